@@ -110,13 +110,6 @@ def test_a_malformed_choice_is_refused(text):
         choose_best_metric(text, DECLARED)
 
 
-def test_a_metric_without_a_direction_is_refused_before_training(run, tmp_path):
-    plugin = Scripted(my_loss=[1.0] * 5)
-    with pytest.raises(UsageError, match="--best-metric is my_loss, but nothing declares"):
-        run(plugin, steps=5, best_metric="my_loss")
-    assert not (tmp_path / "run").exists()
-
-
 def directions(*plugins, losses=("loss",), scorers=()):
     class Answers:
         def call_hook(self, hook, run):
@@ -200,13 +193,6 @@ def test_early_stopping_ends_at_the_known_step(run, values, patience, last):
     assert summary["steps"] == last
     is_early = summary["reason"] == f"score has not improved in {patience} evaluations"
     assert is_early or last == 6
-
-
-def test_the_manifest_says_what_the_best_value_is_of(run, manifest):
-    run(Linear(), steps=2, best_metric="accuracy")
-    best = manifest()["best"]
-    assert (best["metric"], best["direction"], best["split"]) == ("accuracy", "max", "validation")
-    assert set(best["depends_on"]) == {"examples"} and len(best["depends_on"]["examples"]) == 64
 
 
 # ------------------------------------------------------------------------------------- on a resume
@@ -294,13 +280,6 @@ def test_dependencies_that_are_no_json_values_are_refused_before_training(run, t
     assert not (tmp_path / "run").exists()
 
 
-def test_a_plain_resume_continues_with_the_best_so_far(run, manifest):
-    for steps in 2, 4:
-        _, log = run(Rated(sizes=(3, 4), rate=0.1), steps=steps, best_metric="rating")
-    assert "chosen again" not in log
-    assert (manifest()["best"]["step"], manifest()["evaluations_since_best"]) == (1, 3)
-
-
 def test_without_a_metric_no_best_stays(run, manifest):
     plugin = Scripted(TWO, a=A)
     run(plugin, steps=2, best_metric="a")
@@ -330,11 +309,6 @@ def best_of(*evaluations):
     for step, (value, noise) in enumerate(evaluations, start=1):
         best = metric.choose(best, step, value, noise)
     return describe_best(best)
-
-
-def test_the_best_value_is_called_the_lowest():
-    assert best_of((4.0, 0.5), (3.0, 0.5)) == "lowest distance 3.0000 (validation, step 2)"
-    assert best_of((4.0, 0.0)) == "lowest distance 4.0000 (validation, step 1)"
 
 
 def test_a_newer_value_within_the_noise_is_not_called_the_lowest():

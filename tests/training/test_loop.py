@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,8 +19,10 @@ from toolkit.compat import float_operations
 from toolkit.display.console import Console
 from toolkit.errors import DivergedError, InterruptedRun, RetryError, ToolkitError, UsageError
 from toolkit.graph.session_config import choose_threads, session_config
+from toolkit.options import CoreOptions
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.loop import MAX_RETRIES
+from toolkit.training.setup import evaluation_steps, record_steps
 
 
 def with_hooks(*hooks):
@@ -99,10 +102,28 @@ def written(tmp_path_factory):
     return folder / "run"
 
 
-def test_metrics_are_logged_at_multiples_and_at_the_last_step(written):
-    assert [r["step"] for r in records(written)] == [4, 8, 10]
-    names = {"step", "kind", "loss", "learning_rate", "gradient_norm"}
-    assert set(records(written)[0]) == names  # no times: a resumed run has equal records
+@pytest.mark.parametrize(
+    "total, examples, more, steps",
+    [
+        (1250, 4000, {}, 62),  # of an epoch
+        (94, 1000, {}, 10),  # a tenth of the run
+        (10000, 640, {}, 200),  # a fiftieth
+        (3, 8, {}, 1),
+        (10**9, 64, {"max_secs": 60.0}, 100),
+        (1250, 4000, {"log_steps": 7}, 7),
+    ],
+)
+def test_by_default_a_record_is_an_epoch_a_tenth_or_a_fiftieth(total, examples, more, steps):
+    options = CoreOptions(batch_size=64, **more)
+    assert record_steps(options, total, SimpleNamespace(splits={"train": range(examples)})) == steps
+
+
+@pytest.mark.parametrize(
+    "total, examples, steps", [(1250, 500, 125), (1250, 9000, 1250), (0, 9, 1)]
+)
+def test_evaluations_are_ten_or_few_enough_for_the_size_of_their_split(total, examples, steps):
+    data = SimpleNamespace(splits={"validation": range(examples)})
+    assert evaluation_steps(CoreOptions(batch_size=64), total, data) == steps
 
 
 def test_the_speed_is_recorded_in_a_file_of_its_own(written):
@@ -158,21 +179,6 @@ def test_a_run_whose_session_is_lost_too_often_ends_with_exit_code_138(data):
     with pytest.raises(RetryError, match=f"was lost {MAX_RETRIES + 1} times") as error:
         testing.train(with_hooks(hook), "run", data=data, steps=9)
     assert error.value.exit_code == 138
-
-
-def test_sessions_that_are_lost_at_later_and_later_steps_do_not_end_a_run(data):
-    losses = []
-
-    def lose_at_every_other_step(calls, context):
-        step = int(context.session.run(tf.train.get_global_step()))
-        if step % 2 == 0 and step not in losses:
-            losses.append(step)
-            raise tf.errors.AbortedError(None, None, "lost")
-
-    options = {"data": data, "steps": 12, "checkpoint_steps": 1, "evaluate": "no"}
-    summary = testing.train(with_hooks(StockHook(lose_at_every_other_step)), "run", **options)
-    assert (summary["steps"], losses) == (12, [2, 4, 6, 8, 10, 12])
-    assert len(losses) > MAX_RETRIES
 
 
 def stop(calls, context):

@@ -144,14 +144,6 @@ def test_a_call_makes_the_fixed_number_of_steps_and_returns_the_step_after_it(
 
 
 @pytest.mark.usefixtures("graph")
-@pytest.mark.parametrize("secs, expected", [(1, [1] * 4), (0, [1, 2, 4, 5, 5])])
-def test_no_call_makes_more_steps_than_its_limit_whatever_a_step_costs(secs, expected):
-    clock = (n * secs for n in range(1000)).__next__
-    results = run_calls(counting_graph(), [5] * len(expected), clock=clock)
-    assert [result.num_steps for result in results] == expected
-
-
-@pytest.mark.usefixtures("graph")
 def test_the_result_of_a_refused_step_has_the_values_of_the_guard():
     loss, norm = tf.constant(float("inf")), tf.constant(2.0)
     refusal = [GuardValues("player", "inf", "2")]

@@ -44,7 +44,6 @@ class StepBuilder:
         model_variables: those that the hook `build` made.
         initial_fits: what computes initial values from the training data.
         summed: the names of the scalars that the step adds to its sums.
-        rate_names: the names of the learning rates that are logged.
         parameters: the variables that exist before the first update: all of the model, no slots.
     """
 
@@ -64,12 +63,12 @@ class StepBuilder:
         self.model_variables: List[Any] = []
         self.initial_fits: List[InitialFit] = []
         self.summed: List[str] = []
-        self.rate_names: Set[str] = set()
         self.parameters: List[Any] = []
         self._options = options
         self._total_steps = total_steps
         self._counters: Dict[str, Any] = {}
         self._logged: Dict[str, Any] = {}
+        self._rate_names: Set[str] = set()
         self._step_index: Any = None  # None between two steps
         self._start: Optional[Dict[str, Any]] = None
         self._state_updates: List[Any] = []
@@ -128,7 +127,7 @@ class StepBuilder:
             train_op: of `finish`.
             scalars: name -> scalar tensor.
         """
-        summed = {name: x for name, x in scalars.items() if name not in self.rate_names}
+        summed = {name: x for name, x in scalars.items() if name not in self._rate_names}
         self.summed = list(summed)
         # The policy "stop" fails the call of a step that was refused; XLA cannot.
         is_certain = self._options.on_nonfinite == "stop" and not self.strategy.is_compiled
@@ -245,7 +244,7 @@ class StepBuilder:
         prefix = name + "/" if name else ""
         for key, value in rates_to_log(parts).items():
             self.log(prefix + key, value)
-            self.rate_names.add(prefix + key)
+            self._rate_names.add(prefix + key)
         self.log(prefix + "gradient_norm", norm)
         changes = self._bind_changes(name)
         return Update(name, loss, gradients, trained, updates, parts, norm, after, frozen, changes)

@@ -63,7 +63,7 @@ def build_hooks(
     metrics = Metrics(
         graph.sums,
         graph.run.replica.weights,
-        graph.rates,
+        {**graph.losses, **graph.logged},
         examples_per_step(options),
         Every(steps),
         record,

@@ -36,7 +36,7 @@ class Throughput:
 
 
 class Metrics(SessionHook):
-    """Records and shows the means of scalars since the last record, and rates of the due step.
+    """Records and shows the means of scalars since the last record, and last learning rates.
 
     A record has `step`, kind "train" and every number by its name: numbers that a resumed run
     computes again, to the bit. A step that the guard refused does not count; a mean of no step is
@@ -46,7 +46,8 @@ class Metrics(SessionHook):
     Args:
         sums: of the scalars of the steps.
         weights: the share of the examples of each replica.
-        rates: name -> scalar tensor, of which a record has the last value.
+        scalars: name -> scalar tensor of a step, in the order of a record, which has the last value
+            of those that are not summed.
         examples_per_step: how many examples a step reads.
         every: when the hook is due.
         record: takes a record.
@@ -60,7 +61,7 @@ class Metrics(SessionHook):
         self,
         sums: StepSums,
         weights: Sequence[float],
-        rates: Mapping[str, Any],
+        scalars: Mapping[str, Any],
         examples_per_step: int,
         every: Every,
         record: Callable[[Dict[str, Any]], None],
@@ -68,7 +69,8 @@ class Metrics(SessionHook):
         show: Callable[[Dict[str, Any]], None],
     ):
         self.every = every
-        self._sums, self._weights, self._rates = sums, np.array(weights), dict(rates)
+        self._sums, self._weights, self._names = sums, np.array(weights), list(scalars)
+        self._last = {name: x for name, x in scalars.items() if name not in sums.names}
         self._rows = self._no_rows()
         self._rows_step = 0  # of `_rows`
         self._examples_per_step = examples_per_step
@@ -102,13 +104,13 @@ class Metrics(SessionHook):
         self._throughput.restart(step)
 
     def fetches(self):
-        return self._sums.rows, self._rates
+        return self._sums.rows, self._last
 
     def on_step(self, step, values, context):
-        self._rows, rates = values
+        self._rows, last = values
         self._rows_step = step
         if super().is_due(step):
-            self._add_record(step, self._means(), rates)
+            self._add_record(step, {**self._means(), **last})
             self._rows = self._no_rows()
             self.loop.assign_sums(self._rows)
 
@@ -117,9 +119,9 @@ class Metrics(SessionHook):
         count = self._rows[0, -1]  # all replicas make the same steps
         return {name: x / count if count else np.nan for name, x in zip(self._sums.names, sums)}
 
-    def _add_record(self, step: int, means: Mapping[str, float], rates: Mapping[str, Any]) -> None:
+    def _add_record(self, step: int, values: Mapping[str, Any]) -> None:
         record: Dict[str, Any] = {"step": step, "kind": "train"}
-        record.update((name, float(x)) for name, x in {**means, **rates}.items())
+        record.update((name, float(values[name])) for name in self._names)
         self._record(record)
         speed = self._throughput.measure(step)
         seconds = round(time.monotonic() - self._start, 3)
