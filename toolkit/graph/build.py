@@ -123,12 +123,6 @@ class TrainingGraph(NamedTuple):
         return self.step.scalars.losses
 
     @property
-    def rates(self) -> Dict[str, Any]:
-        """Name -> learning rate of the step."""
-        names = step_builder_of(self.run).rate_names
-        return {name: rate for name, rate in self.logged.items() if name in names}
-
-    @property
     def logged(self) -> Dict[str, Any]:
         """Name -> scalar of the step that `run.log` got."""
         return self.step.scalars.logged
