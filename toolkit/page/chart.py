@@ -15,27 +15,19 @@ from .values import format_number
 WIDTH, HEIGHT, TOP, BOTTOM, RIGHT = 400, 230, 12, 34, 16  # pixels
 _DIGIT = 6.4  # pixels of a digit on an axis
 _NUM_TICKS = 5
-_FEW = 40  # points of a line that are dots, too
+_FEW = 160  # points of a chart whose lines have dots, too
 _MIN_COUNT = 5  # examples of a dot that is not faint
 Point = Tuple[float, float, Optional[float], Optional[float]]  # x, y, the ends of y's interval
 
 
 class Line(NamedTuple):
-    """What is drawn of one name.
-
-    Attributes:
-        name: for the legend.
-        points: in ascending order of x; y is NaN where a value was not finite.
-        look: the number of the colour and that of the dash.
-        draw: "line" or "dots".
-        sizes: of dots, the number of examples of each, which are their areas; or empty.
-    """
+    """What is drawn of one name."""
 
     name: str
-    points: Sequence[Point]
-    look: Tuple[int, int] = (0, 0)
-    draw: str = "line"
-    sizes: Sequence[float] = ()
+    points: Sequence[Point]  # by ascending x; y is NaN where a value was not finite
+    look: Tuple[int, int] = (0, 0)  # the number of the colour and that of the dash
+    draw: str = "line"  # or "dots"
+    sizes: Sequence[float] = ()  # of dots: the number of examples of each, their areas
 
     @property
     def css(self) -> str:
@@ -103,14 +95,8 @@ def make_chart(
     is_diagonal: bool = False,
     mark: Optional[Tuple[float, str]] = None,
 ) -> Dict[str, Any]:
-    """A chart for the templates.
-
-    Args:
-        title: of the chart.
-        lines: at least one.
-        x, y: the names of the axes; steps are whole.
-        is_diagonal: whether the line x = y is drawn, too.
-        mark: an x to mark, with its text; it is left out if it is not within the chart.
+    """A chart for the templates, with the names of its axes; steps are whole. It may have the line
+    x = y, and marks an x with its text if that is within it.
     """
     xs = [point[0] for line in lines for point in line.points]
     ys = [v for line in lines for p in line.points for v in p[1:] if v is not None and v == v]
@@ -125,8 +111,11 @@ def make_chart(
     special = [(mark[0], y) for y in (vertical.low, vertical.high)] if mark else []
     special += [(end, end) for end in (horizontal.low, horizontal.high)] if is_diagonal else []
     parts.append(f'<path class="mark" d="{_path(special, horizontal, vertical)}"/>')
+    is_short = len(xs) <= _FEW
     for line in lines:
-        parts += DRAWINGS[line.draw](line, horizontal, vertical)
+        path = _path([point[:2] for point in line.points], horizontal, vertical)
+        parts += [f'<path class="line {line.css}" d="{path}"/>'] if line.draw == "line" else []
+        parts += _draw_dots(line, horizontal, vertical) if is_short or line.draw == "dots" else []
     # The rows of the table: of long lines, as many as a reader can use.
     columns = [{p[0]: p[1] for p in line.points[:: len(line.points) // 60 + 1]} for line in lines]
     places = sorted({place for column in columns for place in column})
@@ -172,16 +161,9 @@ def _path(points: Sequence[Tuple[float, float]], horizontal: Axis, vertical: Axi
     for x, y in points:
         if y == y:
             place = f"{horizontal.place(x):.1f} {vertical.place(y):.1f}"
-            text += ("M" if is_gap else "L") + place
+            text += f"M{place}h0" if is_gap else f"L{place}"
         is_gap = y != y
     return text
-
-
-def _draw_line(line: Line, horizontal: Axis, vertical: Axis) -> List[str]:
-    """The line, with dots and the whiskers of intervals where the points are few."""
-    path = _path([point[:2] for point in line.points], horizontal, vertical)
-    dots = _draw_dots(line, horizontal, vertical) if len(line.points) <= _FEW else []
-    return [f'<path class="line {line.css}" d="{path}"/>', *dots]
 
 
 def _draw_dots(line: Line, horizontal: Axis, vertical: Axis) -> List[str]:
@@ -200,6 +182,3 @@ def _draw_dots(line: Line, horizontal: Axis, vertical: Axis) -> List[str]:
             text = html.escape(f"{line.name}: {format_number(y)} at {format_number(x)}")
             parts.append(f'<circle class="dot {css}" {place}><title>{text}</title></circle>')
     return parts
-
-
-DRAWINGS = {"line": _draw_line, "dots": _draw_dots}

@@ -70,14 +70,12 @@ class SeriesTable:
         """Add each number of a record. A missing one, null, was not finite."""
         step = count(record.get("step"))
         for name, value in record.items():
-            is_new = (name, split) not in self._series
-            if step is None or type(value) not in _NUMBERS or name in _NO_METRICS:
-                continue
-            if is_new and len(self._series) >= MAX_SERIES:
-                continue
-            is_finite = value is not None and -_LARGE < value < _LARGE
-            series = self._series.setdefault((name, split), Series())
-            series.add(step, value if is_finite else math.nan)
+            is_full = len(self._series) >= MAX_SERIES and (name, split) not in self._series
+            is_number = type(value) in _NUMBERS and name not in _NO_METRICS
+            if step is not None and is_number and not is_full:
+                is_finite = value is not None and -_LARGE < value < _LARGE
+                series = self._series.setdefault((name, split), Series())
+                series.add(step, value if is_finite else math.nan)
 
     def curves(self, first: Optional[str] = None) -> List[Curve]:
         """The curves, those of one chart beside each other; `first` follows the losses."""

@@ -8,9 +8,10 @@ from typing import Any, Dict, Iterable, List, NamedTuple
 
 from ..comparison.record import RunRecord
 from ..comparison.special_options import find_option_changes
-from ..files import open_regular_file
+from ..errors import CheckpointError
 from ..storage.commit_log import Entry
-from ..storage.jsonl import has_more, parse_object
+from ..storage.jsonl import has_more
+from ..storage.manifest import read_json
 from ..storage.report_folder import REPORTS
 from ..storage.session_changes import find_session_changes
 from .values import clean_text, count, fields, format_count, items
@@ -85,11 +86,9 @@ def list_quarantine(folder: str) -> List[Event]:
 def read_autopsy(record: RunRecord) -> List[str]:
     """The sentences of the examination of a divergence; [] if there is none."""
     path = os.path.join(record.path, REPORTS, f"autopsy-{record.step}", "autopsy.json")
-    if record.status != DIVERGED or has_more(path, _MAX_AUTOPSY):
-        return []
     try:
-        with open_regular_file(path) as file:
-            finding = parse_object(file.read(_MAX_AUTOPSY).decode("utf-8", "replace")) or {}
-    except OSError:
+        is_there = record.status == DIVERGED and not has_more(path, _MAX_AUTOPSY)
+        lines = items(fields(read_json(path)).get("lines")) if is_there else []
+    except CheckpointError:
         return []
-    return list(filter(None, map(clean_text, items(finding.get("lines"))[:8])))
+    return [line for line in lines[:8] if isinstance(line, str)]

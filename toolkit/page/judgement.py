@@ -17,8 +17,7 @@ from .values import count, fields, format_alike, format_count, in_words, items
 
 ERROR, WARNING, REMARK = "error", "warning", "note"
 MAX_ADVICE = 3  # sentences
-_LOW_RECALL = 0.5
-_MANY_ERRORS = 5  # from which the classes that are confused most are named
+_LOW_RECALL, _MANY_ERRORS = 0.5, 5  # below and from which classes are named
 # A decline after the best value is named if it is more than this share of the gain up to there,
 # and of the best value itself, by the sign of better values.
 _MUCH, _RELATIVE = 0.3, {1.0: 0.03, -1.0: 0.1}

@@ -31,15 +31,13 @@ _FILE, _FRAME_FILE, _SMALL_FILE = (1400, 100_000), (640, 60_000), (480, 60_000)
 
 
 class Picture(NamedTuple):
-    """The bytes of a picture, its media type and its size in pixels; and whether the bytes are
-    others than those of the run's file.
-    """
+    """A picture of a page, with its size in pixels."""
 
     data: bytes
-    type: str
+    type: str  # of its bytes, "image/png" or another
     width: int
     height: int
-    is_encoded: bool = False
+    is_encoded: bool = False  # its bytes are others than those of the run's file
 
     @property
     def source(self) -> str:
@@ -51,18 +49,13 @@ class PictureError(Exception):
 
 
 class Album:
-    """The pictures on a page from the folder of a run: of one run alone, or one of each of several.
-
-    Attributes:
-        max_pictures: how many files, sliders not counted.
-        num_encoded: the pictures with other bytes than those of a file.
-        notes: a sentence for what was left out.
+    """The pictures on a page from the folder of a run: of one run alone, or one of each of several;
+    and a note for what is left out.
     """
 
     def __init__(self, folder: str, is_one: bool = True):
-        self.max_pictures, self._max_frames, self._max_bytes = (
-            (16, 40, 3_000_000) if is_one else (1, 1, 120_000)
-        )
+        limits = (16, 40, 3_000_000) if is_one else (1, 1, 120_000)
+        self.max_pictures, self._max_frames, self._max_bytes = limits
         self._file, self._frame = (_FILE, _FRAME_FILE) if is_one else (_SMALL_FILE, _SMALL_FILE)
         self._folder = folder
         self._num_bytes = self.num_encoded = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -124,20 +125,19 @@ def _read_log(record: RunRecord, notes: List[str]) -> Tuple[Sequence[Entry], str
 
 
 def _describe_head(record: RunRecord, machine: Dict[str, Any]) -> str:
-    """`classifier cnn (73,114 parameters) on mnist5k, 5,000 examples, 10 classes, 2026-11-24`."""
+    """`PLUGIN cnn (73,114 parameters) on mnist5k, 5,000 examples, 10 classes, 2026-11-24`."""
     network = record.options.get("network")
     model = f"{os.path.basename(record.plugin)} {network if isinstance(network, str) else ''}"
     size = count(fields(record.manifest.get("model")).get("parameters"))
     examples, num_classes = sum(record.examples.values()), len(judgement.list_classes(record))
-    num_cores = count(machine.get("cores"))
+    num_cores, seconds = count(machine.get("cores")), finite(record.seconds)
     parts = [
         model.strip() + (f" ({format_count(size, 'parameter')})" if size else ""),
-        f"{record.data_name}, {format_count(examples, 'example')}"
-        if examples
-        else record.data_name,
+        record.data_name,
+        format_count(examples, "example") if examples else "",
         format_count(num_classes, "class", "classes") if num_classes else "",
         record.created[:10],
-        "" if record.seconds is None else format_secs(record.seconds),
+        format_secs(seconds) if seconds is not None else "",
         format_count(num_cores, "core") if num_cores else "",
     ]
     return ", ".join(filter(None, parts)).replace(", ", " on ", 1)
@@ -205,19 +205,18 @@ def _describe_data(record: RunRecord) -> Dict[str, Any]:
 
 def _describe_speed(record: RunRecord) -> Dict[str, Any]:
     """How fast the run was in the end, and what its hooks cost, in milliseconds a step."""
-    speeds = [
-        finite(each.get("examples_per_sec")) for each in read_records(record.folder.speed.path)
-    ]
-    text = f"{format_number(speeds[-1])} examples a second" if speeds and speeds[-1] else ""
-    pairs = list(fields(record.manifest.get("hook_ms")).items())[:100]
-    costs = {in_words(name): finite(ms) or 0.0 for name, ms in pairs}
-    steps = costs.pop("bare steps", 0.0) + costs.pop("steps with hooks", 0.0)
-    if steps and costs:
-        share = sum(costs.values()) / (steps + sum(costs.values()))
-        text += f", of the time {share:.1%} for hooks, most for {max(costs, key=costs.__getitem__)}"
-    columns, rows = ["part", "ms a step"], [("training steps", steps), *costs.items()]
-    table = make_table("Where the time went", columns, rows if steps else [], columns[1:])
-    return {"text": text.lstrip(", "), "hooks": table}
+    last = collections.deque(read_records(record.folder.speed.path), maxlen=1)
+    speed = finite(last[0].get("examples_per_sec")) if last else None
+    costs = fields(record.manifest.get("hook_ms"))
+    times = {in_words(name): finite(costs[name]) or 0.0 for name in list(costs)[:100]}
+    steps = times.pop("bare steps", 0.0) + times.pop("steps with hooks", 0.0)
+    texts = [f"{format_number(speed)} examples a second"] if speed else []
+    if steps and times:
+        share = sum(times.values()) / (steps + sum(times.values()))
+        texts.append(f"{share:.1%} of the time for hooks, most for {max(times, key=times.get)}")  # type: ignore
+    rows = [("training steps", steps), *times.items()] if steps else []
+    table = make_table("Where the time went", ["part", "ms a step"], rows, ["ms a step"])
+    return {"text": ", ".join(texts), "hooks": table}
 
 
 def _add_pictures(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..comparison.record import finite
-from .chart import DRAWINGS, Line, make_chart
+from .chart import Line, make_chart
 from .quantities import parse_quantity
 from .tables import as_text, make_table
 from .values import clean_text, fields, items
@@ -111,9 +111,9 @@ def _parse_line(value: Any, number: int) -> Optional[Line]:
         if x is not None and y is not None and max(abs(x), abs(y)) < MAX_VALUE:
             points.append((x, y, low, high))
             kept += sizes[place : place + 1]
-    draw = values.get("draw") if values.get("draw") in DRAWINGS else "line"
+    draw = "dots" if values.get("draw") == "dots" else "line"
     name = clean_text(values.get("name"), _NAME)
-    return Line(name, points, (number, number), str(draw), kept) if points else None
+    return Line(name, points, (number, number), draw, kept) if points else None
 
 
 def _parse_warning(value: Any) -> Optional[Dict[str, Any]]:

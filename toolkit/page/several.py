@@ -47,12 +47,20 @@ def describe_comparison(records: Sequence[RunRecord], comparison: Dict[str, Any]
     for group, row in zip(order, table["rows"]):
         row.update(look=group)
         row["cells"][2].update(title=verdicts[group][1], is_word=True)
+    lead = "There is no metric to compare the runs by."
+    span, words = spans[order[0]], [word for word, _ in verdicts.values()]
+    if span is not None:
+        value = format_alike([span.value])[0]
+        lead = f"{names[order[0]]} is first, with {in_words(main['name'])} {value}."
+    if {"best", "leads"} & set(words):
+        count = format_count(len(words) - 1, "other")
+        lead += f" Of {count}, {words.count('cannot tell')} cannot be told from it."
     sentences = [(f"Other {name}", comparison[name]) for name in ("code", "data", "software")]
     for title, key in (("All verdicts", "verdicts"), ("Where the runs parted", "parting")):
         sentences.append((title, [each["text"] for each in comparison[key]]))
     return {
         "table": table,
-        "lead": _describe_lead(names[order[0]], main["name"], spans[order[0]], verdicts),
+        "lead": lead,
         "direction": {"max": "Higher is better.", "min": "Lower is better."}.get(main["direction"]),
         "sentences": [(title, texts) for title, texts in sentences if texts],
     }
@@ -87,18 +95,6 @@ def _judge(
         is_alone = all(words[group][0] == "worse" for group in order[1:])
         words[reference] = "best" if is_alone else "leads", ""
     return words, "verdict" if is_all else f"against {shorten(comparison['names'])[0]}"
-
-
-def _describe_lead(
-    name: str, metric: str, span: Optional[Span], verdicts: Dict[int, Tuple[str, str]]
-) -> str:
-    """The verdict in a sentence."""
-    if span is None:
-        return "There is no metric to compare the runs by."
-    text = f"{name} is first, with {in_words(metric)} {format_alike([span.value])[0]}."
-    words = [word for word, _ in verdicts.values()]
-    others = f"Of {format_count(len(words) - 1, 'other')}, {words.count('cannot tell')} cannot be"
-    return f"{text} {others} told from it." if {"best", "leads"} & set(words) else text
 
 
 def _as_span(value: Optional[Dict[str, Any]]) -> Optional[Span]:

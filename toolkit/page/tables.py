@@ -26,16 +26,13 @@ def make_table(
     marked: str = "",
     note: str = "",
 ) -> Dict[str, Any]:
-    """A table for the templates; {} without rows.
+    """A table for the templates; {} without rows. A row has a number, a text, a `Span` or None for
+    each column.
 
     Args:
-        title: of the table.
-        columns: their names.
-        rows: a number, a text, a `Span`, or None for each column.
         bars: the columns whose numbers are drawn, too.
         is_log: whether the axis of the bars is logarithmic, if all numbers are positive.
         marked: the text of the first cell of the row that stands out.
-        note: below the table.
     """
     cells = [_make_cells(column, name in bars, is_log) for name, column in zip(columns, zip(*rows))]
     heads = [
@@ -66,14 +63,11 @@ def _make_cells(values: Sequence[Any], has_bars: bool, is_log: bool) -> List[Dic
         cell = {"text": as_text(value) if is_text else text, "is_number": span.value is not None}
         if span.value is not None and (is_span or has_bars):
             at = place_on(span.value, low, high, is_log)
-            drawn: Dict[str, Any] = {
-                "range": None if is_span else (0.0, at),
-                "point": at if is_span else None,
-            }
+            drawn = None if is_span else (0.0, at)
             if span.low is not None and span.high is not None:
-                drawn["range"] = place_on(span.low, low, high), place_on(span.high, low, high)
+                drawn = place_on(span.low, low, high), place_on(span.high, low, high)
                 cell["more"] = " to ".join(format_alike(span)[1:])
-            cell.update(bar=drawn, sort=span.value)
+            cell.update(bar={"range": drawn, "point": at if is_span else None}, sort=span.value)
         cells.append(cell)
     return cells
 

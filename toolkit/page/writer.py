@@ -49,8 +49,8 @@ def describe_page(
 
     Args:
         records: of the runs, at least one; the first `MAX_RUNS` are shown.
-        comparison: the values of `Comparison.as_json`, or None.
-        search: the values of `outcome.page_values`, or None.
+        comparison: the values of `Comparison.as_json`.
+        search: the values of `outcome.page_values`.
         title: of the page; "" for one from the names of the runs.
     """
     is_one = len(records) == 1 and search is None
