@@ -194,7 +194,9 @@ def test_advice_comes_from_the_facts_of_the_run(here, values, advice):
 def test_the_command_names_the_folder_as_the_user_did_and_says_what_else_it_needs(here):
     argv = ["toolkit", "run", "--run-dir", "my runs/a"]
     run = content(manifest={"argv": argv}, sessions=RESUMED, plugin="../model.py")
-    assert run["again"] == "toolkit run --config 'my runs/a'/config.json"
+    assert run["again"] == (
+        "toolkit run --config 'my runs/a'/config.json --run-dir 'my runs/a'-again"
+    )
     assert run["again_needs"] == [
         "One command is not enough: a resume changed options, as the events say.",
         "The code of a file is as it is now; the folder of the run has that of then.",

@@ -28,7 +28,8 @@ def describe_recipe(record: RunRecord, entries: Sequence[Entry]) -> Tuple[str, L
     branches = [entry.values for entry in entries if entry.values.get("kind") == "branch"]
     branch = Parent.from_json(branches[-1].get("parent")) if branches else None
     weights = Parent.from_json(record.manifest.get("parent"))
-    command = f"toolkit run --config {find_place(record)}/config.json"
+    place = find_place(record)
+    command = f"toolkit run --config {place}/config.json --run-dir {place}-again"
     needs = []
     if branch is not None:
         command = f"toolkit resume {shell_argument(branch.name)} --from {branch.step}"
