@@ -4,7 +4,7 @@
 
 RUN is the folder of a run; copies of it, each with another name, are the further ones. Times are
 those that headless Chromium reports, from the start of the navigation: `shown`, when the browser
-has painted the first screen, and `ready`, when the script has built the page. Each is the median of
+has painted the first screen, and `ready`, when the page is complete. Each is the median of
 the repetitions. `written` is the time that the toolkit takes for the page, in a warm process.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import sys
@@ -44,7 +45,7 @@ def write_pages(run, counts, folder):
 
 def size_without_pictures(path):
     with open(path, encoding="utf-8") as file:
-        return sum(len(line.encode()) for line in file if not line.startswith('<script type="text'))
+        return len(re.sub('data:image[^"]*', "", file.read()).encode())
 
 
 def start_browser():

@@ -227,12 +227,14 @@ def test_reports_and_the_page_have_the_scores_with_their_intervals(tmp_path):
     assert summary["calibration"] == {"ece": report["calibration"]["ece"], "num_bins": 15}
     assert sum(each["examples"] for each in report["calibration"]["bins"]) == 200
     sections = read_sections(json.loads(json.dumps(summary["page"])))
-    assert sections.notes == [] and sections.charts[0]["diagonal"]
+    assert sections.notes == [] and "<circle" in sections.charts[0]["svg"]
     hits = int((batch["labels"] == batch["label"]).sum())
     accuracy = sections.headline[0]
-    assert (accuracy["name"], accuracy["value"]) == ("accuracy", pytest.approx(hits / 200))
-    assert accuracy["low"] == pytest.approx(wilson(hits, 200).low)
-    assert [picture["file"] for picture in sections.pictures] == ["mistakes.png", "confusion.png"]
+    assert (accuracy["name"], accuracy["text"]) == ("accuracy", f"{hits / 200:.4f}")
+    assert accuracy["interval"].startswith(f"{wilson(hits, 200).low:.4f} to ")
+    largest = max(map(sum, report["confusion"])) / 200
+    assert accuracy["marks"] == [f"chance {largest:.4f}"]
+    assert [picture["file"] for picture in sections.pictures] == ["mistakes.png"]
     assert sections.matrices[0]["counts"] == report["confusion"]
     assert len(sections.tables[0]["rows"]) == 4
 
@@ -243,7 +245,7 @@ def test_many_classes_have_a_table_of_the_worst_and_no_matrix():
     matrix[7, 8] = 30
     values = scores.to_json(matrix, None)
     content = page.content(matrix, reports.class_scores(matrix, names), names, values, [])
-    assert "matrices" not in content and "charts" not in content and content["pictures"] == []
+    assert "matrices" not in content and content["charts"] == [] and "picture" not in content
     assert len(content["tables"][0]["rows"]) == 200 and content["tables"][0]["rows"][0][0] == "7"
     assert read_sections(content).notes == []
 
@@ -252,7 +254,7 @@ def test_probabilities_that_are_not_finite_leave_out_the_calibration(tmp_path):
     batch = draw_examples()
     batch["probability"][3] = np.nan
     summary = reports.write(batch, lettered(), str(tmp_path))
-    assert summary["calibration"] is None and "charts" not in summary["page"]
+    assert summary["calibration"] is None and summary["page"]["charts"] == []
     assert "ECE" not in (tmp_path / "report.txt").read_text(encoding="utf-8")
 
 

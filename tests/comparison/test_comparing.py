@@ -362,18 +362,6 @@ def test_a_page_has_the_runs_and_their_comparison(here, cli):
     assert "a is better than b" in page
 
 
-def test_runs_on_a_page_have_the_number_of_their_group(here):
-    from toolkit.page.content import describe_page
-
-    for seed in (1, 2):
-        write_run(f"s{seed}", metrics={"accuracy": 0.9}, seed=seed)
-    write_run("other", metrics={"accuracy": 0.8}, learning_rate=0.1)
-    members = records("s1", "other", "s2")
-    page = describe_page(members, compare(members).as_json())
-    assert [run["seed_group"] for run in page.values["runs"]] == [0, 1, 0]
-    assert [run["group_name"] for run in page.values["runs"]] == ["s1", "other", "s1"]
-
-
 # ------------------------------------------------------------------------ what cannot be compared
 
 

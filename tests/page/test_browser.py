@@ -1,291 +1,278 @@
-"""A page in a browser: what it requests and reports, its numbers, curves, keys and pictures."""
+"""Pages in a browser: what they request, who can read them, what their script does, and paper."""
 
 from __future__ import annotations
 
-import json
-
-import numpy as np
 import pytest
-from page_example import (
-    PAGES,
-    example_pictures,
-    example_run,
-    example_search,
-    page_of,
-    write_page,
-)
+from PIL import Image
 from synthetic_runs import write_run
 
-from toolkit.page.writer import render_runs, write_run_page
+from toolkit.cli.report import render_runs
+from toolkit.comparison.comparison import compare
+from toolkit.comparison.record import read_record
+from toolkit.page.writer import write_page, write_run_page
 
-FIRST_CHART = "document.querySelector('.chart .plot')"
+HOSTILE = [
+    "</script><script>window.broken = 1</script>",
+    "<img src=x onerror='window.broken = 1'>",
+    "right \u202e to left \u200f line\u2028separator",
+    "'\"&amp;`${1} {{ 7 * 7 }} __proto__",
+    "a" * 3000,
+]
+
+
+def write_example(folder, number=0, names=("cat", "dog")):
+    """A run with everything that a page can have."""
+    (folder / "samples").mkdir(parents=True)
+    (folder / "reports" / "test-100").mkdir(parents=True)
+    for step in (50, 100):
+        Image.new("RGB", (64, 64), (step, 80, 80)).save(folder / f"samples/step-{step}.png")
+    Image.new("RGB", (90, 60), "red").save(folder / "reports/test-100/worst.png")
+    records = [
+        {"step": step, "kind": kind, "split": "validation", "loss": number + 9 / step}
+        for step in range(10, 110, 10)
+        for kind in ("train", "eval")
+    ]
+    records.append({"step": 40, "kind": "event", "event": "nonfinite", "count": 2})
+    points = [[x / 10, x / 11, x / 12, x / 10] for x in range(1, 10)]
+    low, high = 0.8 + number / 20, 0.9 + number / 20
+    page = {
+        "headline": [
+            {"name": names[0], "value": 0.9, "low": 0.8, "high": 0.95, "direction": "max"},
+            {"name": "distance", "value": 4.0, "floor": 1.0, "direction": "min", "text": names[1]},
+        ],
+        "pictures": [{"file": "worst.png", "title": names[0], "alt": names[1]}],
+        "matrices": [{"title": names[0], "names": names, "counts": [[9, 1], [0, 9]]}],
+        "tables": [
+            {"title": names[1], "columns": ["class", "x"], "rows": [[names[0], 2], ["b", 10]]}
+        ],
+        "charts": [
+            {"title": names[0], "lines": [{"name": names[1], "points": points, "draw": "dots"}]}
+        ],
+        "warnings": [{"text": names[0]}],
+    }
+    interval = {"low": low, "high": high, "level": 0.95}
+    return write_run(
+        str(folder),
+        metrics={"accuracy": low + 0.05, "loss": 0.3},
+        test={
+            **{"reports": "reports/test-100", "page": page, "lines": [names[0]]},
+            **{"directions": {"accuracy": "max"}, "intervals": {"accuracy": interval}},
+        },
+        records=records,
+        manifest={"hook_ms": {"bare steps": 1.0, "guard": 0.5}},
+        network=names[number % 2],
+    )
+
+
+SEARCH = {
+    "space": [{"name": "rate", "text": "1 to 2"}],
+    "budget": "2 configurations",
+    "intervals": "95 % intervals.",
+    "columns": [
+        *({"name": "configuration"}, {"name": "rate", "kind": "option", "log": True}),
+        *({"name": "validation accuracy", "kind": "metric"}, {"name": "low"}, {"name": "high"}),
+        {"name": "status"},
+    ],
+    "rows": [[0, 0.5, 0.9, 0.8, 0.95, "finished"], [1, 2.0, None, None, None, "failed"]],
+    "importance": [{"name": "rate", "share": 0.7, "low": 0.5, "high": 0.8}],
+    "test": {"name": "accuracy", "value": 0.88, "low": 0.8, "high": 0.9},
+    "verdict": "On the test split, 0 is better (p = 0.1).",
+    "again": "toolkit run",
+}
+KINDS = ("run", "comparison", "search", "hostile")
 
 
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory):
     """The address of a page of each kind."""
     folder = tmp_path_factory.mktemp("pages")
-    return {
-        kind: write_page(folder / f"{kind}.html", build(), example_pictures())
-        for kind, build in PAGES.items()
-    }
-
-
-def read_tables(browser, selector="table"):
-    """Each table as a list of rows of texts."""
-    script = """return Array.from(document.querySelectorAll(arguments[0]), table =>
-        Array.from(table.rows, row => Array.from(row.cells, cell => cell.textContent)))"""
-    return browser.run(script, selector)
-
-
-def press(browser, key, element=FIRST_CHART, shift=False):
-    """Press a key on an element, and wait for the next frame."""
-    browser.run(
-        f"{element}.focus(); {element}.dispatchEvent(new KeyboardEvent('keydown', "
-        "{key: arguments[0], shiftKey: arguments[1], bubbles: true, cancelable: true}))",
-        key,
-        shift,
-    )
-    browser.driver.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0]))")
-
-
-def axis_texts(browser, chart=0):
-    """The numbers on the axes of a chart."""
-    script = """return Array.from(document.querySelectorAll('.chart')[arguments[0]]
-        .querySelectorAll('.axes text'), text => text.textContent)"""
-    return browser.run(script, chart)
-
-
-# ---------------------------------------------------------------------------- requests and console
-
-
-@pytest.mark.parametrize("kind", PAGES)
-def test_a_page_requests_nothing_and_reports_nothing(browser, addresses, kind):
-    browser.open(addresses[kind])
-    browser.scroll_through()
-    browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-    browser.scroll_through()
-    browser.wait("return Array.from(document.images).every(image => image.complete)")
-    assert browser.messages() == []
-    assert browser.requests() == [addresses[kind]]
-
-
-def test_the_browser_has_no_network(browser, addresses):
-    browser.open(addresses["run"])
-    script = "fetch('http://127.0.0.1:9/').then(() => arguments[0](''), e => arguments[0](e.name))"
-    assert browser.driver.execute_async_script(script)
-    assert browser.run("return navigator.onLine") is False
-
-
-# ----------------------------------------------------------------------------------------- numbers
-
-
-def test_the_numbers_are_those_of_the_run(browser, tmp_path):
-    steps = range(10, 210, 10)
-    records = [
-        {"step": step, "kind": "train", "loss": 2 / step, "accuracy": 1 - 1 / step}
-        for step in steps
-    ]
-    metrics = {"accuracy": 0.9625, "loss": 0.1234567}
-    folder = write_run(str(tmp_path / "run"), metrics=metrics, records=records)
-    path = tmp_path / "page.html"
-    write_run_page(folder, str(path))
-    browser.open(path.as_uri())
-    browser.run("document.querySelectorAll('.points').forEach(each => { each.open = true; })")
-    browser.wait("return document.querySelectorAll('.points table').length >= 2")
-    rows = {}
-    for table in read_tables(browser, "#curves .points table"):
-        for row in table[1:]:
-            rows.setdefault(int(row[0]), set()).update(map(np.float32, row[1:]))
-    for record in records:  # metrics are numbers of 32 bits
-        numbers = {np.float32(record["loss"]), np.float32(record["accuracy"])}
-        assert numbers <= rows[record["step"]]
-    quantities = dict(zip(browser.texts(".headline dt"), browser.texts(".headline .value")))
-    assert float(quantities["accuracy"]) == 0.9625
-    assert float(quantities["loss"]) == pytest.approx(0.1234567, rel=1e-3)
-
-
-def test_values_that_are_not_finite_are_gaps_and_named_in_the_table(browser, tmp_path):
-    run = example_run()
-    run["curves"][0]["values"][3] = None
-    address = write_page(tmp_path / "page.html", page_of([run]), example_pictures())
-    browser.open(address)
-    path = browser.wait(
-        "return (document.querySelector('.line') || {getAttribute() {}}).getAttribute('d')"
-    )
-    assert path.count("M") == 2
-    browser.run("document.querySelector('.points').open = true")
-    rows = (
-        browser.wait("return document.querySelectorAll('.points tbody tr').length")
-        and (read_tables(browser, ".points table")[0])
-    )
-    assert rows[4][:2] == ["40", "nan"]
-
-
-# ----------------------------------------------------------------------- cursor, zoom and controls
-
-
-def test_keys_move_the_cursor_announce_its_values_and_zoom(browser, addresses):
-    browser.open(addresses["run"])
-    browser.wait("return document.querySelector('.line') !== null")
-    press(browser, "ArrowRight")
-    first = example_run()["curves"][0]["values"][0]
-    text = browser.run("return document.getElementById('live').textContent")
-    assert text.startswith("step 10; train ")
-    assert f"{first:.4g}" in text
-    press(browser, "End")
-    assert browser.run("return document.getElementById('live').textContent").startswith(
-        "step 1,250"
-    )
-    assert browser.run("return !document.querySelector('.tip').hidden")
-    before = axis_texts(browser)
-    press(browser, "+")
-    assert axis_texts(browser) != before
-    press(browser, "0")
-    assert axis_texts(browser) == before
-
-
-# --------------------------------------------------------------------------- pictures and printing
-
-
-def test_a_slider_shows_each_frame(browser, addresses):
-    browser.open(addresses["run"])
-    browser.wait("return document.querySelector('.slider image') !== null")
-    slider = "document.querySelector('.slider input')"
-    assert (
-        browser.run("return document.querySelector('.slider .frame').getAttribute('viewBox')")
-        == "256 0 64 64"
-    )
-    browser.run(f"{slider}.value = 1; {slider}.dispatchEvent(new Event('input'))")
-    frame = browser.run("""const svg = document.querySelector('.slider .frame');
-        return [svg.getAttribute('viewBox'), svg.getAttribute('aria-label')]""")
-    assert frame == ["64 0 64 64", "Samples, step 500"]
-
-
-def test_printing_shows_all_pictures_and_opens_everything(browser, addresses):
-    browser.open(addresses["run"])
-    browser.run("""window.pictures = null;
-        window.print = () => { window.pictures = Array.from(document.images, image =>
-            image.complete && image.naturalWidth > 0).concat(Array.from(
-            document.querySelectorAll('.frame image'), image =>
-            image.classList.contains('loaded'))); };
-        Array.from(document.querySelectorAll('#tools button'))
-            .find(button => button.textContent === 'Print').click()""")
-    pictures = browser.wait("return window.pictures")
-    assert len(pictures) == 1 + 1 + 5  # the picture, the slider, and its strip on paper
-    assert all(pictures)
-    assert browser.run(
-        "return Array.from(document.querySelectorAll('.plot svg')).every("
-        "svg => svg.querySelector('.axes') !== null)"
-    )
-
-
-# ------------------------------------------------------------------------------- tables and search
-
-
-def test_a_column_sorts_the_table(browser, addresses):
-    browser.open(addresses["run"])
-    script = """const box = document.querySelector('#tables table');
-        box.querySelectorAll('.sort')[2].click();
-        return [box.rows[1].cells[0].textContent,
-            box.querySelectorAll('th')[2].getAttribute('aria-sort')]"""
-    assert browser.run(script) == ["truck", "ascending"]
-    assert browser.run(script) == ["plane", "descending"]
-
-
-def test_the_filter_finds_options(browser, addresses):
-    browser.open(addresses["run"])
-    names = "return Array.from(document.querySelectorAll('#options tbody th'), e => e.textContent)"
-    assert browser.run(names)[:2] == ["learning_rate", "network"]
-    browser.run("""const filter = document.querySelector('#options input');
-        filter.value = 'baseline.toml'; filter.dispatchEvent(new Event('input'))""")
-    assert browser.run(names) == ["network"]
-
-
-def test_the_test_value_of_a_search_is_apart_from_the_one_that_chose(browser, tmp_path):
-    page = example_search()
-    page["search"]["test"] = {"name": "accuracy", "value": 0.806, "low": 0.769, "high": 0.838}
-    page["search"]["columns"][3]["name"] = "validation accuracy"
-    browser.open(write_page(tmp_path / "page.html", page, example_pictures()))
-    names = browser.texts(".headline dt")
-    assert names[:2] == ["test accuracy", "validation accuracy"]
-    assert browser.texts(".headline .leading .value") == ["0.806"]
-
-
-def test_a_brush_by_keys_filters_the_trials(browser, addresses):
-    browser.open(addresses["search"])
-    browser.wait("return document.querySelector('.handle') !== null")
-    rows = "return document.querySelectorAll('#trials tbody tr').length"
-    assert browser.run(rows) == 24
-    handle = "document.querySelectorAll('.axis:last-of-type .handle')[0]"
-    for _ in range(10):
-        press(browser, "ArrowUp", handle)
-    left = browser.run(rows)
-    assert 0 < left < 24
-    values = [float(row[3]) for row in read_tables(browser, "#trials table")[0][1:]]
-    low = browser.run(f"return {handle}.getAttribute('aria-valuetext')")
-    assert min(values) >= float(low) - 0.001
-
-
-# -------------------------------------------------------------------------------- size and without
-
-
-def test_a_page_without_pictures_is_small(tmp_path):
-    page = page_of([example_run(points=1000, pictures=[], sliders=[])])
-    write_page(tmp_path / "page.html", page)
-    assert (tmp_path / "page.html").stat().st_size < 300_000
-
-
-def test_runs_with_several_seeds_are_compared(browser, tmp_path):
-    folders = [
+    paths = {kind: folder / f"{kind}.html" for kind in KINDS}
+    runs = [write_example(folder / f"r{number}", number) for number in range(3)]
+    records = [read_record(run) for run in runs]
+    hostile = write_example(folder / "hostile", 0, HOSTILE[:2])
+    for number, text in enumerate(HOSTILE):
         write_run(
-            str(tmp_path / f"run{number}"),
-            metrics={"accuracy": 0.9 + number / 100},
-            records=[
-                {"step": step, "kind": "train", "loss": number + 1 / step} for step in (10, 20)
-            ],
-            seed=number % 2,
-            learning_rate=[0.01, 0.02][number // 2],
+            str(folder / f"h{number}"), metrics={text: 1.0}, test={"lines": [text]}, network=text
         )
-        for number in range(4)
-    ]
-    _, content = render_runs(folders, [None] * 4)
-    path = tmp_path / "page.html"
-    path.write_bytes(content)
-    browser.open(path.as_uri())
-    browser.scroll_through()
-    rows = {row[0]: row[1:] for row in read_tables(browser, "#options-that-differ table")[0]}
-    assert [float(text.split("flag")[0]) for text in rows["learning_rate"]] == [
-        *(0.01, 0.01),
-        *(0.02, 0.02),
-    ]
-    assert "(2 seeds)" in browser.texts("#curves .legend")[0]
-    assert browser.messages() == []
+    write_run_page(runs[0], str(paths["run"]))
+    write_page(str(paths["comparison"]), records, compare(records).as_json())
+    write_page(str(paths["search"]), records, search=SEARCH)
+    names = [hostile, *(str(folder / f"h{number}") for number in range(len(HOSTILE)))]
+    paths["hostile"].write_bytes(render_runs(names, [*HOSTILE, "f"])[1])
+    return {kind: path.as_uri() for kind, path in paths.items()}
 
 
-def test_a_page_that_is_rewritten_is_read_again_until_that_is_switched_off(browser, tmp_path):
-    page = page_of([example_run()], refresh=2)
-    # The test moves the page's clock.
-    source = "window.setInterval = (tick, millis) => Object.assign(window, {tick, millis})"
-    script = browser.command("Page.addScriptToEvaluateOnNewDocument", source=source)
-    try:
-        browser.open(write_page(tmp_path / "page.html", page, example_pictures()))
-        assert browser.run("return window.millis") == 2000
-        browser.run("window.isOld = true; window.tick()")
-        browser.wait("return !window.isOld && document.querySelector('#tools button') !== null")
-        browser.run("document.querySelector('#tools button').click()")
-        assert browser.run("return window.tick()") is False
-        assert browser.run("return sessionStorage.getItem('updates')") == "off"
-        browser.run("sessionStorage.clear()")
-    finally:
-        browser.command("Page.removeScriptToEvaluateOnNewDocument", **script)
+def open_all(browser, address, **window):
+    """Open a page with everything that it has."""
+    browser.open(address, **window)
+    browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
 
 
-def test_without_javascript_the_summary_is_there(browser, addresses):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_requests_nothing_reports_nothing_and_runs_no_text(browser, addresses, kind):
+    open_all(browser, addresses[kind])
+    browser.wait("return Array.from(document.images).every(image => image.complete)")
+    assert browser.run("return Array.from(document.images).every(image => image.naturalWidth > 0)")
+    assert browser.messages() == [] and browser.requests() == [addresses[kind]]
+    assert browser.run("return window.broken") is None
+    text = browser.run("return document.body.innerText")
+    assert "49" not in text or kind != "hostile"
+    assert not set(text) & set("\u202e\u200f\u2028")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_is_never_wider_than_its_window(browser, addresses, kind):
+    for width in (1366, 360):
+        open_all(browser, addresses[kind], width=width, height=740)
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+
+
+def test_numbers_and_words_of_a_table_do_not_break(browser, addresses):
+    browser.open(addresses["comparison"], width=360, height=740)
+    script = """return Array.from(document.querySelectorAll('table td'), cell =>
+        cell.getBoundingClientRect().height).every(height => height < 40)"""
+    assert browser.run(script)
+    script = """const box = document.querySelector('.scroll'); box.scrollLeft = 200;
+        const first = box.querySelector('tbody th').getBoundingClientRect();
+        return first.left - box.getBoundingClientRect().left"""
+    assert browser.run(script) == pytest.approx(0, abs=1)
+
+
+# [what is wrong, the element] of each element without a name, and of wrong references and levels.
+FAULTS = """
+const name = each => (each.getAttribute('aria-label') || each.getAttribute('alt')
+    || each.textContent || '').trim();
+const faults = [];
+const check = (selector, word, isRight) => document.querySelectorAll(selector).forEach(each => {
+  if (!isRight(each)) faults.push([word, each.outerHTML.slice(0, 200)]);
+});
+check('button, a, input, summary, img, [role], nav', 'no name', name);
+check('section', 'no name', each => each.ariaLabel || each.querySelector('h2'));
+check('table', 'no caption', each => each.caption && each.caption.textContent);
+check('th', 'no scope', each => each.scope);
+check('.chart', 'no table', each => each.querySelector('details table'));
+check('.chart', 'no legend', each => each.querySelector('.legend li'));
+check('[tabindex]', 'positive tabindex', each => each.tabIndex <= 0);
+const ids = Array.from(document.querySelectorAll('[id]'), each => each.id);
+if (new Set(ids).size < ids.length) faults.push(['equal ids', ids.join(' ')]);
+let level = 0;
+document.querySelectorAll('h1, h2, h3').forEach(each => {
+  const next = Number(each.tagName[1]);
+  if (next > level + 1) faults.push(['level of heading', each.textContent]);
+  level = next;
+});
+if (document.querySelectorAll('h1').length !== 1) faults.push(['one h1', '']);
+for (const landmark of ['[lang=en]', 'header', 'nav', 'main', 'footer'])
+  if (!document.querySelector(landmark)) faults.push(['landmark', landmark]);
+return faults;
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_has_a_name_and_each_chart_has_its_table(browser, addresses, kind):
+    open_all(browser, addresses[kind])
+    assert browser.run(FAULTS) == []
+
+
+# [contrast, text, colours] of each visible text whose contrast is below 4.5.
+LOW_CONTRAST = """
+const parse = text => {
+  const parts = text.match(/[\\d.]+/g).map(Number);
+  return parts.length > 3 ? parts : parts.concat(1);
+};
+const over = (top, base) => [0, 1, 2].map(i => top[i] * top[3] + base[i] * (1 - top[3]));
+const ground = each => {
+  if (!each) return [255, 255, 255];
+  const colour = parse(getComputedStyle(each).backgroundColor);
+  return colour[3] === 1 ? colour.slice(0, 3) : over(colour, ground(each.parentElement));
+};
+const light = colour => colour.map(value => value / 255).map(value =>
+    value <= 0.03928 ? value / 12.92 : Math.pow((value + 0.055) / 1.055, 2.4))
+    .reduce((sum, value, i) => sum + value * [0.2126, 0.7152, 0.0722][i], 0);
+const faults = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const each = walker.currentNode.parentElement;
+  if (!walker.currentNode.textContent.trim() || each.closest('script, style, title')
+      || !each.getClientRects().length || each.closest('.sr')) continue;
+  const style = getComputedStyle(each);
+  const base = ground(each);
+  const ink = parse(each instanceof SVGElement ? style.fill : style.color);
+  const values = [light(over(ink, base)), light(base)].sort((a, b) => a - b);
+  const contrast = (values[1] + 0.05) / (values[0] + 0.05);
+  if (contrast < 4.5) faults.push([contrast, walker.currentNode.textContent, style.color,
+      String(base)]);
+}
+return faults;
+"""
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_text_has_contrast(browser, addresses, kind, is_dark):
+    open_all(browser, addresses[kind], is_dark=is_dark)
+    assert browser.run(LOW_CONTRAST) == []
+    ground = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(20, 22, 26)" if is_dark else "rgb(255, 255, 255)")
+
+
+def test_tab_reaches_the_skip_link_first_and_then_what_can_be_used(browser, addresses):
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    browser.open(addresses["run"])
+    seen = []
+    for _ in range(15):
+        ActionChains(browser.driver).send_keys(Keys.TAB).perform()
+        script = """const each = document.activeElement;
+            return [each.className || each.tagName, getComputedStyle(each).outlineStyle]"""
+        seen.append(browser.run(script))
+    names = [name for name, _ in seen]
+    assert names[0] == "skip" and {"A", "INPUT", "PRE", "BUTTON", "SUMMARY"} <= set(names)
+    assert all(outline != "none" for _, outline in seen)
+
+
+def test_the_first_screen_of_a_laptop_has_the_result(browser, addresses):
+    browser.open(addresses["run"], width=1366, height=768)
+    for selector in (".pill", ".worst", ".headline .value", ".glance img"):
+        script = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
+        assert browser.run(script, selector) < 500, selector
+
+
+def test_a_column_sorts_the_table_by_its_numbers(browser, addresses):
+    browser.open(addresses["run"])
+    script = """const head = Array.from(document.querySelectorAll('th')).find(
+            each => each.textContent === 'x');
+        head.firstChild.click();
+        const [body] = head.closest('table').tBodies;
+        const rows = Array.from(body.rows, row => row.cells[1].textContent);
+        return [rows, head.getAttribute('aria-sort')]"""
+    assert browser.run(script) == [["2", "10"], "ascending"]
+    assert browser.run(script) == [["10", "2"], "descending"]
+
+
+def test_a_slider_shows_each_frame_and_paper_shows_all(browser, addresses):
+    browser.open(addresses["run"])
+    visible = """return Array.from(document.querySelectorAll('.slider img')).filter(
+        image => image.offsetWidth).map(image => image.alt)"""
+    assert browser.run(visible) == ["Samples by step, step 100"]
+    browser.run("""const input = document.querySelector('.slider input');
+        input.value = 0; input.dispatchEvent(new Event('input'))""")
+    assert browser.run(visible) == ["Samples by step, step 50"]
+    browser.open(addresses["run"], media="print")
+    assert len(browser.run(visible)) == 2
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    folded = "details:not(.chart details):not([open])"
+    assert browser.run("return document.querySelectorAll(arguments[0]).length", folded) == 0
+
+
+def test_without_javascript_everything_is_there(browser, addresses):
     browser.command("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(addresses["run"])
-        document = browser.command("DOM.getDocument", depth=-1)
-        assert "runs/baseline" in json.dumps(document["root"])
+        browser.command("DOM.getDocument", depth=-1)
+        text = browser.command("DOMSnapshot.captureSnapshot", computedStyles=[])["strings"]
+        again = "toolkit run --config runs/r0/config.json --run-dir runs/r0-again"
+        assert {"Curves", "How it was made", again} <= set(text)
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)

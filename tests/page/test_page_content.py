@@ -1,4 +1,4 @@
-"""A page says what the folder of its run says: result, worst thing, command, curves, events."""
+"""A page says what the folder of its run says: is it good, what next, how was it made."""
 
 import json
 import math
@@ -8,18 +8,30 @@ import re
 import pytest
 from synthetic_runs import Session, fake_hash, options_of, write_run
 
+from toolkit.cli.report import render_runs
 from toolkit.comparison.record import read_record
-from toolkit.page.content import MAX_JSON, describe_page
-from toolkit.page.curves import SeriesTable, list_curves, thin
-from toolkit.page.values import format_number, format_secs, shortest
-from toolkit.page.writer import embed_json, render, render_runs, write_run_page
+from toolkit.page.chart import Line, make_axis, make_chart
+from toolkit.page.curves import Series, SeriesTable
+from toolkit.page.quantities import parse_quantity
+from toolkit.page.tables import Span, make_table
+from toolkit.page.values import format_alike, format_number, format_secs
+from toolkit.page.writer import describe_page, render, write_run_page
 from toolkit.storage.commit_log import CommitLog
 from toolkit.storage.folder_lock import FolderLock
 
 
 def content(path="run", **values):
-    """The page's object of a run that is written with these values; see `write_run`."""
-    return describe_page([read_record(write_run(path, **values))]).values["runs"][0]
+    """What the page of a run that is written with these values shows of it; see `write_run`."""
+    return describe_page([read_record(write_run(path, **values))])["run"]
+
+
+def page_of(*names):
+    return render_runs(names, names if len(names) > 1 else [None])[1].decode()
+
+
+def cells(table):
+    """The texts of a table's rows."""
+    return [[cell["text"] for cell in row["cells"]] for row in table["rows"]]
 
 
 def train(step, **metrics):
@@ -34,240 +46,240 @@ def event(step, name="nonfinite", **values):
     return dict(values, step=step, kind="event", event=name)
 
 
-def test_the_first_screen_says_the_end_and_the_metrics_with_their_intervals(here):
+# --------------------------------------------------------------------------------------- is it good
+
+
+def test_the_head_says_model_data_date_and_time_and_each_number_has_its_interval(here):
     interval = {"low": 0.8, "high": 0.96, "level": 0.95, "method": "Wilson"}
-    run = content(
-        metrics={"loss": 0.25, "accuracy": 0.9}, test={"intervals": {"accuracy": interval}}
-    )
-    assert run["status"]["word"] == "finished" and run["status"]["good"] is True
-    assert run["status"]["text"] == "reached step 100 in 12 s"
+    test = {"intervals": {"accuracy": interval}, "directions": {"accuracy": "max"}}
+    run = content(metrics={"loss": 0.25, "accuracy": 0.9}, test=test)
+    assert run["facts"] == "classifier on mnist5k, 500 examples, 2026-11-22, 12 s, 2 cores"
+    assert (run["status"], run["end"], run["worst"]) == ("finished", "reached step 100", None)
     first, second = run["headline"]
-    assert (first["name"], first["value"], first["low"], first["high"]) == (
-        *("accuracy", 0.9),
-        *(0.8, 0.96),
+    assert (first["name"], first["text"], first["interval"]) == (
+        "accuracy",
+        "0.9000",
+        "0.8000 to 0.9600",
     )
-    assert first["method"] == "Wilson" and first["note"] == "test split, 50 examples, step 100"
-    assert (second["name"], second["low"]) == ("loss", None)
-    assert run["worst"] == {"text": "Nothing failed.", "step": None, "level": "none"}
+    assert first["scale"]["better"] == "right" and first["scale"]["point"] == 90
+    assert second["sentence"] == "lower is better"
+    assert run["tested"] == "On 50 examples of the test split, step 100."
 
 
 def test_a_run_without_a_test_shows_its_last_validation(here):
     records = [validation(50, accuracy=0.5), validation(100, accuracy=0.75), train(100, loss=1)]
     (quantity,) = content(records=records)["headline"]
-    assert (quantity["value"], quantity["note"]) == (0.75, "validation, step 100")
+    assert (quantity["text"], quantity["note"]) == ("0.7500", "validation, step 100")
 
 
-def test_the_headline_of_the_plugin_replaces_that_of_the_metrics(here):
-    headline = [{"name": "distance", "value": 4.5, "low": 4, "high": 5, "floor": 0.3, "note": "n"}]
-    (quantity,) = content(metrics={"loss": 1.0}, test={"page": {"headline": headline}})["headline"]
-    assert (quantity["floor"], quantity["low"], quantity["note"]) == (0.3, 4, "n")
+def test_a_number_that_is_better_the_lower_has_its_sentence_and_its_scale():
+    quantity = parse_quantity(
+        {
+            **{"name": "two_sample", "value": 0.985, "low": 0.98, "high": 0.99, "direction": "min"},
+            **{"ends": [0.5, 1], "text": "98.5 % are recognised."},
+        }
+    )
+    scale = quantity["scale"]
+    assert (scale["better"], scale["point"], scale["range"]) == ("left", 97, [96, 98])
+    assert (quantity["name"], quantity["sentence"]) == ("two sample", "98.5 % are recognised.")
+    floor = parse_quantity({"name": "distance", "value": 4.0, "floor": 1.0, "direction": "min"})
+    assert floor["marks"] == ["floor 1"] and floor["scale"]["ticks"] == [22.73]
+    weak = parse_quantity({"name": "accuracy", "value": 0.1, "chance": 0.1, "direction": "max"})
+    assert "no better than chance" in weak["sentence"]
 
-
-# ---------------------------------------------------------------------------------- the worst thing
 
 DIVERGED = {"status": "diverged", "exit_code": 3, "reason": "Training diverged in step 7."}
 RECALL = {"matrices": [{"names": ["a", "b"], "counts": [[9, 1], [7, 3]]}]}
 TESTED = {"metrics": {"loss": 1.0}}
 DECLINE = [validation(step, loss=loss) for step, loss in [(10, 2.0), (20, 1.0), (30, 1.9)]]
+RESUMED = [
+    Session(0, {40: "a"}, {"learning_rate": 0.1}),
+    Session(40, {100: "b"}, facts={"machine": {"cores": 8}}),
+]
 
 
 @pytest.mark.parametrize(
-    "values, level, step, text",
+    "values, level, text",
     [
-        ({"manifest": DIVERGED}, "error", 100, "Training diverged in step 7."),
+        ({"manifest": DIVERGED}, "error", "Training diverged in step 7."),
         (
             {"records": [event(30, count=2), event(60, count=1)]},
-            *("warning", 30),
+            "warning",
             "3 steps were refused as not finite, between steps 30 and 60.",
         ),
         (
-            {"records": [train(10, loss=1.0), train(20, loss=None)]},
-            *("warning", 20),
-            "Train loss not finite at step 20.",
-        ),
-        (
-            {
-                "sessions": [
-                    Session(0, {40: "a"}),
-                    Session(40, {100: "b"}, facts={"machine": {"cores": 8}}),
-                ]
-            },
-            *("note", 40),
-            "The run resumes at step 40, not bit-exactly: cores was 2, now 8.",
+            {"sessions": RESUMED},
+            "note",
+            "The run resumes at step 40, with learning_rate 0.01 in place of 0.1, not bit-exactly:"
+            " cores was 2, now 8.",
         ),
         (
             {"records": DECLINE},
-            *("warning", 20),
-            "The validation's loss was best with 1 at step 20, and ended with 1.9 at step 30.",
+            "warning",
+            "The validation's loss was best with 1.0000 at step 20, and ended with 1.9000 at step"
+            " 30.",
         ),
         (
             dict(TESTED, test={"page": {"warnings": [{"text": "A class is lost."}]}}),
-            *("warning", None),
-            "A class is lost.",
+            *("warning", "A class is lost."),
         ),
         (
             dict(TESTED, test={"page": RECALL}),
-            *("note", None),
-            "Class b is recognised in 3 of its 10 examples.",
+            *("note", "Class b is recognised in 3 of its 10 examples."),
         ),
     ],
 )
-def test_the_worst_thing_is_in_words_with_its_step(here, values, level, step, text):
-    assert content(**values)["worst"] == {"text": text, "step": step, "level": level}
+def test_the_worst_thing_is_in_words(here, values, level, text):
+    worst = content(**values)["worst"]
+    assert (worst.level, worst.text) == (level, text)
 
 
 def test_a_failure_is_worse_than_damage_and_that_worse_than_refused_steps(here):
     os.makedirs("run/checkpoints/damaged")
     open("run/checkpoints/damaged/model.ckpt-50.index", "w").close()
     records = [event(30, count=2)]
-    assert content(records=records)["worst"]["text"] == (
-        "The checkpoint of step 50 was damaged, and moved away."
-    )
-    assert content(records=records, manifest=DIVERGED)["worst"]["step"] == 100
+    text = "Damage: the checkpoint of step 50 was damaged, and moved away."
+    assert content(records=records)["worst"].text == text
+    assert content(records=records, manifest=DIVERGED)["worst"].text == DIVERGED["reason"]
 
 
-def test_a_small_decline_of_the_validation_is_not_named(here):
-    records = [validation(step, loss=loss) for step, loss in [(10, 2.0), (20, 1.0), (30, 1.05)]]
-    assert content(records=records)["worst"]["level"] == "none"
-
-
-def test_a_process_that_was_killed_is_an_error(here):
+def test_a_process_that_was_killed_is_an_error_with_the_command_that_continues_it(here):
     run = content(manifest={"status": "running", "exit_code": None, "summary": None})
-    assert run["status"]["word"] == "killed" and run["status"]["good"] is False
-    assert run["worst"]["text"] == "The process was killed; step 100 is the last one committed."
+    assert run["status"] == "killed" and run["worst"].level == "error"
+    assert run["advice"] == ["Continue the run with: toolkit resume runs/run"]
 
 
-# -------------------------------------------------------------------------------------- the command
+def test_the_autopsy_is_on_the_page_and_the_reason_once(here):
+    os.makedirs("run/reports/autopsy-100")
+    with open("run/reports/autopsy-100/autopsy.json", "w") as file:
+        json.dump({"lines": ["The first tensor that is not finite is x.", 3]}, file)
+    records = [{"step": 100, "kind": "event", "event": "diverged", "message": DIVERGED["reason"]}]
+    assert content(manifest=DIVERGED, records=records)["autopsy"] == [
+        "The first tensor that is not finite is x."
+    ]
+    assert page_of("run").count(DIVERGED["reason"]) == 1
 
 
-def test_the_command_has_what_somebody_chose_and_the_seed(here):
-    origins = {"optimizer": "preset fast", "batch_size": "plugin classifier"}
-    run = content(origins=origins, learning_rate=0.5, optimizer="sgd", batch_size=8, page=True)
+# ---------------------------------------------------------------------------------- what to do next
+
+RISING = [
+    validation(step, loss=loss) for step, loss in [(10, 4.0), (20, 3.0), (30, 2.0), (40, 1.0)]
+]
+CONFUSED = {"matrices": [{"names": ["a", "b", "c"], "counts": [[9, 3, 1], [3, 7, 0], [0, 0, 9]]}]}
+
+
+@pytest.mark.parametrize(
+    "values, advice",
+    [
+        ({"manifest": DIVERGED}, "Try a lower --learning-rate than 0.01, or --on-nonfinite skip."),
+        (
+            {"records": DECLINE},
+            "Test the best checkpoint with --best-metric loss, or train shorter.",
+        ),
+        (
+            {"records": RISING},
+            "The validation's loss still got better at the end: train longer, say --steps 200.",
+        ),
+        (
+            dict(TESTED, test={"page": CONFUSED}),
+            "Look at a and b: 6 of the 7 errors are between them.",
+        ),
+        (dict(TESTED, test={"page": {"advice": ["Draw more."]}}), "Draw more."),
+    ],
+)
+def test_advice_comes_from_the_facts_of_the_run(here, values, advice):
+    assert content(**values)["advice"] == [advice]
+
+
+def test_the_command_names_the_folder_as_the_user_did_and_says_what_else_it_needs(here):
+    argv = ["toolkit", "run", "--run-dir", "my runs/a"]
+    run = content(manifest={"argv": argv}, sessions=RESUMED, plugin="../model.py")
     assert run["again"] == (
-        "toolkit run --plugin classifier --data mnist5k --learning-rate 0.5 --seed 1"
+        "toolkit run --config 'my runs/a'/config.json --run-dir 'my runs/a'-again"
     )
-
-
-def test_paths_in_the_command_are_absolute_and_quoted_for_a_shell(here):
-    run = content("a b", plugin="../my model.py", data="images:../it's", steps=-1)
-    folder = os.getcwd()
-    assert run["again"].startswith(f"toolkit run --plugin '{folder}/my model.py' --data ")
-    assert f"""'images:{folder}/it'"'"'s'""" in run["again"] and "--steps=-1" in run["again"]
-
-
-def test_a_command_of_many_options_reads_the_file_of_the_run(here):
-    run = content(**{f"option_{number}": number for number in range(20)})
-    assert run["again"] == f"toolkit run --config {os.getcwd()}/run/config.json"
-    assert content("b", group=["a:weight_decay=0,learning_rate=1"])["again"].endswith(
-        "/b/config.json"
+    assert run["again_needs"] == [
+        "One command is not enough: a resume changed options, as the events say.",
+        "The code of a file is as it is now; the folder of the run has that of then.",
+    ]
+    parent = {"kind": "weights", "name": "parent", "step": 50, "tensors": "a" * 64, "head": ""}
+    run = content("b", init_from="../parent", manifest={"parent": parent})
+    assert run["again_needs"][0] == (
+        "The run began with the weights of parent, step 50 (tensors aaaaaaaaaaaaaaaa), which it"
+        " needs."
     )
-
-
-BRANCH = {"kind": "branch", "name": "parent", "step": 50, "tensors": "a" * 64, "head": "b" * 64}
 
 
 def test_a_branch_is_made_again_from_its_parent(here):
     write_run("run", sessions=[Session(0, {50: "a"})])
     log = CommitLog("run/commits.jsonl", str)
-    log.add("branch", step=50, parent=BRANCH, kept=[])
-    options = dict(options_of(learning_rate=0.5), folder="/elsewhere", log_steps=1)
-    log.add("session", **{"from": 50}, kept=[], options=options)
-    run = describe_page([read_record("run")]).values["runs"][0]
-    assert run["again"] == (
-        "toolkit resume parent --from 50 --allow learning_rate --learning-rate 0.5"
-    )
-    assert "needs that run, the head of whose log was bbbbbbbbbbbbbbbb." in run["again_needs"][0]
+    parent = {"kind": "branch", "name": "a", "step": 50, "tensors": "a" * 64, "head": "b" * 64}
+    log.add("branch", step=50, parent=parent, kept=[])
+    log.add("session", **{"from": 50}, kept=[], options=options_of(learning_rate=0.5))
+    run = describe_page([read_record("run")])["run"]
+    assert run["again"] == "toolkit resume a --from 50"
+    assert "needs that run" in run["again_needs"][0]
 
 
-def test_the_command_says_what_else_it_needs(here):
-    sessions = [Session(0, {40: "a"}, {"learning_rate": 0.1}), Session(40, {100: "b"})]
-    assert content(sessions=sessions)["again_needs"] == [
-        "One command is not enough: at step 40 the run was continued with learning_rate 0.01 in"
-        " place of 0.1.",
-        "The numbers are those of toolkit 0.2.0, Python 3.11.7, TensorFlow 2.21.0.",
-    ]
-    parent = dict(BRANCH, kind="weights")
-    run = content("b", init_from="../parent", manifest={"parent": parent})
-    assert f"--init-from {os.getcwd()}/parent@50" in run["again"]
-    assert run["again_needs"][0] == (
-        "The run began with the weights of parent, step 50 (tensors aaaaaaaaaaaaaaaa), which it"
-        " needs."
-    )
-    copy = {"folder": "model-1234abcd", "omitted": []}
-    sessions = [Session(0, {100: "a"}, facts={"sources": {"model": copy}})]
-    assert content("c", plugin="../model.py", sessions=sessions)["again_needs"][0] == (
-        "The command executes model.py as it is now; that of this run is in its folder, in"
-        " sources/model-1234abcd."
-    )
+# ------------------------------------------------------------------------------------------- curves
 
 
-def test_the_command_says_what_else_changed_at_a_resume(here):
-    model = {"restored": 5, "renamed": {"a": "b"}, "initialised": [], "dropped": ["c"]}
-    facts = {"model": model, "versions": {"tensorflow": "1.15.5"}}
-    sessions = [Session(0, {40: "a"}), Session(40, {100: "b"}, facts=facts)]
-    assert content(sessions=sessions)["again_needs"][0] == (
-        "From step 40 on, variables were renamed, dropped; tensorflow was 2.21.0, now 1.15.5."
-    )
-    facts = {"model": {"restored": 6, "renamed": {}, "initialised": [], "dropped": []}}
-    sessions = [Session(0, {40: "a"}), Session(40, {100: "b"}, facts=facts)]  # an exact resume
-    assert len(content("b", sessions=sessions)["again_needs"]) == 1
+def test_curves_are_grouped_and_the_split_decides_their_look(here):
+    metrics = {
+        "critic/learning_rate": 1.0,
+        "g_loss": 1.0,
+        "d_loss": 2.0,
+        "d_real": 0.5,
+        "d_fake": 1,
+    }
+    records = [train(10, **metrics), train(20, **metrics), validation(20, d_loss=1.0)]
+    charts = content(records=records)["charts"]
+    assert [chart["title"] for chart in charts] == ["loss", "d real and fake", "learning rate"]
+    looks = {line.name: line.look for line in charts[0]["lines"]}
+    assert looks["d loss, train"] == (0, 0) and looks["d loss, validation"] == (0, 1)
+    (only,) = content("b", records=[validation(20, loss=1.0)])["charts"]
+    assert [(line.name, line.look) for line in only["lines"]] == [("validation", (1, 1))]
 
 
-def test_the_autopsy_is_on_the_page_and_the_reason_once(here):
-    os.makedirs("run/reports/autopsy-100")
-    tensor = {"name": "dense/MatMul", "dtype": "float32", "shape": [64, 10], "inf": 640}
-    finding = {"tensor": tensor, "op_type": "MatMul", "inputs": [dict(tensor, low=0, high=2e22)]}
-    finding["stack"] = [{"file": "/a/nets.py", "line": 198, "source": "return self.logits(x)"}]
-    with open("run/reports/autopsy-100/autopsy.json", "w") as file:
-        json.dump(finding, file)
-    records = [{"step": 100, "kind": "event", "event": "diverged", "message": DIVERGED["reason"]}]
-    run = content(manifest=DIVERGED, records=records)
-    assert run["autopsy"][0] == (
-        "The first tensor that is not finite is dense/MatMul (op MatMul): float32 [64, 10],"
-        " 640 inf."
-    )
-    assert run["autopsy"][1] == "It was created at nets.py:198: return self.logits(x)"
-    assert "lower --learning-rate" in run["autopsy"][-1]
-    assert json.dumps(run).count(DIVERGED["reason"]) == 1
-    with open("run/reports/autopsy-100/autopsy.json", "w") as file:
-        file.write('{"tensor": {"name": "x", "shape": [[], {}]}, "stack": [3], "inputs": 5}')
-    assert content(manifest=DIVERGED)["autopsy"][0].endswith("is x:  [None, None].")
+def test_the_numbers_of_a_curve_are_in_its_table_with_gaps_where_they_are_not_finite(here):
+    records = [train(10, loss=0.1), train(20, loss=None), train(1000, loss=0.3), *DECLINE]
+    chart = content(records=records)["charts"][0]
+    rows = [["1,000", "0.3", ""], ["10", "0.1", "2"], ["20", "nan", "1"], ["30", "", "1.9"]]
+    assert sorted(cells(chart["table"])) == rows
+    assert chart["mark"] == "best step 20" and chart["svg"].count("<circle") == 5
+    assert re.search(r'class="line c0 d0" d="M\S+ \S+M', chart["svg"])
 
 
-# ------------------------------------------------------------------------------- curves and events
+@pytest.mark.parametrize(
+    "values, ticks",
+    [
+        ([1, 10], ["2", "4", "6", "8", "10"]),
+        ([100, 1250], ["250", "500", "750", "1,000", "1,250"]),
+        ([5], ["4", "5", "6"]),
+        ([0, 3], ["0", "1", "2", "3"]),
+    ],
+)
+def test_steps_have_whole_ticks_and_the_last_one_is_within_the_chart(values, ticks):
+    axis = make_axis(values, 0, 100, is_round=False, is_whole=True)
+    assert [axis.text(tick) for tick in axis.ticks] == ticks
+    svg = make_chart("x", [Line("a", [(x, 1.0, None, None) for x in values])])["svg"]
+    assert all(float(x) <= 400 for x in re.findall(r'<text x="(\d+)"', svg))
 
 
-def test_curves_have_the_numbers_of_the_records_and_gaps_for_those_that_are_not_finite(here):
-    records = [train(10, loss=0.1), train(20, loss=None), train(30, loss=0.3)]
-    (curve,) = content(records=records)["curves"]
-    assert (curve["steps"], curve["values"]) == ([10, 20, 30], [0.1, None, 0.3])
-
-
-def test_the_losses_are_one_group_and_the_rate_comes_last(here):
-    metrics = {"learning_rate": 1.0, "g_loss": 1.0, "d_loss": 2.0, "accuracy": 0.5}
-    curves = content(records=[train(10, **metrics), validation(10, d_loss=1.0)])["curves"]
-    groups = ["loss", "loss", "loss", "accuracy", "learning_rate"]
-    assert [curve["group"] for curve in curves] == groups
-
-
-def test_events_are_in_the_order_of_their_steps(here):
-    sessions = [Session(0, {40: "a"}), Session(40, {100: "b"})]
-    best = {"step": 70, "metric": "loss", "direction": "min", "value": 0.5}
-    run = content(sessions=sessions, records=[event(55, count=1)], manifest={"best": best})
-    assert [(each["step"], each["kind"]) for each in run["events"]] == [
-        (40, "resume"),
-        (55, "refused"),
-        (70, "best"),
-    ]
+@pytest.mark.parametrize("ys", [[], [math.nan], [0.0, 0.0], [1e299, -1e299], [1e-300, 1.0], [5.0]])
+def test_a_chart_of_any_values_has_finite_places(ys):
+    points = [(float(x), y, None, None) for x, y in enumerate(ys)]
+    chart = make_chart("x", [Line("a", points)])
+    assert not re.search(r'="[^"]*(nan|inf)', chart["svg"])
 
 
 def test_thinning_keeps_the_ends_and_all_extremes():
-    values = [math.sin(step / 50) for step in range(10_000)]
-    values[1234], values[5678], values[7000] = 9.0, -9.0, math.nan
-    steps, points = thin(range(10_000), values, 500)
-    assert len(steps) <= 500 and steps == sorted(set(steps))
-    assert (steps[0], steps[-1]) == (0, 9999)
-    by_step = dict(zip(steps, points))
+    series = Series()
+    for step in range(10_000):
+        series.add(step, {1234: 9.0, 5678: -9.0, 7000: math.nan}.get(step, math.sin(step / 50)))
+    points = series.thin(500)
+    steps = [point[0] for point in points]
+    assert len(steps) <= 500 and steps == sorted(set(steps)) and (steps[0], steps[-1]) == (0, 9999)
+    by_step = {point[0]: point[1] for point in points}
     assert by_step[1234] == 9.0 and by_step[5678] == -9.0 and math.isnan(by_step[7000])
 
 
@@ -275,42 +287,115 @@ def test_a_session_that_begins_earlier_replaces_what_was_recorded_after_it():
     table = SeriesTable()
     for step, loss in [(10, 1.0), (20, 2.0), (30, 3.0), (20, 4.0)]:
         table.add({"step": step, "loss": loss}, "train")
-    (curve,) = list_curves(table)
-    assert (list(curve.series.steps), list(curve.series.values)) == ([10, 20], [1.0, 4.0])
+    (curve,) = table.curves()
+    assert curve.series.points() == [(10, 1.0), (20, 4.0)]
 
 
-@pytest.mark.parametrize(
-    "value, short", [(0.10000000149011612, 0.1), (1 / 3, 0.333333333), (3.0, 3), (1e300, 1e300)]
-)
-def test_numbers_are_short_and_read_as_the_same_float32(value, short):
-    assert shortest(value) == short
+# ------------------------------------------------------------------------------- tables and numbers
 
 
 def test_numbers_and_times_read_well():
-    texts = [format_number(x) for x in (0.99, 0.0355, 123456.0, 1e-5, 4.5132, -2.0, 0.0)]
-    assert texts == ["0.9900", "0.0355", "1.23e+05", "1e-05", "4.513", "-2", "0.0000"]
+    texts = [format_number(x) for x in (0.99, 0.0355, 123456.5, 1e-5, 4.5132, -2.0, 13.0)]
+    assert texts == ["0.9900", "0.0355", "1.23e+05", "1e-05", "4.513", "-2", "13"]
+    assert format_alike([0.99, 1.0, None]) == ["0.9900", "1.0000", "–"]
     assert [format_secs(x) for x in (2.5, 26, 200, 7500)] == [
-        "2.5 s",
-        "26 s",
-        "3 min 20 s",
-        "2 h 5 min",
+        *("2.5 s", "26 s", "3 min 20 s", "2 h 5 min"),
     ]
+
+
+def test_a_table_draws_bars_and_intervals_on_a_common_axis():
+    table = make_table("t", ["class", "recall"], [["a", 0.5], ["b", 1.0]], ["recall"], marked="b")
+    bars = [row["cells"][1]["bar"]["range"] for row in table["rows"]]
+    assert bars == [(0, 50), (0, 100)] and [r["is_marked"] for r in table["rows"]] == [False, True]
+    table = make_table("t", ["run", "x"], [["a", Span(1.0, 0.0, 2.0)], ["b", None]])
+    cell = table["rows"][0]["cells"][1]
+    assert (cell["bar"]["point"], cell["more"]) == (50, "0 to 2")
+    assert cells(table)[1] == ["b", "–"]
+
+
+def test_options_that_somebody_set_are_shown_and_the_defaults_are_apart(here):
+    run = content(learning_rate=0.5, epochs=8.0)
+    assert cells(run["chosen"]) == [["learning_rate", "0.5", "flag"], ["epochs", "8", "flag"]]
+    assert "steps" in [row[0] for row in cells(run["defaults"])]
+    write_run("plain")
+    assert "Nothing was set: all options have their defaults." in page_of("plain")
+
+
+def test_the_cost_of_the_hooks_is_a_sentence(here):
+    costs = {"bare steps": 8.0, "steps with hooks": 1.0, "guard": 0.25, "metrics": 0.75, "x": "y"}
+    speed = content(manifest={"hook_ms": costs})["speed"]
+    assert speed["text"] == "10.0% of the time for hooks, most for metrics"
+    assert cells(speed["hooks"])[0] == ["training steps", "9.0000"]
+
+
+def test_the_head_of_the_chain_and_the_commands_that_verify_are_folded_in(here):
+    page = (content("my run"), page_of("my run"))[1]
+    assert "toolkit verify &#39;runs/my run&#39;" in page and fake_hash("my run", 50) not in page
+    assert re.search("<code>[0-9a-f]{64}</code>", page)
+
+
+# ------------------------------------------------------------------------------------- several runs
+
+
+def runs_of(*accuracies, **values):
+    """Folders of runs with these accuracies, whose networks differ."""
+    for number, accuracy in enumerate(accuracies):
+        low, high = accuracy - 0.01, accuracy + 0.01
+        test = {"directions": {"accuracy": "max"}}
+        test["intervals"] = {"accuracy": {"low": low, "high": high, "level": 0.95}}
+        records = [train(step, loss=number + 1 / step) for step in (10, 20)]
+        options = {"network": f"n{number}", **values}
+        metrics = {"accuracy": accuracy, **({"rare": 1.0} if number == 0 else {})}
+        write_run(f"runs/r{number}", metrics=metrics, test=test, records=records, **options)
+    return [f"runs/r{number}" for number in range(len(accuracies))]
+
+
+def compared(names):
+    from toolkit.comparison.comparison import compare
+
+    records = [read_record(name, name) for name in names]
+    return describe_page(records, compare(records).as_json())
+
+
+def test_several_runs_are_one_table_with_the_best_first(here):
+    page = compared(runs_of(0.5, 0.9, 0.7))
+    table = page["comparison"]["table"]
+    assert [row[0] for row in cells(table)] == ["r1", "r2", "r0"]
+    columns = [column["name"] for column in table["columns"]]
+    assert columns == ["run", "accuracy", "verdict", "network", "step", "seconds", "status"]
+    assert page["comparison"]["lead"].startswith("r1 is first, with accuracy 0.9000.")
+    assert {row[2] for row in cells(table)[1:]} <= {"worse", "cannot tell", "cannot compare"}
+    assert [chart["title"] for chart in page["charts"]] == ["loss, train"]
+
+
+def test_an_option_that_a_preset_sets_is_no_column_of_its_own(here):
+    names = runs_of(0.5, 0.9)
+    for number, rate in enumerate((0.1, 0.2)):
+        origins = {"learning_rate": f"preset p{number}"}
+        write_run(names[number], learning_rate=rate, origins=origins, network=f"n{number}")
+    columns = [c["name"] for c in compared(names)["comparison"]["table"]["columns"]]
+    assert "network" in columns and "learning_rate" not in columns
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_row_and_one_colour(here):
+    for seed in range(3):
+        records = [train(10, loss=1.0), train(20, loss=0.5)]
+        write_run(f"run{seed}", metrics={"accuracy": 0.5 + seed / 10}, seed=seed, records=records)
+    page = compared([f"run{seed}" for seed in range(3)])
+    (row,) = cells(page["comparison"]["table"])
+    assert "3 seeds" in row[0]
+    assert {line.look for line in page["charts"][0]["lines"]} == {(0, 0)}
 
 
 # --------------------------------------------------------------------------------------- the file
 
 
-def data_of(page):
-    """The JSON in a page."""
-    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL).group(1))
-
-
 def test_the_same_folder_gives_the_same_bytes_wherever_it_is(here):
     write_run("a/run", metrics={"accuracy": 0.9}, records=[train(1, loss=1.0)])
-    _, text = render_runs(["a/run"], [None])
+    text = page_of("a/run")
     os.rename("a", "b")
     write_run_page("b/run", "page.html")
-    with open("page.html", "rb") as file:
+    with open("page.html", encoding="utf-8") as file:
         assert file.read() == text
 
 
@@ -324,52 +409,20 @@ def test_reading_a_run_changes_nothing_and_needs_no_lock(here):
     assert sorted(os.listdir("run")) == names
 
 
-def test_names_with_html_stay_text(here):
-    name = "</script><script>alert(1)</script><!--&"
-    write_run("run", metrics={name: 1.0}, records=[train(1, **{name: 1.0})])
-    page = render(describe_page([read_record("run")])).decode()
-    assert page.count("<script>alert") == 0
-    assert data_of(page)["runs"][0]["headline"][0]["name"].startswith("</script>")
-    assert embed_json({"a": "\u2028<&>"}) == '{"a":"\\u2028\\u003c\\u0026\\u003e"}'
-
-
-def test_the_numbers_of_several_runs_are_compared(here):
-    for seed in range(3):
-        write_run(f"run{seed}", metrics={"accuracy": 0.5 + seed / 10}, seed=seed, records=[])
-    _, text = render_runs([f"run{n}" for n in range(3)], [f"run{n}" for n in range(3)])
-    values = data_of(text.decode())
-    assert values["kind"] == "comparison" and len(values["runs"]) == 3
-    assert values["comparison"]["metrics"][0]["name"] == "accuracy"
+def test_names_with_html_and_control_characters_stay_text(here):
+    name = "</script><script>alert(1)</script><!--&\u202e\x1b[2J"
+    classes = {"names": [name, "b"], "counts": [[1, 2], [3, 4]]}
+    test = {"page": {"matrices": [classes], "warnings": [{"text": name}]}, "lines": [name]}
+    write_run("run", metrics={name: 1.0}, test=test, records=[train(1, **{name: 1.0})], option=name)
+    page = page_of("run")
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page
+    assert "\u202e" not in page and "\x1b" not in page
 
 
 def test_a_page_stays_small_whatever_the_run_recorded(here):
     names = [f"metric{number}" for number in range(60)]
     records = [train(step, **dict.fromkeys(names, step + 0.123456789)) for step in range(300)]
-    rows = [[f"row {row}", *range(10)] for row in range(200)]
-    rows = [
-        [cell if column == 0 else cell + 0.123456789 for column, cell in enumerate(row)]
-        for row in rows
-    ]
+    rows = [[f"row {row}", *(cell + 0.123456789 for cell in range(10))] for row in range(200)]
     tables = [{"title": str(t), "columns": list("abcdefghijk"), "rows": rows} for t in range(6)]
     write_run("run", records=records, metrics={"a": 1.0}, test={"page": {"tables": tables}})
-    values = describe_page([read_record("run")]).values
-    assert len(json.dumps(values)) <= MAX_JSON and values["notes"]
-    assert values["runs"][0]["curves"][0]["thinned"] == 300
-
-
-def test_hooks_and_their_cost_are_in_their_order(here):
-    run = content(manifest={"hook_ms": {"guard": 0.5, "metrics": 0.25, "x": "y"}})
-    assert run["speed"]["hooks"] == [{"name": "guard", "ms": 0.5}, {"name": "metrics", "ms": 0.25}]
-
-
-def test_options_that_somebody_chose_come_before_the_defaults(here):
-    options = content(learning_rate=0.5)["options"]
-    assert [row["name"] for row in options[:1]] == ["learning_rate"]
-    assert [row["default"] for row in options] == sorted(row["default"] for row in options)
-
-
-def test_the_head_of_the_chain_and_the_commands_that_verify_are_there(here):
-    verify = content("my run")["verify"]
-    assert len(verify["head"]) == 64 and verify["entries"] == 3
-    assert verify["command"] == "toolkit verify 'my run'"
-    assert fake_hash("my run", 50) != verify["head"]
+    assert len(render(describe_page([read_record("run")]))) < 500_000

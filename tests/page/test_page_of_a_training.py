@@ -8,6 +8,7 @@ from linear_fixtures import Linear, write_bars
 
 from toolkit import DivergedError, ToolkitError, hookimpl, save_grid, testing, tf
 from toolkit.audit.checks import run_checks
+from toolkit.cli import report
 from toolkit.errors import RetryError
 from toolkit.page import writer
 from toolkit.storage.run_folder import RunFolder
@@ -60,32 +61,32 @@ def write_again():
 
 def test_the_page_of_the_end_is_the_one_that_is_written_later(data):
     testing.train(Linear, "run", data=data, steps=6)
-    assert b'"word":"finished"' in read_page() and read_page() == write_again()
+    assert b'class="pill finished"' in read_page() and read_page() == write_again()
     folder = RunFolder(os.path.abspath("run"))
     assert [fault for check in run_checks(folder) for fault in check.faults] == []
 
 
 def test_the_page_has_the_pictures_of_the_last_hook(data):
     testing.train(Drawing, "run", data=data, steps=6)
-    assert b'"title":"Samples by step: last"' in read_page() and read_page() == write_again()
+    assert b"Samples by step: last" in read_page() and read_page() == write_again()
 
 
 def test_a_last_hook_that_fails_leaves_the_page(data):
     with pytest.raises(ToolkitError, match="run_ended.*too late"):
         testing.train(FailingAtTheEnd, "run", data=data, steps=6)
-    assert b'"title":"Samples by step: last"' in read_page() and read_page() == write_again()
+    assert b"Samples by step: last" in read_page() and read_page() == write_again()
 
 
 def test_a_run_that_failed_or_was_interrupted_has_its_page(data):
     with pytest.raises(DivergedError):
         testing.train(Diverging, "run", data=data, steps=6)
-    assert b'"word":"diverged"' in read_page() and read_page() == write_again()
+    assert b'class="pill diverged"' in read_page() and read_page() == write_again()
 
 
 def test_an_interrupted_test_leaves_a_page(data):
     with pytest.raises(KeyboardInterrupt):
         testing.train(Interrupted, "run", data=data, steps=6)
-    assert b'"word":"trained"' in read_page()
+    assert b'class="pill trained"' in read_page()
 
 
 def test_a_run_that_ends_before_its_loop_has_the_page_that_is_written_later(data, monkeypatch):
@@ -95,15 +96,15 @@ def test_a_run_that_ends_before_its_loop_has_the_page_that_is_written_later(data
     monkeypatch.setattr(run_log, "record_sources", fail)
     with pytest.raises(RetryError):
         testing.train(Linear, "run", data=data, steps=6)
-    assert b'"word":"running"' not in read_page()
-    assert writer.render_runs(["run"], [None])[1] == read_page()
+    assert b'class="pill running"' not in read_page()
+    assert report.render_runs(["run"], [None])[1] == read_page()
 
 
 def test_a_resume_writes_the_page_again(data):
     testing.train(Linear, "run", data=data, steps=6, pause_at=3)
-    assert b'"word":"stopped"' in read_page()
+    assert b'class="pill stopped"' in read_page()
     testing.train(Linear, "run", data=data, steps=6)
-    assert b'"word":"finished"' in read_page() and read_page() == write_again()
+    assert b'class="pill finished"' in read_page() and read_page() == write_again()
 
 
 def test_no_page_leaves_it_out(data):

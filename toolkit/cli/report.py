@@ -19,7 +19,7 @@ from ..cli_options import (
     writing_output,
 )
 from ..display.escapes import escape_line
-from ..errors import InterruptedRun, RetryError, UsageError
+from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
 from ..storage.run_folder import RunFolder
 from .cluster_flags import Seconds
 
@@ -169,7 +169,6 @@ class _Page:
             refresh_secs: how often a browser reads it again; None for never.
         """
         from ..files import atomic_write
-        from ..page.writer import render_runs
 
         names = _name_runs(self._runs)
         records, text = render_runs(self._runs, names, refresh_secs)
@@ -222,6 +221,47 @@ class _Page:
             "bytes": len(self._bytes),
             "runs": [{"name": r.name, "status": r.status, "step": r.step} for r in self._records],
         }
+
+
+def render_runs(
+    folders: Sequence[str],
+    names: Sequence[Optional[str]],
+    refresh_secs: Optional[float] = None,
+) -> Tuple[List[RunRecord], bytes]:
+    """The records of runs, and the bytes of their page, which has a note for each that is damaged.
+
+    Args:
+        folders: of the runs.
+        names: of the runs on the page; None for that of the folder.
+        refresh_secs: how often a browser reads the page again; None for never.
+
+    Raises:
+        ToolkitError: no run can be read; that of the first one.
+    """
+    from ..comparison.comparison import compare
+    from ..comparison.record import read_record
+    from ..page.writer import MAX_RUNS, describe_page, render
+
+    records: List[RunRecord] = []
+    errors: List[ToolkitError] = []
+    notes: List[str] = []
+    for folder, name in zip(folders, names):
+        try:
+            records.append(read_record(folder, name))
+        except ToolkitError as error:
+            errors.append(error)
+            notes.append(f"{name or folder} is left out: {error.message}")
+    if not records:
+        raise errors[0]
+    comparison = None
+    if len(records) > 1:
+        try:
+            comparison = compare(records[:MAX_RUNS]).as_json()
+        except ToolkitError as error:
+            notes.append(f"The runs are not compared: {error.message}")
+    content = describe_page(records, comparison)
+    content["notes"] += notes
+    return records, render(dict(content, refresh=refresh_secs))
 
 
 def _is_training(run: str) -> bool:

@@ -7,7 +7,7 @@ import functools
 import json
 from typing import Any, Callable, Counter, Dict, Iterable, List, Sequence, Tuple
 
-from ..options import CoreOptions, format_value, result_options
+from ..options import ORIGINS, CoreOptions, format_value, result_options
 from .record import RunRecord
 
 # Options that other columns of a listing show.
@@ -57,6 +57,23 @@ def describe_options(options: Dict[str, Any]) -> str:
 def options_without_effect() -> List[str]:
     """The options of the core on which no result depends, such as where a run logs."""
     return sorted(set(CoreOptions.model_fields) - result_options(CoreOptions))
+
+
+def find_option_changes(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
+    """The options on which the result depends that differ between two sessions, a clause each.
+
+    Args:
+        before, now: the entries of the sessions in the commit log.
+    """
+    former, options = before.get("options"), now.get("options")
+    if not isinstance(former, dict) or not isinstance(options, dict):
+        return []
+    left_out = {"plugin", "with", "data", "folder", ORIGINS, *options_without_effect()}
+    return [
+        f"{name} {format_value(value) or 'none'} in place of {format_value(former[name]) or 'none'}"
+        for name, value in options.items()
+        if name in former and former[name] != value and name not in left_out
+    ]
 
 
 def _find_in_group(records: Sequence[RunRecord]) -> Callable[[RunRecord], Dict[str, Any]]:

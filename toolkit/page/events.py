@@ -1,4 +1,4 @@
-"""What happened in a run, by step: refused steps, resumes, damaged checkpoints, the best one."""
+"""What happened in a run, by step: refused steps, resumes, branches, damaged checkpoints."""
 
 from __future__ import annotations
 
@@ -6,29 +6,25 @@ import os
 import re
 from typing import Any, Dict, Iterable, List, NamedTuple
 
+from ..comparison.record import RunRecord
+from ..comparison.special_options import find_option_changes
+from ..errors import CheckpointError
 from ..storage.commit_log import Entry
+from ..storage.jsonl import has_more
+from ..storage.manifest import read_json
+from ..storage.report_folder import REPORTS
 from ..storage.session_changes import find_session_changes
-from .curves import Curve
-from .values import clean_text, count, fields, format_count, format_number
+from .values import clean_text, count, fields, format_count, items
 
-MAX_EVENTS = 200
-REFUSED, RESUME, DAMAGED, DIVERGED, BRANCH, BEST, NOTE, GAP = (
-    *("refused", "resume", "damaged", "diverged"),
-    *("branch", "best", "note", "gap"),
-)
-MAX_LOG_BYTES = 1 << 26  # of a commit log; a longer one is not read
-_MAX_NAMES = 10_000  # of files in a folder
+# The kinds of events.
+REFUSED, RESUME, DAMAGED, DIVERGED = "refused", "resume", "damaged", "diverged"
+_MAX_AUTOPSY = 1 << 20  # bytes
 _CHECKPOINT_STEP = re.compile(r"model\.ckpt-(\d{1,15})\.")
 
 
 class Event(NamedTuple):
-    """What happened at a step.
-
-    Attributes:
-        step: at which, or up to which, it happened.
-        kind: one of the constants of this module.
-        text: a clause or a sentence.
-        number: of refused steps, or of the changes of a resume; else 0.
+    """What happened at a step, or up to it: a kind, a clause or a sentence, and the number of
+    faults, of refused steps, or of the changes for which a resume was not bit-exact.
     """
 
     step: int
@@ -36,97 +32,63 @@ class Event(NamedTuple):
     text: str
     number: int = 0
 
-    def as_json(self) -> Dict[str, Any]:
-        return {"step": self.step, "kind": self.kind, "text": self.text}
-
 
 def read_event(record: Dict[str, Any]) -> List[Event]:
     """The event of a record of kind "event"; none if it is not valid."""
     step, name = count(record.get("step")), clean_text(record.get("event"), 80)
+    text, number = clean_text(record.get("message")), count(record.get("count"))
     if step is None or not name:
         return []
-    if name == "diverged":
-        return [Event(step, DIVERGED, clean_text(record.get("message")) or "Training diverged.")]
-    number = count(record.get("count"))
+    if name == DIVERGED:
+        return [Event(step, DIVERGED, text or "Training diverged.")]
     if number is None:
-        text = clean_text(record.get("message"))
-        return [Event(step, NOTE, f"{name}: {text}" if text else name)]
+        return [Event(step, "note", f"{name}: {text}" if text else name)]
     steps = format_count(number, "non-finite step")
     return [Event(step, REFUSED, f"{steps} refused up to step {step:,}", number)]
-
-
-def list_gaps(curves: Iterable[Curve]) -> List[Event]:
-    """An event for each step at which metrics begin not to be finite."""
-    names: Dict[int, List[str]] = {}
-    for curve in curves:
-        for step in curve.series.gaps()[:MAX_EVENTS]:
-            names.setdefault(step, []).append(f"{curve.split} {clean_text(curve.name, 80)}")
-    return [
-        Event(step, GAP, f"{', '.join(texts[:4])} not finite at step {step:,}")
-        for step, texts in sorted(names.items())
-    ]
 
 
 def list_log_events(entries: Iterable[Entry]) -> List[Event]:
     """The events of the commit log: resumes, branches, and entries that are damaged."""
     events: List[Event] = []
-    last_session: Dict[str, Any] = {}
+    last: Dict[str, Any] = {}
     for entry in entries:
         if entry.fault:
             text = f"entry {entry.number} of the commit log {entry.fault}"
-            step = entry.step if entry.values else 0
-            events.append(Event(step, DAMAGED, text))
-        if not entry.values:
-            continue
-        if entry.is_session:
-            events += _session_events(entry, last_session)
-            last_session = entry.values
-        elif entry.values["kind"] == "branch":
-            name = clean_text(fields(entry.values.get("parent")).get("name"), 80)
-            text = f"branches off {name or 'another run'} at step {entry.step:,}"
-            events.append(Event(entry.step, BRANCH, text))
+            events.append(Event(entry.step if entry.values else 0, DAMAGED, text, 1))
+        if entry.values and entry.values["kind"] == "branch":
+            name = fields(entry.values.get("parent")).get("name") or "another run"
+            events.append(
+                Event(entry.step, "branch", f"branches off {name} at step {entry.step:,}")
+            )
+        if entry.values and entry.is_session:
+            events += [_describe_resume(last, entry)] if last else []
+            last = entry.values
     return events
 
 
-def _session_events(entry: Entry, last_session: Dict[str, Any]) -> List[Event]:
-    """The events of the start of a session; none for the first one of a run."""
-    if not last_session:
-        return []
-    changes = find_session_changes(last_session, entry.values)
-    text = "continues from its beginning" if not entry.step else f"resumes at step {entry.step:,}"
-    if changes:
-        text += f", not bit-exactly: {clean_text('; '.join(changes))}"
-    return [Event(entry.step, RESUME, text, len(changes))]
+def _describe_resume(before: Dict[str, Any], entry: Entry) -> Event:
+    changes = find_session_changes(before, entry.values)
+    options = find_option_changes(before, entry.values)
+    text = f"resumes at step {entry.step:,}" if entry.step else "continues from its beginning"
+    text += f", with {', '.join(options)}" if options else ""
+    text += f", not bit-exactly: {'; '.join(changes)}" if changes else ""
+    return Event(entry.step, RESUME, text, len(changes))
 
 
 def list_quarantine(folder: str) -> List[Event]:
-    """An event for each step whose checkpoint a resume moved to quarantine.
-
-    Args:
-        folder: of the quarantine.
-    """
-    return [
-        Event(step, DAMAGED, f"the checkpoint of step {step:,} was damaged, and moved away")
-        for step in sorted({*_read_steps(folder)})
-    ]
+    """An event for each step whose checkpoint a resume moved to the folder of the damaged ones."""
+    names = sorted(os.listdir(folder))[:10_000] if os.path.isdir(folder) else []
+    steps = {int(match.group(1)) for match in map(_CHECKPOINT_STEP.match, names) if match}
+    text = "the checkpoint of step {:,} was damaged, and moved away"
+    return [Event(step, DAMAGED, text.format(step), 1) for step in sorted(steps)]
 
 
-def _read_steps(folder: str) -> List[int]:
+def read_autopsy(record: RunRecord) -> List[str]:
+    """The sentences of the examination of a divergence; [] if there is none."""
+    path = os.path.join(record.path, REPORTS, f"autopsy-{record.step}", "autopsy.json")
     try:
-        names = sorted(os.listdir(folder))[:_MAX_NAMES]
-    except OSError:
+        is_there = record.status == DIVERGED and not has_more(path, _MAX_AUTOPSY)
+        lines = items(fields(read_json(path)).get("lines")) if is_there else []
+    except CheckpointError:
         return []
-    matches = filter(None, map(_CHECKPOINT_STEP.match, names))
-    return [int(match.group(1)) for match in matches]
-
-
-def describe_best(best: Any) -> List[Event]:
-    """The event of the best checkpoint, from the manifest."""
-    best = fields(best)
-    step, metric, value = count(best.get("step")), clean_text(best.get("metric"), 80), None
-    if isinstance(best.get("value"), (int, float)):
-        value = format_number(float(best["value"]))
-    if step is None or not metric:
-        return []
-    text = f"best {metric}" + (f" {value}" if value else "") + f" at step {step:,}"
-    return [Event(step, BEST, text)]
+    return [line for line in lines[:8] if isinstance(line, str)]

@@ -5,37 +5,29 @@ Whatever is not as docs/plugins/pages.md describes is left out, with a note.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..comparison.record import finite
-from .values import clean_text, fields, format_number, items, shortest
-from .worst import REMARK, WARNING, Worst
+from .chart import Line, make_chart
+from .quantities import parse_quantity
+from .tables import as_text, make_table
+from .values import clean_text, fields, items
 
-MAX_HEADLINE, MAX_PICTURES, MAX_MATRICES, MAX_TABLES, MAX_CHARTS = 6, 12, 3, 6, 8
-MAX_CLASSES = 60  # of a matrix
-MAX_ROWS, MAX_COLUMNS = 200, 12
-MAX_LINES, MAX_POINTS = 8, 200
-_CELL = 120  # characters
-_NAME = 80
+MAX_CLASSES, MAX_ROWS, MAX_CELLS, MAX_COLUMNS, MAX_LINES, MAX_POINTS = 60, 200, 1200, 12, 8, 200
+MAX_VALUE = 1e300  # a larger number has no room on an axis
+_NAME = 80  # characters
 
 
 class Sections(NamedTuple):
-    """The valid part of a plugin's value.
-
-    Attributes:
-        headline: see `headline.py`.
-        pictures: {"file", "title", "alt"} each, the main one first.
-        matrices, tables, charts: as on the page.
-        worst: what the plugin warns of.
-        notes: a sentence for what is left out.
-    """
+    """The valid part of a plugin's value for the templates, and a note for what is left out."""
 
     headline: List[Dict[str, Any]]
-    pictures: List[Dict[str, str]]
+    pictures: List[Dict[str, Any]]
     matrices: List[Dict[str, Any]]
     tables: List[Dict[str, Any]]
     charts: List[Dict[str, Any]]
-    worst: List[Worst]
+    warnings: List[Dict[str, Any]]
+    advice: List[str]
     notes: List[str]
 
 
@@ -44,145 +36,94 @@ def read_sections(value: Any) -> Sections:
     notes: List[str] = []
     if value is not None and not isinstance(value, dict):
         notes.append("What the plugin has for this page is no object of JSON.")
-    values = fields(value)
-
-    def read(name: str, parse: Callable[[Any], Any], limit: int) -> List[Any]:
-        return _read_list(name, values.get(name), parse, limit, notes)
-
-    pictures = read("pictures", _parse_picture, MAX_PICTURES)
-    if values.get("picture") is not None:
-        main = _read_list("picture", [values["picture"]], _parse_picture, 1, notes)
-        pictures = main + [picture for picture in pictures if picture not in main]
-    return Sections(
-        headline=read("headline", parse_quantity, MAX_HEADLINE),
-        pictures=pictures,
-        matrices=read("matrices", _parse_matrix, MAX_MATRICES),
-        tables=read("tables", _parse_table, MAX_TABLES),
-        charts=read("charts", _parse_chart, MAX_CHARTS),
-        worst=read("warnings", _parse_warning, 3),
-        notes=notes,
-    )
+    values = dict(fields(value))
+    if "picture" in values:
+        others = [each for each in items(values.get("pictures")) if each != values["picture"]]
+        values["pictures"] = [values["picture"], *others]
+    parts = []
+    for name, (parse, limit) in _PARTS.items():
+        if values.get(name) is not None and not isinstance(values[name], list):
+            notes.append(f"'{name}' of the plugin is no list, and is left out.")
+        given = items(values.get(name))
+        parts.append([each for each in map(parse, given[:limit]) if each])
+        if len(parts[-1]) < len(given):
+            notes.append(f"Of '{name}' of the plugin, {len(given) - len(parts[-1]):,} left out.")
+    return Sections(*parts, notes)  # type: ignore[call-arg]
 
 
-def _read_list(
-    name: str, value: Any, parse: Callable[[Any], Any], limit: int, notes: List[str]
-) -> List[Any]:
-    """The valid parts of a list, at most `limit`."""
-    if value is not None and not isinstance(value, list):
-        notes.append(f"'{name}' of the plugin is no list, and is left out.")
-    parts = items(value)
-    parsed = [parse(part) for part in parts[:limit]]
-    valid = [part for part in parsed if part is not None]
-    if len(valid) < len(parts):
-        notes.append(f"Of '{name}' of the plugin, {len(parts) - len(valid):,} left out.")
-    return valid
-
-
-def parse_quantity(value: Any) -> Optional[Dict[str, Any]]:
-    """A number with its name, and the interval and the floor that it may have."""
-    values = fields(value)
-    name, number = clean_text(values.get("name"), _NAME), finite(values.get("value"))
-    if not name or number is None:
-        return None
-    low, high, level = (finite(values.get(key)) for key in ("low", "high", "level"))
-    has_interval = low is not None and high is not None and low <= high
-    unit = clean_text(values.get("unit"), 20)
-    return {
-        "name": name,
-        "value": shortest(number),
-        "text": format_number(number) + (f" {unit}" if unit else ""),
-        "low": shortest(low) if has_interval else None,
-        "high": shortest(high) if has_interval else None,
-        "level": (level or 0.95) if has_interval else None,
-        "method": clean_text(values.get("method"), _NAME) if has_interval else "",
-        "floor": shortest(finite(values.get("floor"))),
-        "note": clean_text(values.get("note")),
-        "unit": unit,
-    }
-
-
-def _parse_picture(value: Any) -> Optional[Dict[str, str]]:
-    values = fields(value)
-    file = values.get("file")
-    if not isinstance(file, str) or not file:
-        return None
-    texts = {name: clean_text(values.get(name)) for name in ("title", "alt")}
-    return {"file": file, **texts}
+def _parse_picture(value: Any) -> Optional[Dict[str, Any]]:
+    file = fields(value).get("file")
+    texts = {name: clean_text(fields(value).get(name)) for name in ("title", "alt")}
+    return dict(texts, file=file) if isinstance(file, str) and file else None
 
 
 def _parse_matrix(value: Any) -> Optional[Dict[str, Any]]:
-    """Counts by true class (row) and predicted class (column)."""
+    """Counts by true class (row) and predicted class (column), and their shares of the rows."""
     values = fields(value)
     names, rows = items(values.get("names")), items(values.get("counts"))
-    length = len(rows)
-    if not 0 < length <= MAX_CLASSES or len(names) != length:
+    counts = [[finite(cell) for cell in items(row)] for row in rows]
+    is_square = all(len(row) == len(rows) for row in [names, *counts])
+    is_valid = all(cell is not None and cell >= 0 for row in counts for cell in row)
+    if not 0 < len(rows) <= MAX_CLASSES or not is_square or not is_valid:
         return None
-    counts = [[_cell_count(cell) for cell in items(row)] for row in rows]
-    if any(len(row) != length or None in row for row in counts):
-        return None
-    title = clean_text(values.get("title"), _NAME) or "Confusion"
-    return {"title": title, "names": [_cell_text(name) for name in names], "counts": counts}
-
-
-def _cell_count(value: Any) -> Optional[float]:
-    number = finite(value)
-    return shortest(number) if number is not None and number >= 0 else None
+    numbers = [[int(cell or 0) for cell in row] for row in counts]
+    return {
+        "title": clean_text(values.get("title"), _NAME) or "Confusion",
+        "names": [as_text(name) for name in names],
+        "counts": numbers,
+        "shares": [[cell / max(sum(row), 1) for cell in row] for row in numbers],
+    }
 
 
 def _parse_table(value: Any) -> Optional[Dict[str, Any]]:
     values = fields(value)
-    columns = [_cell_text(name) for name in items(values.get("columns"))[:MAX_COLUMNS]]
+    columns = [as_text(name) for name in items(values.get("columns"))[:MAX_COLUMNS]]
     rows = items(values.get("rows"))
-    if not columns or not all(isinstance(row, list) for row in rows[:MAX_ROWS]):
+    limit = min(MAX_ROWS, MAX_CELLS // max(len(columns), 1))
+    if not columns or not all(isinstance(row, list) for row in rows[:limit]):
         return None
-    cells = [[_cell(cell) for cell in row[: len(columns)]] for row in rows[:MAX_ROWS]]
-    table = {
-        "title": clean_text(values.get("title"), _NAME) or "Table",
-        "columns": columns,
-        "rows": [row + [None] * (len(columns) - len(row)) for row in cells],
-    }
-    if len(rows) > MAX_ROWS:
-        table["note"] = f"{MAX_ROWS} of {len(rows):,} rows"
-    return table
-
-
-def _cell(value: Any) -> Any:
-    """A number, a text, or None."""
-    return _cell_text(value) if isinstance(value, (str, bool)) else shortest(finite(value))
-
-
-def _cell_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    number = finite(value)
-    return clean_text(value, _CELL) if number is None else format_number(number)
+    return make_table(
+        clean_text(values.get("title"), _NAME) or "Table",
+        columns,
+        [[*row, *[None] * len(columns)][: len(columns)] for row in rows[:limit]],
+        bars=[as_text(name) for name in items(values.get("bars"))],
+        is_log=values.get("log") is True,
+        marked=as_text(values.get("marked")),
+        note=f"{limit} of {len(rows):,} rows" if len(rows) > limit else "",
+    )
 
 
 def _parse_chart(value: Any) -> Optional[Dict[str, Any]]:
     values = fields(value)
-    parts = [_parse_line(line) for line in items(values.get("lines"))[:MAX_LINES]]
-    lines = [line for line in parts if line is not None]
-    if not lines:
-        return None
-    texts = {name: clean_text(values.get(name), _NAME) for name in ("title", "x", "y")}
-    return {**texts, "lines": lines, "diagonal": values.get("diagonal") is True}
+    title, x, y = (clean_text(values.get(name), _NAME) for name in ("title", "x", "y"))
+    parts = items(values.get("lines"))[:MAX_LINES]
+    lines = [line for line in map(_parse_line, parts, range(MAX_LINES)) if line]
+    is_diagonal = values.get("diagonal") is True
+    return make_chart(title, lines, x or "x", y, is_diagonal) if lines else None
 
 
-def _parse_line(value: Any) -> Optional[Dict[str, Any]]:
-    """A line through points [x, y], or [x, y, low, high] with an interval of y."""
+def _parse_line(value: Any, number: int) -> Optional[Line]:
     values = fields(value)
-    points = []
-    for point in items(values.get("points"))[:MAX_POINTS]:
-        numbers = [shortest(finite(number)) for number in items(point)[:4]]
-        if len(numbers) >= 2 and None not in numbers[:2]:
-            points.append(numbers + [None] * (4 - len(numbers)))
-    return {"name": clean_text(values.get("name"), _NAME), "points": points} if points else None
+    sizes = [max(0.0, finite(size) or 0.0) for size in items(values.get("sizes"))]
+    points, kept = [], []
+    for place, point in enumerate(items(values.get("points"))[:MAX_POINTS]):
+        x, y, low, high = (finite(each) for each in [*items(point), None, None, None, None][:4])
+        if x is not None and y is not None and max(abs(x), abs(y)) < MAX_VALUE:
+            points.append((x, y, low, high))
+            kept += sizes[place : place + 1]
+    draw = "dots" if values.get("draw") == "dots" else "line"
+    name = clean_text(values.get("name"), _NAME)
+    return Line(name, points, (number, number), draw, kept) if points else None
 
 
-def _parse_warning(value: Any) -> Optional[Worst]:
-    """What the plugin warns of: {"text": ..., "level": "warning" or "note"}."""
-    values = fields(value)
-    text = clean_text(values.get("text"))
-    if not text:
-        return None
-    return Worst(text, None, REMARK if values.get("level") == REMARK else WARNING)
+def _parse_warning(value: Any) -> Optional[Dict[str, Any]]:
+    text, is_note = clean_text(fields(value).get("text")), fields(value).get("level") == "note"
+    return {"text": text, "level": "note" if is_note else "warning"} if text else None
+
+
+# The keys of a plugin's value, in the order of `Sections`: how to read one, and how many there are.
+_PARTS: Dict[str, Any] = {
+    **{"headline": (parse_quantity, 6), "pictures": (_parse_picture, 12)},
+    **{"matrices": (_parse_matrix, 3), "tables": (_parse_table, 6), "charts": (_parse_chart, 8)},
+    **{"warnings": (_parse_warning, 3), "advice": (clean_text, 3)},
+}

@@ -1,130 +1,114 @@
-"""Write a page: one HTML file with its data, pictures and script, which needs no other file.
+"""Write a page: one HTML file with its style, pictures and script, which needs no other file.
 
-The bytes are a function of the folders of the runs, of this version of the toolkit and, where there
-are pictures, of the version of Pillow.
+The bytes are a function of the folders of the runs, of this version of the toolkit and, where
+pictures are encoded again, of the version of Pillow.
 """
 
 from __future__ import annotations
 
-import html
-import json
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+import base64
+import hashlib
+import os
+from typing import Any, Dict, List, Optional, Sequence
 
+from .. import __version__
 from ..comparison.record import RunRecord, read_record
-from ..errors import ToolkitError
-from ..files import atomic_write, to_json_value
-from .content import MAX_RUNS, Content, describe_page
-from .pictures import Picture, as_base64
-from .template import fill_template
-from .values import clean_text
+from ..files import atomic_write
+from .pictures import Album
+from .run import describe_run
+from .several import describe_comparison, describe_search, draw_shared_curves, shorten
+from .values import clean_text, format_count
 
 PAGE = "report.html"  # in the folder of a run
+MAX_RUNS = 50
+_ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assets")
 
 
 def write_run_page(folder: str, path: str) -> None:
     """Write the page of a run that has ended, also while its process still locks the folder.
 
-    Args:
-        folder: of the run.
-        path: of the file, which is replaced.
-
-    Raises:
-        ToolkitError: the folder contains no run, or a damaged one.
-        OSError: the file cannot be written.
+    Raises ToolkitError if the folder contains no run, or a damaged one; OSError.
     """
     write_page(path, [read_record(folder, is_training=False)])
 
 
-def render_runs(
-    folders: Sequence[str],
-    names: Sequence[Optional[str]],
-    refresh_secs: Optional[float] = None,
-) -> Tuple[List[RunRecord], bytes]:
-    """The records of runs, and the bytes of their page, which has a note for each that is damaged.
-
-    Args:
-        folders: of the runs.
-        names: of the runs on the page; None for that of the folder.
-        refresh_secs: how often a browser reads the page again; None for never.
-
-    Raises:
-        ToolkitError: no run can be read; that of the first one.
-    """
-    records: List[RunRecord] = []
-    errors: List[ToolkitError] = []
-    notes: List[str] = []
-    for folder, name in zip(folders, names):
-        try:
-            records.append(read_record(folder, name))
-        except ToolkitError as error:
-            errors.append(error)
-            notes.append(clean_text(f"{name or folder} is left out: {error.message}"))
-    if not records:
-        raise errors[0]
-    comparison, note = _compare(records)
-    content = describe_page(records, comparison)
-    content.values["notes"] += [*notes, *([note] if note else [])]
-    if refresh_secs is not None:
-        content.values["refresh"] = refresh_secs
-    return records, render(content)
-
-
-def _compare(records: Sequence[RunRecord]) -> Tuple[Optional[Dict[str, Any]], str]:
-    """The comparison of several runs, or why there is none."""
-    from ..comparison.comparison import compare
-
-    if len(records) < 2:
-        return None, ""
-    try:
-        return compare(records[:MAX_RUNS]).as_json(), ""
-    except ToolkitError as error:
-        return None, clean_text(f"The runs are not compared: {error.message}")
-
-
-def write_page(
-    path: str,
-    records: Sequence[RunRecord],
-    comparison: Optional[Dict[str, Any]] = None,
-    search: Optional[Dict[str, Any]] = None,
-    title: str = "",
-) -> None:
-    """Write a page; the arguments are those of `describe_page`. Raises OSError."""
-    text = render(describe_page(records, comparison, search, title))
+def write_page(path: str, *content: Any, **more: Any) -> None:
+    """Write a page; the further arguments are those of `describe_page`. Raises OSError."""
+    text = render(describe_page(*content, **more))
     with atomic_write(path) as file:
         file.write(text)
 
 
-def render(content: Content) -> bytes:
-    """The bytes of a page."""
-    values = content.values
-    data = embed_json(values)
-    pictures = "\n".join(_picture_block(n, picture) for n, picture in enumerate(content.pictures))
-    text = fill_template(values["title"], data, pictures, _summarize(values))
+def describe_page(
+    records: Sequence[RunRecord],
+    comparison: Optional[Dict[str, Any]] = None,
+    search: Optional[Dict[str, Any]] = None,
+    title: str = "",
+) -> Dict[str, Any]:
+    """Gather what a page says, for the templates.
+
+    Args:
+        records: of the runs, at least one; the first `MAX_RUNS` are shown.
+        comparison: the values of `Comparison.as_json`.
+        search: the values of `outcome.page_values`.
+        title: of the page; "" for one from the names of the runs.
+    """
+    is_one = len(records) == 1 and search is None
+    albums = [Album(record.path, is_one) for record in records[:MAX_RUNS]]
+    runs = [describe_run(record, album) for record, album in zip(records, albums)]
+    for run, short in zip(runs, shorten([run["name"] for run in runs])):
+        run["name"] = short
+    notes: List[str] = []
+    num_encoded = sum(album.num_encoded for album in albums)
+    if num_encoded:
+        import PIL
+
+        text = f"Pillow {PIL.__version__} encoded {format_count(num_encoded, 'picture')} again; "
+        (runs[0]["notes"] if is_one else notes).append(text + "other versions write other bytes.")
+    if len(records) > MAX_RUNS:
+        notes.append(f"Of {len(records):,} runs, the first {MAX_RUNS} are shown.")
+    name = records[0].name if len(records) == 1 else format_count(len(records), "run")
+    groups = (comparison or {}).get("groups") or [[place] for place in range(len(runs))]
+    names, curves = [run["name"] for run in runs], [run["curves"] for run in runs]
+    return {
+        "title": title or name,
+        "toolkit": __version__,
+        "is_one": is_one,
+        "run": runs[0],
+        "runs": runs,
+        "comparison": describe_comparison(records, comparison) if comparison else None,
+        "search": describe_search(search) if search else None,
+        "charts": [] if is_one else draw_shared_curves(names, curves, groups),
+        "notes": notes,
+        "refresh": None,
+    }
+
+
+def render(content: Dict[str, Any]) -> bytes:
+    """The bytes of a page with the values of `describe_page`."""
+    import jinja2
+
+    def clean(value: Any) -> Any:
+        """What of a run is shown: harmless, and of a length that has room."""
+        return clean_text(value, 600) if type(value) is str else value
+
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_ASSETS),
+        autoescape=True,
+        finalize=clean,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = (_read_asset(name) for name in ("page.css", "page.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    text = templates.get_template("page.html").render(
+        content, style=style, script=script, script_hash=digest
+    )
     return text.encode("utf-8", "backslashreplace")
 
 
-def embed_json(values: Any) -> str:
-    """JSON in ASCII that cannot end the element of HTML in which it is."""
-    text = json.dumps(to_json_value(values), separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _picture_block(number: int, picture: Picture) -> str:
-    return (
-        f'<script type="text/plain" id="picture-{number}" data-type="{picture.type}" '
-        f'data-width="{picture.width}" data-height="{picture.height}">'
-        f"{as_base64(picture.data)}</script>"
-    )
-
-
-def _summarize(values: Dict[str, Any]) -> str:
-    """HTML for a browser without JavaScript: the first screen of each run as text."""
-    parts: List[str] = [f"<h1>{html.escape(values['title'])}</h1>"]
-    for run in values["runs"]:
-        status, worst = run["status"], run["worst"]
-        numbers = ", ".join(f"{each['name']} {each['text']}" for each in run["headline"])
-        lines = [f"{status['word']}: {status['text']}", numbers, worst["text"], run["again"]]
-        text = "".join(f"<p>{html.escape(line)}</p>" for line in lines if line)
-        parts.append(f"<h2>{html.escape(run['name'])}</h2>{text}")
-    parts.append("<p>The curves and tables of this page need JavaScript.</p>")
-    return "\n".join(parts)
+def _read_asset(name: str) -> str:
+    """A style or a script without its indentation, empty lines and lines of comments."""
+    with open(os.path.join(_ASSETS, name), encoding="utf-8") as file:
+        lines = [line.strip() for line in file]
+    return "".join(line + "\n" for line in lines if line and not line.startswith("//"))

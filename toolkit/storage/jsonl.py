@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from ..errors import CheckpointError
 from ..files import (
@@ -20,6 +20,9 @@ from ..files import (
     sync,
     to_json_value,
 )
+
+MAX_LINE = 1 << 20  # bytes of a line that `read_records` reads
+MAX_BYTES = 1 << 28  # of a file; what follows is left out
 
 
 class FileDigest(NamedTuple):
@@ -139,3 +142,29 @@ def parse_object(text: str) -> Optional[Dict[str, Any]]:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and not is_deep(value) else None
+
+
+def read_records(path: str, max_bytes: int = MAX_BYTES) -> Iterator[Dict[str, Any]]:
+    """Yield the records of a JSON-lines file, in memory for one line. A file that is missing or
+    cannot be read has none; a line that is no JSON object or is too long is left out.
+    """
+    try:
+        with open_regular_file(path) as file:
+            for line in iter(lambda: file.readline(MAX_LINE), b""):
+                max_bytes -= len(line)
+                is_whole = line.endswith(b"\n") and max_bytes >= 0
+                record = parse_object(line.decode("utf-8", "replace")) if is_whole else None
+                if record is not None:
+                    yield record
+                if max_bytes < 0:
+                    return
+    except OSError:
+        return
+
+
+def has_more(path: str, max_bytes: int = MAX_BYTES) -> bool:
+    """Whether `read_records` leaves out the end of a file."""
+    try:
+        return os.path.getsize(path) > max_bytes
+    except OSError:
+        return False

@@ -20,61 +20,64 @@ def content(matrix, report, names, values, files):
     """
     sections = {
         "headline": headline(matrix, values),
-        "pictures": pictures(files),
         "tables": [class_table(report)],
+        "charts": [calibration_chart(values["calibration"])] if values["calibration"] else [],
     }
+    if "mistakes.png" in files:
+        title, alt = "Most confident mistakes", "Images with true and predicted class"
+        sections["picture"] = {"file": "mistakes.png", "title": title, "alt": alt}
     if len(names) <= MAX_CLASSES:
         counts = {"title": "Confusion", "names": names, "counts": matrix.tolist()}
         sections["matrices"] = [counts]
-    if values["calibration"]:
-        sections["charts"] = [calibration_chart(values["calibration"])]
     return sections
 
 
 def headline(matrix, values):
+    """Accuracy beside that of always naming the largest class, macro F1, and the calibration."""
+    chance = matrix.sum(axis=1).max() / matrix.sum()
+    errors, total = int(matrix.sum() - matrix.trace()), int(matrix.sum())
+    text = f"{errors:,} of {total:,} examples {'is' if errors == 1 else 'are'} wrong."
     quantities = [
-        {"name": "accuracy", **scores.with_ends(*scores.accuracy(matrix))},
-        {"name": "macro F1", **values["f1"]["macro"]},
+        {
+            "name": "accuracy",
+            **scores.with_ends(*scores.accuracy(matrix)),
+            **{"direction": "max", "chance": float(chance), "text": text},
+        },
+        {"name": "macro F1", "direction": "max", **values["f1"]["macro"]},
     ]
     if values["calibration"]:
-        quantities.append({"name": "calibration error", "value": values["calibration"]["ece"]})
+        error = values["calibration"]["ece"]
+        text = f"The probabilities are off by {100 * error:.1f} points on average."
+        quantities.append({"name": "calibration error", "value": error, "text": text})
     return quantities
-
-
-def pictures(files):
-    """The most confident mistakes first, if there is a picture of them."""
-    texts = {
-        "mistakes.png": ("Most confident mistakes", "Images with true and predicted class"),
-        "confusion.png": ("Confusion matrix", "True classes in rows, predicted ones in columns"),
-    }
-    return [{"file": f, "title": t, "alt": alt} for f, (t, alt) in texts.items() if f in files]
 
 
 def class_table(report):
     rows = [
         [row[key] for key in ("class", "precision", "recall", "f1", "examples")] for row in report
     ]
-    title = "Per class"
-    if len(rows) > MAX_ROWS:
-        rows = sorted(rows, key=lambda row: row[2])[:MAX_ROWS]
-        title += f", the {MAX_ROWS} of the lowest recall"
+    title = "Per class, by recall"
+    rows = sorted(rows, key=lambda row: row[2])[:MAX_ROWS]
     return {
         "title": title,
         "columns": ["class", "precision", "recall", "F1", "examples"],
         "rows": rows,
+        "bars": ["recall"],
     }
 
 
 def calibration_chart(calibration):
+    """The bins as dots, whose areas are their numbers of examples."""
+    bins = calibration["bins"]
     points = [
         [each["confidence"], each["accuracy"], each["interval"]["low"], each["interval"]["high"]]
-        for each in calibration["bins"]
+        for each in bins
     ]
+    dots = {"name": "bins, by their number of examples", "points": points, "draw": "dots"}
     return {
-        "title": f"Calibration, {calibration['num_bins']} bins of equal width: "
-        f"ECE {calibration['ece']:.4f}",
+        "title": f"Calibration: error {calibration['ece']:.4f}",
         "x": "probability of the prediction",
         "y": "share that is right",
-        "lines": [{"name": "bins", "points": points}],
+        "lines": [dict(dots, sizes=[each["examples"] for each in bins])],
         "diagonal": True,
     }

@@ -1,119 +1,65 @@
-// The whole page: summary, sections, theme and printing.
+// What a page cannot do without a script: sorting, sliders, copying, paper.
 
-const page = JSON.parse(document.getElementById("data").textContent);
-const main = document.getElementById("main");
+const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
 
-function hasPictures(run) {
-  return list(run.pictures).length || list(run.sliders).length;
+function make(tag, attributes) {
+  return Object.assign(document.createElement(tag), attributes);
 }
 
-// The parts that pages of several runs have in common.
-function sharedParts(runs) {
-  return [
-    ["Runs", runs.length > 0, () => makeRunTable(runs)],
-    ["Curves", runs.some((run) => list(run.curves).length), () => makeSharedCurves(runs)],
-    ["Pictures", runs.some(hasPictures), () => makeSideBySide(runs)],
-    ["Each run", runs.length > 0, () => makeRunDetails(runs)],
-  ].filter(([, isPresent]) => isPresent).map(([title, , build]) => [title, build]);
+function makeButton(text, onclick) {
+  return make("button", { type: "button", textContent: text, onclick });
 }
 
-function makeSeveralSummary() {
-  return make("div", { class: "summary alone" }, make("div", { class: "lead" },
-    make("h1", {}, page.title),
-    page.comparison ? makeVerdicts(page.comparison, page.runs) : null));
-}
-
-// [element of the first screen, [title, function that builds a section], ...]
-function layoutPage() {
-  const runs = list(page.runs);
-  if (page.search) return [makeSearchSummary(page), ...searchParts(page), ...sharedParts(runs)];
-  if (page.comparison || runs.length > 1) {
-    const [table, ...others] = sharedParts(runs);
-    return [makeSeveralSummary(), table, ...comparisonParts(page), ...others];
-  }
-  const run = runs[0] || { name: page.title };
-  return [makeSummary(run, make("h1", {}, page.title || run.name)), ...runParts(run)];
-}
-
-function build() {
-  const [summary, ...parts] = layoutPage();
-  main.append(make("section", { "aria-label": "Summary" }, summary));
-  main.append(make("p", { id: "keys", class: "sr" }, KEYS));
-  if (list(page.notes).length) main.append(makeNotes(page.notes));
-  for (const [title, fill] of parts) {
-    const section = makeSection(title, fill());
-    main.append(section);
-    document.getElementById("sections").append(make("a", { href: "#" + section.id }, title));
-  }
-  append(document.getElementById("foot"), [`Written by toolkit ${page.toolkit || ""}. `,
-    "Charts: point, or focus and use the arrow keys; drag or + and − zoom; 0 or a double click"
-    + " shows all."]);
-}
-
-// ---- Theme, and the updates of a page that a running command rewrites ----
-
-const THEMES = ["system", "light", "dark"];
-
-// What this window remembers when the page is read again; a browser may refuse to.
-function remember(name, value) {
-  try {
-    if (value !== undefined) sessionStorage.setItem(name, value);
-    return sessionStorage.getItem(name);
-  } catch (error) {
-    return null;
-  }
-}
-
-function makeThemeButton() {
-  const button = makeButton("", () => show((THEMES.indexOf(theme) + 1) % THEMES.length));
-  let theme;
-  const show = (index) => {
-    theme = THEMES[Math.max(0, index)];
-    document.documentElement.dataset.theme = theme;
-    button.textContent = "Theme: " + theme;
-    remember("theme", theme);
-  };
-  show(THEMES.indexOf(remember("theme")));
-  return button;
-}
-
-function makeUpdateButton(seconds) {
-  if (!isNumber(seconds)) return null;
-  let isOn = remember("updates") !== "off";
-  setInterval(() => isOn && location.reload(), 1000 * Math.max(1, seconds));
-  return makeToggle("Updates", isOn, (pressed) => {
-    isOn = pressed;
-    remember("updates", pressed ? "on" : "off");
-  });
-}
-
-// ---- Printing: everything is open and all pictures are decoded ----
-
-function openEverything() {
-  document.querySelectorAll("details:not(.points)").forEach((details) => {
-    details.open = true;
-    if (details.fill) details.fill();
-  });
-  document.querySelectorAll(".slider").forEach((slider) => {
-    if (slider.addStrip) slider.addStrip();
-    slider.addStrip = null;
-  });
-  Array.from(nearby.keys()).forEach(runNearby);
-}
-
-async function printPage() {
-  openEverything();
-  while (decoding.size) await Promise.all(decoding);
-  window.print();
-}
-
-addEventListener("beforeprint", openEverything);
-addEventListener("keydown", (event) => {
-  if (event.key !== "p" || !(event.ctrlKey || event.metaKey)) return;
-  event.preventDefault();
-  printPage();
+// Links to the sections.
+all("section > h2").forEach((title, number) => {
+  title.parentNode.id = "part-" + number;
+  document.getElementById("sections").append(
+    make("a", { href: "#part-" + number, textContent: title.textContent }));
 });
 
-build();
-append(document.getElementById("tools"), [makeUpdateButton(page.refresh),
-  makeThemeButton(), makeButton("Print", printPage)]);
+// A click on the head of a column sorts the table: numbers by size, texts by their letters.
+function sortBy(table, column, isDown) {
+  const value = (row) => {
+    const text = row.cells[column].dataset.v || row.cells[column].textContent;
+    const number = Number(text.replace(/,/g, ""));
+    return text === "–" || text === "" ? null : isNaN(number) ? text : number;
+  };
+  const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b
+    : String(a).localeCompare(String(b), "en", { numeric: true }));
+  const rows = Array.from(table.tBodies[0].rows, (row) => [value(row), row]);
+  rows.sort(([a], [b]) => (a === null) - (b === null) || (isDown ? -1 : 1) * compare(a, b));
+  table.tBodies[0].append(...rows.map(([, row]) => row));
+}
+
+all("table.sortable").forEach((table) => all("thead th", table).forEach((head, column) => {
+  head.replaceChildren(makeButton(head.textContent, () => {
+    const isDown = head.getAttribute("aria-sort") === "ascending";
+    all("th[aria-sort]", table).forEach((each) => each.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", isDown ? "descending" : "ascending");
+    sortBy(table, column, isDown);
+  }));
+}));
+
+// A slider through the frames of one title; without a script, the last one is shown.
+all(".slider").forEach((slider) => {
+  const frames = all(".frame", slider);
+  if (frames.length < 2) return;
+  const last = frames.length - 1;
+  const input = make("input", { type: "range", max: last, value: last, oninput: () => {
+    frames.forEach((frame, number) => frame.classList.toggle("on", number === Number(input.value)));
+    input.ariaValueText = frames[input.value].lastElementChild.textContent;
+  } });
+  input.ariaLabel = slider.lastElementChild.textContent;
+  slider.insertBefore(input, slider.lastElementChild);
+});
+
+all(".command").forEach((box) => {
+  const copy = makeButton("Copy", () => navigator.clipboard.writeText(
+    box.firstElementChild.textContent).then(() => { copy.textContent = "Copied"; }));
+  box.append(copy);
+});
+
+// Paper shows what is folded.
+addEventListener("beforeprint", () => all("details:not(.chart details)").forEach((each) => {
+  each.open = true;
+}));

@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 from . import reports, two_sample
 
 MAX_CLASSES = 200  # of the table
+MANY = 0.9  # of the samples are recognised: a first advice is what every GAN begins with
 NEAREST = {
     "file": "nearest.png",
     "title": "Left: random samples. Right: the nearest. Each with its nearest training image",
@@ -28,7 +29,7 @@ def content(details: Dict[str, Any], files: List[str]) -> Dict[str, Any]:
         files: the names of the files of the report.
     """
     classes = details.get("classes")
-    sections = {
+    sections: Dict[str, Any] = {
         "headline": [*_two_sample(details), *_distance(details), *_shares(details)],
         "pictures": [each for each in (GIVEAWAYS, NEAREST) if each["file"] in files],
         "tables": [_class_table(classes)] if classes else [],
@@ -37,7 +38,19 @@ def content(details: Dict[str, Any], files: List[str]) -> Dict[str, Any]:
         sections["tables"].append(_ruler_table(details))
         sections["tables"].append(_measure_table(details["measures"]))
     sections["warnings"] = [{"text": line} for line in _warnings(details)]
+    sections["advice"] = _advice(details)
     return sections
+
+
+def _advice(details: Dict[str, Any]) -> List[str]:
+    """What to do where most of the samples are recognised."""
+    test = details.get("two_sample")
+    if not test or test["low"] < MANY:
+        return []
+    return [
+        "Look at the surest fakes: that is what gives the samples away.",
+        "If they still got better at the end, train longer with --steps.",
+    ]
 
 
 def _warnings(details: Dict[str, Any]) -> List[str]:
@@ -56,17 +69,18 @@ def _distance(details: Dict[str, Any]) -> List[Dict[str, Any]]:
     distance, place = details["frechet_distance"], details.get("place")
     if distance is None:
         return []
-    notes = [f"n = {details['n']}, m = {details['m']}"]
+    text = f"It lies {place}, on the ruler of damaged real images." if place else ""
     if details["frechet_ratio"] is not None:
-        notes.insert(0, f"{reports.short(details['frechet_ratio'], 2)} x floor")
-    if place:
-        notes.append(f"on the ruler {place}")
+        multiple = reports.short(details["frechet_ratio"], 2)
+        text = f"{multiple} times what real images reach by sampling noise. {text}"
     headline = {
         "name": "Frechet distance",
         "value": distance["mean"],
         **distance["interval"],
         "floor": details["frechet_floor"],
-        "note": ", ".join(notes),
+        "direction": "min",
+        "text": text,
+        "note": f"n = {details['n']:,}, m = {details['m']:,}",
     }
     return [headline]
 
@@ -76,10 +90,17 @@ def _two_sample(details: Dict[str, Any]) -> List[Dict[str, Any]]:
     test = details.get("two_sample")
     if not test:
         return []
-    ends = two_sample.as_interval(test).as_json()
-    note = f"50 % would be indistinguishable, n = {test['n']}, m = {test['m']}"
-    numbers = {"value": test["accuracy"], "floor": two_sample.CHANCE, **ends}
-    return [{"name": "two-sample accuracy", "note": note, **numbers}]
+    headline = {
+        "name": "two-sample accuracy",
+        "value": test["accuracy"],
+        **two_sample.as_interval(test).as_json(),
+        "direction": "min",
+        "ends": [two_sample.CHANCE, 1.0],
+        "text": f"{test['accuracy']:.1%} of the samples and real images are told apart by a "
+        "network; 50 % would be indistinguishable.",
+        "note": f"n = {test['n']:,}, m = {test['m']:,}",
+    }
+    return [headline]
 
 
 def _shares(details: Dict[str, Any]) -> List[Dict[str, Any]]:
@@ -88,7 +109,7 @@ def _shares(details: Dict[str, Any]) -> List[Dict[str, Any]]:
     for name in ("precision", "recall", "coverage"):
         note = reports.format_judgement(details, name).strip(" ()")
         if details[name] is not None:
-            headline = {"name": name, "value": details[name]}
+            headline = {"name": name, "value": details[name], "direction": "max"}
             headlines.append(dict(headline, note=note) if note else headline)
     return headlines
 
@@ -104,6 +125,7 @@ def _class_table(classes: Dict[str, Any]) -> Dict[str, Any]:
         "title": "Share of each class",
         "columns": ["class", "generated", "real"],
         "rows": rows[:MAX_CLASSES],
+        "bars": ["generated", "real"],
     }
 
 
@@ -117,6 +139,9 @@ def _ruler_table(details: Dict[str, Any]) -> Dict[str, Any]:
         "title": "Ruler: the distance of real images with known damage",
         "columns": ["images", "Frechet distance"],
         "rows": sorted(rows, key=lambda row: row[1]),
+        "bars": ["Frechet distance"],
+        "log": True,
+        "marked": "this run",
     }
 
 

@@ -1,0 +1,256 @@
+"""What the page of a run says, for the templates: gathered from its folder, without changing it."""
+
+from __future__ import annotations
+
+import collections
+import os
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..comparison.record import RUNNING, RunRecord, finite
+from ..errors import CheckpointError
+from ..options import format_value, is_choice
+from ..storage.checkpoint_store import CHECKPOINTS, QUARANTINE
+from ..storage.commit_log import NO_HASH, Entry
+from ..storage.jsonl import has_more, read_records
+from ..storage.report_folder import REPORTS
+from . import events, judgement
+from .chart import Line, make_chart
+from .curves import Curve, SeriesTable
+from .pictures import Album, list_frames, list_pictures
+from .quantities import describe_test, list_quantities
+from .recipe import describe_recipe, find_place
+from .sections import Sections, read_sections
+from .tables import make_table
+from .values import (
+    clean_text,
+    count,
+    fields,
+    format_count,
+    format_number,
+    format_secs,
+    in_words,
+    items,
+)
+
+SAMPLES = "samples"
+_MAX_SLIDERS, _MAX_CHARTS, _MAX_POINTS, _MAX_OPTIONS = 6, 24, 400, 400
+_MAX_LOG_BYTES = 1 << 26  # of a commit log; a longer one is not read
+_SPLITS = {"train": (0, 0), "validation": (1, 1), "test": (2, 2)}  # colour and dash of each
+
+
+def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
+    """What the templates show of a run; the album takes its pictures."""
+    notes: List[str] = []
+    curves, happened = _read_metrics(record, notes)
+    entries, head = _read_log(record, notes)
+    happened += events.list_log_events(entries)
+    happened += events.list_quarantine(os.path.join(record.path, CHECKPOINTS, QUARANTINE))
+    happened.sort(key=lambda event: event.step)
+    sections = read_sections(fields(record.test).get("page"))
+    place = find_place(record)
+    facts = judgement.Facts(record, place, happened, curves, sections)
+    findings = judgement.list_findings(facts)
+    worst = next((finding for finding in findings if finding.text), None)
+    is_told = worst is not None and worst.text == record.reason
+    total = f" of {record.total_steps:,}" if count(record.total_steps) else ""
+    again, needs = describe_recipe(record, entries)
+    pictures, sliders = _add_pictures(record, sections, album)
+    sessions = [entry.values for entry in entries if entry.is_session]
+    machine = fields(sessions[-1].get("machine")) if sessions else {}
+    told = "training diverged after this step"  # for the reason, which is above the table
+    shown = [(e.step, e.kind, told if e.text == record.reason else e.text) for e in happened[:200]]
+    software = {**record.versions, **machine, "sessions": len(sessions), "begun": record.created}
+    metrics = [(in_words(name), value) for name, value in list(record.metrics.items())[:200]]
+    hooks = map(str, items(record.manifest.get("hooks"))[:50])
+    return {
+        "name": record.name,
+        "place": place,
+        "facts": _describe_head(record, machine),
+        "status": record.status,
+        "end": f"at step {record.step:,}{total}" if is_told or not record.reason else record.reason,
+        "headline": list_quantities(record, sections.headline, curves),
+        "tested": describe_test(record),
+        "worst": worst,
+        "autopsy": events.read_autopsy(record),
+        "advice": judgement.list_advice(record, findings),
+        "again": again,
+        "again_needs": needs,
+        "curves": curves,
+        "charts": draw_curves(curves, judgement.find_best_step(facts)),
+        "sections": sections,
+        "metrics": make_table("All metrics of the test", ["metric", "value"], metrics),
+        "pictures": pictures,
+        "sliders": sliders,
+        "events": make_table("Events", ["step", "event", "what happened"], shown),
+        "chosen": list_options(record, True),
+        "defaults": list_options(record, False),
+        "data": _describe_data(record),
+        "speed": _describe_speed(record),
+        "software": {**software, "hooks": ", ".join(hooks), "command": " ".join(record.argv)},
+        "head": "" if head == NO_HASH else head,
+        "entries": format_count(len(entries), "entry", "entries"),
+        "lines": items(fields(record.test).get("lines"))[:40],
+        "notes": notes + sections.notes + album.notes,
+    }
+
+
+def _read_metrics(record: RunRecord, notes: List[str]) -> Tuple[List[Curve], List[events.Event]]:
+    """The curves and the events of metrics.jsonl."""
+    table = SeriesTable()
+    happened: List[events.Event] = []
+    path = record.folder.metrics.path
+    for values in read_records(path):
+        if values.get("kind") != "event":
+            split = clean_text(values.get("split"), 40) or "validation"
+            table.add(values, "train" if values.get("kind") == "train" else split)
+        elif len(happened) < 2000:
+            happened += events.read_event(values)
+    if has_more(path):
+        notes.append("metrics.jsonl is too large; the end of it is left out.")
+    best = fields(record.best).get("metric")
+    return table.curves(best if isinstance(best, str) else None), happened
+
+
+def _read_log(record: RunRecord, notes: List[str]) -> Tuple[Sequence[Entry], str]:
+    """The entries of the commit log, and the hash of the last one."""
+    log = record.folder.commits
+    if has_more(log.path, _MAX_LOG_BYTES):
+        notes.append("The commit log is too large to be read for a page.")
+        return [], NO_HASH
+    try:
+        return log.entries(), log.head()
+    except CheckpointError as error:
+        notes.append(error.message)
+        return [], NO_HASH
+
+
+def _describe_head(record: RunRecord, machine: Dict[str, Any]) -> str:
+    """`PLUGIN cnn (73,114 parameters) on mnist5k, 5,000 examples, 10 classes, 2026-11-24`."""
+    network = record.options.get("network")
+    model = f"{os.path.basename(record.plugin)} {network if isinstance(network, str) else ''}"
+    size = count(fields(record.manifest.get("model")).get("parameters"))
+    examples, num_classes = sum(record.examples.values()), len(judgement.list_classes(record))
+    num_cores, seconds = count(machine.get("cores")), finite(record.seconds)
+    parts = [
+        model.strip() + (f" ({format_count(size, 'parameter')})" if size else ""),
+        record.data_name,
+        format_count(examples, "example") if examples else "",
+        format_count(num_classes, "class", "classes") if num_classes else "",
+        record.created[:10],
+        format_secs(seconds) if seconds is not None else "",
+        format_count(num_cores, "core") if num_cores else "",
+    ]
+    return ", ".join(filter(None, parts)).replace(", ", " on ", 1)
+
+
+def draw_curves(curves: Sequence[Curve], best_step: Optional[int]) -> List[Dict[str, Any]]:
+    """The charts of a run: one for each group of curves."""
+    groups: Dict[str, List[Curve]] = {}
+    for curve in curves:
+        groups.setdefault(curve.group, []).append(curve)
+    mark = None if best_step is None else (best_step, f"best step {best_step:,}")
+    return [
+        make_chart(group, _list_lines(members), mark=mark)
+        for group, members in list(groups.items())[:_MAX_CHARTS]
+    ]
+
+
+def _list_lines(curves: Sequence[Curve]) -> List[Line]:
+    """The lines of a chart: the split decides colour and dash; of several metrics, the name decides
+    the colour.
+    """
+    names = sorted({curve.name for curve in curves})
+    lines = []
+    for curve in curves:
+        colour, dash = _SPLITS.get(curve.split, (3, 3))
+        text = curve.split
+        if len(names) > 1:
+            colour, text = names.index(curve.name), f"{in_words(curve.name)}, {text}"
+        lines.append(Line(text, curve.series.thin(_MAX_POINTS), (colour, dash)))
+    return lines
+
+
+def list_options(record: RunRecord, is_chosen: bool) -> Dict[str, Any]:
+    """The table of the options that somebody set, or of the others."""
+    rows = [
+        [name, show_value(value), record.origins.get(name) or "default"]
+        for name, value in list(record.options.items())[:_MAX_OPTIONS]
+        if (not record.origins or is_choice(record.origins.get(name, ""))) == is_chosen
+    ]
+    title = "Options that somebody set" if is_chosen else "Options with their defaults"
+    return make_table(title, ["option", "value", "from"], rows)
+
+
+def show_value(value: Any) -> str:
+    """An option's value as a person reads it: whole numbers without decimals."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return f"{value:.0f}"
+    return format_value(value)[:1200] or "none"
+
+
+def _describe_data(record: RunRecord) -> Dict[str, Any]:
+    """The data of a run: a sentence, its classes, and its hashes."""
+    spec = fields(fields(record.manifest.get("data")).get("spec"))
+    form = " x ".join(map(str, items(spec.get("shape"))[:8])) + f" {spec.get('dtype') or ''}"
+    splits = ", ".join(f"{number:,} {name}" for name, number in record.examples.items())
+    columns, classes = ["class", "training examples"], judgement.list_classes(record)[:200]
+    return {
+        "text": "; ".join(filter(None, [record.data_name, splits, form.strip()])),
+        "classes": make_table("Classes", columns, classes, columns[1:]),
+        "hashes": {"partition": record.partition, **dict(list(record.data_sha256.items())[:20])},
+    }
+
+
+def _describe_speed(record: RunRecord) -> Dict[str, Any]:
+    """How fast the run was in the end, and what its hooks cost, in milliseconds a step."""
+    last = collections.deque(read_records(record.folder.speed.path), maxlen=1)
+    speed = finite(last[0].get("examples_per_sec")) if last else None
+    costs = fields(record.manifest.get("hook_ms"))
+    times = {in_words(name): finite(costs[name]) or 0.0 for name in list(costs)[:100]}
+    steps = times.pop("bare steps", 0.0) + times.pop("steps with hooks", 0.0)
+    texts = [f"{format_number(speed)} examples a second"] if speed else []
+    if steps and times:
+        share = sum(times.values()) / (steps + sum(times.values()))
+        texts.append(f"{share:.1%} of the time for hooks, most for {max(times, key=times.get)}")  # type: ignore
+    rows = [("training steps", steps), *times.items()] if steps else []
+    table = make_table("Where the time went", ["part", "ms a step"], rows, ["ms a step"])
+    return {"text": ", ".join(texts), "hooks": table}
+
+
+def _add_pictures(
+    record: RunRecord, sections: Sections, album: Album
+) -> Tuple[List[Dict[str, Any]], List[Dict[str, Any]]]:
+    """Add the pictures of a run: those of the plugin, or all of the last reports; then samples."""
+    files = _list_files(record, sections)[: album.max_pictures]
+    names = {file for file, _, _ in files}
+    pictures = [album.add_file(*each) for each in files]
+    sliders = []
+    for subject, frames in list(list_frames(record.path, SAMPLES).items())[:_MAX_SLIDERS]:
+        name = subject[len(SAMPLES) + 1 :].strip("-_. ")
+        is_plain = name.lower() in ("", "step", "steps", "sample", "samples", "grid")
+        title = "Samples by step" + ("" if is_plain else f": {in_words(name)}")
+        sliders.append(album.add_slider(title, frames))
+        names.update(file for _, file in frames)
+    others = [n for n in list_pictures(record.path, SAMPLES) if n not in names and n[-4:] != ".gif"]
+    for name in others[: max(0, album.max_pictures - len(pictures))]:
+        title = in_words(os.path.splitext(os.path.basename(name))[0])
+        pictures.append(album.add_file(name, title, ""))
+    return [each for each in pictures if each], [each for each in sliders if each]
+
+
+def _list_files(record: RunRecord, sections: Sections) -> List[Tuple[str, str, str]]:
+    """The path, title and text of each picture of the test; or of the autopsy of its divergence.
+
+    Other reports may come later, by `toolkit evaluate`, and are no part of how the run ended.
+    """
+    place, title = fields(record.test).get("reports"), ""
+    if not isinstance(place, str) or place.split("/")[0] != REPORTS:
+        place = ""
+    if place and sections.pictures:
+        return [(f"{place}/{p['file']}", p["title"], p["alt"]) for p in sections.pictures]
+    if not place and record.status == events.DIVERGED:
+        place, title = f"{REPORTS}/autopsy-{record.step}", "The batch at which training diverged"
+    names = list_pictures(record.path, place) if place and record.status != RUNNING else []
+    return [(name, title, title) for name in names]
