@@ -11,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence, Union
 
 from .display.console import Console
+from .display.waits import follow_steps, waiting
 from .errors import CheckpointError, UsageError
 from .plugins import Plugin, Plugins, load
 from .storage.run_folder import RunFolder, open_run, reserve
@@ -68,24 +69,15 @@ def train(
         InterruptedRun: after Ctrl-C; the current step is completed first.
     """
     console = _choose_console() if say is None else _LineConsole(say)
-    trainer = open_trainer(
-        plugin,
-        run_dir,
-        options or {},
-        extensions,
-        console,
-        ["toolkit.train"],
-        named_by=named_by,
-        allow=allow,
-    )
-    try:
+    argv, given = ["toolkit.train"], options or {}
+    with console.shown(), open_trainer(
+        plugin, run_dir, given, extensions, console, argv, named_by=named_by, allow=allow
+    ) as trainer:
         trainer.check_data()
         trainer.check_length()
         folder = RunFolder(os.path.abspath(run_dir))
         summary = folder.read_manifest().get("summary") if trainer.is_finished() else None
         return dict(summary, run=str(folder)) if summary else trainer.train_and_test()
-    finally:
-        trainer.close()
 
 
 def open_trainer(
@@ -209,6 +201,10 @@ class _LineConsole(Console):
     def _show(self, text: str) -> None:
         if self._say is not None:
             self._say(text)
+
+    def start(self, total_steps: int, read_step: Callable[[], int]) -> None:
+        super().start(total_steps, read_step)
+        follow_steps(total_steps, read_step)
 
     def _show_progress(self, record: Dict[str, Any]) -> None:
         pass
@@ -383,12 +379,13 @@ class Trained:
     def predictor(self) -> Evaluator:
         """The `Evaluator` of mode "predict" with the checkpoint's weights; built on first use."""
         if self._predictor is None:
-            predictor = self.evaluator("predict")
-            try:
-                predictor.load(self.checkpoint.path)
-            except BaseException:
-                predictor.close()
-                raise
+            with waiting("Loading the model"):
+                predictor = self.evaluator("predict")
+                try:
+                    predictor.load(self.checkpoint.path)
+                except BaseException:
+                    predictor.close()
+                    raise
             self._predictor = predictor
         return self._predictor
 

@@ -1057,6 +1057,20 @@ COMMAND_LINE: List[Mutant] = [
         ("tests/test_streams.py",),
     ),
     Mutant(
+        "each-wait-has-a-line",
+        "toolkit/display/waits.py",
+        "and consoles and _waits[0] is self:",
+        "and consoles:",
+        ("tests/display/test_console.py",),
+    ),
+    Mutant(
+        "an-ambiguous-folder-is-taken-for-images",
+        "toolkit/data_value.py",
+        "if len(values) > 1:",
+        "if len(values) > 9:",
+        ("tests/test_help.py",),
+    ),
+    Mutant(
         "formulas-reach-a-table",
         "toolkit/display/escapes.py",
         """escape_controls("'" + text if _FORMULA.match(text) else text)""",

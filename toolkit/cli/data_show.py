@@ -108,10 +108,9 @@ def _write(
     import numpy as np
 
     from ..data.check import check_is_images
-    from ..display.console import Console, data_progress
     from ..run_data import open_from_options
 
-    dataset = open_from_options(options, data_progress(Console()))
+    dataset = open_from_options(options)
     check_is_images(dataset, "They cannot be shown as a sheet.")
     split = dataset.splits["train"]
     positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))
