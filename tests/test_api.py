@@ -232,7 +232,7 @@ def test_training_in_one_call_passes_on_its_log_and_does_not_repeat_a_finished_r
     summary = toolkit.train(LINEAR, "r", options, lines.append)
     assert (summary["steps"], summary["run"], summary["test"]["examples"]) == (2, "r", 13)
     assert open_trained("r").options.learning_rate == 0.5
-    assert [line.split()[0] for line in lines] == ["run", "data", "data", "hooks", "step"]
+    assert [line.split()[0] for line in lines] == ["run", "data", "data", "step"]
     assert "step 2  validation" in lines[-1]
     assert toolkit.train(LINEAR, "r", {"steps": 4})["steps"] == 4
     lines.clear()
