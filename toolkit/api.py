@@ -304,7 +304,9 @@ def _open_checkpoint(
     with naming_copies(folder):
         plugins = Plugins.load(config.plugin, config.extensions, named_by, distributions)
     options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
-    return Trained(folder, plugins, options, folder.read_manifest(), find())
+    with waiting(f"Opening {folder}"):
+        checkpoint = find()  # whose files are hashed
+    return Trained(folder, plugins, options, folder.read_manifest(), checkpoint)
 
 
 class Trained:

@@ -545,6 +545,7 @@ def _print_outcome(outcome: Outcome, folder: str, as_json: bool) -> int:
 def _train(plan: _Plan, folder: str, storage: Optional[str], workers: int) -> Outcome:
     """Train all trials, and return what came of them."""
     from ..files import make_folders
+    from ..search.cost import count_results
     from ..search.definition import write_definition
     from ..search.length import find_length
     from ..search.outcome import read_outcome, write_outcome
@@ -563,6 +564,7 @@ def _train(plan: _Plan, folder: str, storage: Optional[str], workers: int) -> Ou
         definition = study.definition
         write_definition(folder, definition, study.former_trials)
         with waiting("Training the trials", is_logged=False) as wait:
+            wait.show(study.progress().trials, count_results(definition))
             progress = ProgressLines(study, workers, wait.show)
             run_workers(
                 study,

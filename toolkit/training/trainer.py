@@ -333,7 +333,8 @@ class Trainer:
         if folder.is_new:
             return None
         folder.lock()
-        return folder.checkpoints.newest(self._warn)
+        with waiting(f"Opening {folder}"):  # its files are hashed
+            return folder.checkpoints.newest(self._warn)
 
     def _open_initial_weights(self, recorded: Optional[Parent]) -> Optional[InitialWeights]:
         """The weights to begin with; None where a checkpoint of the run has all that is needed.
