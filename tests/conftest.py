@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from toolkit.cli import run_command
+from toolkit.display import waits
 
 sys.path.insert(0, os.path.dirname(__file__))
 
@@ -26,6 +27,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+waits.DELAY_SECS = process_fixtures.PATIENCE  # on a busy machine, more lines would appear
 
 
 def pytest_addoption(parser):

@@ -33,8 +33,8 @@ def test_results_go_to_stdout_and_the_log_to_stderr(train):
     result = train("--steps", "2")
     assert result.code == 0
     assert [line.split()[0] for line in result.out.splitlines()] == ["done", "test", "page", "run"]
-    words = [line.split()[0] for line in result.err.splitlines()[:4]]
-    assert words == ["run", "data", "data", "hooks"]
+    words = [line.split()[0] for line in result.err.splitlines()[:3]]
+    assert words == ["run", "data", "data"]
 
 
 def test_json_is_one_object_on_stdout_and_nothing_else(train):
@@ -259,7 +259,9 @@ def test_stderr_of_a_fresh_process_has_only_lines_of_the_toolkit(golden):
     folder = golden("--steps", 6) / "run"
     result = process_fixtures.run("resume", folder, "--steps", 8, fresh=True)
     assert result.code == 0, result.err
-    assert {line.split()[0] for line in result.err.splitlines()} == {"run", "data", "hooks", "step"}
+    words = {line.split()[0] for line in result.err.splitlines()}
+    waits = {word for word in words if word.endswith("ing")}  # shown where the machine is slow
+    assert words - waits == {"run", "data", "step"}
 
 
 def test_json_is_alone_on_stdout_also_where_tensorflow_may_write(golden):

@@ -33,7 +33,7 @@ QUICK = ["--steps", "1", "--no-evaluate", "--steps-per-call", "1"]
         ),
         (
             ["--optimizer-args", "beta1=0.5", "--optimizer-args", "beta1=0.6"],
-            "'beta1=0.5,beta1=0.6' sets beta1 to 0.5 and to 0.6.\n",
+            "Option 'optimizer_args' (flag --optimizer-args): 'beta1=0.5,beta1=0.6' sets beta1 to ",
         ),
         # Values that are none.
         (["--set", "clip_limit=inf"], "Option 'clip_limit' is 'inf' (--set clip_limit): should"),

@@ -146,13 +146,19 @@ def test_words_of_other_tools_lead_to_what_exists():
         ("some.tfrecord", "tfrecord:some.tfrecord"),
     ],
 )
-def test_data_that_is_a_path_names_the_source_for_it(cli, here, path, value):
+def test_data_that_is_a_path_is_taken_for_what_it_holds(cli, here, path, value):
     if "." in path:
         (here / path).write_bytes(b"")
     else:
         (here / path).mkdir()
         name = "train-images-idx3-ubyte.gz" if path == "digits" else "a.png"
         (here / path / name).write_bytes(b"")
-    result = cli("run", LINEAR, "--data", path)
-    assert result.code == 2
-    assert "names no source.\nIt is a f" in result.err and f": --data {value}.\n" in result.err
+    printed = json.loads(cli("run", LINEAR, "--data", path, "--print-config", "--json").out)
+    assert printed["data"]["value"] == value
+
+
+def test_a_folder_that_may_be_read_in_two_ways_is_refused_with_both(cli, here):
+    for name in ("a.png", "labels.csv"):
+        (here / name).write_bytes(b"")
+    result = cli("run", LINEAR, "--data", ".", "--print-config")
+    assert result.err == "Error: The data '.' may be images:. or table:./labels.csv.\nName one.\n"

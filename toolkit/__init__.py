@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .data.readers.pipeline import read_dataset as read_dataset
     from .data.spec import DataSpec as DataSpec
     from .display.grid import save_grid as save_grid
+    from .display.waits import waiting as waiting
     from .errors import CheckFailed as CheckFailed
     from .errors import CheckpointError as CheckpointError
     from .errors import DataError as DataError
@@ -86,6 +87,7 @@ _HOME = {  # public name: the module that defines it
     "open_data": "toolkit.api",
     "open_trained": "toolkit.api",
     "save_grid": "toolkit.display.grid",
+    "waiting": "toolkit.display.waits",
     "atomic_write": "toolkit.files",
     "train": "toolkit.api",
     "CheckFailed": "toolkit.errors",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import warnings
@@ -11,6 +12,7 @@ from typing import (
     Callable,
     Dict,
     Iterable,
+    Iterator,
     List,
     Mapping,
     Optional,
@@ -19,6 +21,7 @@ from typing import (
 )
 
 from .display.console import Console
+from .display.waits import follow_steps, waiting
 from .errors import UsageError
 from .plugins import Plugin, Plugins, load
 from .storage.run_folder import RunFolder, new_path, open_run, reserve
@@ -84,18 +87,17 @@ def train(
 
     plugins = load_plugins(plugin, extensions, named_by)
     run_dir = run_dir or new_path("runs", plugins.model.name)
-    console = _choose_console(say)
+    console, argv = _choose_console(say), ["toolkit.train"]
     options = dict(options or {}, **more)
-    trainer = open_trainer(plugins, run_dir, options, console, ["toolkit.train"], allow=allow)
-    try:
+    with console.shown(), open_trainer(
+        plugins, run_dir, options, console, argv, allow=allow
+    ) as trainer:
         trainer.check_data()
         trainer.check_length()
         if not trainer.is_finished():
             summary = trainer.train_and_test()
             for line in list_summary_lines(summary, trainer.page):
                 console.show(line)
-    finally:
-        trainer.close()
     return Trained(_open(open_run(run_dir), plugins))
 
 
@@ -236,6 +238,16 @@ class _LineConsole(Console):
         if self._say is not None:
             self._say(text)
 
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """A silent one leaves what a person waits for to the console around it."""
+        with contextlib.nullcontext() if self._say is None else super().shown():
+            yield
+
+    def start(self, total_steps: int, read_step: Callable[[], int]) -> None:
+        super().start(total_steps, read_step)
+        follow_steps(total_steps, read_step)
+
     def _show_progress(self, record: Dict[str, Any]) -> None:
         pass
 
@@ -342,7 +354,8 @@ def _open(
 
     options = _read_options(folder, plugins)
     default = "last" if folder.checkpoints.best() is None else "best"
-    found = folder.checkpoints.find(str(default if checkpoint is None else checkpoint), warn)
+    with waiting(f"Opening {folder}"):  # whose checkpoint is hashed
+        found = folder.checkpoints.find(str(default if checkpoint is None else checkpoint), warn)
     return TrainedModel(folder, plugins, options, found)
 
 

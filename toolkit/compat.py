@@ -29,6 +29,7 @@ import tempfile
 import warnings
 from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO
 
+from .display.waits import waiting
 from .errors import RetryError, is_verbose
 
 # Keras imports pandas if it is installed, for DataFrames in `fit`. Graphs do not need it, and it
@@ -130,7 +131,8 @@ def _fast_import() -> Iterator[None]:
 
 _prepare_environment()
 _check_address_space()
-with _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
+_loading = waiting("Loading TensorFlow", is_logged=False)
+with _loading, _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
     if not VERBOSE:
         warnings.simplefilter("ignore")
     import tensorflow

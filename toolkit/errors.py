@@ -45,7 +45,14 @@ class ToolkitError(Exception):
 
 
 class UsageError(ToolkitError):
-    """A flag, option, plugin name or configuration is wrong; exit code 2."""
+    """A flag, option, plugin name or configuration is wrong; exit code 2.
+
+    Attributes:
+        option: the name of the option whose value is wrong, if it is known while a graph is built;
+            the run then says where the value is from.
+    """
+
+    option = ""
 
     exit_code = 2
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .data.classes import match_classes
 from .data.column import Component
-from .data.examples import Dataset, Progress, Split, describe, iterate_slices
+from .data.examples import Dataset, Split, describe, iterate_slices
 from .data.held_out import NOTHING, Shares
 from .data.images.image_file import format_size
 from .data.normalization import Moments, examples_per_chunk, measure_moments
@@ -200,7 +200,6 @@ def _are_float_images(spec: DataSpec) -> bool:
 def open_run_data(
     plugins: Plugins,
     options: CoreOptions,
-    progress: Optional[Progress] = None,
     recorded: Optional[DataSpec] = None,
     is_training: bool = False,
     origins: Optional[Mapping[str, str]] = None,
@@ -210,8 +209,6 @@ def open_run_data(
     Args:
         plugins: the plugins of the run.
         options: the resolved options.
-        progress: called with (what, bytes done, total bytes or 0 if unknown) while data is
-            downloaded or decoded.
         recorded: the spec that the run recorded when it began, or None if it begins. Its mean,
             deviation and range are used, not measured again: a run may continue with other data.
         is_training: whether examples are read many times, so that what is encoded is decoded once.
@@ -219,12 +216,11 @@ def open_run_data(
             and that have no effect on a plugin's own data; None to accept all values.
     """
     own = open_from_plugin(plugins, options, origins)
-    dataset = own or open_from_options(options, progress)
+    dataset = own or open_from_options(options)
     dataset.splits = decode_splits(
         dataset.splits,
         options.reader,
         options.resident_limit << 20,
-        progress=progress,
         is_repeated=is_training,
     )
     run_data = RunData(dataset, plugins, recorded)
@@ -320,14 +316,13 @@ def held_out_shares(options: CoreOptions) -> Shares:
     )
 
 
-def open_from_options(options: CoreOptions, progress: Optional[Progress] = None) -> Dataset:
+def open_from_options(options: CoreOptions) -> Dataset:
     """Open the data that the options name, without a plugin."""
     return open_data(
         options.data,
         images=image_options(options),
         columns=column_options(options),
         shares=held_out_shares(options),
-        progress=progress,
         rehash=options.rehash,
     )
 

@@ -180,7 +180,8 @@ def test_a_log_has_few_lines_and_a_finished_run_ends_a_worker_that_sees_no_folde
         "peers  worker 0 of 2 replicas, 4 of the 8 examples of a batch",
         "peers  the chief has ended the training",
     ]
-    kinds = ("run", "data", "peers", "hooks", "step", "note")  # and nothing of the runtime
+    # Nothing of the runtime; the last two are waits, shown where the machine is slow.
+    kinds = ("run", "data", "peers", "step", "note", "Building", "Evaluating")
     assert [x for x in lines_of(endings["chief"]) if x.split()[0] not in kinds] == []
     (session,) = sessions(here / "r")
     assert session["cluster"] == {"mode": "replicated", "replicas": 2}

@@ -252,7 +252,7 @@ def corrupt_files(value):
     return {each["file"]: each["reason"] for each in report["corrupt"]}
 
 
-def test_a_check_names_all_images_that_cannot_be_read(tree):
+def test_a_check_names_all_images_that_cannot_be_read(cli, tree):
     whole = png_bytes(4, 4, rows=b"\0" * 20)
     files = {f"{name}/{number}.png": whole for name in ("cat", "dog") for number in range(3)}
     files.update({"cat/1.png": b"no image", "dog/0.png": b"", "dog/2.png": whole[:-30]})
@@ -261,6 +261,8 @@ def test_a_check_names_all_images_that_cannot_be_read(tree):
     reasons = corrupt_files("images:" + folder)
     assert list(reasons) == ["cat/1.png", "dog/0.png", "dog/2.png"]
     assert "an empty file" in reasons["dog/0.png"]
+    damaged = [os.path.join(folder, name) for name in reasons]
+    assert cli("data", "check", folder, "--list-damaged")[:2] == (4, "\n".join([*damaged, ""]))
 
 
 def test_a_check_names_all_images_of_pairs_that_cannot_be_read(tmp_path):

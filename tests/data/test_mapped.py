@@ -16,6 +16,7 @@ from toolkit.data.images.image_array import EncodedImages, ImageFiles, hash_text
 from toolkit.data.images.image_file import ImageForm, ImageReader
 from toolkit.data.readers import mapped
 from toolkit.data.readers.mapped import decode_splits, map_rows
+from toolkit.display.waits import Wait
 from toolkit.errors import DataError, RetryError
 
 
@@ -116,14 +117,7 @@ def test_what_a_killed_process_left_is_removed(paths, cache):
     assert not os.path.exists(left)
 
 
-def test_progress_counts_bytes_up_to_the_total(paths, cache, reads):
-    calls = []
-    map_rows(images(paths), cache, lambda *call: calls.append(call))
-    done = [done for _, done, _ in calls]
-    assert done == sorted(done) and calls[-1] == ("decode images", *[6 * NUM_IMAGES] * 2)
-
-
-def interrupt(what, done, total):
+def interrupt(wait, done):
     raise KeyboardInterrupt
 
 
@@ -157,8 +151,10 @@ def test_a_failure_is_one_sentence_and_leaves_no_entry(
         monkeypatch.setattr(
             os, "fdopen", lambda _, mode: fdopen(os.open("/dev/full", os.O_WRONLY), mode)
         )
+    elif fault == "interrupt":
+        monkeypatch.setattr(Wait, "show", interrupt)
     with pytest.raises(error, match=text):
-        map_rows(values, cache, interrupt if fault == "interrupt" else None)
+        map_rows(values, cache)
     (folder,) = os.listdir(os.path.join(cache, "decoded"))
     assert os.listdir(os.path.join(cache, "decoded", folder)) == []
 
@@ -348,15 +344,16 @@ def no_locks(request, monkeypatch):
     cache_module._warn_of_no_locks.cache_clear()
 
 
-def test_without_locks_a_second_writer_leaves_the_first_alone(paths, cache, no_locks):
+def test_without_locks_a_second_writer_leaves_the_first_alone(paths, cache, no_locks, monkeypatch):
     """A second one begins while the first has decoded half of the rows."""
     second = []
 
-    def begin_second(what, done, total):
+    def begin_second(wait, done):
         if not second:
             second.append(0)
             second[0] = map_rows(images(paths), cache)[3].max()
 
+    monkeypatch.setattr(Wait, "show", begin_second)
     with pytest.warns(RuntimeWarning, match="has no locks") as warnings:
-        assert map_rows(images(paths), cache, begin_second)[3].max() == 3
+        assert map_rows(images(paths), cache)[3].max() == 3
     assert second == [3] and len(warnings) == 1

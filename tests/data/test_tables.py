@@ -353,6 +353,17 @@ def test_missing_fields_are_refused_dropped_or_filled(rows, refusal):
     assert np.isnan(table.features["numbers"][1, 0])  # filled with the mean of the training split
 
 
+def test_all_that_options_repair_is_refused_in_one_error_with_these(tmp_path):
+    lines = [f"{i},2024-01-0{i},{i % 3 or ''},{i}.5" for i in range(1, 8)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,day,size,price", *lines]))
+    with pytest.raises(DataError) as error:
+        open_data(f"table:{tmp_path}/t.csv")
+    for fault in ("named label", "'id' numbers the rows, 'day' has dates", "have 2 in 'size'"):
+        assert fault in error.value.message
+    options = "--label-column price --ignore-columns id,day --missing drop"
+    assert error.value.hint == f"These options would do: {options}"
+
+
 def test_a_text_that_reads_na_is_a_text(rows):
     text = "alley,label\nNA,1\nGrvl,0\nNA,0\nGrvl,1\n"
     assert rows(text).features["alley"].class_names == ("Grvl", "NA")

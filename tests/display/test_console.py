@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 
 import pytest
+from process_fixtures import wait_until
 
-from toolkit.display.console import Console, data_progress, format_number, progress_line
+from toolkit.display import waits
+from toolkit.display.console import Console, format_number, progress_line
 
 
 class Clock:
@@ -75,11 +78,11 @@ TIMES = {"examples_per_sec": 12345.4, "seconds": 4.0, "secs_left": 12.3}
         (
             500,
             {f"m{i}": float(i) for i in range(9)},
-            "  m0 0.0000  m1 1.0000  m2 2.0000  m3 3.0000  m4 4.0000  m5 5.0000",
+            "  m0 0.0000  m1 1.0000  m2 2.0000  m3 3.0000  m4 4.0000",
         ),
         (2000, {"examples_per_sec": 1.0, "secs_left": 0.0}, "  1 examples/s"),
     ],
-    ids=["all", "at most six metrics", "no time left at the end"],
+    ids=["all", "at most five metrics", "no time left at the end"],
 )
 def test_a_line_has_step_metrics_speed_and_time_left(step, values, text):
     assert progress_line(record(step, **values), 2000) == f"step {step}/2000" + text
@@ -101,21 +104,6 @@ def test_a_line_has_step_metrics_speed_and_time_left(step, values, text):
 )
 def test_numbers_are_short(value, text):
     assert format_number(value) == text
-
-
-@pytest.mark.parametrize(
-    "dones, size, expected",
-    [
-        ((0, 40, 99, 100, 250, 1000), 1000, ["0.0", "1.0", "2.5", "10.0"]),
-        ((0, 500), 0, ["0.0"]),  # an unknown size
-    ],
-)
-def test_a_download_is_logged_by_tenths(dones, size, expected):
-    stream = io.StringIO()
-    progress = data_progress(Console(stream))
-    for done in dones:
-        progress("download  a.gz", done * 10**4, size * 10**4)
-    assert [line.split()[2] for line in stream.getvalue().splitlines()] == expected
 
 
 # ------------------------------------------------------------------------------------ on a terminal
@@ -175,3 +163,39 @@ def test_a_console_may_start_again_after_it_stopped(terminal):
         console.stop()
     console.log("done")
     assert terminal.getvalue().endswith("done\n")
+
+
+# -------------------------------------------------------------------------------------------- waits
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """`with at_once(stream) as see:` shows waits there at once; `see(text)` awaits a text."""
+    monkeypatch.setattr(waits, "DELAY_SECS", 0)
+
+    @contextlib.contextmanager
+    def show(stream):
+        monkeypatch.setattr(waits, "consoles", [Console(stream)])
+        yield lambda text: wait_until(lambda: text in stream.getvalue(), lambda: text)
+
+    return show
+
+
+def test_a_terminal_shows_the_inner_wait_and_is_clean_after_both(terminal, at_once):
+    with at_once(terminal) as see, waits.waiting("Training") as outer:
+        outer.follow(lambda: 3, 10)
+        see("30%")
+        with waits.waiting("Decoding"):
+            waits.follow_steps(200, lambda: 50)  # of a run within the wait
+            see("25%")
+    assert plain(terminal.getvalue()).endswith("\r")
+
+
+def test_elsewhere_the_outer_wait_has_one_line_unless_it_ends_before(at_once):
+    stream = io.StringIO()
+    with at_once(stream) as see, waits.waiting("Reading") as wait:
+        see("Reading")
+        with waits.waiting("Decoding") as inner:
+            inner.appear()
+    wait.appear()
+    assert stream.getvalue() == "Reading\n"

@@ -77,7 +77,7 @@ def test_the_bar_draws_on_the_unescaped_stream_and_escapes_texts(monkeypatch):
     console.start(10, lambda: 5)
     console.log("run \x1b]0;title\x07 [red]x[/red]")
     console.show_metrics({"step": 5, "kind": "train", "lo\x1b[2Jss": 0.5})
-    print("printed \x9b2J by a plugin")
+    print("printed \x9b2J by a plugin", file=sys.stderr)
     console.stop()
     assert guarded.getvalue() == ""
     text = raw.getvalue()

@@ -73,13 +73,12 @@ def features(tmp_path_factory):
     patch.setattr(extractor, "MIN_STEPS", 40)
     patch.setattr(extractor, "MIN_EPOCHS", 1)
     options = make_options(features="self", data=write_quarters(folder))
-    lines = []
     with tf.Graph().as_default():
-        first = extractor.open_features(options, SPEC, SPLITS["train"], lines.append)
+        first = extractor.open_features(options, SPEC, SPLITS["train"])
         patch.setattr(toolkit, "train", None)  # a second training would fail
-        again = extractor.open_features(options, SPEC, SPLITS["train"], lines.append)
+        again = extractor.open_features(options, SPEC, SPLITS["train"])
         again.close()
-    yield types.SimpleNamespace(features=first, again=again, lines=lines, folder=folder)
+    yield types.SimpleNamespace(features=first, again=again, folder=folder)
     first.close()
     patch.undo()
 
@@ -88,8 +87,6 @@ def test_a_network_is_trained_once_and_knows_no_classes(features):
     assert features.features.sha256 == features.again.sha256 and features.features.size == 64
     assert not features.features.knows_classes and features.features.accuracy is None
     assert features.features.name.startswith("self-supervised, of npz:")
-    (line,) = features.lines
-    assert line.startswith("Training a network without labels on npz:")
     (name,) = os.listdir(str(features.folder / "cache" / "features"))
     assert name.startswith("self-")
 

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from gan_fixtures import options as gan_options
 from PIL import Image
 from toolkit_gan import commands, samples, sampling
-from toolkit_gan.commands import calibration
 from toolkit_gan.options import GanSampleOptions
 from toolkit_gan.scores import extractor
 from toolkit_gan.scores.scorer import GanScorer
@@ -284,7 +283,6 @@ def calibrate(data, monkeypatch):
         return TwoClasses(data, **options)
 
     monkeypatch.setattr(toolkit, "open_data", open_data, raising=True)
-    monkeypatch.setattr(calibration, "log_to_stderr", lambda text: None)
 
     def call(*argv):
         argv = ["calibrate", "--features", "pixels"] + list(argv)

@@ -196,11 +196,10 @@ class Cache:
     Attributes:
         trainings: (plugin, options) of each training.
         after_training: called with the folder of each.
-        log: what was logged.
     """
 
     def __init__(self, monkeypatch, folder, run):
-        self.trainings, self.log = [], []
+        self.trainings = []
         self.folder = str(folder / "features")
         self._run, self.after_training = run, lambda run_dir: None
         monkeypatch.setattr(toolkit, "cache_folder", lambda: str(folder))
@@ -212,7 +211,7 @@ class Cache:
         self.after_training(run_dir)
 
     def features(self, train=SPLITS["train"], **changes):
-        features = open_features(make_options(**changes), SPEC, train, self.log.append)
+        features = open_features(make_options(**changes), SPEC, train)
         features.close()
         return features
 
@@ -237,7 +236,6 @@ def test_auto_trains_a_classifier_once_and_then_finds_it(cache):
     assert name.startswith("classifier-") and len(cache.trainings) == 1
     assert first.name == again.name == "classifier of mnist5k"
     assert first.sha256 == again.sha256 and first.knows_classes and first.accuracy > 0.5
-    assert cache.log == ["Training a classifier on mnist5k for the scores (once, then cached)."]
 
 
 @pytest.mark.parametrize(
@@ -377,7 +375,7 @@ def test_a_plugin_file_that_options_name_for_the_features_is_not_executed(monkey
     monkeypatch.setattr(toolkit, "cache_folder", lambda: str(tmp_path / "a" / "b" / "cache"))
     options = make_options(features_plugin=str(tmp_path / "stranger.py"))
     with pytest.raises(UsageError, match="option features_plugin names the plugin '.*stranger.py'"):
-        open_features(options, SPEC, SPLITS["train"], lambda text: None)
+        open_features(options, SPEC, SPLITS["train"])
     assert sorted(os.listdir(str(tmp_path))) == ["a", "stranger.py"]
     assert os.listdir(str(tmp_path / "a" / "b" / "cache" / "features")) == []
 

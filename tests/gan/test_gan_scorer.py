@@ -8,7 +8,6 @@ import types
 
 import numpy as np
 import pytest
-from gan_fixtures import options as gan_options
 from score_fixtures import (
     SHAPE,
     SPEC,
@@ -25,7 +24,7 @@ from toolkit_gan.scores.extractor import NetworkFeatures, PixelFeatures
 from toolkit_gan.scores.sample_scorer import SampleScorer
 from toolkit_gan.scores.scorer import GanScorer
 
-from toolkit import DataError, Split, UsageError
+from toolkit import Split
 
 SEVERE, NOTHING = sensitivity.SEVERE, dict.fromkeys(sensitivity.SEVERE, ())
 
@@ -61,6 +60,11 @@ def score_quickly(trained=None, classes=(0, 1, 2, 3)):
 
 def score_fully(folder, split=SPLITS["test"], **arguments):
     return make_scorer(**arguments).score(split, make_generator(), str(folder))
+
+
+def lines_of(result):
+    """The lines of the whole report."""
+    return reports.score_lines(result.details["scores"])
 
 
 def warnings_of(result):
@@ -111,7 +115,7 @@ def test_both_sets_are_bytes_before_their_features_are_computed():
 def test_a_generator_that_draws_like_the_data_covers_it_and_loses_no_class():
     result = score_quickly()
     assert result.metrics["coverage"] > 0.9 and result.metrics["classes_lost"] == 0
-    assert result.metrics["frechet_ratio"] < 3 and list(result.lines) == []
+    assert result.metrics["frechet_ratio"] < 3
     assert result.intervals == {} and score_quickly() == result
 
 
@@ -119,7 +123,7 @@ def test_a_missing_class_is_lost_by_name_and_costs_its_share_of_the_coverage():
     result = score_quickly(classes=(0, 1, 3))
     metrics = result.metrics
     assert metrics["classes_lost"] == 1
-    assert list(result.lines) == ["classes lost (below a tenth of their share): south"]
+    assert result.details["scores"]["classes"]["lost"] == ["south"]
     assert metrics["coverage"] == pytest.approx(0.75, abs=0.05)
     assert metrics["frechet_ratio"] > 10
     assert 0 < metrics["frechet_distance_noise"] < 0.3 * metrics["frechet_distance"]
@@ -236,16 +240,22 @@ def test_scores_json_holds_all_of_it_with_the_hash_of_the_features(full):
     assert len(saved["frechet_distance"]["values"]) == 3 and len(saved["ruler"]) == 12
     assert saved["classes"]["reals"] == [75, 75, 75, 75]
     scores = dict(result.details["scores"])
-    assert scores.pop("files") == ["scores.json", "nearest.png", "giveaways.png"]
+    assert scores.pop("files") == ["scores.json", "scores.txt", "nearest.png", "giveaways.png"]
     assert scores == saved
 
 
 def test_the_lines_of_a_full_score_name_floor_place_and_features_and_define_the_terms(full):
-    _, result = full
-    text = "\n".join(result.lines)
-    assert result.lines[0].startswith("two-sample test: a network tells ")
-    assert " x floor (n = 300, m = 300), on the ruler " in result.lines[1]
-    assert result.lines[1].startswith("Frechet distance (FD) ")
+    folder, result = full
+    text = "\n".join(lines_of(result))
+    with open(os.path.join(folder, "scores.txt"), encoding="utf-8") as file:
+        assert file.read() == text + "\n"
+    verdict, distance, others = result.lines
+    assert " % of samples and real images are recognised as what they are (" in verdict
+    assert distance == lines_of(result)[1]
+    assert others.startswith("no sign of copied training images; all classes present; least ")
+    assert lines_of(result)[0].startswith("two-sample test: a network tells ")
+    assert " x floor (n = 300, m = 300), on the ruler " in lines_of(result)[1]
+    assert lines_of(result)[1].startswith("Frechet distance (FD) ")
     assert "from 3 sets of samples" in text and "all classes present; least frequent: " in text
     features = "features classifier runs/quarters, step 700, F = 4, sha256 abababababababab"
     assert features + ", test accuracy 99.4%" in text
@@ -278,7 +288,7 @@ def test_test_images_that_were_trained_on_leave_the_ratio_unknown(tmp_path):
     result = score_fully(tmp_path, copy)
     assert result.details["scores"]["nearest"]["ratio"] is None
     line = "nearest-neighbour ratio unknown: half of the real images or more are"
-    assert any(each.startswith(line) for each in result.lines)
+    assert any(each.startswith(line) for each in lines_of(result))
 
 
 def test_a_report_says_how_many_real_images_were_trained_on(tmp_path, full, monkeypatch):
@@ -287,9 +297,9 @@ def test_a_report_says_how_many_real_images_were_trained_on(tmp_path, full, monk
     result = score_fully(tmp_path, Split(images, np.arange(240) % 4), two_sample=True)
     line = "40 of the 240 real images are also training images"
     assert result.details["scores"]["two_sample"]["m"] == 200
-    assert line in result.lines and line in warnings_of(result)
+    assert line in lines_of(result) and line in warnings_of(result)
     assert full[1].details["scores"]["training_reals"] == 0
-    assert not any("also training images" in line for line in full[1].lines)
+    assert not any("also training images" in line for line in lines_of(full[1]))
 
 
 def test_a_report_says_that_too_few_real_images_are_held_out_for_a_two_sample_test(tmp_path):
@@ -298,7 +308,7 @@ def test_a_report_says_that_too_few_real_images_are_held_out_for_a_two_sample_te
         "no two-sample test: it needs 20 held-out images, and there are 12 (--test-share holds "
         "out more)"
     )
-    assert line in result.lines and line in warnings_of(result)
+    assert line in lines_of(result) and line in warnings_of(result)
     assert "two_sample_accuracy" not in result.metrics
 
 
@@ -331,13 +341,13 @@ def test_equal_real_images_have_no_floor_and_no_multiple_of_it(tmp_path):
     grey = Split(np.full((130,) + SHAPE, 9, np.uint8), None)
     result = score_fully(tmp_path, grey, splits={}, by=PixelFeatures(SHAPE))
     assert result.metrics["frechet_distance"] > 0 and "frechet_ratio" not in result.metrics
-    assert "the floor is 0: all real images have the same features" in result.lines[0]
+    assert "the floor is 0: all real images have the same features" in lines_of(result)[0]
 
 
 def test_the_training_split_has_no_ruler_and_no_nearest_image(tmp_path):
     result = score_fully(tmp_path, SPLITS["train"])
-    assert os.listdir(str(tmp_path)) == ["scores.json"]
-    assert "place" not in result.details["scores"] and "), " not in result.lines[0]
+    assert set(os.listdir(str(tmp_path))) == {"scores.json", "scores.txt"}
+    assert "place" not in result.details["scores"] and "), " not in lines_of(result)[0]
 
 
 @pytest.mark.parametrize("count, others", [(0, "no"), (9, "only 9")])
@@ -350,20 +360,20 @@ def test_without_other_real_images_no_measure_is_judged_and_a_shortage_still_ref
         split = make_split(size, seed=1)
         result = score_fully(tmp_path, split, splits=splits, by=PixelFeatures(SHAPE))
         assert ("frechet_distance" in result.metrics) is (size == 128)
-        assert set(texts) <= set(warnings_of(result)) and set(texts) <= set(result.lines)
+        assert set(texts) <= set(warnings_of(result)) and set(texts) <= set(lines_of(result))
         texts.append(
             "the Frechet distance says nothing here: 64 features need 128 samples and 128 real "
             "images or more, and there are 300 and 127"
         )
     assert result.intervals == {} and result.details["scores"]["frechet_ratio"] is None
-    assert any(line.startswith("precision ") for line in result.lines)
+    assert any(line.startswith("precision ") for line in lines_of(result))
 
 
 def test_one_set_of_samples_has_no_interval_and_the_bootstraps_noise(tmp_path):
     result = score_fully(tmp_path, score_seeds=1)
     assert result.details["scores"]["frechet_distance"]["low"] is None
     assert result.metrics["frechet_distance_noise"] > 0
-    assert "95 %" not in "\n".join(result.lines)
+    assert "95 %" not in "\n".join(lines_of(result))
 
 
 def test_the_full_score_has_intervals_of_the_distance_and_its_multiple_of_the_floor(full):
@@ -377,13 +387,12 @@ def test_the_full_score_has_intervals_of_the_distance_and_its_multiple_of_the_fl
 
 def test_of_few_real_images_pixels_have_fewer_components_and_no_histogram(tmp_path):
     run = types.SimpleNamespace(options=make_options(features="pixels"), data=SPEC)
-    small, log = {"train": SPLITS["train"], "test": make_split(100, seed=5)}, []
-    scorer = GanScorer(run, small.get, log.append)
+    small = {"train": SPLITS["train"], "test": make_split(100, seed=5)}
+    scorer = GanScorer(run, small.get)
     result = scorer.score(small["test"], make_generator(), str(tmp_path))
     name = "pixels, 25 principal components of 64"
-    text = "\n".join(result.lines)
+    text = "\n".join(lines_of(result))
     assert f"features {name}, F = 25" in text and "classes" not in text
-    assert log == [f"The scores use few features, since there are few real images: {name}."]
     assert result.metrics["frechet_distance"] > 0
 
 
@@ -391,7 +400,9 @@ def test_recall_and_coverage_are_of_no_more_samples_than_there_are_training_imag
     result = score_fully(tmp_path, score_samples=500)
     scores = result.details["scores"]
     assert scores["n"] == 500 and scores["n_neighbours"] == 400
-    assert "(n = 500, m = 300)" in result.lines[0] and "n = 400, k = 5; " in "\n".join(result.lines)
+    assert "(n = 500, m = 300)" in lines_of(result)[0] and "n = 400, k = 5; " in "\n".join(
+        lines_of(result)
+    )
 
 
 # ------------------------------------------------------------------------------- what is refused
@@ -407,7 +418,7 @@ def judged(tmp_path_factory):
 
 def test_a_measure_that_does_not_notice_damage_is_no_metric_and_the_report_says_why(judged):
     quick, result = judged
-    scores, text = result.details["scores"], "\n".join(result.lines)
+    scores, text = result.details["scores"], "\n".join(lines_of(result))
     assert "precision" not in result.metrics and scores["precision"] is None
     judgement = scores["measures"]["precision"]
     assert judgement["value"] > 0.9 and judgement["real"] > 0.9
@@ -422,7 +433,7 @@ def test_a_measure_that_does_not_notice_damage_is_no_metric_and_the_report_says_
 
 def test_a_measure_that_stays_has_the_values_of_real_and_damaged_images_beside_it(judged):
     _, result = judged
-    (line,) = [line for line in result.lines if line.startswith("recall ")]
+    (line,) = [line for line in lines_of(result) if line.startswith("recall ")]
     assert line.startswith(f"recall {result.metrics['recall']:.3f} (real 0.9")
     assert "; Gaussian pixels 0.00; 10 images repeated 0.00; " in line
     title = "What each measure gives for real images, and for real images with severe damage"
@@ -457,7 +468,7 @@ def test_a_report_says_that_its_best_checkpoint_was_chosen_by_what_says_nothing(
         predict = lambda count, seed: images  # noqa: E731
     result = scorer.score(SPLITS["test"], predict, str(tmp_path))
     assert result.details["scores"]["frechet_distance"] is None
-    lines = [line for line in result.lines if line.startswith("the best checkpoint")]
+    lines = [line for line in lines_of(result) if line.startswith("the best checkpoint")]
     expected = f"the best checkpoint was chosen by {name}, which says nothing here; set "
     assert lines == ([expected + "--best-metric none to use the last one"] if name else [])
     assert set(lines) <= set(warnings_of(result))
@@ -477,74 +488,6 @@ def test_the_interval_of_three_values_by_hand_has_nothing_below_zero():
     assert reports.interval_line(ends).startswith("95 % interval of the mean FD: 0 to 4.48, from")
 
 
-def test_a_distance_line_reads_as_in_the_reference():
-    place = "between a 5-tap blur and one class missing"
-    details = {"frechet_distance": {"mean": 4.1}, "frechet_ratio": 12.0, "n": 10000, "m": 500}
-    assert reports.distance_line(dict(details, place=place)) == (
-        "Frechet distance (FD) 4.10 = 12 x floor (n = 10000, m = 500), on the ruler between a "
-        "5-tap blur and one class missing"
-    )
-
-
 def test_numbers_have_three_digits_without_an_exponent():
     numbers = {123.4: "123", 0.01234: "0.0123", 4: "4.00", 1234.5: "1234", 0: "0"}
     assert {number: reports.short(number) for number in numbers} == numbers
-
-
-@pytest.mark.parametrize("accuracy, end", [(None, ""), (0.97, ", test accuracy 97.0%")])
-def test_the_line_of_the_features_has_the_accuracy(accuracy, end):
-    features = {"name": "n", "size": 4, "sha256": "ab" * 32, "accuracy": accuracy}
-    assert reports.features_line(features).endswith("sha256 abababababababab" + end)
-
-
-# ------------------------------------------------------------------------------- which is better
-
-
-FEW = "needs 10 images or more, and the split 'validation' has 9"
-FULL = "by {}, which only 'toolkit evaluate' measures"
-
-
-@pytest.mark.parametrize(
-    "metric, count, error, message",
-    [
-        ("min:frechet_distance", 9, DataError, FEW),
-        ("coverage", 9, DataError, FEW),
-        *((f"min:{n}", 100, UsageError, FULL.format(n)) for n in scorer_module.FULL_SCORE_METRICS),
-    ],
-)
-def test_what_a_validation_cannot_measure_cannot_name_the_best_checkpoint(
-    metric, count, error, message
-):
-    with pytest.raises(error, match=message):
-        scorer_module.check_best_metric(gan_options(best_metric=metric), make_split(count))
-
-
-@pytest.mark.parametrize(
-    "metric, count",
-    [("min:frechet_distance", 10), ("coverage", 10), ("min:d_loss", 9), ("none", 9)],
-)
-def test_any_other_metric_can_name_the_best_checkpoint(metric, count):
-    scorer_module.check_best_metric(gan_options(best_metric=metric), make_split(count))
-
-
-def test_every_metric_but_a_noise_has_a_direction():
-    noises = {name for name in GanScorer.names if name.endswith("_noise")}
-    assert set(GanScorer.directions) == set(GanScorer.names) - noises
-    lower = {name for name, direction in GanScorer.directions.items() if direction == "min"}
-    distances = {"frechet_distance", "frechet_ratio", "kernel_distance"}
-    assert lower == {*distances, "classes_lost", "two_sample_accuracy"}
-
-
-@pytest.mark.parametrize(
-    "changes, names",
-    [
-        ({"by": PixelFeatures(SHAPE)}, ["features"]),
-        ({"quick_samples": 201}, ["samples"]),
-        ({"score_samples": 299}, ["real images"]),
-        ({"score_samples": 20000}, []),  # there are no more than 300 real ones
-    ],
-)
-def test_scores_depend_on_the_features_and_on_the_sizes_of_both_sets(changes, names):
-    before = make_scorer().dependencies(SPLITS["test"])
-    after = make_scorer(**changes).dependencies(SPLITS["test"])
-    assert [name for name in before if before[name] != after[name]] == names

@@ -16,6 +16,7 @@ import signal
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Set
 
+from ..display.waits import waiting
 from ..errors import CheckFailed, InterruptedRun, ToolkitError, UsageError
 from ..files import write_json
 from ..plugins import require_trust
@@ -94,11 +95,13 @@ class Chaos:
         kills: List[Kill] = []
         copies = 0
         result = ""
-        while len(kills) < count or not copies:
-            copies += 1
-            path = os.path.join(self._path, f"copy-{copies}")
-            self._train(RunFolder(path), config, kills, count)
-            result = compare_runs(self._folder, RunFolder(path), self._segment.end)
+        with waiting("Killing copies of the run", count, is_logged=False) as wait:
+            wait.follow(lambda: len(kills))
+            while len(kills) < count or not copies:
+                copies += 1
+                path = os.path.join(self._path, f"copy-{copies}")
+                self._train(RunFolder(path), config, kills, count)
+                result = compare_runs(self._folder, RunFolder(path), self._segment.end)
         return Outcome(kills, copies, result)
 
     def _write_config(self) -> str:

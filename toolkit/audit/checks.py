@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 from .. import config as configuration
 from ..config import Config
-from ..errors import CheckFailed, CheckpointError, ToolkitError
+from ..errors import CheckFailed, CheckpointError, ToolkitError, is_verbose
 from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
 from ..plugins import Plugins, is_name, locate, plugin_name
@@ -150,8 +150,10 @@ def _check_commit_log(folder: RunFolder) -> Tuple[str, List[Fault]]:
     entries = log.entries()
     summary = (
         f"{count_noun(len(entries), 'entry', 'entries')}, "
-        f"{count_noun(len(log.sessions()), 'session')}, head {log.head()}"
+        f"{count_noun(len(log.sessions()), 'session')}"
     )
+    if is_verbose():
+        summary += f", head {log.head()}"
     faults = log.faults() + list(_find_order_faults(entries))
     if not entries and folder.checkpoints.leftovers([]):
         # The entry of a session is written before any checkpoint.
@@ -278,9 +280,7 @@ def _check_sources(folder: RunFolder) -> Tuple[str, List[Fault]]:
     sessions = folder.commits.sessions()
     copies = {c.place for each in sessions for c in source_copies.read_copies(each).values()}
     faults = source_copies.find_faults(folder, sessions)
-    summary = (
-        f"copies of {count_noun(len(copies), 'version')} of plugins" if copies else "no copies"
-    )
+    summary = "copies of the plugins' code" if copies else "no copies of the plugins' code"
     return summary, [Fault("sources", fault) for fault in faults]
 
 

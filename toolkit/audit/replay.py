@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from .. import config as configuration
 from ..config import Config
+from ..display.waits import waiting
 from ..errors import (
     CheckFailed,
     CheckpointError,
@@ -15,6 +16,7 @@ from ..errors import (
     InterruptedRun,
     RetryError,
     UsageError,
+    is_verbose,
 )
 from ..option_changes import find_differences
 from ..options import (
@@ -200,7 +202,9 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
     """
     _check_code(folder, segment)
     check_initial_weights(folder, segment)
-    return compare_runs(folder, _train_copy(folder, segment, path), segment.end)
+    with waiting(f"Training again to step {segment.end.step}", segment.end.step):
+        copy = _train_copy(folder, segment, path)
+    return compare_runs(folder, copy, segment.end)
 
 
 def _train_copy(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
@@ -389,9 +393,10 @@ def compare_runs(folder: RunFolder, copy: RunFolder, expected: Checkpoint) -> st
             copy.metrics.lines(checkpoint.metrics.bytes),
         )
         raise CheckFailed(f"metrics.jsonl differs: {difference}.", hint=REPRODUCIBILITY_HINT)
+    digest = f" {checkpoint.tensors[:16]}" if is_verbose() else ""
     return (
-        f"step {step}: tensors {checkpoint.tensors[:16]} and {checkpoint.metrics.bytes} bytes of "
-        "metrics.jsonl are equal"
+        f"step {step}: tensors{digest} and {checkpoint.metrics.bytes} bytes of metrics.jsonl are "
+        "equal"
     )
 
 

@@ -13,6 +13,7 @@ from ..files import atomic_write, write_json
 from ..graph.guard import ADOPTED
 
 _RATE = "--learning-rate"
+PACKAGES = {"site-packages", "dist-packages"}  # folders of what is installed
 
 
 class SourceLine(NamedTuple):
@@ -153,18 +154,23 @@ class Finding(NamedTuple):
             lines.append(f"The batch consisted of {self.batch.describe(range(self.batch.size))}.")
         return lines
 
-    def way_out(self) -> str:
-        """What to try, without a full stop; "" where no cause but the learning rate is known."""
+    def way_out(self, installed: Sequence[str] = ()) -> str:
+        """What to try, without a full stop; "" where no cause but the learning rate is known.
+
+        Args:
+            installed: the folders of installed plugins. Of a line there, or in another installed
+                package, the rate comes first: the user wrote other lines.
+        """
         if self.kind == "features":
             return "mend the data of these examples, or take --on-nonfinite skip"
         line = self.op.source_line
         if self.kind != "op" or line is None:
             return ""
         rate = "the rate of the plugin's own op" if self.update.name == ADOPTED else _RATE
-        return (
-            f"mend {line.file}:{line.line} where its values can be wrong; else try a lower {rate}, "
-            "or --on-nonfinite skip"
-        )
+        mend = f"mend {line.file}:{line.line} where its values can be wrong"
+        if line.file.startswith(tuple(installed)) or PACKAGES & set(line.file.split(os.sep)):
+            return f"try a lower {rate}, or --on-nonfinite skip; else {mend}"
+        return f"{mend}; else try a lower {rate}, or --on-nonfinite skip"
 
     def _origin_sentence(self) -> str:
         if self.update.name == ADOPTED and self.op.source_line is None:

@@ -11,7 +11,7 @@ from typing import Any, List, Optional, Tuple
 from ..compat import tf
 from ..graph.replica_copy import original_name
 from . import replay
-from .finding import SourceLine
+from .finding import PACKAGES, SourceLine
 
 # Packages whose lines appear in a traceback between a plugin's line and the op.
 _LIBRARIES = (
@@ -108,9 +108,7 @@ def _to_source_line(frame: Any) -> SourceLine:
 def _is_library(file: str) -> bool:
     """Whether a file is of the core, of TensorFlow, or installed beside it."""
     parts = file.split(os.sep)
-    return file.startswith(_library_folders()) or bool(
-        {"site-packages", "dist-packages"} & set(parts)
-    )
+    return file.startswith(_library_folders()) or bool(PACKAGES & set(parts))
 
 
 def _library_folders() -> Tuple[str, ...]:

@@ -32,7 +32,9 @@ def main(argv: Optional[List[str]] = None) -> None:
 
 def run_command(argv: List[str]) -> int:
     """Run the command line and return its exit code."""
-    with streams.guarded() as stdout, _separate_verbosity():
+    from ..display.console import Console
+
+    with streams.guarded() as stdout, _separate_verbosity(), Console().shown():
         code = _exit_code(lambda: _call_app(argv))
         if stdout.has_failed:  # which was reported
             return code

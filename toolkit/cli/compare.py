@@ -17,6 +17,7 @@ from ..cli_options import (
     writing_output,
 )
 from ..display.escapes import escape_line
+from ..display.waits import waiting
 
 if TYPE_CHECKING:
     from ..comparison.comparison import Comparison
@@ -61,10 +62,11 @@ def compare(
     from ..comparison.comparison import compare as compare_records
 
     output = resolve_output(html) if html else None
-    records = _read_records(run_folders)
-    comparison = compare_records(records, metrics, level)
-    if html and output:
-        _write_page(html, output, comparison)
+    with waiting("Comparing the runs"):
+        records = _read_records(run_folders)
+        comparison = compare_records(records, metrics, level)
+        if html and output:
+            _write_page(html, output, comparison)
     if as_json:
         runs = [{"name": r.name, "path": r.path, "status": r.status} for r in records]
         print_json(dict({"runs": runs}, **comparison.as_json()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
@@ -97,6 +98,12 @@ def list_(as_json: bool) -> None:
 )
 @click.option("--rehash", is_flag=True, help="As for 'toolkit run'.")
 @click.option("--hashes", is_flag=True, help="Print the SHA-256 of each file.")
+@click.option(
+    "--list-damaged",
+    "lists_damaged",
+    is_flag=True,
+    help="Print the paths of damaged images alone, one in a line, as for xargs -d '\\n'.",
+)
 @json_option
 def check(
     value: str,
@@ -107,6 +114,7 @@ def check(
     sheet: Optional[str],
     rehash: bool,
     hashes: bool,
+    lists_damaged: bool,
     as_json: bool,
     **column_texts: Optional[str],
 ) -> int:
@@ -117,7 +125,7 @@ def check(
     """
     from ..data.check import check_source, contact_sheet
     from ..data.reading_options import ImageOptions
-    from ..display.console import Console, data_progress
+    from ..data.sources import resolve_path
 
     if sheet and not sheet.lower().endswith(".png"):
         raise UsageError(f"{sheet}: the contact sheet ends in .png.")
@@ -126,14 +134,17 @@ def check(
         value,
         images=ImageOptions(image_size, int(channels) if channels else None, fit, background),
         columns=_read_columns(column_texts),
-        progress=data_progress(Console()),
         rehash=rehash,
     )
     if sheet and dataset is not None:
         with writing_output(sheet):
             contact_sheet(dataset, sheet_path)
         report["sheet"] = sheet
-    if as_json:
+    if lists_damaged:
+        folder = resolve_path(report["data"])
+        for fault in report["corrupt"]:
+            sys.stdout.write(os.path.join(folder, fault["file"]) + "\n")
+    elif as_json:
         print_json(report)
     else:
         _print(report, hashes)

@@ -87,15 +87,13 @@ def _open(plugin: Optional[str], values: Dict[str, Any]) -> Tuple[typed.CoreOpti
     """The options of a run of the plugin, and the data set; without a plugin, nothing changes
     images but what is set.
     """
-    from ..display.console import Console, data_progress
     from ..preset_choice import choose_presets
     from ..run_data import open_from_options, open_run_data
 
-    progress = data_progress(Console())
     if plugin is None:
         classes = [("augmentation", typed.AugmentationOptions)]
         options = typed.resolve(classes, flags={"augment": "none", **values}).options
-        return options, open_from_options(options, progress)
+        return options, open_from_options(options)
 
     choose(plugin)
     plugins = Plugins(load(plugin))
@@ -104,7 +102,7 @@ def _open(plugin: Optional[str], values: Dict[str, Any]) -> Tuple[typed.CoreOpti
             f"Plugin '{plugin}' has no options that change training images.", hint="Omit --plugin."
         )
     resolved = typed.resolve(plugins.options(), flags=values)
-    data = open_run_data(plugins, resolved.options, progress, origins=resolved.first_origins)
+    data = open_run_data(plugins, resolved.options, origins=resolved.first_origins)
     resolved = choose_presets(resolved, data)
     for note in resolved.notes:
         sys.stderr.write(f"note: {note}\n")

@@ -16,6 +16,7 @@ from ..cli_options import (
     trust_option,
     verbose_option,
 )
+from ..display.waits import waiting
 
 
 @click.command()
@@ -35,7 +36,7 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
     from .common import open_with_warnings
 
     path = resolve_output(folder, is_folder=True)
-    with open_with_warnings(run_folder, checkpoint) as model:
+    with waiting(f"Exporting {run_folder}"), open_with_warnings(run_folder, checkpoint) as model:
         result = dict(write(model.predictor, path, model.example_inputs), folder=folder)
         result["step"] = model.step
     if as_json:

@@ -174,7 +174,7 @@ class FieldOption(click.Option):
             super().__init__(
                 [flag, field.name],
                 default=None,
-                metavar=_METAVARS.get(field.type, field.type),
+                metavar=_metavar(field.type),
                 help=help,
                 hidden=hidden,
                 type=str,
@@ -193,7 +193,14 @@ def _join_values(ctx: click.Context, param: click.Parameter, values: Sequence[st
     return ",".join(values) if values else None
 
 
-_METAVARS = {"str": "TEXT", "int": "N", "float": "X"}
+_METAVARS = {"str": "TEXT", "int": "N", "float": "X", "name": "NAME", "value": "VALUE"}
+
+
+def _metavar(name: str) -> str:
+    """As TEXT, `NAME=X,...` or `a|b`, from the name of a type."""
+    if "|" in name:
+        return name
+    return re.sub(r"\w+", lambda match: _METAVARS.get(match.group(), match.group()), name)
 
 
 def _help_text(field: typed.Field) -> str:

@@ -19,6 +19,7 @@ from ..cli_options import (
     writing_output,
 )
 from ..display.escapes import escape_line
+from ..display.waits import waiting
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
 from ..storage.run_folder import RunFolder
 from .cluster_flags import Seconds
@@ -106,17 +107,17 @@ def _wait_for_runs(paths: Sequence[str], secs: float) -> None:
         RetryError: there is none after `START_SECS`.
         InterruptedRun: after Ctrl-C.
     """
-    waiting = 0.0
+    waited = 0.0
     for path in paths:
         try:
             while not _has_run(path):
-                if waiting >= START_SECS:
+                if waited >= START_SECS:
                     raise RetryError(f"No run has begun in {path} for {START_SECS:g} s.")
-                if not waiting:
+                if not waited:
                     sys.stderr.write(escape_line(f"Waiting for a run in {path}.") + "\n")
                     sys.stderr.flush()
                 time.sleep(secs)
-                waiting += secs
+                waited += secs
         except KeyboardInterrupt:
             raise InterruptedRun(f"Interrupted; no run has begun in {path}.") from None
 
@@ -171,7 +172,8 @@ class _Page:
         from ..files import atomic_write
 
         names = _name_runs(self._runs)
-        records, text = render_runs(self._runs, names, refresh_secs)
+        with waiting("Writing the page"):
+            records, text = render_runs(self._runs, names, refresh_secs)
         if len(records) < len(self._runs) and not self._bytes:
             warn("damaged runs are left out; a note on the page names them")
         self._records = records

@@ -34,7 +34,7 @@ from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..option_changes import describe_branch, has_other_length
-from ..options import CoreOptions, Resolved, map_paths
+from ..options import CoreOptions, Resolved, is_choice, map_paths
 from ..preset_choice import recorded_choices
 from ..storage.manifest import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
@@ -419,7 +419,8 @@ def _train(
 
     console = Console(every_secs=job.options.console_secs)
     peers = open_peers(cluster, job.options, console, is_trained)
-    with Trainer(job, console, peers) as trainer, optional_output():  # of plugins
+    # Plugins may print.
+    with console.shown(), Trainer(job, console, peers) as trainer, optional_output():
         trainer.check_data()
         trainer.check_length()
         if is_branch:
@@ -477,7 +478,11 @@ def _print_config(
         print_json({n: {"value": value, "origin": origin} for n, (value, origin) in rows.items()})
         return 0
     width = max(map(len, rows))
-    for name, (value, origin) in rows.items():
+    # What a person set comes first, what is at its default last.
+    for name, (value, origin) in sorted(
+        rows.items(),
+        key=lambda row: (row[1][1] == "default", bool(row[1][1]) and not is_choice(row[1][1])),
+    ):
         text = "none" if value is None else str(value)
         row = f"{name:{width}}  {text:24}  {origin}".rstrip()
         sys.stdout.write(escape_line(row) + "\n")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 import click
 
 from ..cli_options import json_option, verbose_option
+from ..display.waits import waiting
 
 if TYPE_CHECKING:
     from ..comparison.listing import Row
@@ -75,7 +76,8 @@ def runs(
     conditions = [listing.Condition.parse(text) for text in wheres]
     if plugin:
         conditions.append(listing.Condition("plugin", "=", plugin))
-    rows = listing.read_rows(folders or [_default_folder()], notes.append, metric)
+    with waiting("Reading the runs"):
+        rows = listing.read_rows(folders or [_default_folder()], notes.append, metric)
     num_rows = len(rows)
     rows = listing.add_special_options(listing.filter_rows(rows, conditions))
     rows = listing.sort_rows(rows, sort, reverse)[:limit]

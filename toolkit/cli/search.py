@@ -22,6 +22,7 @@ from ..cli_options import (
 )
 from ..config import json_values
 from ..display.escapes import escape_line
+from ..display.waits import waiting
 from ..errors import CheckpointError, InterruptedRun, ToolkitError, UsageError
 from ..plugins import Plugins, require_trust
 from ..storage.folder import shell_argument
@@ -175,11 +176,11 @@ def search(
     """Train many configurations at equal budgets, and say which is best.
 
     Trials are runs in DIR/trials. All configurations that are known beforehand are checked first.
-    Killed or interrupted, the search continues with: toolkit search --search-dir DIR
-    It gets more trials, N in all, with: toolkit search --search-dir DIR --trials N
 
-    For example: toolkit search --search-dir rates --plugin NAME --vary
-    learning_rate=1e-4..1e-1:log --steps 500 --workers 2
+    \b
+      toolkit search --search-dir DIR --plugin NAME --vary width=16,32,64
+      toolkit search --search-dir DIR               continue it after an interrupt
+      toolkit search --search-dir DIR --trials N    train more trials, N in all
     """
     own = _Flags(**{name: flags.pop(name) for name in _Flags._fields})
     values = option_values(flags, sets)
@@ -544,6 +545,7 @@ def _print_outcome(outcome: Outcome, folder: str, as_json: bool) -> int:
 def _train(plan: _Plan, folder: str, storage: Optional[str], workers: int) -> Outcome:
     """Train all trials, and return what came of them."""
     from ..files import make_folders
+    from ..search.cost import count_results
     from ..search.definition import write_definition
     from ..search.length import find_length
     from ..search.outcome import read_outcome, write_outcome
@@ -561,14 +563,18 @@ def _train(plan: _Plan, folder: str, storage: Optional[str], workers: int) -> Ou
         study.add_trials(plan.definition.trials)
         definition = study.definition
         write_definition(folder, definition, study.former_trials)
-        progress = ProgressLines(study, workers)
-        run_workers(
-            study,
-            workers,
-            lambda trial, children: run_trial(definition, trial, folder, children),
-            lambda trial, children: find_length(definition, trial.configuration, folder, children),
-            progress.report,
-        )
+        with waiting("Training the trials", is_logged=False) as wait:
+            wait.show(study.progress().trials, count_results(definition))
+            progress = ProgressLines(study, workers, wait.show)
+            run_workers(
+                study,
+                workers,
+                lambda trial, children: run_trial(definition, trial, folder, children),
+                lambda trial, children: find_length(
+                    definition, trial.configuration, folder, children
+                ),
+                progress.report,
+            )
         outcome = read_outcome(study, folder)
         try:
             write_outcome(outcome, folder)

@@ -12,6 +12,7 @@ import click
 
 from ..cli_options import json_option, optional_output, print_json, trust_option, verbose_option
 from ..display.escapes import escape_line
+from ..display.waits import waiting
 
 if TYPE_CHECKING:
     from ..audit.checks import Check
@@ -65,7 +66,8 @@ def verify(
     folder = open_run(run_folder)
     if folder.is_locked():
         raise UsageError(f"A process is training in {folder}.", hint="Wait for it, or stop it.")
-    checks = run_checks(folder)
+    with waiting("Checking the files of the run"):
+        checks = run_checks(folder)
     facts: Dict[str, Any] = {"run": str(folder), "checks": [_check_facts(c) for c in checks]}
     if not as_json:
         _print(checks)

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
+from ..data_value import complete
 from ..errors import DataError, UsageError
 from .examples import Dataset, Split, feature_bytes, iterate_slices
 from .sources import open_data, resolve_path, translate_system_errors
@@ -30,6 +31,7 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
     Raises:
         DataError: the data cannot be used for another reason.
     """
+    value = complete(value)
     with translate_system_errors(value):
         try:
             dataset = open_data(value, **settings)

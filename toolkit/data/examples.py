@@ -30,7 +30,6 @@ from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key, flatten, names_of, pack
 
 Arrays = Tuple[Any, Any]  # features and labels: an array [n, ...], a dict of them, or None
-Progress = Callable[[str, int, int], None]  # (file, bytes done, total bytes or 0 if unknown)
 _CHUNK = 1024  # examples that are read at once, at most
 _CHUNK_BYTES = 32 << 20  # of examples that are read at once, unless one is larger
 LENGTH = "_length"  # ends the name of the component with the lengths of sequences

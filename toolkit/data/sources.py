@@ -6,8 +6,9 @@ import contextlib
 import os
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
+from ..data_value import complete
 from ..errors import DataError, UsageError, suggest
-from .examples import Dataset, Progress
+from .examples import Dataset
 from .files.file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares
 from .reading_options import DEFAULT_COLUMNS, DEFAULT_IMAGES, ColumnOptions, ImageOptions
@@ -23,7 +24,6 @@ class Settings(NamedTuple):
     columns: ColumnOptions
     shares: Shares
     cache_dir: Optional[str]
-    progress: Optional[Progress]
     file_index: FileIndex  # of the files at the path
     table: Optional[Mapping[str, Any]] = None
     label_scale: int = 0
@@ -47,7 +47,6 @@ def open_data(
     columns: ColumnOptions = DEFAULT_COLUMNS,
     shares: Shares = DEFAULT_SHARES,
     cache_dir: Optional[str] = None,
-    progress: Optional[Progress] = None,
     base: Optional[str] = None,
     rehash: bool = False,
     table: Optional[Mapping[str, Any]] = None,
@@ -62,7 +61,6 @@ def open_data(
         columns: of tables and records; other sources accept only the default.
         shares: of the examples, held out if the source has no test or validation split.
         cache_dir: the folder of downloads; None for the default.
-        progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
         base: the folder from which relative paths start.
         rehash: whether to hash all files again, also those whose size, time and inode are known.
         table: the columns that a model was trained on (`DataSpec.table`): another table is read in
@@ -76,12 +74,13 @@ def open_data(
         UsageError: the value names no source, or an option does not apply to the source.
         DataError: the data cannot be used.
     """
+    value = complete(value)
     source = _find_source(value)
     path = resolve_path(value, base)
     _refuse_idle_options(value, source, images, columns)
     index = FileIndex(path, cache_dir, is_fresh=rehash)
     settings = Settings(
-        path, images, columns, shares, cache_dir, progress, index, table, label_scale, records
+        path, images, columns, shares, cache_dir, index, table, label_scale, records
     )
     with translate_system_errors(path or value):
         dataset = source.open(settings)
@@ -141,10 +140,12 @@ def resolve_path(value: str, base: Optional[str] = None) -> str:
 def _find_source(value: str) -> Source:
     prefix, colon, path = value.partition(":")
     source = SOURCES.get(prefix)
+    if source is None and os.sep in value and not os.path.exists(os.path.expanduser(value)):
+        raise UsageError(f"The data '{value}' is no source, and no file or folder.")
     if source is None:
         raise UsageError(
             f"The data '{value}' names no source.",
-            hint=_suggest_path(value) or suggest(prefix, [each.value for each in SOURCES.values()]),
+            hint=suggest(prefix, [each.value for each in SOURCES.values()]),
         )
     if bool(path) != (":" in source.value) or bool(colon) != bool(path):
         raise UsageError(
@@ -152,19 +153,6 @@ def _find_source(value: str) -> Source:
             hint=f"Write it as {source.value}.",
         )
     return source
-
-
-def _suggest_path(value: str) -> str:
-    """A sentence with the value that reads the file or folder of this path; "" if there is none."""
-    path = os.path.expanduser(value)
-    if os.path.isdir(path):
-        is_idx = any("idx1-ubyte" in name or "idx3-ubyte" in name for name in os.listdir(path))
-        return f"It is a folder: --data {'idx' if is_idx else 'images'}:{value}."
-    ending = os.path.splitext(path)[1].lower().lstrip(".")
-    prefixes = {"csv": "table", "tsv": "table", "npz": "npz", "tfrecord": "tfrecord"}
-    if os.path.isfile(path) and prefixes.get(ending) in SOURCES:
-        return f"It is a file: --data {prefixes[ending]}:{value}."
-    return ""
 
 
 def list_sources(cache_dir: Optional[str] = None) -> List[Dict[str, object]]:
@@ -212,7 +200,7 @@ def _open_download(name: str) -> Callable[[Settings], Dataset]:
     def open_source(settings: Settings) -> Dataset:
         from .arrays.download import open_download
 
-        return open_download(name, settings.shares, settings.cache_dir, settings.progress)
+        return open_download(name, settings.shares, settings.cache_dir)
 
     return open_source
 

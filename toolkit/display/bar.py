@@ -1,65 +1,102 @@
-"""The progress bar of a terminal, which rich draws; importing this module imports rich."""
+"""The progress bars of a terminal, which rich draws; importing this module imports rich."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, List, TextIO
+import sys
+from typing import Any, Callable, Dict, Iterable, List, TextIO
 
 from rich.console import Console as RichConsole
 from rich.console import ConsoleRenderable, RenderableType
 from rich.control import Control
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import ControlType, Segment
 from rich.text import Text
 
-from .escapes import escape_controls
+from .escapes import escape_controls, escape_line
 
 REDRAWS_PER_SEC = 4
 
+ReadRow = Callable[[float], Dict[str, Any]]
+
 
 class Bar(Progress):
-    """Shows the step, the speed and the newest metrics of a run in one line.
+    """The newest of some rows at the bottom of a terminal: a text, a bar, another text, the time.
 
-    It reads the step when it draws, so that the loop never waits for it.
+    It reads what they show when it draws, so that the work never waits for it.
 
     Args:
         stream: the terminal.
-        total_steps: the step at which the run ends.
-        read_step: returns the number of steps so far.
     """
 
-    def __init__(self, stream: TextIO, total_steps: int, read_step: Callable[[], int]):
-        self._read_step = read_step
+    def __init__(self, stream: TextIO):
+        self._readers: Dict[TaskID, ReadRow] = {}
         super().__init__(
-            TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
-            TextColumn("{task.fields[speed]}"),
-            TextColumn("{task.fields[metrics]}", markup=False),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[text]}", markup=False),
+            _TimeColumn(),
             console=_PlainCursorConsole(file=stream),
         )
         self.live = _FirstColumnLive(
             console=self.console,
             refresh_per_second=REDRAWS_PER_SEC,
             transient=True,
+            # What a command writes to a file stays in it.
+            redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
             get_renderable=self.get_renderable,
         )
-        self.add_task("", total=total_steps, completed=read_step(), metrics="", speed="")
+
+    def add_row(self, read: ReadRow) -> TaskID:
+        """Show a row in place of the others, until `remove_row`.
+
+        Args:
+            read: maps the speed, in units of "completed" per second, to the values "description",
+                "completed", "total" (None if it is unknown) and "text", which are escaped.
+        """
+        row = self.add_task("", total=None, text="", visible=False)
+        self._readers[row] = read
+        self._show_newest()
+        return row
+
+    def remove_row(self, row: TaskID) -> None:
+        """Take a row away."""
+        self.remove_task(row)
+        self._show_newest()
+
+    def _show_newest(self) -> None:
+        """Let the newest row alone be seen: what it waits for is a part of what the others do."""
+        for task in self.tasks:
+            self.update(task.id, visible=task is self.tasks[-1])
+        self.refresh()
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        for task in self.tasks:  # none while rich creates the bar
-            speed = f"{task.speed or 0:.0f} steps/s"
-            self.update(task.id, completed=self._read_step(), speed=speed)
+        for task in self.tasks[-1:]:  # none while rich creates the bar
+            if task.id in self._readers:
+                values = self._readers[task.id](task.speed or 0)
+                for name in ("description", "text"):
+                    values[name] = escape_line(values[name])
+                self.update(task.id, **values)
         return super().get_renderables()
 
-    def show_metrics(self, text: str) -> None:
-        """Show the newest metrics from the next redraw on."""
-        for task in self.tasks:
-            self.update(task.id, metrics=escape_controls(text))
-
     def write_line(self, text: str) -> None:
-        """Write a line above the bar."""
+        """Write a line above the rows."""
         self.console.print(text)
+
+
+class _TimeColumn(TimeRemainingColumn):
+    """The time left, or where that is unknown, the time since the start."""
+
+    def render(self, task: Task) -> Text:
+        return TimeElapsedColumn().render(task) if task.total is None else super().render(task)
 
 
 class _PlainCursorConsole(RichConsole):

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
 import time
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, TextIO, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    TextIO,
+    Tuple,
+)
 
+from . import waits
 from .console_log import ConsoleLog
 
 FIRST_METRICS = ("loss", "accuracy")  # first in a line, if a record has them
-MAX_METRICS = 6  # in a line; metrics.jsonl and TensorBoard have all of them
+MAX_METRICS = 5  # in a line; metrics.jsonl and TensorBoard have all of them
 MAX_BAR_METRICS = 2  # in the progress bar
 SPEED_FIELDS = ("examples_per_sec", "seconds", "secs_left")  # of a record, besides its metrics
 DUMB_TERMINALS = ("", "dumb", "unknown")  # values of TERM
@@ -38,7 +53,12 @@ class Console:
         self._every_secs = every_secs
         self._clock = clock
         self._last_line_time: Optional[float] = None
+        self._is_stderr = self._stream is sys.stderr
+        self._terminal: Any = None  # to draw on; the stream itself if it is not set
         self._bar: Any = None
+        self._bar_metrics = ""
+        self._lock = threading.RLock()  # of the bar: waits come and go by a thread of their own
+        self._remove_row: Optional[Callable[[], None]] = None
         self._total_steps = 0
         self._file = ConsoleLog()
         self._last_recorded_time = 0.0
@@ -50,9 +70,55 @@ class Console:
         """Whether the stream is a terminal in which lines can be drawn again: by its variable TERM,
         which is empty or "dumb" if it cannot.
         """
+        if self._terminal is not None:  # while its stream is captured, too
+            return True
         if os.environ.get("TERM", "") in DUMB_TERMINALS:
             return False
         return bool(getattr(self._stream, "isatty", lambda: False)())
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it draws rows with bars, `add_row`."""
+        return self.is_terminal
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Within the block, this console shows what a person waits for (`waits`)."""
+        with contextlib.ExitStack() as stack:
+            if self.is_terminal:  # what captures stderr, as compat.py does, leaves the bar alone
+                copy = os.dup(self._stream.fileno())
+                self._terminal = stack.enter_context(open(copy, "w", encoding="utf-8"))
+            waits.consoles.append(self)
+            try:
+                yield
+            finally:
+                waits.consoles.remove(self)
+                self._terminal = None
+
+    def add_row(self, read: Callable[[float], Dict[str, Any]]) -> Callable[[], None]:
+        """Draw a row with a bar on the terminal, and return what removes it.
+
+        Args:
+            read: see `Bar.add_row`.
+        """
+        with self._lock:
+            if self._bar is None:
+                from .bar import Bar
+
+                # The bar sends control codes; it escapes those in texts itself.
+                stream = getattr(self._stream, "unescaped", self._stream)
+                self._bar = Bar(self._terminal or stream)
+                self._bar.start()
+            row = self._bar.add_row(read)
+
+        def remove() -> None:
+            with self._lock:
+                self._bar.remove_row(row)
+                if not self._bar.tasks:
+                    self._bar.stop()
+                    self._bar = None
+
+        return remove
 
     def open_file(self, folder: str, command: Sequence[str]) -> None:
         """Write what is shown to the log in a run's folder, too, and progress as plain lines.
@@ -78,11 +144,12 @@ class Console:
 
     def show(self, text: str) -> None:
         """Write one line, but not to the log in the run's folder."""
-        if self._bar is not None:
-            self._bar.write_line(text)
-        else:
-            self._stream.write(text + "\n")
-            self._stream.flush()
+        with self._lock:
+            if self._bar is not None:
+                self._bar.write_line(text)
+            else:
+                self._stream.write(text + "\n")
+                self._stream.flush()
 
     def start(self, total_steps: int, read_step: Callable[[], int]) -> None:
         """Start to show progress.
@@ -91,25 +158,23 @@ class Console:
             total_steps: the step at which the run ends.
             read_step: returns the number of steps so far.
         """
-        self._total_steps, self._last_line_time = total_steps, None
-        is_stderr = self._stream is sys.stderr
-        self._bar = self._make_bar(total_steps, read_step)
-        if self._bar is not None:
-            self._bar.start()
+        self._total_steps, self._last_line_time, self._bar_metrics = total_steps, None, ""
+
+        def read(speed: float) -> Dict[str, Any]:
+            step = read_step()
+            return {
+                "description": f"step {step}/{total_steps}",
+                "completed": step,
+                "total": total_steps,
+                "text": f"{speed:.0f} steps/s  {self._bar_metrics}",
+            }
+
+        if self.has_rows:
+            self._remove_row = self.add_row(read)
         self._start_time = self._clock()
         self._last_recorded_time = self._start_time - self._every_secs
-        if is_stderr:
+        if self._is_stderr:
             self._tee = sys.stderr = _Tee(sys.stderr, self._file.write)
-
-    def _make_bar(self, total_steps: int, read_step: Callable[[], int]) -> Any:
-        """What shows progress in one place; None for lines."""
-        if not self.is_terminal:
-            return None
-        from .bar import Bar
-
-        # The bar sends control codes; it escapes those in texts itself.
-        stream = getattr(self._stream, "unescaped", self._stream)
-        return Bar(stream, total_steps, read_step)
 
     def show_metrics(self, record: Dict[str, Any]) -> None:
         """Show a metrics record: in the bar, or as a line if the last line is old enough."""
@@ -126,8 +191,8 @@ class Console:
             self._file.write(progress_line(record, self._total_steps))
 
     def _show_progress(self, record: Dict[str, Any]) -> None:
-        if self._bar is not None:
-            self._bar.show_metrics(_join_metrics(record, MAX_BAR_METRICS))
+        self._bar_metrics = _join_metrics(record, MAX_BAR_METRICS)
+        if self._remove_row is not None:
             return
         now = self._clock()
         is_last = record["step"] >= self._total_steps
@@ -142,9 +207,9 @@ class Console:
         if tee is not None:
             stream, is_in_place = tee.end(), sys.stderr is tee
             sys.stderr = stream if is_in_place else sys.stderr
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        if self._remove_row is not None:
+            self._remove_row()
+            self._remove_row = None
 
 
 class _Tee:
@@ -211,16 +276,3 @@ def format_number(value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e4:
         return f"{value:.4f}" if abs(value) < 10 else f"{value:.4g}"
     return f"{value:.2e}"
-
-
-def data_progress(console: Console) -> Callable[[str, int, int], None]:
-    """A callback (what, bytes done, total bytes or 0) that logs each tenth of some work on data."""
-    tenths: Dict[str, int] = {}
-
-    def log_progress(name: str, done: int, total: int) -> None:
-        tenth = done * 10 // total if total else 0
-        if tenths.get(name) != tenth:
-            tenths[name] = tenth
-            console.log(f"{name}  {done / 1e6:.1f} of {total / 1e6:.1f} MB")
-
-    return log_progress

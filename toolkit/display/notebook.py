@@ -26,41 +26,37 @@ class NotebookConsole(Console):
     def __init__(self) -> None:
         super().__init__(sys.stdout)
 
-    def _make_bar(self, total_steps: int, read_step: Callable[[], int]) -> Any:
-        return NotebookBar(total_steps, read_step)
+    @property
+    def has_rows(self) -> bool:
+        return True
+
+    def add_row(self, read: Callable[[float], Dict[str, Any]]) -> Callable[[], None]:
+        bar = NotebookBar(read)
+        bar.start()
+        return bar.stop
 
 
 class NotebookBar(threading.Thread):
-    """Shows the step, the newest metrics and the time that is left.
+    """Shows how far some work is, and the time that is left.
 
-    It reads the step when it draws, so that the loop never waits for it.
+    It reads what it shows when it draws, so that the work never waits for it.
 
     Args:
-        total_steps: the step at which the run ends.
-        read_step: returns the number of steps so far.
+        read: as of `Console.add_row`.
     """
 
-    def __init__(self, total_steps: int, read_step: Callable[[], int]):
+    def __init__(self, read: Callable[[float], Dict[str, Any]]):
         super().__init__(daemon=True)
         from IPython.display import display
 
-        self._total_steps, self._read_step = total_steps, read_step
-        self._metrics = ""
-        self._start_step, self._start_time = read_step(), time.monotonic()
+        self._read, self._start_time = read, time.monotonic()
+        self._start = read(0)["completed"]
         self._end = threading.Event()
         self._handle = display(self._draw(), raw=True, display_id=True)
 
     def run(self) -> None:
         while not self._end.wait(REDRAW_SECS):
             self._handle.update(self._draw(), raw=True)
-
-    def show_metrics(self, text: str) -> None:
-        """Show the newest metrics from the next redraw on."""
-        self._metrics = text
-
-    def write_line(self, text: str) -> None:
-        """Write a line below the bar."""
-        print(text)
 
     def stop(self) -> None:
         """Draw the bar as it is at the end, and leave it."""
@@ -69,14 +65,13 @@ class NotebookBar(threading.Thread):
         self._handle.update(self._draw(), raw=True)
 
     def _draw(self) -> Dict[str, str]:
-        step, total = self._read_step(), self._total_steps
-        text = "  ".join(filter(None, (f"step {step}/{total}", self._metrics, self._time(step))))
-        bar = f'<progress value="{step}" max="{total}" style="width: 20em"></progress> '
+        secs = time.monotonic() - self._start_time
+        done = self._read(0)["completed"] - self._start
+        values = self._read(done / secs if secs else 0)
+        total, left = values["total"], f"{secs:.0f} s"
+        if total and 0 < done < total - self._start:
+            left = f"{secs / done * (total - self._start - done):.0f} s left"
+        text = "  ".join(filter(None, (values["description"], values["text"], left)))
+        state = f'value="{values["completed"]}" max="{total}" ' if total else ""
+        bar = f'<progress {state}style="width: 20em"></progress> '
         return {"text/plain": text, "text/html": f"<div>{bar}{html.escape(text)}</div>"}
-
-    def _time(self, step: int) -> str:
-        """The seconds that are left, or those that all steps took."""
-        secs, num_steps = time.monotonic() - self._start_time, step - self._start_step
-        if step >= self._total_steps:
-            return f"{secs:.0f} s"
-        return f"{secs / num_steps * (self._total_steps - step):.0f} s left" if num_steps else ""

@@ -27,6 +27,7 @@ from ..data.named_arrays import check_arrays
 from ..data.same_data import check_fit
 from ..data.spec import DataSpec
 from ..data.structure import pack
+from ..display.waits import waiting
 from ..errors import CheckpointError, DataError, RetryError, ToolkitError
 from ..files import plain_path
 from ..graph import build
@@ -279,15 +280,17 @@ class Evaluator:
         sums = dict.fromkeys(graph.losses, 0.0)
         self._prepare_call("reset", [self._reset_metrics])()
         keys = list(graph.example_placeholders)
-        for start in range(0, len(split), batch_size):
-            # One length for all batches: a sum over padded values depends on it by rounding.
-            batch = split.read(slice(start, start + batch_size), keys, is_longest=True)
-            results = iter(measure_batch(np.int64(start), *batch.values()))
-            rows = len(batch[keys[0]])
-            predictions.append(results, rows)
-            values.append(results, rows)
-            for name, value in zip(sums, results):
-                sums[name] += float(value) * rows
+        with waiting(f"Evaluating {len(split):,} examples", len(split)) as wait:
+            for start in range(0, len(split), batch_size):
+                # One length for all batches: a sum over padded values depends on it by rounding.
+                batch = split.read(slice(start, start + batch_size), keys, is_longest=True)
+                results = iter(measure_batch(np.int64(start), *batch.values()))
+                rows = len(batch[keys[0]])
+                predictions.append(results, rows)
+                values.append(results, rows)
+                for name, value in zip(sums, results):
+                    sums[name] += float(value) * rows
+                wait.show(start + rows)
         metrics = {name: total / len(split) for name, total in sums.items()}
         metrics.update((name, mean(array)) for name, array in values.by_name.items())
         read_metrics = self._prepare_call("metrics", [value for value, _ in graph.metrics.values()])
@@ -370,10 +373,12 @@ class Evaluator:
         call = "predict from " + " ".join(tensors)
         predict_batch = self._prepare_call(call, predictions.values(), feeds)
         outputs = _ExampleArrays("predict", predictions, count)
-        for start in range(0, max(1, count), batch_size):
-            batch = [arrays[name][start : start + batch_size] for name in tensors]
-            fed = batch if place is None else [*batch, np.int64(position + start)]
-            outputs.append(iter(predict_batch(*fed)), len(batch[0]))
+        with waiting(f"Predicting {count:,} examples", count) as wait:
+            for start in range(0, max(1, count), batch_size):
+                batch = [arrays[name][start : start + batch_size] for name in tensors]
+                fed = batch if place is None else [*batch, np.int64(position + start)]
+                outputs.append(iter(predict_batch(*fed)), len(batch[0]))
+                wait.show(start)
         return outputs.by_name
 
     def _prepare_call(

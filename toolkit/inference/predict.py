@@ -26,6 +26,7 @@ from ..data.images.image_file import ImageForm, ImageReader
 from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_specs
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..data.spec import DataSpec
+from ..display.waits import waiting
 from ..errors import DataError, UsageError
 from ..run_data import border_means, is_images
 from .evaluator import ModelInputs
@@ -119,16 +120,18 @@ def read_examples(
     arrays: List[np.ndarray] = []
     names: List[str] = []
     damaged: List[DataError] = []
-    for path, kind in zip(paths, kinds):
-        try:
-            array = reader.read(path, kind)
-        except DataError as error:
-            if kind != "image":
-                raise
-            damaged.append(error)
-            continue
-        arrays.append(array)
-        names += example_names(path, len(array))
+    with waiting(f"Reading {len(paths):,} files", len(paths)) as wait:
+        for done, (path, kind) in enumerate(zip(paths, kinds)):
+            wait.show(done)
+            try:
+                array = reader.read(path, kind)
+            except DataError as error:
+                if kind != "image":
+                    raise
+                damaged.append(error)
+                continue
+            arrays.append(array)
+            names += example_names(path, len(array))
     if not arrays:
         raise damaged[0]
     for fault in damaged:

@@ -11,6 +11,7 @@ from ..data.files.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES
+from ..display.waits import waiting
 from ..errors import CheckpointError, ToolkitError, UsageError
 from ..options import CoreOptions, SampleOptions, resolve_class
 from ..plugins import Plugins
@@ -108,12 +109,13 @@ class TrainedModel:
     def predictor(self) -> Evaluator:
         """The `Evaluator` of mode "predict" with the checkpoint's weights; built on first use."""
         if self._predictor is None:
-            predictor = self.evaluator("predict")
-            try:
-                predictor.load(self.checkpoint.path)
-            except BaseException:
-                predictor.close()
-                raise
+            with waiting("Loading the model"):
+                predictor = self.evaluator("predict")
+                try:
+                    predictor.load(self.checkpoint.path)
+                except BaseException:
+                    predictor.close()
+                    raise
             self._predictor = predictor
         return self._predictor
 

@@ -290,7 +290,12 @@ class Collection:
     def _set(self, source: Source, name: str, key: str) -> None:
         value, origin = source.values[key], source.origin(key)
         annotation = self._annotation(name, origin)
-        value = self._find_paths(name, from_text(annotation, value), origin, source.folders)
+        try:
+            value = from_text(annotation, value)
+        except UsageError as error:
+            message = f"Option '{name}' ({origin}): {error.message}"
+            raise UsageError(message, hint=error.hint) from None
+        value = self._find_paths(name, value, origin, source.folders)
         self._store(name, value, origin, source.first_origin(key))
         if source.is_saved:
             self._choices.discard(name)
@@ -312,14 +317,19 @@ class Collection:
         return fields[name].annotation
 
     def _find_paths(self, name: str, value: Any, origin: str, folders: Sequence[str]) -> Any:
-        """Return a value of a file with its paths as they start at the working directory."""
+        """Return a value with its paths as they start at the working directory, and the source of
+        data that is a path.
+
+        Args:
+            folders: from which the paths of a file start; none for other values.
+        """
 
         def find(path: str) -> str:
             if not is_path_text(path):
                 raise UsageError(f"Option '{name}' ({origin}) is no text that can be a path.")
-            return find_path(path, folders)
+            return find_path(path, folders) if folders else path
 
-        return map_paths(self._options, name, value, find) if folders else value
+        return map_paths(self._options, name, value, find)
 
     # -------------------------------------------------------------------------------------- presets
 

@@ -9,19 +9,12 @@ from typing import Any, Dict, FrozenSet, Iterator, List, Mapping, Optional, Unio
 import pydantic
 from typing_extensions import Literal
 
+from .. import data_value
 from ..errors import UsageError
 from .arguments import OptimizerArguments
 from .declaration import Options, option
 from .groups import Group, check_pattern, format_group, join_groups, parse_group
 
-PATH_PREFIXES = (
-    "idx:",
-    "npz:",
-    "images:",
-    "table:",
-    "pairs:",
-    "tfrecord:",
-)  # of the data sources that read files
 MAX_IMAGE_SIDE = 4096  # pixels
 # Options that earlier states of this version had and saved, each with its default, which a run may
 # have without them. Another value is refused like that of an option that never was.
@@ -32,7 +25,10 @@ class CoreOptions(Options):
     """The options that every run has, whatever its plugin."""
 
     data: str = option(
-        "mnist5k", "data source; see 'toolkit data list'", group="Data", path=PATH_PREFIXES
+        "mnist5k",
+        "data source, or the path of a file or folder; see 'toolkit data list'",
+        group="Data",
+        path=data_value.PREFIXES,
     )
     image_size: Optional[Union[int, str]] = option(
         None,

@@ -10,6 +10,7 @@ import os
 import re
 from typing import Any, Callable, Sequence, Tuple, Type
 
+from .. import data_value
 from .declaration import Options, PathForm, path_form, path_words
 
 REFERENCE = "reference"  # the `path` of an option whose value names a plugin
@@ -56,7 +57,10 @@ def _map_path(value: Any, form: PathForm, words: Sequence[str], function: MapPat
         return join_step(function(path), step)
     prefixes = form if isinstance(form, tuple) else ()
     prefix = next((prefix for prefix in prefixes if value.startswith(prefix)), None)
-    return value if prefix is None else prefix + function(value[len(prefix) :])
+    if prefix is not None:
+        return prefix + function(value[len(prefix) :])
+    completed = data_value.complete(function(value)) if value not in data_value.NAMES else value
+    return completed if completed.startswith(prefixes) else value
 
 
 def map_reference(reference: str, function: MapPath) -> str:

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ..display.waits import waiting
 from ..errors import InterruptedRun, RetryError, ToolkitError
 from ..files import write_json
 from ..storage.jsonl import JsonLines
@@ -136,7 +137,9 @@ def check_configurations(
     write_json(place + ".json", request.as_json())
     environment = trial_environment(request.layers, os.environ)
     log = place + ".log"
-    code = (children or Children()).run([place], log, environment, statements=_STATEMENTS)
+    count = len(request.values)
+    with waiting(f"Checking {count} configuration{'s' * (count != 1)}"):
+        code = (children or Children()).run([place], log, environment, statements=_STATEMENTS)
     values = answers.read()
     if code or len(values) != len(request.values):
         raise _process_error(code, log)

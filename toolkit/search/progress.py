@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 from ..display.escapes import escape_line
 from .cost import count_results, describe_secs, rung_counts
@@ -19,10 +19,17 @@ class ProgressLines:
     Args:
         study: whose trials.
         workers: trials at a time.
+        show: called with the numbers of trials that have ended and of all.
     """
 
-    def __init__(self, study: Study, workers: int):
+    def __init__(
+        self,
+        study: Study,
+        workers: int,
+        show: Callable[[int, int], None] = lambda count, total: None,
+    ):
         self._study = study
+        self._show = show
         self._workers = workers
         self._start = time.monotonic()
         self._num_own = 0
@@ -35,6 +42,7 @@ class ProgressLines:
         results = self._study.results()
         count = self._study.progress().trials
         total = count_results(self._study.definition)  # which grows if another process adds trials
+        self._show(count, total)
         best = self._best(results)
         seed = f" seed={trial.seed}" if len(self._study.definition.seeds) > 1 else ""
         line = f"{describe_place(self._study.definition, results, trial.rung)}  {trial.name}  "

@@ -15,7 +15,7 @@ from ..cluster.channel import Channel
 from ..cluster.server import check_port, configure, start_server
 from ..cluster.tasks import Cluster
 from ..compat import tf
-from ..display.console import Console, data_progress
+from ..display.console import Console
 from ..errors import RetryError, ToolkitError
 from ..graph.replica import Replica
 from ..graph.session_config import session_config
@@ -49,7 +49,6 @@ class Follower:
         self._run_data = open_run_data(
             job.plugins,
             job.options,
-            data_progress(console),
             recorded,
             is_training=True,
             origins=origins,

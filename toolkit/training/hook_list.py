@@ -6,7 +6,7 @@ import inspect
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..compat import tf, under_construction
-from ..display.console import Console
+from ..display.console import MAX_METRICS, Console
 from ..graph.build import TrainingGraph
 from ..options import CoreOptions
 from ..plugins import Answer, Plugins, Problem, describe_value
@@ -79,7 +79,7 @@ def build_hooks(
     hooks.append(_checkpoints(job, run_data, plan))
     if evaluates(options, run_data):
         steps = evaluation_steps(options, plan.total_steps, run_data)
-        record_evaluation = _evaluation_recorder(writers, summaries)
+        record_evaluation = _evaluation_recorder(writers, summaries, best_metric)
         patience = options.early_stopping
         hooks.append(Validation(folder, steps, evaluate, patience, record_evaluation, best_metric))
     hooks.append(Stop(options.max_secs))
@@ -110,16 +110,24 @@ def _show(values: Dict[str, Any], console: Console, summaries: Summaries) -> Non
 
 
 def _evaluation_recorder(
-    writers: Writers, summaries: Summaries
+    writers: Writers, summaries: Summaries, best_metric: Optional[BestMetric]
 ) -> Callable[[Dict[str, Any]], None]:
-    """A function that takes the record of an evaluation to metrics.jsonl, events and console."""
+    """A function that takes the record of an evaluation to metrics.jsonl, events and console.
+
+    Of many metrics, the console has the one that chooses the best checkpoint, and the last ones:
+    scores come after the values of the graph.
+    """
 
     def record_evaluation(values: Dict[str, Any]) -> None:
         writers.record(values)
         metrics = {name: value for name, value in values.items() if isinstance(value, float)}
         prefixed = {"validation/" + name: value for name, value in metrics.items()}
         summaries.write_scalars(values["step"], prefixed)
-        text = "  ".join(f"{name} {value:.4f}" for name, value in sorted(metrics.items()))
+        names = sorted(metrics)
+        if len(names) > MAX_METRICS:
+            names = [name for name in reversed(metrics) if not name.endswith("_noise")]
+            names.sort(key=lambda name: best_metric is None or name != best_metric.name)  # stable
+        text = "  ".join(f"{name} {metrics[name]:.4f}" for name in names[:MAX_METRICS])
         writers.log(f"step {values['step']}  validation  {text}")
 
     return record_evaluation

@@ -13,6 +13,7 @@ from .. import autopsy
 from ..data.examples import LENGTH
 from ..data.files.hash_list import LIST_FILE, is_long, write_list
 from ..display.console import Console
+from ..display.waits import waiting
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..graph.model_summary import count_parameters, list_model_variables
 from ..graph.session_config import effective_threads
@@ -145,7 +146,7 @@ class RunLog:
             log(f"best   {best.summary}")
         for text in self._peers.describe(self._job.options.batch_size):
             log(f"peers  {text}")
-        log(f"hooks  {' > '.join(hook.name for hook in hooks)}")
+        self._console.record(f"hooks  {' > '.join(hook.name for hook in hooks)}")
         order = self._job.plugins.describe_order()
         if order:
             log(f"order  {order}")
@@ -290,7 +291,7 @@ class RunLog:
             return ""
         path = self._folder.file(PAGE)
         try:
-            with self._folder.writing():
+            with self._folder.writing(), waiting("Writing the page"):
                 write_run_page(self._folder.path, path)
         except Exception as error:  # the run is what counts
             message = error.message if isinstance(error, ToolkitError) else f"{error!r}."
@@ -346,7 +347,8 @@ class RunLog:
         if finding is None:
             return ""
         log(f"autopsy  The batch is in {self._folder}/reports/autopsy-{step}")
-        return finding.way_out()
+        installed = [each for each in job.plugins.all if each.distribution]
+        return finding.way_out([os.path.join(os.path.dirname(p.file), "") for p in installed])
 
     def warn(self, text: str) -> None:
         """Show a warning."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Tuple
 
+from ..display.console import MAX_METRICS
 from ..display.metrics_line import describe_level, describe_omissions, join_metrics
 from ..storage.folder import shell_argument
 from .best_metric import WORDS
@@ -47,12 +48,16 @@ def describe_best(best: Dict[str, Any]) -> str:
 
 
 def _describe_test(summary: Dict[str, Any]) -> List[Tuple[str, str]]:
+    """The metrics and the lines of the scorers; of many metrics, the lines alone."""
     test = summary.get("test")
     if not test:
         return []
     source = f"{test['examples']} examples, {test['checkpoint']} checkpoint, step {test['step']}"
-    rows = [("test", f"{join_metrics(test)}  ({source}{describe_level(test)})")]
-    rows += [("", line) for line in [*describe_omissions(test), *test.get("lines", ())]]
+    first, *lines = test.get("lines") or [""]
+    if not first or len(test["metrics"]) <= MAX_METRICS:
+        lines = [*describe_omissions(test), *([first, *lines] if first else [])]
+        first, source = join_metrics(test), source + describe_level(test)
+    rows = [("test", f"{first}  ({source})"), *(("", line) for line in lines)]
     if "reports" in test:
         rows.append(("reports", f"{summary['run']}/{test['reports']}"))
     return rows

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 from ..compat import tf
 from ..data.files.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
-from ..display.console import Console, data_progress
+from ..display.console import Console
+from ..display.waits import waiting
 from ..errors import ToolkitError, UsageError
 from ..graph.replica import Replica
 from ..graph.run import step_builder_of
@@ -68,21 +69,21 @@ class Trainer:
                 parents.setdefault(WEIGHTS, self._initial_weights.parent)
             config = name_step(job.config, parents.get(WEIGHTS))
             self._job = job = job._replace(config=config)
-            progress = data_progress(console)
             recorded = read_spec(job.folder)
             origins = job.config.get(ORIGINS)
             self._run_data = open_run_data(
-                job.plugins, job.options, progress, recorded, is_training=True, origins=origins
+                job.plugins, job.options, recorded, is_training=True, origins=origins
             )
             self._job = job = job.with_presets(self._run_data)
             check_options(job.options, self._run_data)
-            self._plan = self._build_plan()
-            if recorded is None:
-                check_own_updates(job, self._plan.graph.run)
+            with waiting("Building the graph"), _naming_origin(job):
+                self._plan = self._build_plan()
+                if recorded is None:
+                    check_own_updates(job, self._plan.graph.run)
+                self._run_evaluator = RunEvaluator(job, self._run_data, self._plan, console)
+                self._run_evaluator.prepare()
             self.total_steps = self._plan.total_steps
             self._steps_before = self._read_total_steps()
-            self._run_evaluator = RunEvaluator(job, self._run_data, self._plan, console)
-            self._run_evaluator.prepare()
             self._best_metric = self._run_evaluator.best_metric()
             parent = parents.get(WEIGHTS) if start is None else None
             self._log = RunLog(
@@ -333,7 +334,8 @@ class Trainer:
         if folder.is_new:
             return None
         folder.lock()
-        return folder.checkpoints.newest(self._warn)
+        with waiting(f"Opening {folder}"):  # its files are hashed
+            return folder.checkpoints.newest(self._warn)
 
     def _open_initial_weights(self, recorded: Optional[Parent]) -> Optional[InitialWeights]:
         """The weights to begin with; None where a checkpoint of the run has all that is needed.
@@ -403,3 +405,15 @@ class Trainer:
 
     def _warn(self, text: str) -> None:
         self._console.log("warning: " + text)
+
+
+@contextlib.contextmanager
+def _naming_origin(job: Job) -> Iterator[None]:
+    """Let an error of an option say where its value is from."""
+    try:
+        yield
+    except UsageError as error:
+        origin = (job.config.get(ORIGINS) or {}).get(error.option)
+        if origin:
+            error.message = f"Option '{error.option}' ({origin}): {error.message}"
+        raise

@@ -8,10 +8,13 @@ from __future__ import annotations
 from toolkit import tf
 
 from . import losses
+from .options import TOP_K
+
+MIN_CLASSES = 10  # from which the usual k of the top-k accuracy says something
 
 
 def build(labels, outputs, run):
-    """Accuracy, top-k accuracy and mean cross-entropy.
+    """Accuracy, top-k accuracy (see `limit_top_k`) and mean cross-entropy.
 
     Args:
         labels: int32 [N] in [0, K).
@@ -22,9 +25,8 @@ def build(labels, outputs, run):
         Name -> (value, update_op). "loss" is the plain cross-entropy in nats: label smoothing and
         class weights shape the training, not the metric.
     """
-    scopes = ("accuracy", "top", "loss")
     values = of_examples(labels, outputs, run).items()
-    return {name: streaming_mean(each, scope) for scope, (name, each) in zip(scopes, values)}
+    return {name: streaming_mean(each, name.rstrip("0123456789")) for name, each in values}
 
 
 def of_examples(labels, outputs, run):
@@ -35,11 +37,11 @@ def of_examples(labels, outputs, run):
     """
     logits, top_k = outputs["logits"], limit_top_k(run)
     targets = losses.one_hot(labels, run.data.num_classes)
-    return {
-        "accuracy": tf.equal(labels, tf.argmax(logits, axis=1, output_type=tf.int32)),
-        f"top{top_k}": tf.nn.in_top_k(logits, labels, top_k),
-        "loss": losses.cross_entropy(logits, targets),
-    }
+    values = {"accuracy": tf.equal(labels, tf.argmax(logits, axis=1, output_type=tf.int32))}
+    if top_k:
+        values[f"top{top_k}"] = tf.nn.in_top_k(logits, labels, top_k)
+    values["loss"] = losses.cross_entropy(logits, targets)
+    return values
 
 
 def streaming_mean(values, name):
@@ -74,9 +76,13 @@ def new_counter(name, dtype):
 
 def directions(run):
     """Whether lower or higher values of each metric are better, for the choice of the best."""
-    return {"accuracy": "max", f"top{limit_top_k(run)}": "max", "loss": "min"}
+    top_k = limit_top_k(run)
+    return {"accuracy": "max", **({f"top{top_k}": "max"} if top_k else {}), "loss": "min"}
 
 
 def limit_top_k(run):
-    """The k of the top-k accuracy: the option, but no more than K."""
-    return min(run.options.top_k, run.data.num_classes)
+    """The k of the top-k accuracy: the option, but no more than K; 0 for none, as the usual k has
+    of few classes: it would be nearly 1.
+    """
+    top_k, num_classes = run.options.top_k, run.data.num_classes
+    return 0 if top_k == TOP_K and num_classes < MIN_CLASSES else min(top_k, num_classes)

@@ -9,6 +9,8 @@ from typing_extensions import Literal
 
 from toolkit import AugmentationOptions, option
 
+TOP_K = 3
+
 
 class ClassifierOptions(AugmentationOptions):
     """The defaults give the best result on the default data within a minute of training."""
@@ -46,7 +48,10 @@ class ClassifierOptions(AugmentationOptions):
         "none", "weight of each class: none, balanced, or a list such as 1,0.5,2", group="Loss"
     )
     top_k: int = option(
-        3, "also report how often the label is among the k most likely classes", group="Loss", ge=1
+        TOP_K,
+        "also report how often the label is among the k most likely classes; 3 from 10 classes on",
+        group="Loss",
+        ge=1,
     )
 
     mixup: float = option(

@@ -85,8 +85,7 @@ class NetworkValues:
     def read(self, split: Any, positions: np.ndarray) -> Tuple[np.ndarray, List[np.ndarray]]:
         """As that of `PixelValues`; trains the network if it is not in the cache."""
         with tf.Graph().as_default():  # not in the graph of the run, which is finalized
-            log = extractor.log_to_stderr
-            features = extractor.cached_agreement(self._options, self._data, split, log)
+            features = extractor.cached_agreement(self._options, self._data, split)
             try:
                 chunks = [
                     features(real_images(split, part))

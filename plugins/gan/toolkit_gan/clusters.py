@@ -16,6 +16,7 @@ from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
 
+import toolkit
 from toolkit import DataError, UsageError, tf
 
 from . import kmeans
@@ -114,7 +115,8 @@ class Clusters:
         if self._num_classes > 1:
             classes = np.asarray(split.labels)[positions]
         points, projection = project(values, self._values.is_whitened)
-        fitted = fit(points, classes, self._num_classes, self._num, count, self._seed)
+        with toolkit.waiting(f"Dividing {len(points):,} images into clusters"):
+            fitted = fit(points, classes, self._num_classes, self._num, count, self._seed)
         arrays = [projection, fitted.centroids, fitted.bounds]
         return [*arrays, *([fitted.classes] if self._num_classes > 1 else []), *others]
 

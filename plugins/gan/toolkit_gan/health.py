@@ -47,9 +47,6 @@ MIN_NORMS = 3
 # No gradient at all, up to rounding.
 ZERO_NORM = 1e-6
 
-# The counts of so many classes are listed one by one.
-MAX_LISTED_CLASSES = 20
-
 # Mean change of a pixel in [0, 1] between two records: one grey level. A smaller change is not
 # learning, because Adam and RMSProp take steps of the same size from small gradients, too.
 GREY_LEVEL = 1 / 255
@@ -260,28 +257,19 @@ class Health:
 
 
 def describe(record: Record) -> str:
-    """The record as a line: `step 500: discriminator accuracy 81 % on real, 77 % on ...`."""
+    """The record as a line: `step 500: discriminator right on 81 % of real and 77 % of ...`."""
     parts = []
     if record.accuracy_real is not None and record.accuracy_fake is not None:
         parts.append(
-            f"discriminator accuracy {percent(record.accuracy_real)} on real and "
-            f"{percent(record.accuracy_fake)} on generated images"
+            f"discriminator right on {percent(record.accuracy_real)} of real and "
+            f"{percent(record.accuracy_fake)} of generated images"
         )
     if record.spread is not None:
-        parts.append(f"samples vary {record.spread:.2f} times as much as real images")
-    if record.change is not None:
-        parts.append(f"mean change per pixel {record.change:.4f}")
+        parts.append(f"samples vary {record.spread:.2f} times as much as real ones")
     if record.class_counts is not None:
-        parts.append(describe_classes(record.class_counts))
+        present = sum(1 for count in record.class_counts if count)
+        parts.append(f"{present} of {len(record.class_counts)} classes")
     return f"step {record.step}: {', '.join(parts) or 'nothing to report'}"
-
-
-def describe_classes(counts: Sequence[int]) -> str:
-    """`9 of 10 classes present (25 31 0 ...)`; for many classes, without the counts."""
-    text = f"{sum(1 for count in counts if count)} of {len(counts)} classes present"
-    if len(counts) > MAX_LISTED_CLASSES:
-        return text
-    return f"{text} ({' '.join(str(count) for count in counts)})"
 
 
 def percent(share: Optional[float]) -> str:

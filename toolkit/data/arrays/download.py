@@ -14,9 +14,10 @@ import os
 import zlib
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from ...display.waits import waiting
 from ...errors import DataError
 from ...files import sha256_of
-from ..examples import Dataset, Progress
+from ..examples import Dataset
 from ..files.cache import cache_folder, one_process_at_a_time
 from ..held_out import DEFAULT_SHARES, Shares
 from .idx import open_idx
@@ -114,7 +115,6 @@ def open_download(
     name: str,
     shares: Shares = DEFAULT_SHARES,
     cache_dir: Optional[str] = None,
-    progress: Optional[Progress] = None,
     mirrors: Optional[Sequence[str]] = None,
 ) -> Dataset:
     """Open a data set from the cache; files that are missing or damaged are downloaded first.
@@ -123,7 +123,6 @@ def open_download(
         name: a key of DATASETS.
         shares: of the examples, held out for test and validation.
         cache_dir: the cache folder; None for the default.
-        progress: called with (file, bytes done, total bytes or 0 if unknown).
         mirrors: URLs of folders with the files; None for those of TOOLKIT_MIRRORS in the
             environment (URLs separated by spaces, each with a folder `name`), or else of DATASETS.
 
@@ -137,7 +136,7 @@ def open_download(
             continue
         with one_process_at_a_time(folder):
             if not is_intact(path, file):  # another process may have downloaded it until now
-                _download(name, file, folder, list(mirrors or _mirrors(name)), progress)
+                _download(name, file, folder, list(mirrors or _mirrors(name)))
     return open_idx(folder, name, 0, shares, DATASETS[name].class_names)
 
 
@@ -178,13 +177,11 @@ def _mirrors(name: str) -> List[str]:
     return [f"{url.rstrip('/')}/{name}/" for url in folders] or list(DATASETS[name].mirrors)
 
 
-def _download(
-    name: str, file: RemoteFile, folder: str, mirrors: List[str], progress: Optional[Progress]
-) -> None:
+def _download(name: str, file: RemoteFile, folder: str, mirrors: List[str]) -> None:
     """Download one file from the first mirror that serves it with the correct SHA-256."""
     failures: List[str] = []
     for mirror in mirrors:
-        errors = _try_mirror(mirror.rstrip("/") + "/" + file.name, file, folder, progress)
+        errors = _try_mirror(mirror.rstrip("/") + "/" + file.name, file, folder)
         if not errors:
             return
         failures += errors
@@ -198,7 +195,7 @@ def _download(
     )
 
 
-def _try_mirror(url: str, file: RemoteFile, folder: str, progress: Optional[Progress]) -> List[str]:
+def _try_mirror(url: str, file: RemoteFile, folder: str) -> List[str]:
     """Download one file from one mirror; the reasons why that failed, none on success."""
     import pooch
     import requests
@@ -209,7 +206,7 @@ def _try_mirror(url: str, file: RemoteFile, folder: str, progress: Optional[Prog
     # A part of another file, or of a bad transfer, fails the first attempt, which removes it.
     for _ in range(2 if os.path.exists(part) else 1):
         try:
-            downloader = _ResumingDownloader(part, progress)
+            downloader = _ResumingDownloader(part)
             pooch.retrieve(url, "sha256:" + file.sha256, file.name, folder, downloader=downloader)
             return []
         except (requests.RequestException, OSError, ValueError) as error:
@@ -222,9 +219,8 @@ def _try_mirror(url: str, file: RemoteFile, folder: str, progress: Optional[Prog
 class _ResumingDownloader:
     """A downloader for pooch that continues where a `.part` file ends."""
 
-    def __init__(self, part: str, progress: Optional[Progress]):
+    def __init__(self, part: str):
         self._part = part
-        self._progress = progress
 
     def __call__(self, url: str, output_file: str, pooch: Any) -> None:
         import requests
@@ -248,12 +244,12 @@ class _ResumingDownloader:
         """Append the response to the part, of which `done` bytes are already there."""
         length = response.headers.get("Content-Length")
         total = done + int(length) if length else 0
-        with open(self._part, "ab" if done else "wb") as file:
+        name = f"Downloading {os.path.basename(url)}" + (f" ({total / 1e6:.1f} MB)" * bool(total))
+        with open(self._part, "ab" if done else "wb") as file, waiting(name, total or None) as wait:
             for chunk in response.iter_content(_CHUNK):
                 file.write(chunk)
                 done += len(chunk)
-                if self._progress:
-                    self._progress("download  " + os.path.basename(url), done, total)
+                wait.show(done)
         if total and done != total:
             raise OSError(f"the transfer stopped at {done:,} of {total:,} bytes")
 

@@ -125,7 +125,8 @@ class FileIndex:
             numbers[is_known, _HEADER] = before[is_known, _HEADER]
             digests[is_known] = table.digests[rows[is_known]]
         missing = np.flatnonzero(~is_known).tolist()
-        results = map_parallel(lambda row: read(paths[row]), missing, _BATCH)
+        text = f"Reading {len(missing):,} files"
+        results = map_parallel(lambda row: read(paths[row]), missing, _BATCH, text)
         if results:
             digests[missing] = [digest for digest, _ in results]
             numbers[missing, _HEADER] = [header for _, header in results]

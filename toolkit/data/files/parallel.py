@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, Iterable, List, Sequence
+
+from ...display.waits import waiting
 
 _MAX_THREADS = 32
 
@@ -14,7 +17,7 @@ def map_parallel(
     function: Callable[[Any], Any],
     items: Sequence[Any],
     batch: int = 1,
-    progress: Callable[[int], None] = lambda count: None,
+    text: str = "",
 ) -> List[Any]:
     """The results of a function for each item, in their order, computed in several threads.
 
@@ -24,7 +27,7 @@ def map_parallel(
         function: it may not call `map_parallel`, whose threads would wait for each other.
         items: its arguments.
         batch: items that a thread takes at once; more of them cost less time to pass around.
-        progress: called in this thread with the number of items that are done.
+        text: says what is done, if that may take seconds; "" if it does not.
     """
     batches = [items[start : start + batch] for start in range(0, len(items), batch)]
 
@@ -32,10 +35,16 @@ def map_parallel(
         return [function(item) for item in part]
 
     results: List[Any] = []
-    for part in _pool(os.getpid()).map(work, batches) if len(batches) > 1 else map(work, batches):
-        results += part
-        progress(len(results))
+    with waiting(text, len(items)) if text else contextlib.nullcontext() as wait:
+        for part in _map(work, batches):
+            results += part
+            if wait is not None:
+                wait.show(len(results))
     return results
+
+
+def _map(work: Callable[[Any], List[Any]], batches: List[Any]) -> Iterable[List[Any]]:
+    return _pool(os.getpid()).map(work, batches) if len(batches) > 1 else map(work, batches)
 
 
 def count_cores() -> int:

@@ -135,9 +135,10 @@ def corrupt_images(folder: str, paths: Sequence[str]) -> List[Dict[str, str]]:
         except DataError as error:
             return error.message[len(path) + 2 :].rstrip(".")
 
+    faults = map_parallel(find_fault, paths, _BATCH, f"Checking {len(paths):,} files")
     return [
         {"file": os.path.relpath(path, folder).replace(os.sep, "/"), "reason": fault}
-        for path, fault in zip(paths, map_parallel(find_fault, paths, _BATCH))
+        for path, fault in zip(paths, faults)
         if fault
     ]
 

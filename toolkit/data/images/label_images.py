@@ -161,7 +161,8 @@ def find_values(
     name = "label-numbers-" + hash_texts(digests)[:16]
     stored = index.load(name)
     if stored is None or stored.shape != (2, 256) or stored.dtype != bool:
-        stored = np.any(map_parallel(_has_value, paths, _BATCH), axis=0)
+        text = f"Reading {len(paths):,} label images"
+        stored = np.any(map_parallel(_has_value, paths, _BATCH, text), axis=0)
         index.save(name, stored)
     values, bits = (set(np.flatnonzero(row).tolist()) for row in stored)
     is_scaled = {VOID} <= values <= {0, VOID} and scale != 1

@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from ...display.waits import waiting
 from ...errors import DataError, RetryError
 from ...files import TEMPORARY_PREFIX, atomic_write, sha256_of
 from ..column import Column
@@ -34,8 +35,6 @@ _CHUNK_BYTES = 16 << 20  # that are decoded before they are written
 _QUICK_ROWS = 4000
 _QUICK_BYTES = 32 << 20
 _SAMPLES = 64  # rows that tell apart what is read from the same files
-
-Progress = Callable[[str, int, int], None]  # (what, bytes done, total bytes)
 
 
 class _Entry(NamedTuple):
@@ -57,7 +56,6 @@ def decode_splits(
     reader: str = "auto",
     resident_limit: int = 1 << 30,
     cache_dir: Optional[str] = None,
-    progress: Optional[Progress] = None,
     is_repeated: bool = True,
 ) -> Dict[str, Split]:
     """The splits with all that is decoded whenever it is read decoded once.
@@ -72,7 +70,6 @@ def decode_splits(
             and the disk of the cache lacks room for twice their size.
         resident_limit: bytes of decoded data.
         cache_dir: the cache folder; None for the default.
-        progress: called with (what, bytes done, total bytes) while rows are decoded.
         is_repeated: whether examples are read more than once; else only what is in the cache is
             used.
 
@@ -86,7 +83,7 @@ def decode_splits(
     if not arrays or reader == "stream":
         return splits
     decode: Callable[[Any], Any] = functools.partial(
-        _decode, limit=resident_limit, cache_dir=cache_dir, progress=progress
+        _decode, limit=resident_limit, cache_dir=cache_dir
     )
     if not is_repeated:
         decode = functools.partial(_find_rows, cache_dir=cache_dir)
@@ -128,14 +125,12 @@ def _replace_values(split: Split, rows: Dict[int, Any]) -> Split:
     return part
 
 
-def map_rows(
-    values: Any, cache_dir: Optional[str] = None, progress: Optional[Progress] = None
-) -> np.ndarray:
+def map_rows(values: Any, cache_dir: Optional[str] = None) -> np.ndarray:
     """The rows of an array-like, decoded once into a file of the cache: a memory map [M, ...].
 
     Args:
         values: has `shape` and `dtype`, and `paths` or an `identity` of its content.
-        cache_dir, progress: as for `decode_splits`.
+        cache_dir: as for `decode_splits`.
 
     Raises:
         DataError: the rows cannot be read, or are not of the shape.
@@ -150,7 +145,7 @@ def map_rows(
         if rows is None:
             if is_locked:
                 _remove_temporary_files(folder)
-            _write(folder, values, progress)
+            _write(folder, values)
             rows = _load(folder, values)
     if rows is None:
         raise RetryError(
@@ -165,12 +160,10 @@ def has_identity(values: Any) -> bool:
     return bool(getattr(values, "identity", "") or Column(values).paths)
 
 
-def _decode(
-    values: Any, limit: int, cache_dir: Optional[str], progress: Optional[Progress]
-) -> Optional[np.ndarray]:
+def _decode(values: Any, limit: int, cache_dir: Optional[str]) -> Optional[np.ndarray]:
     """The rows of an array-like, mapped or in memory; None to decode them at each read."""
     if has_identity(values):
-        return map_rows(values, cache_dir, progress)
+        return map_rows(values, cache_dir)
     return _read_all(values) if _count_bytes(values) <= limit else None
 
 
@@ -290,26 +283,26 @@ def _remove_temporary_files(folder: str) -> None:
                 os.remove(os.path.join(folder, name))
 
 
-def _write(folder: str, values: Any, progress: Optional[Progress]) -> None:
+def _write(folder: str, values: Any) -> None:
     """Decode all rows into the file of an entry."""
     path = os.path.join(folder, "rows.npy")
     with writing_to_cache():
         with atomic_write(path, durable=True) as file:
-            digest = _write_rows(file, values, progress)
+            digest = _write_rows(file, values)
         _write_entry(folder, _Entry(_FORMAT, digest, _state(path)))
 
 
-def _write_rows(file: Any, values: Any, progress: Optional[Progress]) -> str:
+def _write_rows(file: Any, values: Any) -> str:
     """Write rows in the format of `numpy.save`; return the SHA-256 of the file."""
     dtype, shape = np.dtype(values.dtype), tuple(values.shape)
     row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
     num_rows, total = max(1, _CHUNK_BYTES // max(1, row_bytes)), shape[0] * row_bytes
     digest = hashlib.sha256()
-    for part in _parts(values, num_rows, dtype):
-        digest.update(part)
-        file.write(part)
-        if progress:
-            progress("decode images", min(file.tell(), total), total)
+    with waiting(f"Decoding {shape[0]:,} images (once, then cached)", total) as wait:
+        for part in _parts(values, num_rows, dtype):
+            digest.update(part)
+            file.write(part)
+            wait.show(file.tell())
     return digest.hexdigest()
 
 

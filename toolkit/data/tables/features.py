@@ -14,6 +14,7 @@ from ...errors import DataError
 from ..column import Column
 from ..images.image_file import file_endings
 from .columns import Table, TextColumn, shorten
+from .repair import TableFault
 from .roles import Roles
 from .schema import NUMBERS, TableSchema, component_names
 
@@ -87,10 +88,11 @@ def _refuse_doubtful(table: Table, names: Sequence[str]) -> None:
     doubtful = {name: reason for name, reason in reasons.items() if reason}
     if doubtful:
         listing = ", ".join(f"'{shorten(name)}' {reason}" for name, reason in doubtful.items())
-        raise DataError(
+        raise TableFault(
             f"{table.file.path}: {listing}: such columns are no features.",
             hint=f"Leave it out with --ignore-columns {','.join(doubtful)}, or name all columns to "
             "use with --feature-columns.",
+            ignore_columns=tuple(doubtful),
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import DataError
 from ..column import MAX_CLASSES
 from .columns import Table, TextColumn, parse_number, shorten
+from .repair import TableFault
 from .roles import LABEL_NAMES
 
 MAX_INTEGER_CLASSES = 100  # more different whole numbers are classes only on request
@@ -119,10 +120,11 @@ def _choose_kind(table: Table, name: str, column: TextColumn, rows: np.ndarray) 
         return "value"
     if len(texts) <= MAX_INTEGER_CLASSES:
         return "class"
-    raise DataError(
+    raise TableFault(
         f"{table.file.path}: the labels '{name}' are {len(texts):,} different whole numbers: "
         "classes or values?",
         hint="Set --label-kind value or --label-kind class.",
+        label_kind="value",
     )
 
 

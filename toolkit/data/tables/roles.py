@@ -7,6 +7,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 from ...errors import DataError, UsageError, suggest
 from ..reading_options import ColumnOptions
 from .columns import shorten
+from .repair import TableFault
 from .schema import TableSchema
 from .table_file import TableFile
 
@@ -178,10 +179,11 @@ def _find_labels(file: TableFile, options: ColumnOptions) -> Tuple[str, ...]:
     if len(matches) == 1:
         return matches
     problem = f"found {_list(matches)}" if matches else f"found {_list(file.columns)}"
-    raise DataError(
+    raise TableFault(
         f"{file.path}: expected one column named {', '.join(LABEL_NAMES[:-1])} or y, {problem}.",
         hint="Name the column of the labels with --label-column, or --label-column none for data "
         "without labels.",
+        label_column=(matches or tuple(names) or (NONE,))[-1:],  # a guess
     )
 
 

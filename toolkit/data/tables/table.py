@@ -30,6 +30,7 @@ from ..reading_options import ColumnOptions, ImageOptions, refuse_idle_images
 from .columns import Table, read_table, shorten
 from .features import build_features, find_missing, find_schema
 from .labels import Labels, missing_labels, read_labels
+from .repair import TableFault, read_with_all_faults
 from .roles import LABEL_NAMES, Roles, choose_roles, follow_schema, unused_columns
 from .schema import NUMBERS, TableSchema
 from .table_file import open_table_file
@@ -82,8 +83,10 @@ def open_table(
         UsageError: an option names no column, or one column twice.
         DataError: the table cannot be used.
     """
-    index = index or FileIndex(path)
-    rows = read_rows(path, columns, images, index, schema)
+    files_index = index or FileIndex(path)
+    rows = read_with_all_faults(
+        lambda options: read_rows(path, options, images, files_index, schema), columns
+    )
     splits = {
         name: Split(rows.features, rows.labels.values, positions)
         for name, positions in rows.splits.items()
@@ -95,7 +98,7 @@ def open_table(
     spec = describe(splits["train"], rows.labels.class_names)
     spec = spec._replace(table=rows.schema.to_json())
     files = {os.path.basename(path): path}
-    hashes = dict(zip(files, index.digests(list(files.values()))))
+    hashes = dict(zip(files, files_index.digests(list(files.values()))))
     for column in rows.images.values():
         files.update(column.by_name(column.files.paths))
         hashes.update(column.by_name(column.digests))
@@ -252,19 +255,22 @@ def _rows_with_values(
             f"Leave out these rows with --missing drop, or the columns with --ignore-columns "
             f"{names}"
             + (", or fill in means with --missing fill." if missing == "refuse" else "."),
+            missing == "refuse",
         )
     return np.arange(table.num_rows)
 
 
-def _refuse_missing(table: Table, masks: Dict[str, np.ndarray], hint: str) -> NoReturn:
+def _refuse_missing(
+    table: Table, masks: Dict[str, np.ndarray], hint: str, is_new: bool = False
+) -> NoReturn:
     row = min(int(np.argmax(mask)) for mask in masks.values())
     first = next(name for name, mask in masks.items() if mask[row])
     counts = ", ".join(f"{int(mask.sum()):,} in '{name}'" for name, mask in masks.items())
-    raise DataError(
+    message = (
         f"{table.file.place(row)}: expected a value in '{first}', found none; of "
-        f"{table.num_rows:,} rows such fields have {counts}.",
-        hint=hint,
+        f"{table.num_rows:,} rows such fields have {counts}."
     )
+    raise TableFault(message, hint, missing="drop") if is_new else DataError(message, hint)
 
 
 def _divide(

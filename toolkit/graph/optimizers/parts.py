@@ -214,10 +214,15 @@ class UpdateOptimizers:
         if callable(optimizer):
             return adapt(self._call(optimizer, rate), scope, rate)
         arguments = self.settings.optimizer_args
+        is_option = arguments is None and optimizer is None
         if arguments is None:
             arguments = self._options.optimizer_args if optimizer is None else {}
         name = self._options.optimizer if optimizer is None else optimizer
-        return adapt(make_optimizer(name, rate, arguments), scope, rate)
+        try:
+            return adapt(make_optimizer(name, rate, arguments), scope, rate)
+        except UsageError as error:
+            error.option = "optimizer_args" if is_option else ""
+            raise
 
     def _call(self, function: Callable[[Any], Any], rate) -> Any:
         optimizer = function(rate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
+from ...display.waits import waiting
 from ...errors import InterruptedRun, RetryError, ToolkitError
 from ...plugins import summarize_exception
 from ..subject import Subject, Unavailable
@@ -117,7 +118,8 @@ def check_contracts(
     """
     results = []
     for each in ALL if contracts is None else contracts:
-        result = check_contract(each, subject)
+        with waiting(f"Checking {each.name}", is_logged=False):
+            result = check_contract(each, subject)
         report(result)
         results.append(result)
     return results

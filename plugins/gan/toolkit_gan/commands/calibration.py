@@ -12,7 +12,7 @@ from toolkit import DataError
 
 from ..scores import reports, ruler, sensitivity
 from ..scores.distances import frechet_floor
-from ..scores.extractor import Features, log_to_stderr
+from ..scores.extractor import Features
 from ..scores.principal import open_score_features
 from ..scores.sample_sets import (
     MIN_IMAGES,
@@ -33,7 +33,7 @@ def calibrate(options: Dict[str, Any]) -> Dict[str, Any]:
     check_split(train, "train")
     check_split(test, "test")
     splits = plugin_data.split
-    features = open_score_features(run_options, plugin_data.data, splits, log_to_stderr)
+    features = open_score_features(run_options, plugin_data.data, splits)
     try:
         result = measure(train, test, features, run_options.score_samples)
     finally:

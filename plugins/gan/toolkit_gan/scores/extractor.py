@@ -11,10 +11,9 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -241,9 +240,7 @@ def check_shape(expected: Sequence[int], shape: Sequence[int], name: str) -> Non
 # ------------------------------------------------------------------------------------------- choice
 
 
-def open_features(
-    options: Any, data: Any, train: Any = None, log: Optional[Callable[[str], None]] = None
-) -> Features:
+def open_features(options: Any, data: Any, train: Any = None) -> Features:
     """Open the features that `options.features` names: a word of `WORDS`, or a run's folder.
 
     "classifier" and "self" are networks that are trained once and cached. "auto" means the
@@ -254,22 +251,20 @@ def open_features(
         options: of the run.
         data: the `DataSpec` of the images.
         train: the `Split` that a network is trained on.
-        log: called with a text if a network is trained; by default it goes to stderr.
 
     Raises:
         UsageError: there is no such run, or the data is not for the network.
     """
-    log = log or log_to_stderr
     if options.features == "auto":
-        return open_best_features(options, data, train, log)
+        return open_best_features(options, data, train)
     if options.features == "pixels":
         return PixelFeatures(data.shape)
     if options.features == "self":
         check_trainable("self", data, train)
-        return cached_agreement(options, data, train, log)
+        return cached_agreement(options, data, train)
     if options.features == "classifier":
         check_trainable("classifier", data, train)
-        return cached_classifier(options, data, train, log)
+        return cached_classifier(options, data, train)
     if not os.path.isdir(options.features):
         raise UsageError(
             f"There is no run at '{options.features}' to take features from.",
@@ -278,16 +273,16 @@ def open_features(
     return open_network(options.features, data)
 
 
-def open_best_features(options: Any, data: Any, train: Any, log: Callable[[str], None]) -> Features:
+def open_best_features(options: Any, data: Any, train: Any) -> Features:
     """The features of "auto", see `open_features`."""
     if has_learnable_classes(data, train):
-        features = cached_classifier(options, data, train, log)
+        features = cached_classifier(options, data, train)
         is_chosen = options.features_plugin != DEFAULT_PLUGIN
         if recognizes_classes(features, train, is_chosen):
             return features
         features.close()
     if are_trainable_images(data, train):
-        return cached_agreement(options, data, train, log)
+        return cached_agreement(options, data, train)
     return PixelFeatures(data.shape)
 
 
@@ -366,22 +361,18 @@ def open_network(folder: str, data: Any, name: str = "", trust: bool = False) ->
 # -------------------------------------------------------------------------------------------- cache
 
 
-def cached_classifier(
-    options: Any, data: Any, train: Any, log: Callable[[str], None]
-) -> NetworkFeatures:
+def cached_classifier(options: Any, data: Any, train: Any) -> NetworkFeatures:
     """Open the classifier of this data from the cache; train it first if it is not there."""
     plugin = options.features_plugin
     run_options = training_options(options, len(train))
     folder = cache_path(plugin, run_options, train)
     if not os.path.isdir(folder):
-        log(f"Training a {plugin} on {options.data} for the scores (once, then cached).")
-        train_into_cache(folder, plugin, run_options)
+        text = f"Training a {plugin} on {options.data} for the scores (once, then cached)"
+        train_into_cache(folder, plugin, run_options, text)
     return open_cached(folder, data, f"{plugin} of {options.data}")
 
 
-def cached_agreement(
-    options: Any, data: Any, train: Any, log: Callable[[str], None]
-) -> NetworkFeatures:
+def cached_agreement(options: Any, data: Any, train: Any) -> NetworkFeatures:
     """Open the network that learned without labels from the cache; train it first if need be.
 
     The run is one of the plugin `AGREEMENT`, see `toolkit_gan.agreement`.
@@ -389,11 +380,8 @@ def cached_agreement(
     run_options = agreement_options(options, data.shape, len(train))
     folder = cache_path(AGREEMENT, run_options, train)
     if not os.path.isdir(folder):
-        log(
-            f"Training a network without labels on {options.data} for features of its images "
-            "(once, then cached)."
-        )
-        train_into_cache(folder, AGREEMENT, run_options)
+        text = f"Training a network on {options.data} without labels (once, then cached)"
+        train_into_cache(folder, AGREEMENT, run_options, text)
     # A cache may come from another machine. The reference names this package's own code.
     is_own = read_plugin(folder) == AGREEMENT
     return open_cached(folder, data, f"self-supervised, of {options.data}", trust=is_own)
@@ -434,12 +422,6 @@ def cache_path(plugin: str, run_options: Dict[str, Any], train: Any) -> str:
     name = "self" if plugin == AGREEMENT else os.path.basename(plugin)
     name = re.sub(r"[^\w.-]+", "-", name)  # a path would leave the cache
     return os.path.join(toolkit.cache_folder(), "features", f"{name}-{key}")
-
-
-def log_to_stderr(text: str) -> None:
-    """Print a line on stderr."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
 
 
 def training_options(options: Any, num_examples: int) -> Dict[str, Any]:
@@ -515,8 +497,8 @@ def plugin_identity(plugin: str) -> List[str]:
     return [path]
 
 
-def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> None:
-    """Train a run that appears at `folder` when it is complete.
+def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any], text: str) -> None:
+    """Train a run that appears at `folder` when it is complete; `text` tells a person of it.
 
     If two processes do this at once, both use the run that is complete first.
     """
@@ -535,7 +517,8 @@ def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> N
         run_folder = os.path.join(temporary, "run")
         # The plugin may come from the configuration of a stranger's run.
         named_by = "" if plugin == AGREEMENT else "option features_plugin"
-        toolkit.train(plugin, run_folder, run_options, say=False, named_by=named_by)
+        with toolkit.waiting(text):
+            toolkit.train(plugin, run_folder, run_options, say=False, named_by=named_by)
         with contextlib.suppress(OSError):
             os.rename(run_folder, folder)
         if not os.path.isdir(folder):

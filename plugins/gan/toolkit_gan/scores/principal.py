@@ -58,22 +58,16 @@ class PrincipalFeatures(Features):
         return ((features - self._mean) @ self._basis).astype(np.float32)
 
 
-def open_score_features(
-    options: Any, data: Any, splits: Callable[[str], Any], log: Callable[[str], None]
-) -> Features:
+def open_score_features(options: Any, data: Any, splits: Callable[[str], Any]) -> Features:
     """The features that the options name, or fewer of them for few real images.
 
     Args:
         options: of the run.
         data: the `DataSpec` of the images.
         splits: name -> `Split`, or None.
-        log: called with a text if a network is trained or the features are fewer.
     """
-    features = open_features(options, data, splits("train"), log)
-    reduced = reduce_features(features, splits, [options.quick_samples, options.score_samples])
-    if reduced is not features:
-        log(f"The scores use few features, since there are few real images: {reduced.name}.")
-    return reduced
+    features = open_features(options, data, splits("train"))
+    return reduce_features(features, splits, [options.quick_samples, options.score_samples])
 
 
 def reduce_features(

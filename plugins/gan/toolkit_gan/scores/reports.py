@@ -1,4 +1,4 @@
-"""The report of a full score: lines to print, scores.json, and the sheet of nearest images.
+"""The report of a full score: lines for people, scores.json, scores.txt, and sheets of images.
 
 Legend: n generated and m real images, F features, H height, W width, C channels.
 """
@@ -25,11 +25,36 @@ SHARES = ("precision", "recall", "density", "coverage")
 FLOOR = "floor: the FD that two sets of real images reach by sampling noise"
 RULER = "ruler: the FD of real images with known damage"
 KERNEL = "squared MMD, cubic kernel, on standardised features; not a KID, whose features are raw"
+NO_COPIES = "no sign of copied training images"
 COVERAGE = "coverage: real images with a sample nearer than their k-th nearest real image"
 
 
+def summary_lines(details: Dict[str, Any]) -> List[str]:
+    """What a person wants to know first: whether the samples look real, how far they are from real
+    images, and whether they are copies or lack classes; and what to do if a choice was of no use.
+
+    Args:
+        details: the content of scores.json.
+    """
+    test, nearest, classes = map(details.get, ("two_sample", "nearest", "classes"))
+    lines = [verdict_line(test) if test else no_two_sample_line(details)]
+    lines += distance_lines(details)[:1]
+    found = (copy_warnings(nearest) or [NO_COPIES])[:1] if nearest else []
+    lines.append("; ".join(found + ([classes_line(classes)] if classes else [])))
+    return [line for line in [*lines, best_metric_line(details)] if line]
+
+
+def verdict_line(test: Dict[str, Any]) -> str:
+    """As "97 % of samples and real images are recognised as what they are (95 to 98 %; ...)"."""
+    share, low, high = (100 * test[name] for name in ("accuracy", "low", "high"))
+    return (
+        f"{share:.0f} % of samples and real images are recognised as what they are ({low:.0f} to "
+        f"{high:.0f} %; 50 % would be indistinguishable)"
+    )
+
+
 def score_lines(details: Dict[str, Any]) -> List[str]:
-    """The report, a line for each kind of number.
+    """The whole report, a line for each kind of number.
 
     Args:
         details: the content of scores.json.
@@ -138,13 +163,16 @@ def refused_lines(details: Dict[str, Any]) -> List[str]:
         f"{sensitivity.title(name)} says nothing here: {reason}"
         for name, reason in sensitivity.refusals(details).items()
     ]
+    return lines + [best_metric_line(details)] * bool(details.get("refused_best_metric"))
+
+
+def best_metric_line(details: Dict[str, Any]) -> str:
+    """That the best checkpoint was chosen by a metric that is refused; empty if it was not."""
     metric = details.get("refused_best_metric")
-    if metric:
-        lines.append(
-            f"the best checkpoint was chosen by {metric}, which says nothing here; set "
-            "--best-metric none to use the last one"
-        )
-    return lines
+    text = (
+        "the best checkpoint was chosen by {}, which says nothing here; set --best-metric none to "
+    )
+    return text.format(metric) + "use the last one" if metric else ""
 
 
 def classes_line(classes: Dict[str, Any]) -> str:
@@ -275,10 +303,12 @@ def short(number: float, digits: int = 3) -> str:
 
 
 def write_scores(details: Dict[str, Any], folder: str) -> None:
-    """Write scores.json into `folder`. No number there is infinite or NaN."""
+    """Write scores.json, where no number is infinite or NaN, and scores.txt into `folder`."""
     with open(os.path.join(folder, "scores.json"), "w", encoding="utf-8") as file:
         json.dump(details, file, indent=2, ensure_ascii=False)
         file.write("\n")
+    with open(os.path.join(folder, "scores.txt"), "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in score_lines(details))
 
 
 def draw_nearest(samples: np.ndarray, images: np.ndarray, folder: str) -> List[str]:

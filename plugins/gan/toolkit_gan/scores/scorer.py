@@ -22,7 +22,7 @@ from .distances import (
     frechet_interval,
     kernel_distance,
 )
-from .extractor import Features, log_to_stderr
+from .extractor import Features
 from .memorisation import MAX_TRAINING_IMAGES
 from .principal import open_score_features
 from .sample_sets import (
@@ -57,7 +57,6 @@ class GanScorer(toolkit.Scorer):
     Args:
         run: the `toolkit.Run`.
         splits: name -> `Split`, or None.
-        log: called with a text if a classifier is trained for its features.
         features: replaces those that the options name.
     """
 
@@ -85,13 +84,10 @@ class GanScorer(toolkit.Scorer):
         self,
         run: Any,
         splits: Callable[[str], Any],
-        log: Optional[Callable[[str], None]] = None,
         features: Optional[Features] = None,
     ):
         self._run, self._splits = run, splits
-        self._features = features or open_score_features(
-            run.options, run.data, splits, log or log_to_stderr
-        )
+        self._features = features or open_score_features(run.options, run.data, splits)
         if not self._features.knows_classes:
             self.names = tuple(name for name in self.names if name != "classes_lost")
         self._reference: Optional[ReferenceSet] = None
@@ -113,9 +109,10 @@ class GanScorer(toolkit.Scorer):
             line = f"no score: the split has {count}, and a score needs {MIN_IMAGES} or more"
             return toolkit.ScoreResult({}, [line])
         reals = self._reference_of(split)
-        if folder is None:
-            return self._quick_score(reals, predict)
-        return self._full_score(reals, predict, folder)
+        with toolkit.waiting("Scoring the samples"):
+            if folder is None:
+                return self._quick_score(reals, predict)
+            return self._full_score(reals, predict, folder)
 
     def dependencies(self, split) -> Dict[str, Any]:
         """The features, and the sizes of the two sets, on which the floor of a distance depends."""
@@ -174,8 +171,7 @@ class GanScorer(toolkit.Scorer):
             "coverage": compare_neighbours(fakes.features, reals).coverage,
             "classes": histogram,
         }
-        lines = [reports.classes_line(histogram)] if histogram and histogram["lost"] else []
-        return toolkit.ScoreResult(metrics_of(details), lines, {"scores": details})
+        return toolkit.ScoreResult(metrics_of(details), details={"scores": details})
 
     def _class_histogram(self, fakes: SampleSet, reals: ReferenceSet) -> Optional[Dict[str, Any]]:
         if fakes.labels is None or reals.samples.labels is None:
@@ -199,7 +195,7 @@ class GanScorer(toolkit.Scorer):
         details = self._compare(distances, fakes, reals, num_near)
         digests = set(self._featurize_training_set(train).digests) if has_others else set()
         details["training_reals"] = sum(digest in digests for digest in reals.samples.digests)
-        files = ["scores.json"]
+        files = ["scores.json", "scores.txt"]
         if has_ruler:
             details.update(self._measure_ruler(fakes, train, reals))
             details["nearest"], sheets = self._compare_nearest(fakes, reals, train, folder)
@@ -217,7 +213,7 @@ class GanScorer(toolkit.Scorer):
         scores = dict(details, files=files)
         return toolkit.ScoreResult(
             metrics_of(details),
-            reports.score_lines(details),
+            reports.summary_lines(details),
             {"scores": scores, "page": page.content(details, files)},
             depends_on=self._depends_on(details["n"], details["m"]),
             intervals=intervals_of(details),

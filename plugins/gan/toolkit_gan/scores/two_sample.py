@@ -24,6 +24,7 @@ from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, 
 
 import numpy as np
 
+import toolkit
 from toolkit import statistics
 
 from .sample_sets import HALF_BATCH, even_positions, hash_images, real_images
@@ -194,7 +195,11 @@ def judge(
     from .two_sample_network import RealityNetwork
 
     real_logits, fake_logits = [], []
-    with RealityNetwork(reals.shape[1:], num_steps, seed) as network:
+    text = "Training a network to tell samples from real images"
+    with RealityNetwork(reals.shape[1:], num_steps, seed) as network, toolkit.waiting(
+        text, num_steps * len(folds)
+    ) as wait:
+        wait.follow(lambda: network.num_steps)
         for fold in folds:
             network.fit(fold.reals, fold.fakes)
             real_logits.append(network.logits(reals[fold.tested_reals]))

@@ -33,11 +33,15 @@ class RealityNetwork:
         shape: (H, W, C) of the images.
         num_steps: of its training.
         seed: of its weights and batches.
+
+    Attributes:
+        num_steps: how many it has made, over all calls of `fit`.
     """
 
     def __init__(self, shape: Sequence[int], num_steps: int, seed: int):
         self._random = np.random.RandomState(seed)
         self._num_steps = num_steps
+        self.num_steps = 0
         self._reach = max(1, round(min(shape[:2]) * SHIFT_SHARE))
         self._mean, self._deviation = np.float32(0), np.float32(1)
         graph = tf.Graph()
@@ -71,6 +75,7 @@ class RealityNetwork:
             images = np.concatenate([reals[real_positions], fakes[fake_positions]])
             feed = {self._images: self._scale(prepare(images)), self._labels: labels}
             self._session.run(self._step, feed)
+            self.num_steps += 1
 
     def logits(self, images: np.ndarray) -> np.ndarray:
         """float32 [N]: above 0 where an image, uint8 [N, H, W, C], is taken for real."""

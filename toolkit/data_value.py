@@ -1,0 +1,60 @@
+"""What `--data PATH` means: the source for a file or a folder, by what it holds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import List
+
+from .errors import UsageError
+
+NAMES = ("mnist5k", "mnist", "fashion-mnist")  # sources without a path
+PREFIXES = ("idx:", "npz:", "images:", "table:", "pairs:", "tfrecord:")
+
+_FILES = {
+    "table": re.compile(r"\.(csv|tsv|jsonl|ndjson)(\.gz)?$", re.I),
+    "npz": re.compile(r"\.npz$", re.I),
+    "tfrecord": re.compile(r"\.tfrecords?(\.gz)?$|\.tfrecords?-\d+-of-\d+$", re.I),
+}
+_IDX = re.compile(r"idx[1-4]-ubyte(\.gz)?$")
+_IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.I)
+_PAIRS = ({"images", "masks"}, {"a", "b"})  # names of folders
+
+
+def complete(value: str) -> str:
+    """A `--data` value with its source; the value itself if it has one, or is no path.
+
+    Raises:
+        UsageError: a folder may be read in several ways.
+    """
+    path = os.path.expanduser(value)
+    if value in NAMES or value.startswith(PREFIXES) or not os.path.exists(path):
+        return value
+    values = _read_folder(value, path) if os.path.isdir(path) else _read_file(value)
+    if len(values) > 1:
+        raise UsageError(f"The data '{value}' may be {' or '.join(values)}.", hint="Name one.")
+    return values[0] if values else value
+
+
+def _read_file(value: str) -> List[str]:
+    return [f"{source}:{value}" for source, name in _FILES.items() if name.search(value)]
+
+
+def _read_folder(value: str, path: str) -> List[str]:
+    """The values of all that a folder holds; of one that holds nothing known, that of images."""
+    folder, names = value.rstrip(os.sep) or value, []
+    with contextlib.suppress(OSError):  # the source will say that it cannot be read
+        names = sorted(name for name in os.listdir(path) if not name.startswith("."))
+    folders = {name.lower() for name in names if os.path.isdir(os.path.join(path, name))}
+    sources = {
+        "idx": any(map(_IDX.search, names)),
+        "images": folders or any(map(_IMAGE.search, names)),
+        "pairs": folders in _PAIRS,
+    }
+    values = [f"{source}:{folder}" for source, holds in sources.items() if holds]
+    files = [each for name in names for each in _read_file(os.path.join(folder, name))]
+    values += [each for each in files if not each.startswith("tfrecord:")][:3]
+    if any(each.startswith("tfrecord:") for each in files):
+        values.append(f"tfrecord:{folder}/*.tfrecord*")
+    return values or [f"images:{folder}"]
