@@ -90,7 +90,7 @@ def test_an_average_under_xla_is_that_without(data, here, extension, more):
 
 
 def test_a_classifier_evaluates_and_exports_its_average(digits, cli):
-    more = {"network": "cnn", "steps": 6}
+    more = {"network": "mlp", "steps": 6}
     average = dict(more, ema_decay=0.5, evaluate="yes")
     run = train(digits, "run", "classifier", ["ema"], **average)
     plain = train(digits, "plain", "classifier", [], **more)

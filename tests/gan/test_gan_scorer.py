@@ -77,12 +77,6 @@ def test_images_become_bytes_to_the_nearest_and_stay_within():
     assert (sample_sets.to_bytes(levels.astype(np.float32) / 255) == levels).all()
 
 
-def test_a_split_of_floats_is_taken_for_images_in_zero_to_one():
-    positions = np.array([3, 1])
-    images = sample_sets.real_images(make_split(5, dtype=np.float32), positions)
-    assert (images == make_split(5).features[positions]).all()
-
-
 def test_a_larger_split_is_thinned_evenly_from_first_to_last():
     assert sample_sets.even_positions(9, 3).tolist() == [0, 4, 8]
     assert sample_sets.even_positions(3, 9).tolist() == [0, 1, 2]
@@ -167,12 +161,6 @@ def test_too_small_a_split_gets_a_line_instead_of_a_score(count, text, tmp_path)
     result = score_fully(tmp_path, make_split(count))
     assert result.metrics == {}
     assert result.lines == [f"no score: the split has {text}, and a score needs 10 or more"]
-
-
-def test_closing_the_scorer_closes_its_features():
-    trained = QuarterClassifier()
-    make_scorer(trained).close()
-    assert trained.is_closed
 
 
 # ---------------------------------------------------------------------------------- lost classes
@@ -475,26 +463,6 @@ def test_the_interval_of_three_values_by_hand_has_nothing_below_zero():
     assert interval["low"] == 0 and interval["high"] == pytest.approx(4.4841, abs=1e-4)
     ends = dict(interval, interval={"low": 0.0, "high": 5.0})
     assert reports.interval_line(ends).startswith("95 % interval of the mean FD: 0 to 4.48, from")
-
-
-def test_a_distance_line_reads_as_in_the_reference():
-    place = "between a 5-tap blur and one class missing"
-    details = {"frechet_distance": {"mean": 4.1}, "frechet_ratio": 12.0, "n": 10000, "m": 500}
-    assert reports.distance_line(dict(details, place=place)) == (
-        "Frechet distance (FD) 4.10 = 12 x floor (n = 10000, m = 500), on the ruler between a "
-        "5-tap blur and one class missing"
-    )
-
-
-def test_numbers_have_three_digits_without_an_exponent():
-    numbers = {123.4: "123", 0.01234: "0.0123", 4: "4.00", 1234.5: "1234", 0: "0"}
-    assert {number: reports.short(number) for number in numbers} == numbers
-
-
-@pytest.mark.parametrize("accuracy, end", [(None, ""), (0.97, ", test accuracy 97.0%")])
-def test_the_line_of_the_features_has_the_accuracy(accuracy, end):
-    features = {"name": "n", "size": 4, "sha256": "ab" * 32, "accuracy": accuracy}
-    assert reports.features_line(features).endswith("sha256 abababababababab" + end)
 
 
 # ------------------------------------------------------------------------------- which is better
