@@ -1,7 +1,5 @@
 """Copies of the plugins' sources: what a run keeps, and how it is checked."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

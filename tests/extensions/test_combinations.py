@@ -1,7 +1,5 @@
 """Extensions with each other, with the plugins that ship, under the guard, and in a loop."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from linear_fixtures import LINEAR

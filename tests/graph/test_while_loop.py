@@ -1,7 +1,5 @@
 """Several steps in one call give the same run as single steps, to the bit, for any number."""
 
-from __future__ import annotations
-
 import collections
 import os
 

@@ -1,7 +1,5 @@
 """A page in a browser: what it requests and reports, its numbers, curves, keys and pictures."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -4,8 +4,6 @@ Sides are written as texts, as `checkpoint_fixtures.side` reads them. Each gets 
 besides.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from checkpoint_fixtures import pairs, save, side

@@ -1,7 +1,5 @@
 """The state of the work tree of a plugin: what is recorded, and what is never run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

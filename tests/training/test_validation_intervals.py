@@ -1,7 +1,5 @@
 """The intervals of the validation during training: in the manifest, after each kind of end."""
 
-from __future__ import annotations
-
 import io
 import json
 
