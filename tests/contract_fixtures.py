@@ -1,7 +1,5 @@
 """Which contracts are checked with which options of a plugin."""
 
-from __future__ import annotations
-
 import pytest
 
 from toolkit.testing import contracts

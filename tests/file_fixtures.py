@@ -1,7 +1,5 @@
 """Read, edit, damage and hash files; forget modules of files."""
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import json

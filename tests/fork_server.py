@@ -7,8 +7,6 @@ devices: a process that had one hangs after a fork. A child is like a new interp
 (`TF_...`, `OMP_...`), hashes have the server's seed, and the streams are UTF-8 whatever the locale.
 """
 
-from __future__ import annotations
-
 import array
 import atexit
 import contextlib

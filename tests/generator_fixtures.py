@@ -1,7 +1,5 @@
 """A model that generates images from codes, and scorers of it."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

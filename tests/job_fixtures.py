@@ -1,7 +1,5 @@
 """Jobs: several processes on this machine that find each other by their addresses."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

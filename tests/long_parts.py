@@ -6,8 +6,6 @@
 So they can be run over several sittings, and a part that failed can be repeated alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@
 the folders took and which tests took most.
 """
 
-from __future__ import annotations
-
 import collections
 import os
 

@@ -1,7 +1,5 @@
 """A model of named components of every kind: sequences, texts, images, values; labels by name."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from toolkit import Column, Split, hookimpl, tf

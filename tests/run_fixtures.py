@@ -1,7 +1,5 @@
 """Plugins in a file, and changes to the files of a run."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

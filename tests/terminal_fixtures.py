@@ -1,7 +1,5 @@
 """What a terminal shows of the bytes that it gets."""
 
-from __future__ import annotations
-
 import re
 
 

@@ -1,7 +1,5 @@
 """A limited address space: one sentence instead of TensorFlow's crash or hang."""
 
-from __future__ import annotations
-
 import os
 
 import process_fixtures

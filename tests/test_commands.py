@@ -1,7 +1,5 @@
 """Commands that installed packages add: listed with their help, called like the core's."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -3,8 +3,6 @@
 The details of each capability are the facts of the other files.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Choices on the command line that contradict one another, or have no effect."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

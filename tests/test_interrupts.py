@@ -1,7 +1,5 @@
 """Ctrl-C where the training loop does not handle it: what the command says, and what is left."""
 
-from __future__ import annotations
-
 import os
 
 import process_fixtures

@@ -4,8 +4,6 @@ Each is as another author would write it. `samples/` has models of texts, of ids
 inputs and of a label for each pixel.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

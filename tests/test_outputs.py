@@ -1,7 +1,5 @@
 """Outputs of commands: checked before the work, whole or not at all, and safe in spreadsheets."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import os

@@ -1,7 +1,5 @@
 """What pyproject.toml lets pip install."""
 
-from __future__ import annotations
-
 import importlib
 import os
 

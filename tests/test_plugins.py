@@ -1,7 +1,5 @@
 """Plugins: listed by metadata, checked before anything is registered, called in order."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os

@@ -1,7 +1,5 @@
 """`toolkit run --resume`: the same command begins a run, continues it, and notices its end."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

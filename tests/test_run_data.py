@@ -1,7 +1,5 @@
 """The examples of a run as its plugins see them: counts, ranges, hashes."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """stdout and stderr that are closed or full, control characters in texts, and the locale C."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -69,20 +69,10 @@ def test_each_file_is_tested_by_one_of_two_pythons(measured, landing):
     assert files[0] and files[1] and not files[0] & files[1]
 
 
-def test_the_seconds_of_two_pythons_differ_by_less_than_the_dearest_file(measured):
-    first, second = (tiers.select(DEAR, ["ci"], f"{k}/2")[0] for k in (1, 2))
-    sums = [sum(tiers.seconds_of(item.nodeid, SECONDS) for item in p) for p in (first, second)]
-    assert abs(sums[0] - sums[1]) <= 20.0
-
-
 def test_the_next_landing_swaps_the_pythons(measured):
     now = names(tiers.select(DEAR, ["ci"], "1/2:7")[0])
     assert now == names(tiers.select(DEAR, ["ci"], "2/2:8")[0])
     assert now == names(tiers.select(DEAR, ["ci"], "1/2:9")[0])
-
-
-def test_quick_tests_are_not_shared(measured):
-    assert tiers.select(CHEAP, ["quick"], "1/2")[0] == CHEAP
 
 
 def test_parts_have_whole_files_and_leave_none_out(measured):
@@ -108,50 +98,9 @@ def test_what_one_python_skips_says_so_by_a_marker():
         assert found is None, f"{path}: use pytest.mark.skipif, which tiers.py reads"
 
 
-@pytest.mark.parametrize("text", ["0/2", "3/2:1", "2", "a/b", "1/2/3", "1/2:x"])
-def test_a_text_that_is_no_share_is_refused(text):
-    with pytest.raises(ValueError):
-        tiers.read_share(text)
-
-
 def test_each_listed_name_is_one_of_a_test():
     listed = [*tiers.read_seconds(), *tiers.PICKED, *tiers.LONG, *tiers.BOTH, *tiers.SHARING]
     assert [name for name in listed if not tiers.is_there(name)] == []
-
-
-def test_measured_seconds_are_means_that_are_written_and_read(tmp_path):
-    path = str(tmp_path / "seconds.txt")
-    measured = [("a.py::x[1]", 1.0), ("a.py::x[2]", 3.0), ("a.py::y", 0.01), ("a b.py::z", 0.5)]
-    tiers.write_seconds(tiers.average(measured), path)
-    assert tiers.read_seconds(path) == {"a.py::x": 2.0, "a b.py::z": 0.5}
-
-
-@pytest.mark.parametrize(
-    "files, quota",
-    [
-        ({"cpu.max": "150000 100000\n"}, 1.5),
-        ({"cpu.max": "max 100000\n"}, float("inf")),
-        ({"cpu/cpu.cfs_quota_us": "200000", "cpu/cpu.cfs_period_us": "100000"}, 2.0),
-        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, float("inf")),
-        ({}, float("inf")),
-    ],
-    ids=str,
-)
-def test_the_quota_of_a_control_group_is_read(tmp_path, files, quota):
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert workers.cpu_quota(str(tmp_path)) == quota
-
-
-def test_free_memory_is_the_least_of_machine_and_control_group(tmp_path):
-    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 4000 kB\n")
-    meminfo = str(tmp_path / "meminfo")
-    assert workers.free_memory(meminfo, str(tmp_path)) == 4000 * 1024
-    (tmp_path / "memory.max").write_text("5000\n")
-    (tmp_path / "memory.current").write_text("2000\n")
-    assert workers.free_memory(meminfo, str(tmp_path)) == 3000
 
 
 def test_workers_fit_cores_quota_and_memory(monkeypatch):

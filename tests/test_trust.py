@@ -1,7 +1,5 @@
 """The code of a stranger: what a run or a configuration cannot make the toolkit execute."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

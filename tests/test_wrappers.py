@@ -1,7 +1,5 @@
 """Extensions around a model: other arguments, several calls, changed batches, state, one order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from graph_fixtures import make_plugin

@@ -1,7 +1,5 @@
 """How many processes of pytest fit this machine."""
 
-from __future__ import annotations
-
 import os
 
 MEMORY = 1.2e9  # bytes that a worker needs, TensorFlow and the collected tests included

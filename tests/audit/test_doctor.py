@@ -1,7 +1,5 @@
 """`toolkit doctor`: the state of a run in a sentence, what is wrong with it, and the way out."""
 
-from __future__ import annotations
-
 import collections
 import json
 import os

@@ -1,7 +1,5 @@
 """The seal of a finished run: `toolkit verify` names each value that has changed since."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -17,12 +17,10 @@ from run_fixtures import (
     UNSEEDED,
     damage,
     forget,
-    set_manifest,
     write_plugin,
 )
 
-from toolkit.audit.chaos import Chaos, training_secs
-from toolkit.audit.replay import session_config
+from toolkit.audit.chaos import Chaos
 from toolkit.compat import HAS_XLA
 from toolkit.errors import DivergedError, InterruptedRun, RetryError
 from toolkit.storage.run_folder import RunFolder
@@ -204,13 +202,6 @@ def test_a_different_metric_is_reported_with_line_and_name(cli, here):
     assert json.loads(result.out)["fault"] in result.err
 
 
-def test_a_time_limit_does_not_end_a_replay(trained):
-    folder = RunFolder(str(trained / "run"))
-    session = folder.commits.sessions()[0]
-    limited = dict(session, options=dict(session["options"], max_secs=0.001))
-    assert session_config(folder, limited).values["max_secs"] is None
-
-
 @pytest.mark.parametrize(
     "error, code, message",
     [
@@ -347,14 +338,6 @@ def test_a_signal_to_chaos_ends_its_process(cli, trained, monkeypatch):
     result = cli("verify", trained / "run", "--chaos", 1)
     assert result.code == 143 and "Interrupted; the run is unchanged." in result.err
     assert started[0].running() == []  # they have ended before the copy is removed
-
-
-@pytest.mark.parametrize("seconds, expected", [(12.5, 12.5), (10**400, 86400.0), ("x", 10.0)])
-def test_chaos_waits_for_no_longer_than_a_day_whatever_the_manifest_says(
-    trained, seconds, expected
-):
-    set_manifest(trained / "run", summary={"seconds": seconds})
-    assert training_secs(RunFolder(str(trained / "run"))) == expected
 
 
 def test_chaos_refuses_a_run_with_changed_options(cli, trained):

@@ -1,7 +1,5 @@
 """Helpers for tests of augmentation: a run with its options alone, and small images."""
 
-from __future__ import annotations
-
 import numpy as np
 from graph_fixtures import evaluate
 

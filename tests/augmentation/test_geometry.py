@@ -1,7 +1,5 @@
 """What moves pixels, in a training and in views of an evaluation: exact values."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Colours, cutout, RandAugment, mixing, and all together: values against numpy, refusals."""
 
-from __future__ import annotations
-
 import colorsys
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each plugin here diverges at a line that ends with a comment, its mark, which the tests look for.
 """
 
-from __future__ import annotations
-
 import io
 import linecache
 import os

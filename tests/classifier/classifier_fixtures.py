@@ -1,7 +1,5 @@
 """Helpers for tests of the classifier: its options, and runs on data of any shape."""
 
-from __future__ import annotations
-
 from toolkit_classifier.options import ClassifierOptions
 
 from toolkit import DataSpec

@@ -1,7 +1,5 @@
 """The numbers of a run equal those that numpy computes from its checkpoints and its data alone."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

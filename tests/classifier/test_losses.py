@@ -1,7 +1,5 @@
 """The losses and metrics, against values that can be checked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The plugin's options, and its networks: sizes, names, gradients, predictions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import toolkit_classifier as plugin

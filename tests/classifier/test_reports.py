@@ -1,7 +1,5 @@
 """The reports of an evaluation: the files, their contents, F1, calibration and the page."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

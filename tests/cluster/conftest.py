@@ -1,7 +1,5 @@
 """Fixtures for the tests of clusters."""
 
-from __future__ import annotations
-
 import pytest
 from channel_fixtures import Job
 

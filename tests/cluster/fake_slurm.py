@@ -5,8 +5,6 @@ the highest exit code, where a signal counts as 128 and its number. `scontrol` w
 to the file that FAKE_SLURM_REQUESTS names.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

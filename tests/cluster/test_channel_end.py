@@ -1,7 +1,5 @@
 """How a job ends: by its chief, by an error, or by the loss of a process; all learn it."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

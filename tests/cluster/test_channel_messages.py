@@ -1,7 +1,5 @@
 """Commands of the chief and the replies of the followers."""
 
-from __future__ import annotations
-
 import threading
 
 from process_fixtures import wait_until

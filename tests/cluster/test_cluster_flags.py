@@ -1,7 +1,5 @@
 """The flags of `run` and `resume` that say which task of which cluster a process is."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

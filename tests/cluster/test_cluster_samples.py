@@ -3,8 +3,6 @@
 `sample_fixtures.py` reads them; the batch script runs with the fake commands of `fake_slurm.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The evaluator of a cluster: `toolkit run` and `resume` then evaluate what the chief commits."""
 
-from __future__ import annotations
-
 import json
 import os
 

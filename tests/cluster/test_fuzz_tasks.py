@@ -1,7 +1,5 @@
 """Whatever the variables of a cluster say, they are read, or refused in one sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """`toolkit run --resume` as the one command of all processes of a cluster."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

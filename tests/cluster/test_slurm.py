@@ -1,7 +1,5 @@
 """The cluster that Slurm's variables describe."""
 
-from __future__ import annotations
-
 import pytest
 
 from toolkit.cluster.slurm import expand_nodes, expand_sizes

@@ -1,7 +1,5 @@
 """Which task of which cluster a process is: from TF_CONFIG and from flags."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 All processes are real, and all end. What of this needs no TensorFlow is in tests/cluster.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 All processes are real.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Jobs with parameter servers: real processes on this machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 

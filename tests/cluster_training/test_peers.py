@@ -1,7 +1,5 @@
 """What the processes of a cluster compare at the start, and whom they blame for an error."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """Shared by the tests of data: bytes of files, and images with their numbers as pixels."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import struct

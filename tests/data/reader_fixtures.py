@@ -1,7 +1,5 @@
 """Reads batches as training does."""
 
-from __future__ import annotations
-
 from toolkit.compat import tf
 from toolkit.data.prepare import NO_HOOKS
 from toolkit.data.readers.reader import ReaderOptions, make_reader

@@ -1,7 +1,5 @@
 """Writes TFRecord files by hand, without TensorFlow."""
 
-from __future__ import annotations
-
 import io
 import struct
 

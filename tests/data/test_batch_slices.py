@@ -1,7 +1,5 @@
 """The parts of a batch that several replicas read: together, each is the batch of one process."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from data_fixtures import numbered_images

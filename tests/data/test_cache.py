@@ -1,7 +1,5 @@
 """`toolkit cache`: what the cache holds, and its removal; nothing else is touched."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

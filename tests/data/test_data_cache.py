@@ -1,7 +1,5 @@
 """A cache folder that cannot be written: one sentence with the place and the way out."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Compressed files: the size that they promise is compared with memory and with the contents."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import struct

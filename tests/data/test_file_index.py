@@ -1,7 +1,5 @@
 """Hashes that are known without reading the files: when they are valid, and when not."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

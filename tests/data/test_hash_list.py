@@ -1,7 +1,5 @@
 """Hashes of many files: one hash of them in what a run records, and a list that names them."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

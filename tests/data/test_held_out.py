@@ -1,7 +1,5 @@
 """Held-out splits: the exact share, of each class, whatever the order, equal examples together."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Images that are decoded when they are read: rows, threads, and errors that name the image."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from data_fixtures import NUM_IMAGES

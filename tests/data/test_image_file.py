@@ -1,7 +1,5 @@
 """Image files of every kind: each has the pixels that a person sees, or is refused by name."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Folders of images as strangers bring them: understood, or refused in a sentence."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

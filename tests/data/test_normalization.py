@@ -1,7 +1,5 @@
 """Mean and deviation of the training examples, and a model that is trained on normalized ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from linear_fixtures import LINEAR, bars, write_bars

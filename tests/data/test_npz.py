@@ -1,7 +1,5 @@
 """`npz:FILE`: what its arrays become, by their names and types, and one sentence for each fault."""
 
-from __future__ import annotations
-
 import warnings
 import zipfile
 

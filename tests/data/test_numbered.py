@@ -1,7 +1,5 @@
 """Batches by their numbers are those of a reader that reads them one after the other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reader_fixtures import read

@@ -1,7 +1,5 @@
 """The order of streamed examples: each once an epoch, well mixed, a function of (seed, epoch)."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

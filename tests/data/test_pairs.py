@@ -1,7 +1,5 @@
 """Two folders of images: pairs, pictures with label images, and two domains."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Tables as strangers bring them: read as they mean it, or refused in a sentence with the line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

@@ -1,7 +1,5 @@
 """`tfrecord:PATH`: records by hand and by TensorFlow, keys, labels, splits, damage, the cache."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import zlib

@@ -1,7 +1,5 @@
 """The log of what the console of a run showed."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import re

@@ -1,7 +1,5 @@
 """The console on a real terminal, whose lines are broken again when its width changes."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """What docs/cluster.md says of clusters, ports and exit codes is what the toolkit does."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,7 +1,5 @@
 """The commands of docs/starting.md do with the weights what the page says of them."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

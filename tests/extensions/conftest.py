@@ -1,7 +1,5 @@
 """Data for runs with extensions."""
 
-from __future__ import annotations
-
 import pytest
 from linear_fixtures import write_bars
 

@@ -1,7 +1,5 @@
 """`--with ema` and `--with swa`: the averages and where they are used."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Extensions with each other, with the plugins that ship, under the guard, and in a loop."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from linear_fixtures import LINEAR
@@ -90,7 +88,7 @@ def test_an_average_under_xla_is_that_without(data, here, extension, more):
 
 
 def test_a_classifier_evaluates_and_exports_its_average(digits, cli):
-    more = {"network": "cnn", "steps": 6}
+    more = {"network": "mlp", "steps": 6}
     average = dict(more, ema_decay=0.5, evaluate="yes")
     run = train(digits, "run", "classifier", ["ema"], **average)
     plain = train(digits, "plain", "classifier", [], **more)

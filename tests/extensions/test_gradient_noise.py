@@ -1,7 +1,5 @@
 """`--with gradient-noise`: the noise's size, its independence, and zero strength."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from graph_fixtures import make_run, session

@@ -1,7 +1,5 @@
 """`--with label-smoothing`: the loss of smoothed labels, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from linear_fixtures import Linear

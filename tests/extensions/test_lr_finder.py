@@ -1,7 +1,5 @@
 """`--with lr-finder`: the rates, the proposal, the end of the run, and its weights are refused."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

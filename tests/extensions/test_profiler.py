@@ -1,7 +1,5 @@
 """`--with profiler`: the table of ops, the log, and that the run stays the same."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Mutated folders of runs in `toolkit runs` and `toolkit compare`: a row or a sentence, always."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Configuration files, flags and variables of any content: accepted, or refused with a message."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Every option of the core and of the two plugins: its text, and its value in a saved run."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Damaged runs: reported as damaged, without a traceback; never restarted over committed work."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Each test builds in a graph of its own, and finds the helper beside it."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The layers that options add: attention, conditional batch norm, minibatch standard deviation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gan_fixtures import evaluate, images_of, make_run, options, z_of

@@ -1,7 +1,5 @@
 """DiffAugment: each change against numpy, its gradient, and where the passes make it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gan_fixtures import Logits, Weights, evaluate, make_run, options

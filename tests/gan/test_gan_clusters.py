@@ -1,7 +1,5 @@
 """Labels from clusters of the training images: k-means, the graph, whole runs, mistakes."""
 
-from __future__ import annotations
-
 import os
 import types
 

@@ -1,7 +1,5 @@
 """The contracts of the public test kit, with a small network."""
 
-from __future__ import annotations
-
 import pytest
 from contract_fixtures import with_options
 from gan_fixtures import SMALL

@@ -1,7 +1,5 @@
 """Two sets of features: their Frechet and kernel distances, shares of neighbours, and copies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from toolkit_gan.scores import distances, neighbours

@@ -1,7 +1,5 @@
 """An evaluation of a GAN: its metrics do not depend on its batch size, and mean what they say."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gan_fixtures import make_run, options

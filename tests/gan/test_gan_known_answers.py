@@ -1,7 +1,5 @@
 """The numbers of a score on sets of features whose answers are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from toolkit_gan.scores import distances, neighbours, reports, sample_sets

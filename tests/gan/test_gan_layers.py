@@ -3,8 +3,6 @@
 Convolutions have the values and the slopes of TensorFlow's own, with oneDNN and without.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gan_fixtures import evaluate, make_run

@@ -1,7 +1,5 @@
 """The losses on four hand-picked logits, and where a careless formula overflows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

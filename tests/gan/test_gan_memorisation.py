@@ -1,7 +1,5 @@
 """Signs of copied training images: in features and pixels, over all samples and per class."""
 
-from __future__ import annotations
-
 import types
 
 import numpy as np

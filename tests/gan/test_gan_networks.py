@@ -1,7 +1,5 @@
 """Generator and discriminator: shapes, names, and what they read and write."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gan_fixtures import evaluate, images_of, z_of

@@ -1,7 +1,5 @@
 """The options and presets of the GAN, and the combinations that are refused."""
 
-from __future__ import annotations
-
 import pytest
 from gan_fixtures import evaluate, make_run
 from toolkit_gan import checks, losses, networks, penalties

@@ -3,8 +3,6 @@
 For D(x) = w.x the gradient at each point is w itself.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The plugin as a whole, on small images and with narrow networks: its steps, runs and commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

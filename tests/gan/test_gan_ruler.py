@@ -1,7 +1,5 @@
 """The ruler: known damage, its order, and where a distance lies on it."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

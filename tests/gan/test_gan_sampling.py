@@ -1,7 +1,5 @@
 """Samples: the generator's inputs, one image by itself and in a batch, images as bytes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

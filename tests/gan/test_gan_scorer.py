@@ -81,12 +81,6 @@ def test_images_become_bytes_to_the_nearest_and_stay_within():
     assert (sample_sets.to_bytes(levels.astype(np.float32) / 255) == levels).all()
 
 
-def test_a_split_of_floats_is_taken_for_images_in_zero_to_one():
-    positions = np.array([3, 1])
-    images = sample_sets.real_images(make_split(5, dtype=np.float32), positions)
-    assert (images == make_split(5).features[positions]).all()
-
-
 def test_a_larger_split_is_thinned_evenly_from_first_to_last():
     assert sample_sets.even_positions(9, 3).tolist() == [0, 4, 8]
     assert sample_sets.even_positions(3, 9).tolist() == [0, 1, 2]
@@ -171,12 +165,6 @@ def test_too_small_a_split_gets_a_line_instead_of_a_score(count, text, tmp_path)
     result = score_fully(tmp_path, make_split(count))
     assert result.metrics == {}
     assert result.lines == [f"no score: the split has {text}, and a score needs 10 or more"]
-
-
-def test_closing_the_scorer_closes_its_features():
-    trained = QuarterClassifier()
-    make_scorer(trained).close()
-    assert trained.is_closed
 
 
 # ---------------------------------------------------------------------------------- lost classes
@@ -488,6 +476,54 @@ def test_the_interval_of_three_values_by_hand_has_nothing_below_zero():
     assert reports.interval_line(ends).startswith("95 % interval of the mean FD: 0 to 4.48, from")
 
 
-def test_numbers_have_three_digits_without_an_exponent():
-    numbers = {123.4: "123", 0.01234: "0.0123", 4: "4.00", 1234.5: "1234", 0: "0"}
-    assert {number: reports.short(number) for number in numbers} == numbers
+# ------------------------------------------------------------------------------- which is better
+
+
+FEW = "needs 10 images or more, and the split 'validation' has 9"
+FULL = "by {}, which only 'toolkit evaluate' measures"
+
+
+@pytest.mark.parametrize(
+    "metric, count, error, message",
+    [
+        ("min:frechet_distance", 9, DataError, FEW),
+        ("coverage", 9, DataError, FEW),
+        *((f"min:{n}", 100, UsageError, FULL.format(n)) for n in scorer_module.FULL_SCORE_METRICS),
+    ],
+)
+def test_what_a_validation_cannot_measure_cannot_name_the_best_checkpoint(
+    metric, count, error, message
+):
+    with pytest.raises(error, match=message):
+        scorer_module.check_best_metric(gan_options(best_metric=metric), make_split(count))
+
+
+@pytest.mark.parametrize(
+    "metric, count",
+    [("min:frechet_distance", 10), ("coverage", 10), ("min:d_loss", 9), ("none", 9)],
+)
+def test_any_other_metric_can_name_the_best_checkpoint(metric, count):
+    scorer_module.check_best_metric(gan_options(best_metric=metric), make_split(count))
+
+
+def test_every_metric_but_a_noise_has_a_direction():
+    noises = {name for name in GanScorer.names if name.endswith("_noise")}
+    assert set(GanScorer.directions) == set(GanScorer.names) - noises
+    lower = {name for name, direction in GanScorer.directions.items() if direction == "min"}
+    distances = {"frechet_distance", "frechet_ratio", "kernel_distance"}
+    assert lower == {*distances, "classes_lost", "two_sample_accuracy"}
+
+
+@pytest.mark.parametrize(
+    "changes, names",
+    [
+        ({"by": PixelFeatures(SHAPE)}, ["features"]),
+        ({"quick_samples": 201}, ["samples"]),
+        ({"score_samples": 299}, ["real images"]),
+        ({"score_samples": 20000}, []),  # there are no more than 300 real ones
+    ],
+)
+def test_scores_depend_on_the_features_and_on_the_sizes_of_both_sets(changes, names):
+    before = make_scorer().dependencies(SPLITS["test"])
+    after = make_scorer(**changes).dependencies(SPLITS["test"])
+    assert [name for name in before if before[name] != after[name]] == names

@@ -1,7 +1,5 @@
 """Which measures are refused: those to which severely damaged images are as good as real ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from score_fixtures import SHAPE, SPLITS

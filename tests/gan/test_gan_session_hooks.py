@@ -1,7 +1,5 @@
 """The session hooks of a training: the real images of a grid, and the classes that it counts."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import shutil

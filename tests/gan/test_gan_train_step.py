@@ -3,8 +3,6 @@
 See `gan_fixtures` for the one-weight game.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The two-sample test: who is trained on what, its interval, its network, and its report."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

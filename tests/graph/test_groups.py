@@ -1,7 +1,5 @@
 """Groups of variables: own rates and decays, and variables that are frozen."""
 
-from __future__ import annotations
-
 import pytest
 from graph_fixtures import Spec, Stream, make_plugin, make_run
 from linear_fixtures import LINEAR, Linear, write_bars

@@ -1,7 +1,5 @@
 """The non-finite guard: a step whose loss or gradient is not finite changes no variable."""
 
-from __future__ import annotations
-
 import pytest
 from graph_fixtures import Spec, make_run, session
 from update_fixtures import (

@@ -1,7 +1,5 @@
 """What is said of a model before it trains: omitted losses of regularizers, and its size."""
 
-from __future__ import annotations
-
 import pytest
 from linear_fixtures import Linear, write_bars
 

@@ -1,7 +1,5 @@
 """`run.function` and `run.keras`: functions and Keras models as parts of a model."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Learning-rate schedules, clipping, the norm of gradients, and the optimizers of tf.train."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -2,8 +2,6 @@
 Keras.
 """
 
-from __future__ import annotations
-
 import pytest
 from graph_fixtures import make_run, session
 from linear_fixtures import Linear, write_bars

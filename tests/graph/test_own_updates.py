@@ -1,7 +1,5 @@
 """Train ops that a plugin builds itself are behind the guard; no read races with a write."""
 
-from __future__ import annotations
-
 import json
 import types
 

@@ -1,7 +1,5 @@
 """The updates of a step: the global step, accumulation, decay, and what a wrapper may change."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from graph_fixtures import make_run, session

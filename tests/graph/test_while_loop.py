@@ -1,7 +1,5 @@
 """Several steps in one call give the same run as single steps, to the bit, for any number."""
 
-from __future__ import annotations
-
 import collections
 import os
 
@@ -276,13 +274,12 @@ GAN = {
 @pytest.mark.parametrize(
     "plugin, options",
     [
-        ("classifier", dict(SMALL, **MLP, reader="resident")),  # with dropout and augmentation
-        ("classifier", dict(SMALL, **MLP, reader="stream")),
+        ("classifier", dict(SMALL, **MLP)),  # with dropout and augmentation
         ("classifier", dict(SMALL, accumulate=2, mixup=0.2)),  # with batch norm
         ("gan", dict(GAN, preset="wgan-gp", n_critic=3)),
         pytest.param("classifier", dict(SMALL, **MLP, xla="on"), marks=ONLY_2),
     ],
-    ids=["perceptron", "streamed", "convolutions", "gan", "compiled"],
+    ids=["perceptron", "convolutions", "gan", "compiled"],
 )
 def test_a_classifier_and_a_gan_give_the_same_run(digits, tmp_path, plugin, options):
     results = check_same_run(tmp_path, plugin, (1, 7), data=digits, **options)
@@ -303,13 +300,6 @@ def test_a_compiled_gan_gives_the_same_run_and_samples_for_any_number_of_steps_p
 def test_a_step_with_summaries_is_refused_by_xla(bars, tmp_path):
     with pytest.raises(UsageError, match="tf.summary ops"):
         testing.train(WithSummaries, str(tmp_path / "run"), data=bars, steps=6, xla="on")
-
-
-@ONLY_2
-def test_a_resumed_compiled_run_has_the_bits_of_an_uninterrupted_one(digits, tmp_path):
-    options = dict(MLP, reader="stream", accumulate=3, optimizer="momentum", batch_size=8)
-    options.update(data=digits, steps=26, xla="on")
-    testing.check_resume("classifier", str(tmp_path / "run"), **options)
 
 
 @pytest.fixture

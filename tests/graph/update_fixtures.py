@@ -3,8 +3,6 @@
 The loss sum(g w) has the gradient g, and gradient descent at rate 1 changes w by -g.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from graph_fixtures import Constant, Spec, make_plugin, make_run, session

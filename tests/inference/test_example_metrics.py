@@ -1,7 +1,5 @@
 """The hook `example_metrics`: metrics from the values of examples, their intervals, their file."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`evaluate --follow`: the checkpoints of a run that another process trains."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """The features of `evaluated`: converted when they are read, and never the stored examples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`evaluate --data`: other data is evaluated as a whole, with classes matched by name."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Evaluations and predictions on other tables and TFRecord files than those of the training."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

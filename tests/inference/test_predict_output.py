@@ -1,7 +1,5 @@
 """What `predict` prints of pictures, and which files it takes."""
 
-from __future__ import annotations
-
 import csv
 import os
 import pathlib

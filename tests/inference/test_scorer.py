@@ -1,7 +1,5 @@
 """Scorers: created with an evaluation, called after it, reported beside its metrics."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Each contract fails for a plugin that breaks it, with a sentence that says how to mend it."""
 
-from __future__ import annotations
-
 import faulty_plugins as faulty
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """`toolkit plugins new`: the files of a new plugin, and names that it refuses."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """Processes that play a script in place of the toolkit's command line, and a job of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """`toolkit launch`: its flags and mistakes, and jobs of real training."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

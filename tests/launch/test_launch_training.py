@@ -1,7 +1,5 @@
 """A job of processes that really train: a kill changes no bit of the result."""
 
-from __future__ import annotations
-
 import os
 
 import process_fixtures

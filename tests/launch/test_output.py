@@ -1,7 +1,5 @@
 """Output of several processes as lines of one log, and the progress bar of one of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from toolkit.launch.output import MAX_LINE, LineSplitter, MergedLog

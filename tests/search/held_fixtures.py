@@ -1,7 +1,5 @@
 """A plugin whose processes wait where a test is to kill or to interrupt them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Claims: one process at a time trains a trial, until it ends or seems dead."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`toolkit search`: refusals, and a whole search that is killed and continued."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The definition of a study: JSON both ways, and what differs between two."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Searches that train: killed at random, shared by two machines, paused at rungs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

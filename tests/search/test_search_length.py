@@ -1,7 +1,5 @@
 """The length of a trial, above all by a probe of the processor time of steps."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """What a search says at its end, and while it trains."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

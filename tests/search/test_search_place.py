@@ -1,7 +1,5 @@
 """Where a study keeps its records, as `--storage` names it."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """What a command leaves open, and how it follows from the model: metric, budget, rungs."""
 
-from __future__ import annotations
-
 import pytest
 from search_fixtures import RATE, SIZE, small_definition
 

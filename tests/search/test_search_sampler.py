@@ -1,7 +1,5 @@
 """Which configurations a study samples."""
 
-from __future__ import annotations
-
 import pytest
 from search_fixtures import RATE, SIZE, small_definition
 

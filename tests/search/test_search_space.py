@@ -1,7 +1,5 @@
 """`--vary`: which texts are which dimensions, and which get one sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from toolkit.config import json_values

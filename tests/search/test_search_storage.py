@@ -1,7 +1,5 @@
 """Records survive kills in the middle of a write, and a storage that fails for a while."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A study has the same results whoever trains its trials, and whoever is killed."""
 
-from __future__ import annotations
-
 import collections
 import os
 import random

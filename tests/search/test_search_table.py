@@ -1,7 +1,5 @@
 """The table of a study: its order, its statuses, and its intervals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from search_fixtures import small_definition

@@ -1,7 +1,5 @@
 """One trial: the command that trains it, and what becomes of each end of its process."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """The workers of a search and the processes that they start: signals, failures and kills."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

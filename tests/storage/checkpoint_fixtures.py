@@ -1,7 +1,5 @@
 """Checkpoints without a run, and the variables of a model or a checkpoint written as a text."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from toolkit import tf

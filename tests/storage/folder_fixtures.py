@@ -1,7 +1,5 @@
 """Runs that are folders alone, begun and committed to without any training."""
 
-from __future__ import annotations
-
 import os
 
 from toolkit.storage.run_folder import reserve

@@ -4,8 +4,6 @@ Sides are written as texts, as `checkpoint_fixtures.side` reads them. Each gets 
 besides.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from checkpoint_fixtures import pairs, save, side
@@ -127,24 +125,6 @@ def test_the_hint_maps_variables_if_mapping_the_scope_would_rename_more():
     assert diff.maps == ["enc/a=encoder/a", "enc/b=encoder/b"]
 
 
-def test_a_line_has_up_to_20_names_and_the_sentence_up_to_5():
-    many = " ".join(f"v{i:02}:1" for i in range(22))
-    diff = compare("", many)
-    assert diff.sentence().endswith("added v00, v01, v02, v03, v04 and 17 more.")
-    assert diff.lines()[0].endswith("v19 and 2 more")
-    assert diff.lines(limit=22)[0].endswith(", v20, v21")
-
-
-def test_there_is_a_line_for_each_kind():
-    assert compare(ADAM + " old:1 size:2", RENAMED + " fresh:7 size:3").lines() == [
-        "added: fresh",
-        "removed: old",
-        "reshaped: size [3] (was [2])",
-        "likely renamed: line/w (was linear/w)",
-        "their slots: line/w/Adam (was linear/w/Adam), line/w/Adam_1 (was linear/w/Adam_1)",
-    ]
-
-
 @pytest.mark.parametrize(
     "before, now",
     [
@@ -234,24 +214,6 @@ def test_a_plan_without_the_global_step_is_an_error(dtype):
     assert "--map NAME=global_step" in raised.value.hint
     mapped = everything._replace(renames={"counter": STEP})
     assert plan_restore(before, with_step("w:4"), mapped).mapping["counter"] == STEP
-
-
-def test_a_plan_has_a_sentence_and_a_json_form():
-    plan = plan_for("a/w:4 old:1", "b/w:4 new:2 newer:3", "a/w=b/w", init_new=True, drop=True)
-    assert plan.sentence() == (
-        "1 variable is renamed: b/w (was a/w). 2 variables are new and initialised: new, newer. "
-        "1 variable is dropped: old."
-    )
-    assert plan.as_json() == {
-        "restored": 1,
-        "renamed": {"a/w": "b/w"},
-        "initialised": ["new", "newer"],
-        "dropped": ["old"],
-    }
-
-
-def test_maps_are_pairs_of_names_or_of_scopes():
-    assert parse_map(["a/w=b/w", "c/=d/"]) == {"a/w": "b/w", "c/": "d/"}
 
 
 @pytest.mark.parametrize(

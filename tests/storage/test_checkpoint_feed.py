@@ -300,16 +300,6 @@ def test_a_process_that_trains_breaks_the_silence(writer, clock, feed_of):
     assert clock.now > 100
 
 
-def test_each_file_of_the_run_breaks_the_silence(writer, clock, feed_of):
-    writer.begin()
-    writer.die()
-    log_step = lambda: writer.folder.metrics.append({"step": 1})  # noqa: E731
-    log_speed = lambda: writer.folder.speed.append({"step": 1})  # noqa: E731
-    waiting = [lambda: None] * 30  # 15 s
-    clock.actions = [*waiting, log_step, *waiting, log_speed, *waiting, lambda: writer.commit(2)]
-    assert feed_of().next().checkpoint.step == 2
-
-
 def test_a_run_that_never_begins_is_an_error_after_a_while(writer, clock, feed_of):
     with pytest.raises(RetryError, match="No run has begun in .*run within 20 s"):
         feed_of().next()

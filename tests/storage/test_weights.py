@@ -3,8 +3,6 @@
 Sides are written as texts, as `checkpoint_fixtures.side` reads them.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 

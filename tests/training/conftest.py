@@ -1,7 +1,5 @@
 """Data for runs in a working directory of their own."""
 
-from __future__ import annotations
-
 import pytest
 from linear_fixtures import write_bars
 

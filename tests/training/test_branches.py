@@ -157,12 +157,6 @@ def test_a_branch_has_the_options_with_which_its_step_was_trained(cli, run):
     assert read_json("later", "config.json")["learning_rate"] == 0.5
 
 
-def test_the_configuration_of_a_branch_is_printed_and_nothing_written(cli, run):
-    result = cli("resume", run, "--from", 4, "--print-config", "--steps", 9)
-    assert result.code == 0 and "steps " in result.out
-    assert not os.path.exists("run-from-4")
-
-
 # --------------------------------------------------------------------------------------- refusals
 
 
@@ -202,12 +196,6 @@ def test_a_step_that_was_not_kept_is_said_so(cli, run):
     assert cli("resume", run, "--steps", 16, "--keep-checkpoints", 1).code == 0
     result = cli("resume", run, "--from", 4)
     assert "run has no checkpoint of step 4: it was not kept." in result.err
-
-
-def test_a_damaged_commit_log_has_no_branches(cli, run):
-    edit("run/commits.jsonl", '"kept": [2]', '"kept": [1]')
-    result = cli("resume", run, "--from", 4)
-    assert result.code == 5 and "commits.jsonl is damaged: entry 2 has changed" in result.err
 
 
 def test_a_branch_has_the_checkpoints_that_its_parent_still_had(cli, run, here):

@@ -1,7 +1,5 @@
 """The state of the work tree of a plugin: what is recorded, and what is never run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -80,13 +78,6 @@ def test_a_package_is_compared_with_its_folders(tree):
     assert read_git_states([plugin])["p"]["is_dirty"] is True
 
 
-def test_a_detached_head_has_no_branch_and_another_work_tree_its_own(tree):
-    git("worktree", "add", "-q", "second", "-b", "second")
-    git("checkout", "-q", "--detach")
-    assert state_of()["branch"] is None and state_of()["commit"]
-    assert state_of("second/mine.py")["branch"] == "second"
-
-
 @pytest.mark.parametrize("place", ["outside", "untracked", "no git", "broken", "no commit"])
 def test_elsewhere_there_is_no_state(tree, monkeypatch, place):
     path = {"untracked": "site/mine.py", "outside": "../outside/mine.py"}.get(place, "mine.py")
@@ -131,16 +122,6 @@ def test_nothing_that_a_repository_names_is_run(tree):
     assert not (tree / "executed").exists()
     subprocess.run(["git", "diff"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert (tree / "executed").exists()  # git itself would have run it
-
-
-def test_a_git_that_hangs_leaves_the_state_unknown(tree, monkeypatch):
-    program = tree / "bin" / "git"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr(git_state, "_SECS", 0.1)
-    assert states_of() == {}
 
 
 @pytest.mark.parametrize("flags", [[], ["--no-keep-sources"]])

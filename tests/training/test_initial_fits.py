@@ -1,7 +1,5 @@
 """Initial values computed from the training data: `Run.fit_initial_values`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from linear_fixtures import Linear, write_bars

@@ -1,7 +1,5 @@
 """Random ops whose state is not in checkpoints: where they are, and what a run says of them."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The intervals of the validation during training: in the manifest, after each kind of end."""
 
-from __future__ import annotations
-
 import io
 import json
 
@@ -11,7 +9,6 @@ from linear_fixtures import Linear, write_bars
 from toolkit import Scorer, ScoreResult, hookimpl, statistics, testing, tf
 from toolkit.cli import run_command
 from toolkit.display.console import Console
-from toolkit.errors import CheckpointError
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training import run_evaluator
 from toolkit.training.hooks.validation import Validation
@@ -140,17 +137,6 @@ def test_a_run_without_a_best_metric_has_the_last_evaluation_and_one_without_any
     assert "validation" not in without.read_manifest()
 
 
-def test_a_checkpoint_of_an_earlier_version_has_no_evaluations(train, monkeypatch):
-    state = Validation.state
-    former = ("best", "waited")
-    with monkeypatch.context() as patch:
-        patch.setattr(Validation, "state", lambda s: {n: state(s)[n] for n in former})
-        train(evaluate_steps=2, pause_at=3)
-    evaluations = evaluations_of(train(evaluate_steps=2))
-    assert evaluations["last"]["step"] == 4
-    assert evaluations["best"] is None  # step 2 is the best, and its intervals are not known
-
-
 def test_the_intervals_of_scorers_are_recorded_too(train):
     (last, best) = (evaluations_of(train(plugin=Rated, steps=1))[name] for name in ("last", "best"))
     assert last == best
@@ -165,15 +151,6 @@ def test_a_split_that_is_too_large_has_the_metrics_alone(train, monkeypatch):
     assert "intervals" not in large
     reason = "in training, none is computed over more than 8 examples"
     assert large["intervals_omitted"] == {"entropy": reason, "same": reason}
-
-
-@pytest.mark.parametrize("value", [[], {"last": {}}, {"last": None, "best": None}], ids=str)
-def test_a_damaged_record_of_evaluations_is_refused(tmp_path, value):
-    manifest = {"format": 3, "status": "trained", "validation": value}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(CheckpointError) as error:
-        RunFolder(str(tmp_path)).read_manifest()
-    assert f"'validation' is {value}" in error.value.message
 
 
 def test_the_intervals_are_those_of_the_command_evaluate(data, tmp_path, capsys):
