@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+from gan_fixtures import options as gan_options
 from score_fixtures import (
     SHAPE,
     SPEC,
@@ -24,7 +25,7 @@ from toolkit_gan.scores.extractor import NetworkFeatures, PixelFeatures
 from toolkit_gan.scores.sample_scorer import SampleScorer
 from toolkit_gan.scores.scorer import GanScorer
 
-from toolkit import Split
+from toolkit import DataError, Split, UsageError
 
 SEVERE, NOTHING = sensitivity.SEVERE, dict.fromkeys(sensitivity.SEVERE, ())
 
