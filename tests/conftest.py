@@ -127,15 +127,12 @@ def _turns(tmp_path_factory):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _state_folder(tmp_path_factory):
-    """Record the plugins that tests run in a folder of the tests."""
-    before = os.environ.get("XDG_STATE_HOME")
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
-    yield
-    if before is None:
-        del os.environ["XDG_STATE_HOME"]
-    else:
-        os.environ["XDG_STATE_HOME"] = before
+def _user_folders(tmp_path_factory):
+    """Keep what tests cache, and the plugins that they run, in folders of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("TOOLKIT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture
@@ -154,7 +151,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     for name in list(os.environ):
-        if name.startswith(("TOOLKIT_", "TF_CONFIG", "SLURM_")):
+        if name.startswith(("TOOLKIT_", "TF_CONFIG", "SLURM_")) and name != "TOOLKIT_CACHE":
             monkeypatch.delenv(name)
     yield tmp_path
     from file_fixtures import forget_modules

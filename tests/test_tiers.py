@@ -103,6 +103,23 @@ def test_each_listed_name_is_one_of_a_test():
     assert [name for name in listed if not tiers.is_there(name)] == []
 
 
+@pytest.mark.parametrize(
+    "limit, usage",
+    [
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ],
+)
+def test_free_memory_is_the_least_of_machine_and_control_group(tmp_path, limit, usage):
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 4000 kB\n")
+    meminfo = str(tmp_path / "meminfo")
+    assert workers.free_memory(meminfo, str(tmp_path)) == 4000 * 1024
+    (tmp_path / "memory").mkdir()
+    (tmp_path / limit).write_text("5000\n")
+    (tmp_path / usage).write_text("2000\n")
+    assert workers.free_memory(meminfo, str(tmp_path)) == 3000
+
+
 def test_workers_fit_cores_quota_and_memory(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
     monkeypatch.setattr(workers, "cpu_quota", lambda: 2.0)
@@ -111,6 +128,6 @@ def test_workers_fit_cores_quota_and_memory(monkeypatch):
     monkeypatch.setattr(workers, "cpu_quota", lambda: float("inf"))
     assert workers.count_workers() == workers.MOST
     monkeypatch.setattr(workers, "free_memory", lambda: 4e9)
-    assert workers.count_workers() == 3
+    assert workers.count_workers() == 2
     monkeypatch.setattr(workers, "free_memory", lambda: 1e8)
     assert workers.count_workers() == 1

@@ -2,7 +2,8 @@
 
 import os
 
-MEMORY = 1.2e9  # bytes that a worker needs, TensorFlow and the collected tests included
+# Bytes: a worker 0.85e9 of its own, the process that it forks from 0.25e9, and some jobs.
+MEMORY = 1.6e9
 MOST = 8
 
 
@@ -28,9 +29,13 @@ def free_memory(meminfo="/proc/meminfo", root="/sys/fs/cgroup"):
     for line in (read(meminfo) or "").splitlines():
         if line.startswith("MemAvailable:"):
             free = int(line.split()[1]) * 1024
-    limits = [(read(os.path.join(root, n)) or "max") for n in ("memory.max", "memory.current")]
-    if "max" not in limits:
-        free = min(free, int(limits[0]) - int(limits[1]))
+    for names in (
+        ("memory.max", "memory.current"),  # version 2: "4000000000" or "max"
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),  # version 1
+    ):
+        limits = [(read(os.path.join(root, name)) or "max") for name in names]
+        if "max" not in limits:
+            free = min(free, int(limits[0]) - int(limits[1]))
     return free
 
 

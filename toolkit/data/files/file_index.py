@@ -196,7 +196,8 @@ class _Table:
     def load(cls, path: str) -> _Table:
         """The table in a file; an empty one if the file is missing or damaged."""
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            # numpy leaves a file open that it opens itself, and that is no archive.
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
                 blob, numbers, digests = (arrays[key] for key in ("names", "numbers", "digests"))
                 is_current = int(arrays["format"]) == _FORMAT
         except Exception:  # damaged bytes can make zipfile and numpy raise anything
