@@ -1,6 +1,6 @@
-"""Measure the page of 1, 5 and 20 runs: its size, and the time until a browser shows it.
+"""Measure the page of 1, 6 and 20 runs: its size, and the time until a browser shows it.
 
-    python benchmarks/page.py RUN [--runs 1,5,20] [--repetitions 5]
+    python benchmarks/page.py RUN [--runs 1,6,20] [--repetitions 5]
 
 RUN is the folder of a run; copies of it, each with another name, are the further ones. Times are
 those that headless Chromium reports, from the start of the navigation: `shown`, when the browser
@@ -73,7 +73,7 @@ def measure(driver, path, repetitions):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", metavar="RUN", type=os.path.abspath)
-    parser.add_argument("--runs", default="1,5,20", help="[default %(default)s]")
+    parser.add_argument("--runs", default="1,6,20", help="[default %(default)s]")
     parser.add_argument("--repetitions", type=int, default=5, help="[default %(default)s]")
     arguments = parser.parse_args()
     counts = [int(text) for text in arguments.runs.split(",")]
