@@ -21,7 +21,6 @@ from typing import (
     Tuple,
 )
 
-from . import waits
 from .console_log import ConsoleLog
 
 FIRST_METRICS = ("loss", "accuracy")  # first in a line, if a record has them
@@ -32,6 +31,9 @@ DUMB_TERMINALS = ("", "dumb", "unknown")  # values of TERM
 
 
 _MAX_REST = 10_000  # characters of a line that has not ended
+
+
+consoles: List[Console] = []  # those that show what a person waits for: the last one
 
 
 class Console:
@@ -83,16 +85,16 @@ class Console:
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
-        """Within the block, this console shows what a person waits for (`waits`)."""
+        """Within the block, this console shows what a person waits for (`waits.py`)."""
         with contextlib.ExitStack() as stack:
             if self.is_terminal:  # what captures stderr, as compat.py does, leaves the bar alone
                 copy = os.dup(self._stream.fileno())
                 self._terminal = stack.enter_context(open(copy, "w", encoding="utf-8"))
-            waits.consoles.append(self)
+            consoles.append(self)
             try:
                 yield
             finally:
-                waits.consoles.remove(self)
+                consoles.remove(self)
                 self._terminal = None
 
     def add_row(self, read: Callable[[float], Dict[str, Any]]) -> Callable[[], None]:

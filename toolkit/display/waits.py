@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
-if TYPE_CHECKING:
-    from .console import Console
+from .console import Console, consoles
 
 DELAY_SECS = 2.0  # from which a wait is shown
 
-consoles: List[Console] = []  # the last one shows
 _waits: List[Wait] = []  # those under way, the innermost last
 
 
@@ -50,8 +48,6 @@ class Wait:
 
     def appear(self) -> None:
         """Show it, unless it has ended."""
-        from .console import Console
-
         with self._lock:
             if self._has_ended:
                 return
