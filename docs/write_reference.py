@@ -32,7 +32,6 @@ INTRODUCTION = f"""# Reference
 - [Hooks](#hooks)
 - [`toolkit.Run`](#toolkitrun)
 - [`toolkit.SampleRequest`](#toolkitsamplerequest)
-- [`toolkit.Trained`](#toolkittrained)
 - [Public names](#public-names)
 - [`toolkit.testing`](#toolkittesting)
 - [Contracts](#contracts)
@@ -47,7 +46,6 @@ def make_page():
             *describe_hooks(),
             *describe_class(toolkit.Run, "`toolkit.Run`", "run"),
             *describe_class(toolkit.SampleRequest, "`toolkit.SampleRequest`", "request"),
-            *describe_class(toolkit.Trained, "`toolkit.Trained`", "run"),
             *list_names(),
             *list_contracts(),
         ]

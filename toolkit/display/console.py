@@ -88,8 +88,9 @@ class Console:
         """Within the block, this console shows what a person waits for (`waits.py`)."""
         with contextlib.ExitStack() as stack:
             if self.is_terminal:  # what captures stderr, as compat.py does, leaves the bar alone
-                copy = os.dup(self._stream.fileno())
-                self._terminal = stack.enter_context(open(copy, "w", encoding="utf-8"))
+                with contextlib.suppress(OSError):  # a stream without a descriptor
+                    copy = os.dup(self._stream.fileno())
+                    self._terminal = stack.enter_context(open(copy, "w", encoding="utf-8"))
             consoles.append(self)
             try:
                 yield
