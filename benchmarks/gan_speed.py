@@ -80,6 +80,8 @@ class GanSpeed(harness.Benchmark):
                     str(arguments.sample_steps),
                     "--steps",
                     "1000000000",
+                    "--log-steps",
+                    "100",
                     "--run-dir",
                     tempfile.mkdtemp(dir=folder),
                     "--with",

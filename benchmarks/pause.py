@@ -13,7 +13,7 @@ from link import Link
 
 from toolkit import hookimpl
 
-EVERY_STEPS = 100  # the default of --log-steps and --summary-steps
+EVERY_STEPS = 100  # --log-steps of the runs that are timed
 
 LINK = Link()
 SAVED_STEPS = []  # of the checkpoints committed since the hook's last call

@@ -88,6 +88,8 @@ def ours(sizes, run_dir: str):
             "0",
             "--elastic",
             "0",
+            "--log-steps",
+            "100",
             "--run-dir",
             run_dir,
             "--with",

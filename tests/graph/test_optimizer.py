@@ -109,7 +109,7 @@ def squared_norm(value, form):
     is_compiled = form == "compiled"
     tensor = compile_with_xla(lambda x: [norm(x)], [value])[0] if is_compiled else norm(value)
     with tf.Session() as tf_session:
-        return float(tf_session.run(tensor))
+        return tf_session.run(tensor).item()
 
 
 FORMS = pytest.mark.parametrize("form", ["plain", "xla", pytest.param("compiled", marks=ONLY_2)])
