@@ -6,7 +6,6 @@ obey        make and answer steps to the end
 end         the chief: end the job after 50 steps
 hang        stop to answer after 20 steps, as a collective of TensorFlow 1.15 does
 forget      leave without closing the channel after 20 steps
-late        come after a second
 never       do not come
 impatient   obey, and say soon for whom it waits
 """
@@ -62,8 +61,6 @@ def behave(behaviour: str) -> None:
 
 
 def main(behaviour: str) -> int:
-    if behaviour == "late":
-        time.sleep(1)
     if behaviour == "never":
         return 0
     if behaviour == "impatient":

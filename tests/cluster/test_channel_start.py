@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 import time
@@ -293,7 +294,7 @@ def test_a_stranger_that_sends_slowly_is_dropped(make_job, monkeypatch):
     job = make_job(workers=1)
     chief = job.open("chief")
     with await_listener(job.port) as stranger, pytest.raises(OSError):
-        for byte in b"toolkit-channel\n" * 10:
+        for byte in itertools.cycle(b"toolkit-channel\n"):
             stranger.sendall(bytes([byte]))
             time.sleep(0.05)
             job.clock.move(0.05)

@@ -8,7 +8,7 @@ import os
 import process_fixtures
 import pytest
 from file_fixtures import read_json
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import LINEAR
 from process_fixtures import PATIENCE, wait_until
 from run_fixtures import set_manifest
 
@@ -115,18 +115,6 @@ def test_the_options_are_checked_as_in_the_other_tasks(cli, run, words):
     result = cli(*words, "--run-dir", run, "--task", "evaluator", "--learnin-rate", "1")
     assert result.code == 2 and "--learning-rate" in result.err
     assert evaluated_steps(run) == []
-
-
-def test_an_evaluator_beside_a_run_ends_with_it(cli, here):
-    words = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 20000]
-    words += ["--checkpoint-steps", 1000, "--keep-checkpoints", 2, "--run-dir", "run"]
-    evaluator = process_fixtures.start(*words, env=dict(os.environ, TF_CONFIG=EVALUATOR))
-    chief = process_fixtures.start(*words)
-    assert chief.wait(PATIENCE) == 0
-    assert evaluator.wait(PATIENCE) == 0
-    steps = evaluated_steps(here / "run")
-    assert steps == sorted(set(steps)) and steps[-1] == 20000
-    assert cli("verify", "run").code == 0
 
 
 def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, run, words):

@@ -159,16 +159,6 @@ def test_a_folder_in_use_ends_all(here):
     check_endings(start_job(*run_words()), dict.fromkeys(TWO, 2), "r is not empty.")
 
 
-def test_another_source_of_the_plugin_is_named(here):
-    words = run_words(write_ranked_plugin())
-    os.mkdir("other")
-    others = [word if word != "./mine.py" else "./other/mine.py" for word in words]
-    write_ranked_plugin("    note = 1", "other/mine.py")
-    job = start_job(*words, others={"worker 0": others})
-    check_endings(job, dict.fromkeys(TWO, 2), "worker 0 has another")
-    assert not os.path.exists("r")
-
-
 def test_data_that_are_missing_at_one_process_end_all(here):
     words = run_words()
     others = [str(word).replace("bars.npz", "gone.npz") for word in words]
