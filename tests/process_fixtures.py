@@ -12,6 +12,7 @@ has a time of its own: all of them have `PATIENCE`, which only ends a test that 
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import fcntl
 import os
@@ -19,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from typing import NamedTuple
 
@@ -125,6 +127,26 @@ def kill(*processes):
                 process.send_signal(signal.SIGCONT)
                 process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE)
+
+
+def run_threads(functions):
+    """Call functions at the same time, each in a thread, and return their results.
+
+    The first that fails ends this: the others may wait for it for ever.
+    """
+    futures = [concurrent.futures.Future() for _ in functions]
+    for function, future in zip(functions, futures):
+        threading.Thread(target=_settle, args=[function, future], daemon=True).start()
+    for future in concurrent.futures.as_completed(futures, PATIENCE):
+        future.result()
+    return [future.result() for future in futures]
+
+
+def _settle(function, future):
+    try:
+        future.set_result(function())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def free_port():

@@ -1,63 +1,49 @@
-"""Silence without waiting: a clock for the channel of a process whose tests stop another one."""
+"""Silence without waiting: the time of a process passes faster while another one is stopped."""
 
 from __future__ import annotations
 
 import os
-import threading
-import time
 
 from toolkit.cluster.channel import Channel
 from toolkit.cluster.clock import Clock
 
-SILENT = "silent"  # a file in the working directory, with the name of a process that was stopped
-
 
 class HurriedClock(Clock):
-    """Real time, and what `pass_silence` adds to it."""
+    """Real time, and more at each look of the watch once the file "silent" names a process.
+
+    It passes no faster than all others are heard: however slow they are, none of them is lost.
+    """
 
     def __init__(self):
-        self.more = 0.0
+        self.channel, self._more, self._moved = None, 0.0, 0.0
 
     def now(self):
-        return super().now() + self.more
+        return super().now() + self._more
 
+    def wait(self, happening, secs):
+        happened = super().wait(happening, secs)
+        is_look = self.channel and happening is self.channel._watch._is_stopped
+        if is_look and os.path.exists("silent"):
+            self._hurry()
+        return happened
 
-def pass_silence(channel, clock):
-    """Let time pass from when the file is there, until the job ends without the process it names.
-
-    It passes in parts, in each of which all others are heard: however slow, none of them is lost.
-    """
-    while not os.path.exists(SILENT):
-        time.sleep(0.02)
-    with open(SILENT) as file:
-        silent = file.read()
-    cluster = channel._cluster
-    while silent != cluster.task.name and channel._error is None:
-        clock.more += cluster.settings.peer_secs / 4
-        moved = clock.now()
-        looks = [lambda: channel._watch._last]
-        for task, peer in channel._peers.items():
-            if task.name != silent:
-                looks.append(lambda peer=peer: peer.connection.last_heard)
-        while channel._error is None and not all(look() >= moved for look in looks):
-            time.sleep(0.02)
+    def _hurry(self):
+        with open("silent") as file:
+            silent = file.read()
+        cluster, peers = self.channel._cluster, self.channel._peers.items()
+        heard = [p.connection.last_heard for task, p in peers if task.name != silent]
+        if silent != cluster.task.name and all(time >= self._moved for time in heard):
+            self._more += cluster.settings.peer_secs / 4
+            self._moved = self.now()
 
 
 def install():
     """Give such a clock to each channel of this process."""
     begin = Channel.__init__
 
-    def begin_with_clock(channel, cluster, log, leave=os._exit):
+    def begin_hurried(channel, cluster, log, leave=os._exit):
         clock = HurriedClock()
         begin(channel, cluster, log, leave, clock)
-        threading.Thread(target=pass_silence, args=[channel, clock], daemon=True).start()
+        clock.channel = channel
 
-    Channel.__init__ = begin_with_clock
-
-
-def write_silent(name, folder="."):
-    """Tell the processes of a folder that one of them was stopped."""
-    path = os.path.join(str(folder), SILENT)
-    with open(path + ".part", "w") as file:
-        file.write(name)
-    os.replace(path + ".part", path)
+    Channel.__init__ = begin_hurried

@@ -33,10 +33,7 @@ SECONDS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seconds
 PICKED = ("tests/test_each_capability.py",)
 # Not quick, even if cheap: they share a dear fixture with others, which the first of them makes.
 SHARING = (
-    "samples/mlflow-tracker/tests/test_mlflow_tracker.py::test_options_tags_and_status",
-    "samples/mlflow-tracker/tests/test_mlflow_tracker.py::test_reports_and_the_page",
-    "samples/mlflow-tracker/tests/test_mlflow_tracker.py::test_the_default_place",
-    "samples/mlflow-tracker/tests/test_mlflow_tracker.py::test_the_test_has_its_metrics",
+    "samples/mlflow-tracker/tests/test_mlflow_tracker.py",
     "samples/text-classifier/tests/test_text_classifier.py::test_a_longer_text",
     "samples/text-classifier/tests/test_text_classifier.py::test_an_evaluation_draws",
     "samples/vae/tests/test_vae.py::test_pictures_change_no_bit",

@@ -6,9 +6,10 @@ import contextlib
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
-from process_fixtures import free_port, wait_until
+from process_fixtures import free_port, run_threads, wait_until
 
 from toolkit.cluster.channel import Channel
 from toolkit.cluster.clock import Clock
@@ -82,7 +83,7 @@ class Job:
                 self.jobs[job] = [f"127.0.0.1:{len(job)}{index}" for index in range(count)]
         settings = {"join_secs": 20.0, "peer_secs": 8.0, **settings}
         self.settings = ClusterSettings(channel_port=self.port, **settings)
-        self.members = []
+        self.members, self._bare = [], []
 
     @property
     def names(self):
@@ -123,6 +124,7 @@ class Job:
         connection.send_magic()
         connection.send(encode_frame(Kind.IDENTITY, header))
         connection.receive_magic()
+        self._bare.append(connection)
         return connection
 
     def miss_start(self, *members, until=lambda: True):
@@ -175,8 +177,10 @@ class Job:
         return has_heard and channel._watch._last == now
 
     def close(self):
-        """Close all channels at the same time."""
+        """Close all channels at the same time, then the bare connections."""
         run_all([member.channel.close for member in self.members])
+        for connection in self._bare:
+            connection.close()
 
 
 def run_all(functions):
@@ -188,10 +192,8 @@ def run_all(functions):
 
 def join(members):
     """Join at the same time; what each returns."""
-    with ThreadPoolExecutor(len(members)) as pool:
-        hellos = [{"rank": rank} for rank in range(len(members))]
-        futures = [pool.submit(m.channel.join, hello) for m, hello in zip(members, hellos)]
-        return [future.result() for future in futures]
+    hellos = [{"rank": rank} for rank in range(len(members))]
+    return run_threads([partial(m.channel.join, hello) for m, hello in zip(members, hellos)])
 
 
 def await_listener(port, host="127.0.0.1"):

@@ -5,7 +5,6 @@ Its argument is its behaviour:
 obey        make and answer steps to the end
 end         the chief: end the job after 50 steps
 hang        stop to answer after 20 steps, as a collective of TensorFlow 1.15 does
-late        come after a second
 never       do not come
 impatient   obey, and say soon for whom it waits
 """
@@ -59,8 +58,6 @@ def behave(behaviour: str) -> None:
 
 
 def main(behaviour: str) -> int:
-    if behaviour == "late":
-        time.sleep(1)
     if behaviour == "never":
         return 0
     if behaviour == "impatient":

@@ -66,12 +66,6 @@ def permanent_codes():
 # ------------------------------------------------------------------------------------ Kubernetes
 
 
-needs_schemas = pytest.mark.skipif(
-    sys.version_info < (3, 8),
-    reason="kubernetes-validate, which has the schemas, needs Python 3.8",
-)
-
-
 @pytest.fixture
 def validate():
     """Check an object against the schemas of a version of Kubernetes."""
@@ -80,7 +74,10 @@ def validate():
     return kubernetes_validate.validate
 
 
-@needs_schemas
+@pytest.mark.skipif(
+    sys.version_info < (3, 8),
+    reason="kubernetes-validate, which has the schemas, needs Python 3.8",
+)
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 @pytest.mark.parametrize("kind", ["NetworkPolicy", "PersistentVolumeClaim", "Service", "Job"])
 def test_an_object_fits_the_schema_of_kubernetes(validate, objects, kind, version):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import sys
 
 import pytest
@@ -11,10 +13,10 @@ from job_fixtures import Job, wait_at, write_waiting
 from process_fixtures import free_port
 from sample_fixtures import REPOSITORY, read_objects, read_pods, read_sample, submit
 
+from toolkit.cluster import slurm
 from toolkit.storage.run_folder import RunFolder
 
 SHORT = ["--network=mlp", "--steps=300", "--checkpoint-steps=100"]
-JOB = str(os.getpid())  # chooses the ports: other processes that run these tests have others
 PYTHON = f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}" -m toolkit "$@"\n'
 DIE_ONCE = f"""
 if [ "$SLURM_PROCID" = 1 ] && [ -z "$SLURM_RESTART_COUNT" ]; then
@@ -38,16 +40,28 @@ def script(tmp_path_factory):
     return str(path)
 
 
-def submit_two_tasks(folder, command, script, **variables):
+@pytest.fixture(scope="module")
+def number():
+    """The number of a job whose ports no other test has: who has it binds the last one of them."""
+    with socket.socket() as bound:
+        for number in map(str, range(1, 160)):
+            with contextlib.suppress(OSError):
+                bound.bind(("127.0.0.1", slurm._first_port({"SLURM_JOB_ID": number}) + 127))
+                yield number
+                return
+
+
+def submit_two_tasks(folder, command, script, number, **variables):
     write_waiting(folder)
-    return submit(folder, command, tasks_per_node=2, script=script, SLURM_JOB_ID=JOB, **variables)
+    variables["SLURM_JOB_ID"] = number
+    return submit(folder, command, tasks_per_node=2, script=script, **variables)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, script):
+def undisturbed(tmp_path_factory, script, number):
     """The folder of a job of two tasks that ended well."""
     folder = tmp_path_factory.mktemp("job")
-    job = submit_two_tasks(folder, PYTHON, script)
+    job = submit_two_tasks(folder, PYTHON, script, number)
     assert (job.code, job.requests) == (0, []), job.log
     return folder
 
@@ -64,13 +78,13 @@ def test_the_batch_script_trains_on_two_tasks(undisturbed):
 
 @pytest.mark.parametrize("signal, code", [("KILL", 138), ("TERM", 143)])
 def test_a_job_with_a_signal_continues_to_the_same_bits(
-    tmp_path, script, undisturbed, signal, code
+    tmp_path, script, number, undisturbed, signal, code
 ):
     command = DIE_ONCE.replace("SIGNAL", signal)
     wait_at(130, tmp_path)  # after the first checkpoint
-    first = submit_two_tasks(tmp_path, command, script)
-    assert (first.code, first.requests) == (code, [["requeue", JOB]]), first.log
-    second = submit_two_tasks(tmp_path, command, script, SLURM_RESTART_COUNT="1")
+    first = submit_two_tasks(tmp_path, command, script, number)
+    assert (first.code, first.requests) == (code, [["requeue", number]]), first.log
+    second = submit_two_tasks(tmp_path, command, script, number, SLURM_RESTART_COUNT="1")
     assert second.code == 0, second.log
     run, other = (folder / "runs" / "digits" for folder in (tmp_path, undisturbed))
     assert tensors_of(run) == tensors_of(other)

@@ -6,7 +6,7 @@ import os
 import process_fixtures
 import pytest
 from file_fixtures import read_json
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import LINEAR
 from process_fixtures import PATIENCE, wait_until
 from run_fixtures import set_manifest
 
@@ -102,18 +102,6 @@ def test_with_resume_the_end_of_an_earlier_session_does_not_count(settings_of, r
     assert "finished" in settings_of(*words, *task, "--resume").former_statuses
     settings = settings_of("resume", run, "--task", "evaluator", "--steps", 8)
     assert {"finished", "failed"} <= set(settings.former_statuses)
-
-
-def test_an_evaluator_beside_a_run_ends_with_it(cli, here):
-    words = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 20000]
-    words += ["--checkpoint-steps", 1000, "--keep-checkpoints", 2, "--run-dir", "run"]
-    evaluator = process_fixtures.start(*words, env=dict(os.environ, TF_CONFIG=EVALUATOR))
-    chief = process_fixtures.start(*words)
-    assert chief.wait(PATIENCE) == 0
-    assert evaluator.wait(PATIENCE) == 0
-    steps = evaluated_steps(here / "run")
-    assert steps == sorted(set(steps)) and steps[-1] == 20000
-    assert cli("verify", "run").code == 0
 
 
 def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, run, words):

@@ -150,16 +150,6 @@ def test_replicas_that_differ_are_named_with_the_variable(here):
 # ---------------------------------------------------------------------------- failures of the start
 
 
-def test_another_source_of_the_plugin_is_named(here):
-    words = run_words(write_ranked_plugin())
-    os.mkdir("other")
-    others = [word if word != "./mine.py" else "./other/mine.py" for word in words]
-    write_ranked_plugin("    note = 1", "other/mine.py")
-    job = start_job(*words, others={"worker 0": others})
-    check_endings(job, dict.fromkeys(TWO, 2), "worker 0 has another")
-    assert not os.path.exists("r")
-
-
 # --------------------------------------------------------------------------------------------- ends
 
 

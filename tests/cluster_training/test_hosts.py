@@ -11,7 +11,6 @@ import sys
 import pytest
 from job_fixtures import Job
 from process_fixtures import PATIENCE, end_with_test, take_turn
-from silence_fixtures import write_silent
 
 from toolkit.child_process import COMMAND_LINE, python_code
 
@@ -96,7 +95,7 @@ def test_a_cable_that_is_pulled_ends_both_hosts(hosts, here):
     job.wait_for_line("step 10/", 0)
     hosts.pull_the_cable()
     for number in range(2):
-        write_silent(f"worker {1 - number}", here / str(number))
+        (here / str(number) / "silent").write_text(f"worker {1 - number}")
     endings = job.check_codes({0: 138, 1: 138})
     for number, ended in endings.items():
         other = 1 - number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import threading
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from graph_fixtures import Spec, make_plugin
-from process_fixtures import PATIENCE, free_port
+from process_fixtures import PATIENCE, free_port, run_threads
 from reads_fixtures import COUNTS, STATE, Reads
 
 from toolkit import tf
@@ -101,18 +102,9 @@ def _start(server, job, rank, kind, options):
 
 def run_round(workers, first, until, should_interrupt=lambda: False):
     """Run a round on all workers, each in a thread. Returns their shares."""
-    shares = [None] * len(workers)
-
-    def work(rank):
-        shares[rank] = workers[rank].runner.run(until, should_interrupt)
-
     workers[0].runner.open(first)
-    threads = [threading.Thread(target=work, args=[rank]) for rank in range(len(workers))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    return shares
+    run = [functools.partial(each.runner.run, until, should_interrupt) for each in workers]
+    return run_threads(run)
 
 
 @pytest.mark.parametrize("kind", ["resident", "stream"])

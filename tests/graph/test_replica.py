@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import functools
 
 import numpy as np
 import pytest
 from graph_fixtures import Constant, Spec, Stream, make_plugin, make_run, session
 from linear_fixtures import Linear
-from process_fixtures import PATIENCE, free_port
+from process_fixtures import free_port, run_threads
 
 from toolkit import Run, ToolkitError, UsageError, hookimpl, tf
 from toolkit.cluster.server import configure, start_server
@@ -53,12 +53,7 @@ class Replicas:
                 tf_session.run(initializer)
                 return tf_session.run(tensors)
 
-        pool = concurrent.futures.ThreadPoolExecutor(len(graphs))
-        futures = [pool.submit(work, rank) for rank in range(len(graphs))]
-        # The others wait in a collective op for one that fails: nobody waits for their threads.
-        for future in concurrent.futures.as_completed(futures, PATIENCE):
-            future.result()
-        return [future.result() for future in futures]
+        return run_threads([functools.partial(work, rank) for rank in range(len(graphs))])
 
 
 @pytest.fixture
