@@ -59,6 +59,7 @@ LONG = (
     "tests/classifier/test_contract.py::test_accumulation_and_skipping",
     # Own tests of a new model, which are its contracts; `ci` trains it, and checks a linear model.
     "tests/kit/test_new_plugins_installed.py::test_the_tests_of_a_new_plugin_pass[fresh-model]",
+    "tests/regressor/test_regressor_contract.py::test_pictures",
     # The tracker of experiments, which imports a large library.
     "tests/test_third_party.py::test_the_tracker_logs_a_model_of_somebody_else",
     # Several kills at random; test_verify.py and test_launch_training.py have one.

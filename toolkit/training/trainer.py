@@ -75,7 +75,7 @@ class Trainer:
                 job.plugins, job.options, recorded, is_training=True, origins=origins
             )
             self._job = job = job.with_presets(self._run_data)
-            check_options(job.options, self._run_data)
+            check_options(job.options, self._run_data, origins)
             with waiting("Building the graph"), _naming_origin(job):
                 self._plan = self._build_plan()
                 if recorded is None:
