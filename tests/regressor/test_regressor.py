@@ -12,6 +12,7 @@ from toolkit_regressor.targets import Targets, label_names
 from toolkit import DataError, Split, open_trained, testing, tf
 from toolkit.data.examples import describe
 
+NO_LABELS = {"label_column": ["none"], "label_kind": "auto"}
 SMALL = {"batch_size": 8, "evaluate_steps": 100, "page": False}
 
 
@@ -129,7 +130,7 @@ def test_metrics_have_intervals_around_them_and_the_mean_explains_nothing():
         ("a,label", [(i, 7) for i in range(40)], {}, "is 7 in all training examples"),
         ("a,label", [(i % 7, "xy"[i % 2]) for i in range(40)], {}, "expected a number in 'label'"),
         ("a,label", [(i % 7, i % 3) for i in range(40)], {"label_kind": "auto"}, "class of 3"),
-        ("a,label", [(i % 7, 1) for i in range(40)], {"label_column": ["none"]}, "no labels"),
+        ("a,label", [(i % 7, 1) for i in range(40)], NO_LABELS, "no labels"),
         ("t,label", [(f"word {i}", i) for i in range(40)], {"normalize": False}, "has t text"),
     ],
 )
