@@ -9,7 +9,7 @@ from linear_fixtures import LINEAR
 
 from toolkit.cli import app, plugin_options, run
 
-INSTALLED = ["classifier", "gan"]
+INSTALLED = ["classifier", "gan", "regressor"]
 
 
 def read(cli, *argv):

@@ -67,7 +67,10 @@ for module in pkgutil.iter_modules(toolkit_gan.scores.__path__):
 WITHOUT = [
     ("import toolkit", HEAVY | ARRAYS),
     (["--version"], HEAVY | ARRAYS),
-    (["plugins", "list"], HEAVY | {"numpy", "toolkit_classifier", "toolkit_gan"}),
+    (
+        ["plugins", "list"],
+        HEAVY | {"numpy", "toolkit_classifier", "toolkit_gan", "toolkit_regressor"},
+    ),
     (["--help"], HEAVY | {"numpy"}),
     (["resume", "--help"], HEAVY | {"numpy"}),
     (["evaluate", "--help"], HEAVY | {"numpy"}),

@@ -46,6 +46,7 @@ LONG = (
     "samples/segmentation/tests/test_scene_segmentation.py::test_a_contract_holds",
     "tests/classifier/test_contract.py::test_augmented",
     "tests/classifier/test_contract.py::test_accumulation_and_skipping",
+    "tests/regressor/test_regressor_contract.py::test_pictures",
     # The tracker of experiments, which imports a large library.
     "tests/test_third_party.py::test_the_tracker_logs_a_model_of_somebody_else",
     # Several kills at random; test_verify.py and test_launch_training.py have one or three.

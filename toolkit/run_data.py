@@ -218,7 +218,7 @@ def open_run_data(
             and that have no effect on a plugin's own data; None to accept all values.
     """
     own = open_from_plugin(plugins, options, origins)
-    dataset = own or open_from_options(options, progress)
+    dataset = own or open_from_options(_without_idle_defaults(plugins, options), progress)
     dataset.splits = decode_splits(
         dataset.splits,
         options.reader,
@@ -230,6 +230,13 @@ def open_run_data(
     if options.normalize:
         run_data.normalize(recorded)
     return run_data
+
+
+def _without_idle_defaults(plugins: Plugins, options: CoreOptions) -> CoreOptions:
+    """The options without what a plugin, and no person, sets for columns that a source has not."""
+    declared = {name for _, cls in plugins.options() for name in cls.core_defaults}
+    names = [n for n in declared & {*ColumnOptions._fields} if not uses_option(options.data, n)]
+    return options.model_copy(update={n: CoreOptions.model_fields[n].default for n in names})
 
 
 def open_other_data(

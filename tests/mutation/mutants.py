@@ -817,6 +817,23 @@ CLASSIFIER = [
     ),
 ]
 
+REGRESSOR = [
+    Mutant(
+        "predictions-stay-in-deviations",
+        "plugins/regressor/toolkit_regressor/targets.py",
+        "return deviations * self._deviation.read_value() + self._mean.read_value()",
+        "return deviations",
+        ("tests/regressor/test_regressor.py",),
+    ),
+    Mutant(
+        "explained-share-is-not-of-the-variance",
+        "plugins/regressor/toolkit_regressor/targets.py",
+        "spread - tf.square(offset) / count",
+        "spread",
+        ("tests/regressor/test_regressor.py",),
+    ),
+]
+
 AUGMENTATION = [
     Mutant(
         "rotation-turns-the-other-way",
@@ -1394,6 +1411,7 @@ MUTANTS: List[Mutant] = [
     *OPTION_ORDER,
     *AUDIT,
     *CLASSIFIER,
+    *REGRESSOR,
     *AUGMENTATION,
     *GAN,
     *COMMAND_LINE,

@@ -287,6 +287,8 @@ OTHER_NAMES = {
     "--data-dir": "--data",
     "--data-path": "--data",
     "--train-dir": "--data",
+    "--label": "--label-column",
+    "--target": "--label-column",
     "--img-size": "--image-size",
     "--resize": "--image-size",
     "--val-split": "--validation-share",

@@ -55,7 +55,7 @@ class Follower:
             origins=origins,
         )
         self._job = job = job.with_presets(self._run_data)
-        check_options(job.options, self._run_data)
+        check_options(job.options, self._run_data, job.config.get(ORIGINS))
         self._replica = self._make_replica()
         self._plan = self._build_plan()
         self._current: Optional[Commands] = None

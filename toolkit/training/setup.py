@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-from typing import Any, Dict, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from ..data.readers.batch_slice import BatchSlice
 from ..data.readers.reader import Reader, ReaderOptions, is_resident, make_reader
@@ -117,8 +117,16 @@ def check_threads(options: CoreOptions) -> None:
             )
 
 
-def check_options(options: CoreOptions, run_data: RunData) -> None:
+def check_options(
+    options: CoreOptions, run_data: RunData, origins: Optional[Mapping[str, str]] = None
+) -> None:
     """Refuse options that do not fit the data or the machine.
+
+    Args:
+        options: of the run.
+        run_data: of the run.
+        origins: where the value of each option was first set: a plugin's default of the best metric
+            has no effect on data without a validation split. None to refuse it, too.
 
     Raises:
         UsageError: a step reads more examples than there are, there is no validation split to
@@ -134,7 +142,8 @@ def check_options(options: CoreOptions, run_data: RunData) -> None:
             f"{examples_per_step(options)} examples, but the split 'train' has {count}.",
             hint=f"{smaller} fewer batches per step.",
         )
-    if options.best_metric and not evaluates(options, run_data):
+    is_default = origins is not None and not is_choice(origins.get("best_metric", ""))
+    if options.best_metric and not is_default and not evaluates(options, run_data):
         raise UsageError(
             "There is no validation split to choose the best checkpoint by.",
             hint="Set --validation-share, or --best-metric none.",

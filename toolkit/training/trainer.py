@@ -75,7 +75,7 @@ class Trainer:
                 job.plugins, job.options, progress, recorded, is_training=True, origins=origins
             )
             self._job = job = job.with_presets(self._run_data)
-            check_options(job.options, self._run_data)
+            check_options(job.options, self._run_data, origins)
             self._plan = self._build_plan()
             if recorded is None:
                 check_own_updates(job, self._plan.graph.run)

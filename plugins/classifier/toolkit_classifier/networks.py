@@ -116,8 +116,8 @@ def check_data(network, data) -> None:
         texts = ", ".join(f"{name} {label.describe()}" for name, label in sorted(labels.items()))
         raise DataError(
             f"The data has {texts}, and a classifier needs one class for each example.",
-            hint="Choose one label that is a class, by --label-kind class if it is one number for "
-            "each example, or a plugin that learns such labels.",
+            hint="Choose --plugin regressor for numbers, or one label that is a class, by "
+            "--label-kind class if it is one number for each example.",
         )
     if data.num_classes < 2:
         count = "one class" if data.num_classes else "no labels"

@@ -14,7 +14,6 @@ PLUGINS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SMALL = {
     "estimator": {"units": 16},
     "keras_cnn": {"filters": 4},
-    "regression": {},
     "segmentation": {"filters": 4},
     "sequences": {},
     "two_inputs": {},
@@ -59,7 +58,7 @@ def test_it_is_evaluated_predicts_and_exports(name, tmp_path):
     testing.check_inference(path_of(name), str(tmp_path / "run"), **options_of(name, tmp_path))
 
 
-@pytest.mark.parametrize("name", [*WITHOUT_DATA, "regression"])
+@pytest.mark.parametrize("name", WITHOUT_DATA)
 def test_steps_are_the_same_in_a_loop(name, tmp_path):
     testing.check_step_in_a_loop(path_of(name), **options_of(name, tmp_path))
 
@@ -70,7 +69,6 @@ def test_steps_are_the_same_in_a_loop(name, tmp_path):
         ("estimator", "table", "needs images with one class each"),
         ("keras_cnn", "table", "needs images with one class each"),
         ("two_updates_gan", "table", "needs images"),
-        ("regression", "digits", "needs rows of numbers"),
         ("segmentation", "digits", "a class for each pixel"),
     ],
 )
@@ -123,23 +121,6 @@ def test_a_step_trains_both_players(tmp_path):
     for name in ("generator/dense/kernel", "discriminator/dense/kernel"):
         assert not np.array_equal(first[name], second[name]), name
     assert second["global_step"] == 2
-
-
-@READERS
-def test_prices_are_closer_than_the_mean_price(tmp_path, reader):
-    summary = train("regression", tmp_path, reader=reader, epochs=20)
-    with open_trained(str(tmp_path / "run"), trust=True) as trained:
-        features, prices = trained.split("test").take(slice(None))
-        predictions = trained.predict(features)["value"]
-    error = np.abs(predictions - prices).mean()
-    assert error < np.abs(prices.mean() - prices).mean() / 4
-    assert summary["test"]["metrics"]["mean_absolute_error"] == pytest.approx(error, rel=1e-4)
-
-
-def test_a_table_replaces_the_houses(tmp_path):
-    data = testing.write_table(tmp_path / "rows.csv", count=300)
-    summary = train("regression", tmp_path, data=data, label_scale=1, steps=200)
-    assert summary["test"]["metrics"]["mean_absolute_error"] < 0.2  # targets have a mean of 2
 
 
 @READERS

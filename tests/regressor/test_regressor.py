@@ -1,0 +1,157 @@
+"""The regressor: what it learns, what it says of it, and which data it refuses."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from toolkit_regressor import reports
+from toolkit_regressor.targets import Targets, label_names
+
+from toolkit import DataError, Split, open_trained, testing, tf
+from toolkit.data.examples import describe
+
+NO_LABELS = {"label_column": ["none"], "label_kind": "auto"}
+SMALL = {"batch_size": 8, "evaluate_steps": 100, "page": False}
+
+
+def train(run="run", **options):
+    """The metrics of the test split."""
+    return testing.train("regressor", run, **dict(SMALL, **options))["test"]["metrics"]
+
+
+def predictions_of(run="run"):
+    """The labels of the test split, [N] or [N, L], and what is predicted there, by name."""
+    with open_trained(run) as trained:
+        features, labels = trained.split("test").take(slice(None))
+        return labels, trained.predict(features)
+
+
+def write_rows(path, header, rows):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return f"table:{path}"
+
+
+@pytest.fixture
+def prices(here):
+    """A table of a number, a text of two values, and two labels with different units."""
+    rows = [(a, "ab"[a % 2], 1000 * a + 50000 * (a % 2), 7.5 - a) for a in range(40, 160)]
+    return write_rows("prices.csv", "area,town,price in EUR,rent", rows[::3] + rows[1::3])
+
+
+@pytest.mark.parametrize("reader", ["resident", "stream"])
+def test_houses_are_predicted_nearly_as_well_as_chance_allows(here, reader):
+    metrics = train(reader=reader, batch_size=64, epochs=60)
+    assert metrics["mean_absolute_error"] < 12  # 8 by chance alone; 133 by the mean alone
+    labels, predicted = predictions_of()
+    errors = predicted["value"] - labels
+    expected = {
+        "mean_absolute_error": np.abs(errors).mean(),
+        "rmse": np.sqrt(np.square(errors).mean()),
+        "explained": 1 - np.square(errors).sum() / np.square(labels - labels.mean()).sum(),
+    }
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_row_of_a_table_is_predicted_by_the_name_of_its_label(cli, prices):
+    flags = ["--data", prices, "--label-column", "price in EUR", "--ignore-columns", "rent"]
+    flags += ["--steps", 300, "--batch-size", 16, "--run-dir", "run"]
+    assert cli("run", "regressor", *flags).code == 0
+    name, value = cli("predict", "run", "prices.csv").out.splitlines()[0].split()[-2:]
+    assert name == "price_in_EUR" and abs(float(value) - 40000) < 8000
+    (folder,) = os.listdir("run/reports")
+    assert "scatter.png" in os.listdir(f"run/reports/{folder}")
+
+
+def test_several_labels_have_a_scale_each_and_the_mean_of_their_metrics(prices):
+    metrics = train(data=prices, label_column=["price in EUR", "rent"], steps=300)
+    labels, predicted = predictions_of()
+    errors = np.stack([predicted["price_in_EUR"], predicted["rent"]], 1) - labels
+    shares = 1 - np.square(errors).sum(0) / np.square(labels - labels.mean(0)).sum(0)
+    assert shares.min() > 0.8
+    assert metrics["explained"] == pytest.approx(shares.mean(), rel=1e-4)
+    assert metrics["mean_absolute_error"] == pytest.approx(np.abs(errors).mean(), rel=1e-5)
+
+
+def test_other_weights_begin_with_the_scale_of_the_labels_of_their_run(prices):
+    options = {"data": prices, "steps": 2, "feature_columns": ["area"]}
+    train("first", label_column=["price in EUR"], **options)
+    train("second", label_column=["rent"], init_from="first", **options)
+    first, second = testing.tensors("first"), testing.tensors("second")
+    assert second["target/deviation"] < first["target/deviation"] / 100
+    assert np.array_equal(first["inputs/mean"], second["inputs/mean"])
+
+
+def spec_of(labels, features=None):
+    features = np.zeros((len(labels), 2), np.float32) if features is None else features
+    return describe(Split(features, labels), ())
+
+
+@pytest.mark.parametrize("loss, cost", [("squared", 4.5), ("absolute", 1.5), ("huber", 1.25)])
+def test_errors_of_0_and_3_deviations_cost_what_the_option_says(graph, loss, cost):
+    targets = Targets(testing.make_run("regressor", "eval", spec_of(np.float32([0, 1]))))
+    value = targets.loss(tf.constant([0.0, 3.0]), {"deviations": tf.zeros([2, 1])}, loss)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(value) == pytest.approx(cost)
+
+
+@pytest.mark.parametrize(
+    "columns, names",
+    [
+        (["price (\u20ac)"], ["price"]),
+        (["label"], ["value"]),  # a prediction of this name would be a class
+        (["a b", "a-b"], ["a_b_0", "a_b_1"]),
+        ([], ["value_0", "value_1"]),
+    ],
+)
+def test_the_names_of_predictions_are_those_of_columns_in_plain_letters(columns, names):
+    labels = np.zeros((2, len(names)), np.float32)
+    spec = spec_of(labels[:, 0] if len(names) == 1 else labels)
+    assert label_names(spec._replace(table={"labels": columns})) == names
+
+
+def test_metrics_have_intervals_around_them_and_the_mean_explains_nothing():
+    true = np.arange(40.0)
+    error, root, share = reports.score(true, true + np.tile([1.0, -3.0], 20))
+    assert (error["value"], root["value"]) == (2.0, 5**0.5)
+    assert error["low"] < 2 < error["high"] and root["low"] < 5**0.5 < root["high"]
+    assert share["value"] == pytest.approx(1 - 5 / 133.25) and share["low"] < share["value"] < 1
+    assert reports.score(true, np.full(40, 19.5))[2]["value"] == 0
+    assert len(reports.score(np.ones(3), np.zeros(3))) == 2  # equal labels have no variance
+    assert "low" not in reports.score(np.ones(1), np.zeros(1))[0]
+
+
+@pytest.mark.parametrize(
+    "header, rows, flags, message",
+    [
+        ("a,label", [(i, 7) for i in range(40)], {}, "is 7 in all training examples"),
+        ("a,label", [(i % 7, "xy"[i % 2]) for i in range(40)], {}, "expected a number in 'label'"),
+        ("a,label", [(i % 7, i % 3) for i in range(40)], {"label_kind": "auto"}, "class of 3"),
+        ("a,label", [(i % 7, 1) for i in range(40)], NO_LABELS, "no labels"),
+        ("t,label", [(f"word {i}", i) for i in range(40)], {"normalize": False}, "has t text"),
+    ],
+)
+def test_data_that_has_no_number_to_learn_is_refused(here, header, rows, flags, message):
+    with pytest.raises(DataError, match=message):
+        train(data=write_rows("rows.csv", header, rows), steps=1, **flags)
+
+
+def test_each_plugin_names_the_other_where_the_labels_are_of_its_kind(cli, prices):
+    flags = ["--data", prices, "--label-column", "rent", "--feature-columns", "area"]
+    result = cli("run", "classifier", "--network", "mlp", *flags)
+    assert result.code == 4 and "--plugin regressor" in result.err
+    result = cli("run", "regressor", "--data", "mnist5k")
+    assert result.code == 4 and "--plugin classifier" in result.err
+
+
+def test_a_table_too_small_to_hold_rows_out_is_learned_without_them(here):
+    data = write_rows("rows.csv", "town,label", [("ab"[i % 2], i % 2) for i in range(40)])
+    assert testing.train("regressor", "run", **dict(SMALL, data=data, steps=2))["test"] is None
+
+
+def test_whole_numbers_beyond_the_number_of_classes_are_values(here):
+    data = write_rows("rows.csv", "a,label", [(i * i % 97, i * 1000) for i in range(150)])
+    assert train(data=data, steps=1)["mean_absolute_error"] > 0
