@@ -72,10 +72,10 @@ def main():
                 every = arguments.every if kind == "with" else arguments.steps
                 run = os.path.join(folder, f"{kind}-{number}")
                 with timer.patched() if kind == "with" else contextlib.ExitStack():
-                    summary = toolkit.train(
+                    trained = toolkit.train(
                         arguments.plugin, run, dict(options, checkpoint_steps=str(every))
                     )
-                secs[kind] = summary["seconds"]
+                secs[kind] = trained.summary["seconds"]
             ratios.append(secs["with"] / secs["without"])
             print(
                 "round {}: {with:.2f} s with {} commits, {without:.2f} s with one".format(

@@ -32,6 +32,7 @@ INTRODUCTION = f"""# Reference
 - [Hooks](#hooks)
 - [`toolkit.Run`](#toolkitrun)
 - [`toolkit.SampleRequest`](#toolkitsamplerequest)
+- [`toolkit.Trained`](#toolkittrained)
 - [Public names](#public-names)
 - [`toolkit.testing`](#toolkittesting)
 - [Contracts](#contracts)
@@ -46,6 +47,7 @@ def make_page():
             *describe_hooks(),
             *describe_class(toolkit.Run, "run"),
             *describe_class(toolkit.SampleRequest, "request"),
+            *describe_class(toolkit.Trained, "run"),
             *list_names(),
             *list_contracts(),
         ]

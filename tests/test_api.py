@@ -22,6 +22,7 @@ from linear_fixtures import (
 
 import toolkit
 from toolkit import CheckpointError, DataError, UsageError, open_trained, testing, tf
+from toolkit.api import open_model
 from toolkit.storage.run_folder import RunFolder
 
 
@@ -75,9 +76,13 @@ def test_a_trained_run_has_its_facts_as_attributes_and_its_splits(trained, monke
 
 
 def test_the_best_checkpoint_is_opened_unless_another_is_named(trained):
-    path = str(trained / "run")
-    RunFolder(path).update_manifest(best={"step": 2, "value": 1.0})
-    assert [open_trained(path, *which).step for which in ([], ["last"], [4])] == [2, 6, 4]
+    path, last = str(trained / "run"), {"step": 4, "metrics": {"loss": 0.5}, "examples": 7}
+    RunFolder(path).update_manifest(
+        best={"step": 2, "value": 1.0}, validation={"last": last, "best": None}
+    )
+    opened = [open_trained(path, *which) for which in ([], ["last"], [4])]
+    assert [run.step for run in opened] == [2, 6, 4]
+    assert [run.metrics.get("loss") for run in opened[::2]] == [None, 0.5]  # of the checkpoint
     with pytest.raises(UsageError, match="nowhere does not exist"):
         open_trained("nowhere")
     with pytest.raises(CheckpointError, match="no checkpoint '3'"):
@@ -180,6 +185,26 @@ def test_a_model_that_is_fed_codes_is_evaluated_on_examples(cli, generator_run):
     assert result["metrics"]["accuracy"] == pytest.approx(right.mean())
 
 
+# ------------------------------------------------------------------------- evaluate and export
+
+
+def test_python_evaluates_and_exports_as_the_commands_do(cli, trained, here):
+    path = str(trained / "run")
+    with open_trained(path) as run:
+        result, exports = run.evaluate(), run.export("one")
+    assert result == json.loads(cli("evaluate", path, "--json").out)
+    expected = json.loads(cli("export", path, "two", "--json").out)
+    assert exports == dict(expected, folder="one")
+
+
+def test_a_trained_run_has_these_public_names(trained):
+    run = open_trained(str(trained / "run"))
+    assert " ".join(name for name in dir(run) if not name.startswith("_")) == (
+        "checkpoint close data evaluate export folder history metrics options plugin predict "
+        "sample sha256 split step summary test validation"
+    )
+
+
 # ------------------------------------------------------------------- state derived from the weights
 
 
@@ -196,7 +221,7 @@ def doubled(run, images, step=6):
 
 def test_a_local_variable_follows_the_weights_of_each_checkpoint(derived_run):
     images = bars(TEST_LABELS, 2)
-    with open_trained(str(derived_run), "2") as run:
+    with open_model(str(derived_run), "2") as run:
         predictor = run.predictor
         for step in (2, 6, 2):
             predictor.load(RunFolder(str(derived_run)).checkpoints.prefix(step))
@@ -212,12 +237,13 @@ def test_a_local_variable_follows_the_weights_in_an_exported_model(cli, derived_
 
 
 def test_an_evaluation_resets_the_metrics_and_nothing_else(derived_run):
-    run = open_trained(str(derived_run))
+    run = open_model(str(derived_run))
+    split = run.run_data().prepare_split("test")
     evaluator = run.evaluator("eval")
     names = [v.op.name for v in evaluator.graph.metric_variables]
     assert sorted(name.split("/")[-1] for name in names) == ["count", "total"]
     evaluator.load(run.checkpoint.path)
-    first, second = [evaluator.evaluate(run.split("test"), 5).metrics for _ in range(2)]
+    first, second = [evaluator.evaluate(split, 5).metrics for _ in range(2)]
     right = doubled(derived_run, bars(TEST_LABELS, 2)).argmax(1) == TEST_LABELS
     assert first == second
     assert first["accuracy"] == pytest.approx(right.mean())
@@ -229,15 +255,19 @@ def test_an_evaluation_resets_the_metrics_and_nothing_else(derived_run):
 def test_training_in_one_call_passes_on_its_log_and_does_not_repeat_a_finished_run(here, capsys):
     data, lines = write_bars("bars.npz"), []
     options = {"data": data, "steps": 2, "log_steps": 1, "learning_rate": "0.5"}
-    summary = toolkit.train(LINEAR, "r", options, lines.append)
-    assert (summary["steps"], summary["run"], summary["test"]["examples"]) == (2, "r", 13)
+    run = toolkit.train(LINEAR, "r", options, lines.append)
+    assert (run.summary["steps"], run.folder, run.test["examples"]) == (2, str(here / "r"), 13)
+    assert run.metrics == run.test["metrics"] and f"accuracy {run.metrics['accuracy']:.4g}" in repr(
+        run
+    )
     assert open_trained("r").options.learning_rate == 0.5
-    assert [line.split()[0] for line in lines] == ["run", "data", "data", "hooks", "step"]
-    assert "step 2  validation" in lines[-1]
-    assert toolkit.train(LINEAR, "r", {"steps": 4})["steps"] == 4
+    words = [line.split()[0] for line in lines]
+    assert words == ["run", "data", "data", "hooks", "step", "done", "test", "page", "run"]
+    assert "step 2  validation" in lines[4]
+    assert toolkit.train(LINEAR, "r", steps=4).step == 4
     lines.clear()
     again = toolkit.train(LINEAR, "r", {"steps": 4}, lines.append)
-    assert (again["steps"], again["run"], lines) == (4, "r", [])
+    assert (again.step, lines) == (4, [])
     assert capsys.readouterr() == ("", "")
 
 
@@ -262,7 +292,7 @@ def test_a_run_within_another_run_does_not_disturb_it(here, best):
     plain = toolkit.train(Generator, "plain", options)
     outer = toolkit.train(NestedTraining, "outer", options)
     assert testing.fingerprint("outer") == testing.fingerprint("plain")
-    assert outer["test"]["metrics"] == plain["test"]["metrics"]
+    assert outer.metrics == plain.metrics
     assert open_trained("inner").step == 3
     assert signal.getsignal(signal.SIGTERM) is handler
 

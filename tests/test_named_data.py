@@ -9,10 +9,10 @@ from file_fixtures import read_json
 from named_fixtures import COUNT, Buckets, Named, Numbers, named_arrays, named_split
 
 from toolkit import Column, Split, hookimpl, open_trained, testing, tf
+from toolkit.api import open_model
 from toolkit.compat import HAS_XLA
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.errors import DataError, UsageError
-from toolkit.inference.export import export
 
 READERS = ("resident", "stream")
 
@@ -99,9 +99,9 @@ def run(made_once):
 
 def test_an_evaluation_is_the_mean_over_all_examples(run):
     summary = read_json(run, "manifest.json")["summary"]
-    with open_trained(run, trust=True) as trained:
+    with open_model(run, trust=True) as trained:
         features, labels = named_arrays(9)
-        predictions = trained.predict(features)
+        predictions = trained.predictor.predict(features)
         errors = np.square(predictions["price"] - labels["price"])
         evaluator = trained.evaluator("eval")
         evaluator.load(trained.checkpoint.path)
@@ -116,7 +116,7 @@ def test_an_evaluation_is_the_mean_over_all_examples(run):
 
 def test_an_export_takes_the_features_by_name(run, tmp_path):
     with open_trained(run, trust=True) as trained:
-        result = export(trained.predictor, str(tmp_path / "model"), trained.example_inputs)
+        result = trained.export(str(tmp_path / "model"))
         expected = trained.predict(named_arrays(9)[0])
     assert result["inputs"] == ["is_new", "note", "photo", "size", "words", "words_length"]
     with tf.Graph().as_default(), tf.Session() as session:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__getattr__`
     from typing import Any, List
 
+    from .api import Trained as Trained
     from .api import open_data as open_data
     from .api import open_trained as open_trained
     from .api import train as train
@@ -81,6 +82,7 @@ _HOME = {  # public name: the module that defines it
     "ScoreResult": "toolkit.inference.scorer",
     "Scorer": "toolkit.inference.scorer",
     "cache_folder": "toolkit.data.files.cache",
+    "Trained": "toolkit.api",
     "open_data": "toolkit.api",
     "open_trained": "toolkit.api",
     "save_grid": "toolkit.display.grid",

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import builtins
-import hashlib
 import io
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from .display.console import Console
-from .errors import CheckpointError, UsageError
+from .errors import UsageError
 from .plugins import Plugin, Plugins, load
-from .storage.run_folder import RunFolder, open_run, reserve
+from .storage.run_folder import RunFolder, new_path, open_run, reserve
 from .storage.source_copies import naming_copies
 
 if TYPE_CHECKING:
@@ -21,12 +31,10 @@ if TYPE_CHECKING:
 
     from .data.examples import Split
     from .data.spec import DataSpec
-    from .inference.evaluator import Evaluator
-    from .inference.sampling import Sampler
+    from .inference.trained_model import TrainedModel
     from .option_changes import OptionChange
-    from .options import CoreOptions, Layer, Resolved, SampleOptions
+    from .options import CoreOptions, Layer, Resolved
     from .run_data import RunData
-    from .storage.commit_log import Checkpoint
     from .training.trainer import Trainer
 
 
@@ -35,13 +43,14 @@ if TYPE_CHECKING:
 
 def train(
     plugin: Any,
-    run_dir: str,
+    run_dir: Optional[str] = None,
     options: Optional[Mapping[str, Any]] = None,
-    say: Optional[Callable[[str], None]] = None,
+    say: Union[Callable[[str], None], bool, None] = None,
     extensions: Iterable[Any] = (),
     named_by: str = "",
     allow: Sequence[str] = (),
-) -> Dict[str, Any]:
+    **more: Any,
+) -> Trained:
     """Train in `run_dir`, or resume the run that is there.
 
     The run has its own graph and session, so this may be called while another run is set up or
@@ -49,60 +58,61 @@ def train(
 
     Args:
         plugin: the model plugin: a reference as on the command line, or an object with hooks.
-        run_dir: the run's folder; it is created if it does not exist.
+        run_dir: the run's folder, which is created if it does not exist; None for a new one,
+            runs/PLUGIN/TIME.
         options: values or texts by option name. Environment variables are ignored.
-        say: called with each line of the run's log, without progress. By default the run shows
-            itself where somebody looks: with a progress bar on a terminal, in lines in IPython.
+        say: called with each line of the run's log, without progress; False for silence. By default
+            the run shows itself where somebody looks: with a progress bar on a terminal, in
+            lines in IPython.
         extensions: references or objects, as for `plugin`.
         named_by: what names the plugins, such as a file, if it is not the caller. Those that are
             files or modules are then executed only if this user ran them before.
         allow: what may differ from the run that is there, as for `toolkit resume --allow`: names of
             options, "plugin", "with", "data", and "steps" for a jump of the learning rate.
+        more: further options by name.
 
     Returns:
-        The summary that `toolkit run --json` prints.
+        The trained run, with its metrics, to predict, evaluate and export.
 
     Raises:
         UsageError: the run that is there has another plugin or other options. Options that
             `toolkit resume` may change without `--allow` may differ.
+        DataError: the data cannot be used.
         InterruptedRun: after Ctrl-C; the current step is completed first.
     """
-    console = _choose_console() if say is None else _LineConsole(say)
-    trainer = open_trainer(
-        plugin,
-        run_dir,
-        options or {},
-        extensions,
-        console,
-        ["toolkit.train"],
-        named_by=named_by,
-        allow=allow,
-    )
+    from .training.run_summary import list_summary_lines
+
+    plugins = load_plugins(plugin, extensions, named_by)
+    run_dir = run_dir or new_path("runs", plugins.model.name)
+    console = _choose_console(say)
+    options = dict(options or {}, **more)
+    trainer = open_trainer(plugins, run_dir, options, console, ["toolkit.train"], allow=allow)
     try:
         trainer.check_data()
         trainer.check_length()
-        folder = RunFolder(os.path.abspath(run_dir))
-        summary = folder.read_manifest().get("summary") if trainer.is_finished() else None
-        return dict(summary, run=str(folder)) if summary else trainer.train_and_test()
+        if not trainer.is_finished():
+            summary = trainer.train_and_test()
+            for line in list_summary_lines(summary, trainer.page):
+                console.show(line)
     finally:
         trainer.close()
+    return Trained(_open(open_run(run_dir), plugins))
 
 
 def open_trainer(
-    plugin: Any,
+    plugins: Plugins,
     run_dir: str,
     options: Mapping[str, Any],
-    extensions: Iterable[Any],
     console: Console,
     argv: Sequence[str],
     pause_at: Optional[int] = None,
-    named_by: str = "",
     allow: Sequence[str] = (),
 ) -> Trainer:
     """The `Trainer` of a new run in `run_dir`, or of the run that is there; the caller closes it.
 
     Args:
-        plugin, run_dir, options, extensions, named_by, allow: as for `train`.
+        plugins: of the run.
+        run_dir, options, allow: as for `train`.
         console: shows the run's log and progress.
         argv: the command that the manifest records.
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
@@ -112,7 +122,6 @@ def open_trainer(
     from .preset_choice import recorded_choices
     from .training.trainer import Job, Trainer
 
-    plugins = load_plugins(plugin, extensions, named_by)
     model, others = plugins.model.reference, [each.reference for each in plugins.extensions]
     if os.path.exists(os.path.join(run_dir, "manifest.json")):
         folder = open_run(run_dir)
@@ -191,12 +200,16 @@ def quiet() -> Console:
     return _LineConsole(None)
 
 
-def _choose_console() -> Console:
-    """One for the terminal or the notebook that called; elsewhere one that shows nothing."""
+def _choose_console(say: Union[Callable[[str], None], bool, None]) -> Console:
+    """As the argument of `train` says; by default, one for who called."""
+    if callable(say):
+        return _LineConsole(say)
+    if say is False:
+        return quiet()
     if "get_ipython" in vars(builtins):
         return Console(sys.stdout)
     console = Console()
-    return console if console.is_terminal else quiet()
+    return console if console.is_terminal or say else quiet()
 
 
 class _LineConsole(Console):
@@ -206,7 +219,7 @@ class _LineConsole(Console):
         super().__init__(io.StringIO())
         self._say = say
 
-    def _show(self, text: str) -> None:
+    def show(self, text: str) -> None:
         if self._say is not None:
             self._say(text)
 
@@ -278,13 +291,21 @@ def open_trained(
         CheckpointError: there is no such checkpoint, or it is damaged.
         ToolkitError: one of the run's plugins cannot be loaded.
     """
+    return Trained(open_model(path, checkpoint, warn, trust))
+
+
+def open_model(
+    path: str,
+    checkpoint: Optional[str] = None,
+    warn: Callable[[str], None] = lambda text: None,
+    trust: bool = False,
+) -> TrainedModel:
+    """What commands use of a run; arguments and errors are those of `open_trained`."""
     folder = open_run(path)
-    default = "best" if folder.read_manifest().get("best") else "last"
-    which = default if checkpoint is None else checkpoint
-    return _open_checkpoint(folder, lambda: folder.checkpoints.find(str(which), warn), trust)
+    return _open(folder, _load_plugins_of(folder, trust), checkpoint, warn)
 
 
-def open_begun(folder: RunFolder) -> Trained:
+def open_begun(folder: RunFolder) -> TrainedModel:
     """Open a run that has begun, without a checkpoint: it may have none yet.
 
     Raises:
@@ -292,27 +313,50 @@ def open_begun(folder: RunFolder) -> Trained:
         CheckpointError: its manifest or its configuration is damaged.
         ToolkitError: one of the run's plugins cannot be loaded.
     """
-    return _open_checkpoint(folder, lambda: None)
+    from .inference.trained_model import TrainedModel
+
+    plugins = _load_plugins_of(folder)
+    return TrainedModel(folder, plugins, _read_options(folder, plugins), None)
 
 
-def _open_checkpoint(
-    folder: RunFolder, find: Callable[[], Optional[Checkpoint]], trust: bool = False
-) -> Trained:
-    """Load the plugins of a run, then find its checkpoint."""
+def _open(
+    folder: RunFolder,
+    plugins: Plugins,
+    checkpoint: Optional[str] = None,
+    warn: Callable[[str], None] = lambda text: None,
+) -> TrainedModel:
+    from .inference.trained_model import TrainedModel
+
+    options = _read_options(folder, plugins)
+    default = "best" if folder.read_manifest().get("best") else "last"
+    found = folder.checkpoints.find(str(default if checkpoint is None else checkpoint), warn)
+    return TrainedModel(folder, plugins, options, found)
+
+
+def _load_plugins_of(folder: RunFolder, trust: bool = False) -> Plugins:
+    """The plugins that the configuration of a run names."""
     from .config import read_run_config
-    from .options import resolve
 
     config = read_run_config(folder)
     named_by = "" if trust else os.path.join(str(folder), "config.json")
     distributions = folder.read_distributions()
     with naming_copies(folder):
-        plugins = Plugins.load(config.plugin, config.extensions, named_by, distributions)
-    options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
-    return Trained(folder, plugins, options, folder.read_manifest(), find())
+        return Plugins.load(config.plugin, config.extensions, named_by, distributions)
+
+
+def _read_options(folder: RunFolder, plugins: Plugins) -> CoreOptions:
+    """The options that a run was trained with."""
+    from .config import read_run_config
+    from .options import resolve
+
+    layer = read_run_config(folder).layer(folder.file("config.json"))
+    return resolve(plugins.options(), [layer]).options
 
 
 class Trained:
-    """A run with one of its checkpoints; made by `open_trained`. `close` it, or use it in a `with`.
+    """A trained run with one of its checkpoints, as `train` and `open_trained` return it.
+
+    It holds a session once it has predicted; `close` it, or use it in a `with`, to release that.
 
     Attributes:
         folder: the path of the run's folder.
@@ -320,28 +364,28 @@ class Trained:
         options: the options that the run was trained with.
         data: the `DataSpec` of the run's examples.
         step: the step of the checkpoint.
+        checkpoint: the prefix of its files, as `tf.train.load_checkpoint` takes it.
         sha256: 64 hex digits that identify the checkpoint's files.
         summary: the object that `toolkit run --json` printed, or None if training did not finish.
+        test, validation: what the run measured of this checkpoint on the split of that name, as
+            `evaluate` returns it; None if it did not.
+        metrics: of the test, or else of the validation: name -> value.
     """
 
-    def __init__(
-        self,
-        run_folder: RunFolder,
-        plugins: Plugins,
-        options: CoreOptions,
-        manifest: Dict[str, Any],
-        checkpoint: Optional[Checkpoint],
-    ):
-        from .data.spec import DataSpec
-
-        self.run_folder = run_folder
-        self.plugins = plugins
-        self.options = options
-        self.manifest = manifest
-        self._checkpoint = checkpoint
-        self.data = DataSpec.from_json(manifest["data"]["spec"])
-        self._run_data: Optional[RunData] = None
-        self._predictor: Optional[Evaluator] = None
+    def __init__(self, model: TrainedModel):
+        self._model = model
+        self.folder = model.run_folder.path
+        self.plugin = model.plugin
+        self.options: CoreOptions = model.options
+        self.data: DataSpec = model.data
+        self.step = model.step
+        self.checkpoint = model.checkpoint.path
+        self.sha256 = model.sha256
+        self.summary: Optional[Dict[str, Any]] = model.manifest.get("summary")
+        validations = (model.manifest.get("validation") or {}).values()
+        self.test = self._of_step([(self.summary or {}).get("test")])
+        self.validation = self._of_step(validations)
+        self.metrics: Dict[str, float] = (self.test or self.validation or {}).get("metrics", {})
 
     def __enter__(self) -> Trained:
         return self
@@ -349,86 +393,41 @@ class Trained:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    @property
-    def folder(self) -> str:
-        return self.run_folder.path
+    def __repr__(self) -> str:
+        metrics = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
+        return f"<Trained {self.plugin} {self._model.run_folder}, step {self.step}{metrics}>"
 
-    @property
-    def plugin(self) -> str:
-        return self.plugins.model.name
+    def _of_step(self, results: Iterable[Any]) -> Optional[Dict[str, Any]]:
+        """The first result that is of the checkpoint."""
+        return next((each for each in results if each and each.get("step") == self.step), None)
 
-    @property
-    def checkpoint(self) -> Checkpoint:
-        if self._checkpoint is None:
-            raise CheckpointError(f"{self.run_folder} was opened without a checkpoint.")
-        return self._checkpoint
-
-    @property
-    def step(self) -> int:
-        return self.checkpoint.step
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of the hashes of the checkpoint's files, in the order of the file names."""
-        digest = hashlib.sha256()
-        for _, file in sorted(self.checkpoint.files.items()):
-            digest.update(file.sha256.encode("ascii"))
-        return digest.hexdigest()
-
-    @property
-    def summary(self) -> Optional[Dict[str, Any]]:
-        return self.manifest.get("summary")
-
-    @property
-    def predictor(self) -> Evaluator:
-        """The `Evaluator` of mode "predict" with the checkpoint's weights; built on first use."""
-        if self._predictor is None:
-            predictor = self.evaluator("predict")
-            try:
-                predictor.load(self.checkpoint.path)
-            except BaseException:
-                predictor.close()
-                raise
-            self._predictor = predictor
-        return self._predictor
-
-    def evaluator(self, mode: str, **more: Any) -> Evaluator:
-        """A new `Evaluator` of this run, without weights; the caller loads and closes it.
-
-        Args:
-            mode: "eval" or "predict".
-            more: `options` to use instead of the run's; other arguments of `Evaluator`.
-        """
-        from .inference.evaluator import Evaluator
-
-        steps = self.manifest.get("total_steps")
-        options = more.pop("options", self.options)
-        return Evaluator(self.plugins, options, self.data, mode, self.folder, steps, **more)
+    def close(self) -> None:
+        """Release the session; the next prediction opens another."""
+        self._model.close()
 
     def predict(self, inputs: Any, batch_size: Optional[int] = None) -> Dict[str, np.ndarray]:
         """Predict with the checkpoint's weights.
 
         Args:
-            inputs: examples [N, ...] of the data's shape and dtype, or a dict of them if features
-                have names; if the plugin has the hook `inputs`, a dict of arrays with the names
-                that the hook returned. Or a path of a file or of a folder of pictures, a picture of
-                Pillow, or a list of either: they are scaled as `toolkit predict` scales them.
+            inputs: examples [N, ...] of the data's shape and dtype, or one example; a dict of them
+                if features have names; if the plugin has the hook `inputs`, a dict of arrays with
+                the names that the hook returned. Or a path of a file or of a folder of pictures, a
+                picture of Pillow, or a list of either: they are scaled as `toolkit predict` scales
+                them.
             batch_size: examples per call of the graph; None for the run's own.
 
         Returns:
-            Each tensor of the plugin's `predict` by name, as an array [N, ...]. For paths and
-            pictures also "class", the name of the class of each "label", if classes have names.
+            Each tensor of the plugin's `predict` by name, as an array [N, ...]. Also "class", the
+            name of the class of each "label", if classes have names.
 
         Raises:
             DataError: the inputs do not fit the model, or a file cannot be read.
         """
         from .inference.predict import columns
-        from .inference.predict_files import read_pictures
+        from .inference.predict_files import as_examples
 
-        examples = read_pictures(self, inputs)
-        if examples is None:
-            return self.predictor.predict(inputs, batch_size)
-        predictions = self.predictor.predict(examples, batch_size)
+        examples = as_examples(self._model, inputs)
+        predictions = self._model.predictor.predict(examples, batch_size)
         return columns(predictions, self.data.class_names, "features" in predictions)
 
     def sample(
@@ -452,92 +451,54 @@ class Trained:
         Raises:
             UsageError: the plugin generates no samples, or there is no such class or setting.
         """
-        import numpy as np
+        return self._model.sample(count, seed, label, **settings)
 
-        sampler = self.sampler()
-        plan = sampler.plan(count, seed, label, self.sample_settings(settings))
-        parts = list(sampler.draw(plan.request))
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-    def sampler(self) -> Sampler:
-        """What draws samples from the model. Raises UsageError if its plugin generates none."""
-        from .inference.sampling import Sampler, check_draws_samples
-
-        check_draws_samples(self.plugins)
-        return Sampler(self.plugins, self.predictor)
-
-    def sample_settings(
-        self, settings: Mapping[str, Any], are_flags: bool = False
-    ) -> SampleOptions:
-        """Settings of the plugin's samples, typed.
+    def evaluate(self, split: Optional[str] = None, data: Optional[str] = None) -> Dict[str, Any]:
+        """Evaluate the model on a split, and write the plugin's reports into the run's folder.
 
         Args:
-            settings: values or texts by name.
-            are_flags: whether messages name flags.
+            split: its name; None for "test", or for all of `data` if it has no splits.
+            data: a source, such as "images:DIR", to evaluate in place of the run's own data;
+                classes are matched by name.
+
+        Returns:
+            What `toolkit evaluate --json` prints: "metrics" (name -> value), "intervals" (name ->
+            ends and level of those that have one), "split", "step", "examples", "reports", ...
 
         Raises:
-            UsageError: there is no such setting, or its value is wrong.
+            DataError: the data does not fit the model, or is not that of the run.
+            UsageError: there is no such split.
         """
-        from .inference.sample_options import sample_options_class
-        from .options import resolve_class
+        from .inference.evaluation import evaluate
 
-        return resolve_class(sample_options_class(self.plugins), settings, are_flags)
+        return evaluate(self._model, split=split, data=data)
+
+    def export(self, folder: str) -> Dict[str, Any]:
+        """Write the model as a SavedModel, load it again, and compare its predictions.
+
+        Args:
+            folder: a new or empty folder.
+
+        Returns:
+            What `toolkit export --json` prints: "signature", "inputs", "outputs", ...
+
+        Raises:
+            UsageError: the folder is not empty.
+            CheckFailed: the predictions differ; nothing is written.
+        """
+        from .inference.export import export
+
+        result = export(self._model.predictor, folder, self._model.example_inputs)
+        return dict(result, step=self.step)
+
+    def history(self) -> List[Dict[str, Any]]:
+        """What the run logged, by step: "step", "kind" ("train" or "eval") and values by name."""
+        return self._model.run_folder.metrics.read()
 
     def split(self, name: str) -> Optional[Split]:
-        """The `Split` of that name as the model gets it, or None. The data is opened once.
+        """The `Split` "train", "validation" or "test" as the model gets it, or None.
 
         Raises:
             DataError: the data is not that of the run.
         """
-        return self.run_data().prepare_split(name)
-
-    def example_inputs(self, count: int = 8) -> Optional[Dict[str, np.ndarray]]:
-        """Some examples as `predict` takes them: features by name, or as "features".
-
-        Args:
-            count: how many at most, from the split "test" or else "train".
-
-        Returns:
-            None if the data cannot be opened.
-        """
-        from .data.structure import FEATURES
-        from .errors import ToolkitError
-
-        try:
-            split = self.split("test") or self.split("train")
-        except ToolkitError:
-            return None
-        assert split is not None  # every data set has "train"
-        keys = [key for key in split.columns if key.startswith(FEATURES)]
-        flat = split.read(slice(0, count), keys, is_longest=True)
-        return {key.rpartition("/")[2]: array for key, array in flat.items()}
-
-    def run_data(self) -> RunData:
-        """The data of the run, opened once. Raises DataError if it is not that of the run."""
-        from .run_data import open_run_data
-
-        if self._run_data is None:
-            run_data = open_run_data(self.plugins, self.options, recorded=self.data)
-            self._run_data = self.check_data(run_data)
-        return self._run_data
-
-    def check_data(self, run_data: RunData) -> RunData:
-        """Return the data if it is that of the run, with the same examples in each split.
-
-        Raises:
-            DataError: names what differs.
-        """
-        from .data.files.hash_list import LIST_FILE
-        from .data.same_data import check_same_classes, check_same_data
-
-        record = self.manifest["data"]
-        check_same_classes(record, run_data.dataset)
-        hint = "Put the same files back, or name other data (toolkit evaluate --data)."
-        check_same_data(record, run_data.dataset, self.run_folder.file(LIST_FILE), hint)
-        return run_data
-
-    def close(self) -> None:
-        """Release the predictor's session."""
-        if self._predictor is not None:
-            self._predictor.close()
-            self._predictor = None
+        return self._model.run_data().prepare_split(name)

@@ -9,7 +9,6 @@ import pytest
 from linear_fixtures import LINEAR
 
 from toolkit import open_trained, testing
-from toolkit.inference.export import export
 
 FAST = {"network": "mlp", "hidden": "16", "steps": "12", "batch_size": "8", "dropout": "0"}
 
@@ -79,7 +78,7 @@ def test_a_run_with_the_option_evaluates_and_exports_with_it(run, tmp_path):
     own = expected_probabilities(run)[np.arange(32), images(run)[1]]
     assert loss == pytest.approx(-np.log(own).mean(), rel=1e-4)
     with open_trained(folder) as trained:
-        assert export(trained.predictor, str(tmp_path / "model"))["largest_difference"] <= 1e-5
+        assert trained.export(str(tmp_path / "model"))["largest_difference"] <= 1e-5
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class QuarterClassifier:
 
     folder, plugin, step, sha256 = "runs/quarters", "classifier", 700, "ab" * 32
     summary = {"test": {"metrics": {"accuracy": 0.994}}}
-    manifest = {"summary": summary}
+    validation = None
 
     def __init__(self, data=SPEC, labels=True, features=True):
         self.data, self.is_closed = data, False

@@ -104,7 +104,7 @@ def test_its_features_tell_the_classes_apart_that_it_was_not_shown(features):
 
 def test_its_weights_give_the_same_features_in_another_graph(features):
     trained = features.features.trained
-    weights = agreement.read_weights(trained.checkpoint.path)
+    weights = agreement.read_weights(trained.checkpoint)
     images = SPLITS["test"].features[:20]
     embeddings = evaluate(agreement.embed(tf.constant(images / np.float32(255)), weights))
     np.testing.assert_allclose(embeddings, features.features(images), rtol=1e-4, atol=1e-5)

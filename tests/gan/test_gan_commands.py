@@ -20,11 +20,11 @@ from toolkit_gan.scores.scorer import GanScorer
 
 import toolkit
 from toolkit import DataError, DataSpec, Split, UsageError
-from toolkit.api import Trained
 from toolkit.cli.sample import file_name
 from toolkit.cli.sample import sample as sample_command
 from toolkit.cli.sample_files import kind_of
 from toolkit.inference.sampling import class_number
+from toolkit.inference.trained_model import TrainedModel
 from toolkit.options import resolve_class
 from toolkit.plugins import Plugins, load
 from toolkit.storage.run_folder import RunFolder
@@ -38,7 +38,7 @@ class Generator:
     plugin, step, sha256, data = "gan", 500, "abc", SHAPES
     run_folder = RunFolder("run")
     plugins = Plugins(load("gan", "model"))
-    sampler, sample_settings = Trained.sampler, Trained.sample_settings
+    sampler, sample_settings = TrainedModel.sampler, TrainedModel.sample_settings
 
     def __init__(self, conditional="none"):
         self.options = gan_options(conditional=conditional, latent="uniform", latent_size=4)

@@ -70,18 +70,13 @@ def test_a_run_gives_features_labels_and_its_hash():
     assert features.name == "classifier runs/quarters, step 700"
 
 
-def test_the_accuracy_of_the_validation_is_that_of_the_opened_step():
-    trained = QuarterClassifier()  # its step is 700
-    results = {
-        name: {"step": step, "metrics": {"accuracy": accuracy}, "examples": 40}
-        for name, step, accuracy in [("last", 900, 0.5), ("best", 700, 0.75)]
-    }
-    trained.summary, trained.manifest = {"test": None}, {"validation": results}
+def test_a_run_without_a_test_has_the_accuracy_of_its_validation():
+    trained = QuarterClassifier()
+    trained.summary = {"test": None}
+    trained.validation = {"metrics": {"accuracy": 0.75}, "examples": 40}
     features = NetworkFeatures(trained)
     assert features.accuracy is None and features.num_test_images == 0
     assert (features.validation_accuracy, features.num_validation_images) == (0.75, 40)
-    trained.manifest = {"validation": {"last": results["last"], "best": None}}
-    assert NetworkFeatures(trained).validation_accuracy is None
 
 
 def test_a_run_without_features_is_refused_with_a_way_out():

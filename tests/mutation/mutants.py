@@ -1309,7 +1309,7 @@ FOLLOW = [
     ),
     Mutant(
         "evaluations-keep-reports-in-the-run",
-        "toolkit/cli/evaluation.py",
+        "toolkit/inference/evaluation.py",
         "        return dict(result, tensors=checkpoint.tensors, **self.identity())\n",
         "        self.report()\n"
         "        return dict(result, tensors=checkpoint.tensors, **self.identity())\n",

@@ -136,7 +136,7 @@ def test_code_names_the_weights_in_its_options(data, source):
     options = dict(BEFORE, data=data, steps=1, init_from=source)
     toolkit.train(LINEAR, "new", options)
     assert_equal_weights("new", read_weights(source, best_step(source)))
-    assert toolkit.train(LINEAR, "new", options)["steps"] == 1  # finished: the same options
+    assert toolkit.train(LINEAR, "new", options).step == 1  # finished: the same options
 
 
 def test_a_path_in_a_configuration_starts_at_its_folder(cli, data, source, here):

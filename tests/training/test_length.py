@@ -245,7 +245,7 @@ def test_the_schedule_that_counts_is_that_of_the_updates(cli, here, own, of_run,
 def test_a_run_that_time_ends_says_how_high_its_rate_still_is(here):
     lines = []
     options = {"data": write_bars("bars.npz"), "steps": 10**7, "max_secs": 0.01, "evaluate": "no"}
-    summary = toolkit.train(Linear, "run", dict(options, schedule="cosine"), lines.append)
+    summary = toolkit.train(Linear, "run", dict(options, schedule="cosine"), lines.append).summary
     (note,) = [line for line in lines if "learning rate" in line]
     assert note == (
         f"note   the learning rate is still 100 % of the full rate at step {summary['steps']}; the "

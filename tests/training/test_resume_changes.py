@@ -286,7 +286,7 @@ def train(golden, monkeypatch):
     monkeypatch.chdir(golden("--steps", 4, "--log-steps", 2, "--no-evaluate"))
 
     def call(plugin=LINEAR, extensions=(), **options):
-        return toolkit.train(plugin, "run", options, extensions=extensions)
+        return toolkit.train(plugin, "run", options, extensions=extensions).summary
 
     return call
 
@@ -336,7 +336,7 @@ def test_a_plugin_file_by_another_path_is_the_same_plugin(here, monkeypatch):
     toolkit.train(plugin, "r", {"data": data, "steps": 2})
     (here / "link.py").symlink_to(here / "mine.py")
     for other in ("mine.py", str(here / "mine.py"), "link.py"):
-        steps = toolkit.train(other, "r", {"steps": 4})["steps"]
+        steps = toolkit.train(other, "r", {"steps": 4}).step
         assert steps == 4, other
 
 

@@ -18,6 +18,7 @@ from linear_fixtures import Linear, write_bars  # noqa: E402
 
 from toolkit import api, compat, testing  # noqa: E402
 from toolkit.inference.export import export  # noqa: E402
+from toolkit.inference.trained_model import TrainedModel  # noqa: E402
 from toolkit.options import resolve  # noqa: E402
 from toolkit.storage.run_folder import RunFolder  # noqa: E402
 
@@ -30,8 +31,8 @@ def write_model():
     plugins = api.load_plugins(Linear)
     options = resolve(plugins.options()).options
     checkpoint = folder.checkpoints.find("last")
-    with api.Trained(folder, plugins, options, folder.read_manifest(), checkpoint) as trained:
-        export(trained.predictor, target)
+    with TrainedModel(folder, plugins, options, checkpoint) as model:
+        export(model.predictor, target)
 
 
 def write_run():

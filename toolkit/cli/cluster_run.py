@@ -128,7 +128,6 @@ def evaluate_run(
         is_resume: whether the chief continues the run in the folder.
         is_replaced: whether it renames the run in the folder, and begins another.
     """
-    from .evaluation import Subject
     from .follow import follow
 
     if not run_dir:
@@ -142,4 +141,4 @@ def evaluate_run(
     settings = FeedSettings(
         start_secs=cluster.settings.join_secs, former_statuses=statuses, is_replaced=is_replaced
     )
-    return follow(run_dir, Subject(), settings, as_json)
+    return follow(run_dir, {}, settings, as_json)

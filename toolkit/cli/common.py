@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Iterable, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional
 
 import click
 
-from ..api import Trained, open_trained
+from ..api import open_model
 from ..cli_options import Command, warn
 from ..display.metrics_line import describe_level, describe_omissions, join_metrics
-from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..inference.trained_model import TrainedModel
 
 
-def open_with_warnings(path: str, checkpoint: Optional[str]) -> Trained:
+def open_with_warnings(path: str, checkpoint: Optional[str]) -> TrainedModel:
     """Open a trained run; warn of each damaged checkpoint that is not used."""
-    return open_trained(path, checkpoint, warn)
+    return open_model(path, checkpoint, warn)
 
 
 def tta_option(command: Command) -> Command:
-    """Add `--tta/--no-tta`, whose value `set_tta` takes; None by default."""
+    """Add `--tta/--no-tta`, whose value `TrainedModel.set_tta` takes; None by default."""
     return click.option(
         "--tta/--no-tta",
         default=None,
         help="Test-time augmentation: predict with the mean over several views of each image; "
         "default: as in the run.",
     )(command)
-
-
-def set_tta(trained: Trained, value: Optional[bool]) -> None:
-    """Set the option `tta` of a trained run for this command, unless the value is None.
-
-    Raises:
-        UsageError: no plugin of the run has that option.
-    """
-    if value is None:
-        return
-    if "tta" not in type(trained.options).model_fields:
-        raise UsageError(
-            f"The plugin '{trained.plugin}' has no test-time augmentation.", hint="Omit --tta."
-        )
-    trained.options = trained.options.model_copy(update={"tta": value})
 
 
 def print_metrics(result: Dict[str, Any], note: str = "") -> None:
@@ -54,3 +41,9 @@ def print_details(lines: Iterable[str]) -> None:
     """Print the further lines of a plugin's scorers, below the metrics."""
     for line in lines:
         sys.stdout.write(f"{'':8}{line}\n")
+
+
+def say(text: str) -> None:
+    """Print a line on stderr."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -11,8 +11,7 @@ from ..cli_options import checkpoint_option, json_option, print_json, trust_opti
 from ..errors import UsageError
 from ..storage.checkpoint_feed import FeedSettings
 from .cluster_flags import Seconds
-from .common import open_with_warnings, print_details, print_metrics, tta_option
-from .evaluation import OpenEvaluation, Subject
+from .common import open_with_warnings, print_details, print_metrics, say, tta_option
 
 
 @click.command()
@@ -71,7 +70,7 @@ def evaluate(
     The plugin may write reports into the run's folder. With --follow, the exit code is that of the
     process that trains: 0 if the run finished or paused; 138 if it was killed.
     """
-    subject = Subject(split, data, tta)
+    subject = {"split": split, "data": data, "tta": tta}
     if follows:
         if checkpoint is not None:
             raise UsageError("--follow has no single checkpoint.", hint="Omit --checkpoint.")
@@ -79,13 +78,10 @@ def evaluate(
     if every or idle_secs is not None:
         name = "--every" if every else "--idle-secs"
         raise UsageError(f"{name} has no effect without --follow.", hint="Add --follow.")
-    with open_with_warnings(run_folder, checkpoint) as trained:
-        evaluation = OpenEvaluation(trained, subject)
-        try:
-            result = evaluation.report()
-        finally:
-            evaluation.close()
-        result["run"] = str(trained.run_folder)
+    from ..inference.evaluation import evaluate as evaluate_model
+
+    with open_with_warnings(run_folder, checkpoint) as model:
+        result = evaluate_model(model, **subject, log=say)
     if as_json:
         print_json(result)
     else:
@@ -94,7 +90,11 @@ def evaluate(
 
 
 def _follow(
-    run_folder: str, subject: Subject, every: bool, idle_secs: Optional[float], as_json: bool
+    run_folder: str,
+    subject: Dict[str, Any],
+    every: bool,
+    idle_secs: Optional[float],
+    as_json: bool,
 ) -> int:
     from .follow import follow
 

@@ -35,9 +35,9 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
     from .common import open_with_warnings
 
     path = resolve_output(folder, is_folder=True)
-    with open_with_warnings(run_folder, checkpoint) as trained:
-        result = dict(write(trained.predictor, path, trained.example_inputs), folder=folder)
-    result["step"] = trained.step
+    with open_with_warnings(run_folder, checkpoint) as model:
+        result = dict(write(model.predictor, path, model.example_inputs), folder=folder)
+        result["step"] = model.step
     if as_json:
         return print_json(result)
     with optional_output():

@@ -8,7 +8,7 @@ report is kept: the process that trains writes its own, which it seals.
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from ..cli_options import print_json_line, warn
 from ..display.escapes import escape_line
@@ -17,18 +17,23 @@ from ..storage.checkpoint_feed import CheckpointFeed, FeedSettings, NextCheckpoi
 from ..storage.commit_log import Checkpoint
 from ..storage.evaluation_log import EVALUATIONS, EvaluationLog
 from ..storage.run_end import RunEnd
-from .evaluation import OpenEvaluation, Subject
+from .common import say
+
+if TYPE_CHECKING:
+    from ..inference.evaluation import OpenEvaluation
 
 MAX_LISTED_STEPS = 6
 VALIDATION = "validation"  # the split to prefer: the test split is for the end of a run
 
 
-def follow(path: str, subject: Subject, settings: FeedSettings, as_json: bool = False) -> int:
+def follow(
+    path: str, subject: Dict[str, Any], settings: FeedSettings, as_json: bool = False
+) -> int:
     """Evaluate the checkpoints of a run as they appear, until the run ends.
 
     Args:
         path: of the run's folder, which need not exist yet.
-        subject: what to evaluate them on.
+        subject: what to evaluate them on: arguments of `OpenEvaluation`.
         settings: which checkpoints, and how long to wait.
         as_json: whether to print a JSON object per line.
 
@@ -52,10 +57,10 @@ def follow(path: str, subject: Subject, settings: FeedSettings, as_json: bool = 
 class _Evaluations:
     """The evaluations of one run; the arguments are those of `follow`."""
 
-    def __init__(self, path: str, subject: Subject, settings: FeedSettings, as_json: bool):
+    def __init__(self, path: str, subject: Dict[str, Any], settings: FeedSettings, as_json: bool):
         self._feed = CheckpointFeed(path, settings, warn)
         self._folder = self._feed.folder
-        self._subject, self._as_json = subject._replace(default_split=VALIDATION), as_json
+        self._subject, self._as_json = dict(subject, default_split=VALIDATION), as_json
         self._evaluation: Optional[OpenEvaluation] = None
         self._log: Optional[EvaluationLog] = None
         self._session = 0  # of the open evaluation
@@ -64,8 +69,8 @@ class _Evaluations:
     def run(self) -> RunEnd:
         """Evaluate until the run ends."""
         if not self._feed.has_begun():
-            _say(f"Waiting for a run in {self._folder}.")
-            from ..inference import report  # noqa: F401  with TensorFlow, which takes seconds
+            say(f"Waiting for a run in {self._folder}.")
+            from ..inference import evaluation  # noqa: F401  with TensorFlow, which takes seconds
         self._feed.wait_for_run()
         if self._feed.end is None:  # while the run makes its first steps
             self._open(self._feed.session)
@@ -76,7 +81,7 @@ class _Evaluations:
         end = self._feed.end
         assert end is not None  # else there is a next checkpoint
         self._num_left_out += len(self._feed.remaining_steps())
-        _say(f"{_describe_end(str(self._folder), end)}; {self.describe_count()}.")
+        say(f"{_describe_end(str(self._folder), end)}; {self.describe_count()}.")
         return end
 
     def describe_count(self) -> str:
@@ -115,9 +120,10 @@ class _Evaluations:
     def _open(self, session: int) -> None:
         """Open the data, and build the graph of a session of the run: a resume may change it."""
         from ..api import open_begun
+        from ..inference.evaluation import OpenEvaluation
 
         self.close()
-        self._evaluation = OpenEvaluation(open_begun(self._folder), self._subject)
+        self._evaluation = OpenEvaluation(open_begun(self._folder), log=say, **self._subject)
         self._log = EvaluationLog(self._folder, self._evaluation.identity())
         self._feed.is_known = self._log.contains
         if not self._session:
@@ -128,7 +134,7 @@ class _Evaluations:
         steps = [each.step for each in self._folder.checkpoints.list() if log.contains(each)]
         if steps:
             text = ", ".join(map(str, steps))
-            _say(f"Evaluated before: step {text} ({self._folder}/{EVALUATIONS}).")
+            say(f"Evaluated before: step {text} ({self._folder}/{EVALUATIONS}).")
 
     def _publish(self, item: NextCheckpoint, result: Dict[str, Any]) -> None:
         """Record and print a result."""
@@ -168,8 +174,3 @@ def _describe_end(run: str, end: RunEnd) -> str:
     """How a run ended, as a sentence without its period."""
     reason = escape_line(end.reason.split("\n")[0].rstrip("."))
     return f"{run} is {end.status}" + (f": {reason}" if reason else "")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()

@@ -20,7 +20,7 @@ from ..cli_options import (
 )
 from ..display.escapes import escape_line, table_cell
 from ..errors import DataError, UsageError
-from .common import open_with_warnings, set_tta, tta_option
+from .common import open_with_warnings, tta_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,11 +77,11 @@ def predict(
     path = resolve_output(output) if output is not None else ""
     files = expand_paths(files)
     _protect_files(path, files)
-    with open_with_warnings(run_folder, checkpoint) as trained:
-        set_tta(trained, tta)
-        examples = read_files(trained, files, is_inverted, _warn_of_file)
-        class_names = trained.data.class_names
-        predictions = columns(trained.predict(examples.inputs), class_names, features)
+    with open_with_warnings(run_folder, checkpoint) as model:
+        model.set_tta(tta)
+        examples = read_files(model, files, is_inverted, _warn_of_file)
+        class_names = model.data.class_names
+        predictions = columns(model.predictor.predict(examples.inputs), class_names, features)
     if output is not None and write is not None:
         with writing_output(output):
             write(path, examples.names, predictions, class_names)

@@ -25,8 +25,8 @@ from .plugin_options import NO_SELECTION, FieldOption, Selection, class_flags, o
 from .resume_options import ResumeCommand, select_from_run
 
 if TYPE_CHECKING:
-    from ..api import Trained
     from ..inference.sampling import SamplePlan
+    from ..inference.trained_model import TrainedModel
 
 
 class SampleCommand(ResumeCommand):
@@ -115,18 +115,18 @@ def sample(
     kind = sample_files.kind_of(out, count)
     path = None if out is None else resolve_output(out, kind == sample_files.FOLDER)
     settings = {name: value for name, value in flags.items() if value is not None}
-    with open_with_warnings(run_folder, checkpoint) as trained:
-        sampler = trained.sampler()
-        options = trained.sample_settings(settings, are_flags=True)
+    with open_with_warnings(run_folder, checkpoint) as model:
+        sampler = model.sampler()
+        options = model.sample_settings(settings, are_flags=True)
         plan = sampler.plan(count, seed, class_, options, in_rows=kind == sample_files.GRID)
-        name = file_name(plan, count, trained.step)
+        name = file_name(plan, count, model.step)
         out = out or os.path.join(run_folder, "samples", name)
         parts, noun = sample_files.check_kind(sampler.draw(plan.request), kind)
         with writing_output(out):
             if path is None:  # a link to another folder is refused
-                path = os.path.join(trained.run_folder.make_subfolder("samples"), name)
+                path = os.path.join(model.run_folder.make_subfolder("samples"), name)
             sample_files.write(kind, path, parts, plan)
-        summary = describe(trained, plan)
+        summary = describe(model, plan)
     if as_json:
         return print_json({"run": run_folder, "out": out, **summary})
     with optional_output():
@@ -150,14 +150,14 @@ def file_name(plan: SamplePlan, count: Optional[int], step: int) -> str:
     return "-".join(words + plan.request.options.file_words()) + ".png"
 
 
-def describe(trained: Trained, plan: SamplePlan) -> Dict[str, Any]:
+def describe(model: TrainedModel, plan: SamplePlan) -> Dict[str, Any]:
     """What `--json` prints of the samples: the request and the model."""
     return {
         "count": plan.request.count,
         "seed": plan.request.seed,
         "label": plan.label,
         **plan.request.options.model_dump(),
-        "plugin": trained.plugin,
-        "step": trained.step,
-        "sha256": trained.sha256,
+        "plugin": model.plugin,
+        "step": model.step,
+        "sha256": model.sha256,
     }

@@ -74,9 +74,10 @@ class Console:
     def log(self, text: str) -> None:
         """Write one line; above the progress bar if there is one."""
         self._file.write(text)
-        self._show(text)
+        self.show(text)
 
-    def _show(self, text: str) -> None:
+    def show(self, text: str) -> None:
+        """Write one line, but not to the log in the run's folder."""
         if self._bar is not None:
             self._bar.write_line(text)
         else:
@@ -127,7 +128,7 @@ class Console:
         previous = self._last_line_time
         if is_last or previous is None or now - previous >= self._every_secs:
             self._last_line_time = now
-            self._show(progress_line(record, self._total_steps))
+            self.show(progress_line(record, self._total_steps))
 
     def stop(self) -> None:
         """Remove the bar; lines remain."""

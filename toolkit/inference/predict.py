@@ -318,10 +318,7 @@ def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
         [N, ...] of the training data's shape and dtype.
     """
     shape = tuple(spec.shape)
-    if array.shape == shape or (shape[-1:] == (1,) and array.shape == shape[:-1]):
-        array = array[np.newaxis]  # [1, ...]
-    if shape[-1:] == (1,) and array.shape[1:] == shape[:-1]:
-        array = array[..., np.newaxis]  # [N, ..., 1]
+    array = add_axes(array, shape)
     is_other_kind = (spec.dtype == "uint8") != (array.dtype == np.uint8)
     is_other_kind |= (spec.dtype == TEXT) != (array.dtype.kind in "OSU")
     if array.shape[1:] != shape or is_other_kind:
@@ -331,6 +328,19 @@ def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
             hint="" if spec.dtype == TEXT else "Give image files to have them scaled.",
         )
     return np.asarray(array, object if spec.dtype == TEXT else spec.dtype)
+
+
+def add_axes(array: np.ndarray, shape: Sequence[Optional[int]]) -> np.ndarray:
+    """Examples [N, ...] from an array that may lack the axis of the examples or of one channel.
+
+    Args:
+        array: of examples, or one of them.
+        shape: of one example.
+    """
+    shape = tuple(shape)
+    if array.shape == shape or (shape[-1:] == (1,) and array.shape == shape[:-1]):
+        array = array[np.newaxis]  # [1, ...]
+    return _add_channel(array, shape)
 
 
 def invert(images: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Mapping
 
 import numpy as np
 
-from ..api import Trained, load_plugins
+from ..api import load_plugins
 from ..compat import tf
 from ..data.examples import Split
 from ..data.named_arrays import random_arrays
@@ -15,6 +15,7 @@ from ..data.readers.resident import ResidentReader
 from ..graph import build
 from ..graph.run import Run
 from ..inference.export import export
+from ..inference.trained_model import TrainedModel
 from ..plugin_data import open_from_plugin
 from ..run_data import open_run_data
 from ..storage.checkpoint_reader import first_difference
@@ -126,26 +127,29 @@ def check_inference(
     values = dict({"evaluate": "no", "xla": "off"}, **dict(options, steps=steps))
     train(plugin, folder, extensions, **values)
     with _open_last(plugin, folder, extensions, values) as trained:
-        split = next(filter(None, map(trained.split, ("test", "validation", "train"))))
+        split = next(
+            filter(None, map(trained.run_data().prepare_split, ("test", "validation", "train")))
+        )
         metrics = _evaluate(trained, split)
         wrong = {name: value for name, value in metrics.items() if not np.isfinite(value)}
         assert not wrong, f"metrics that are not finite: {wrong}"
         inputs = _inputs(trained, split)
-        _check_batch_size(trained.predict(inputs), trained.predict(inputs, batch_size=3))
+        predict = trained.predictor.predict
+        _check_batch_size(predict(inputs), predict(inputs, batch_size=3))
         export(trained.predictor, folder + "-export")
 
 
 def _open_last(
     plugin: Any, path: str, extensions: Iterable[Any], values: Mapping[str, Any]
-) -> Trained:
+) -> TrainedModel:
     """A run with its last checkpoint; the plugin may be an object."""
     plugins, folder = load_plugins(plugin, extensions), RunFolder(path)
     options = resolve_options(plugins, values)
     checkpoint = folder.checkpoints.find("last")
-    return Trained(folder, plugins, options, folder.read_manifest(), checkpoint)
+    return TrainedModel(folder, plugins, options, checkpoint)
 
 
-def _evaluate(trained: Trained, split: Split) -> Dict[str, float]:
+def _evaluate(trained: TrainedModel, split: Split) -> Dict[str, float]:
     """The metrics of a split, without those of scorers."""
     evaluator = trained.evaluator("eval")
     try:
@@ -155,7 +159,7 @@ def _evaluate(trained: Trained, split: Split) -> Dict[str, float]:
         evaluator.close()
 
 
-def _inputs(trained: Trained, split: Split) -> Any:
+def _inputs(trained: TrainedModel, split: Split) -> Any:
     """A few examples of a split, or random arrays where the hook `inputs` names others."""
     graph = trained.predictor.graph
     if not graph.takes_examples:

@@ -53,9 +53,8 @@ def open_trainer(
         options: values or texts by name.
     """
     console = console or Console(io.StringIO())
-    return api.open_trainer(
-        plugin, run_dir, options, extensions, console, ["test"], pause_at, allow=allow
-    )
+    plugins = load_plugins(plugin, extensions)
+    return api.open_trainer(plugins, run_dir, options, console, ["test"], pause_at, allow)
 
 
 def train(

@@ -18,12 +18,13 @@ from typing import (
 
 import numpy as np
 
-from ..api import Trained, load_plugins
+from ..api import load_plugins
 from ..data.examples import Split
 from ..data.named_arrays import random_arrays
 from ..errors import DataError, ToolkitError
 from ..graph.build import TrainingGraph
 from ..inference.evaluator import Evaluator
+from ..inference.trained_model import TrainedModel
 from ..options import CoreOptions
 from ..plugin_data import open_from_plugin
 from ..plugins import Plugins
@@ -264,18 +265,18 @@ class Subject:
     # ------------------------------------------------------------------------- the trained model
 
     @property
-    def trained(self) -> Trained:
+    def trained(self) -> TrainedModel:
         """The run "resident" with its last checkpoint."""
         return self.prepare("opening a run", self._open_trained)
 
-    def _open_trained(self) -> Trained:
+    def _open_trained(self) -> TrainedModel:
         return self._open_run(self.run("resident"))
 
-    def _open_run(self, path: str, **changes: Any) -> Trained:
+    def _open_run(self, path: str, **changes: Any) -> TrainedModel:
         folder = RunFolder(path)
         options = self.resolve(steps=RUN_STEPS, evaluate="no", xla="off", **changes)
         checkpoint = folder.checkpoints.find("last")
-        return Trained(folder, self.plugins, options, folder.read_manifest(), checkpoint)
+        return TrainedModel(folder, self.plugins, options, checkpoint)
 
     def apply(self, path: str, **changes: Any) -> Tuple[Dict[str, np.ndarray], Dict[str, float]]:
         """The predictions for some examples, and the metrics, of the last checkpoint of a run.
@@ -321,7 +322,7 @@ class Subject:
         """Some examples of the data by name, or random arrays if the hook `inputs` names others."""
         return self._inputs(self.predictor, self.trained)
 
-    def _inputs(self, predictor: Evaluator, trained: Trained) -> Any:
+    def _inputs(self, predictor: Evaluator, trained: TrainedModel) -> Any:
         graph = predictor.graph
         if not graph.takes_examples:
             return random_arrays(graph.input_specs, NUM_EXAMPLES)

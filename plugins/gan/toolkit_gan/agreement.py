@@ -287,7 +287,7 @@ def read_weights(checkpoint: str) -> List[Weights]:
     """The convolutions of a trained network, as arrays, in order.
 
     Args:
-        checkpoint: a path, such as `Trained.checkpoint.path`.
+        checkpoint: a path, such as `Trained.checkpoint`.
     """
     reader = tf.train.load_checkpoint(checkpoint)
     names = reader.get_variable_to_shape_map()

@@ -92,7 +92,7 @@ class NetworkValues:
                     features(real_images(split, part))
                     for part in _parts(positions, self._data.shape)
                 ]
-                weights = agreement.read_weights(features.trained.checkpoint.path)
+                weights = agreement.read_weights(features.trained.checkpoint)
             finally:
                 features.close()
         return np.concatenate(chunks), [each for layer in weights for each in layer]

@@ -225,8 +225,8 @@ def closed_address():
 def train_and_read_warnings(folder, **options):
     data, lines = testing.write_digits(str(folder) + ".npz"), []
     values = {"data": data, "batch_size": 8, "steps": 12, "checkpoint_steps": 2, **options}
-    summary = toolkit.train(testing.TINY_MODEL, str(folder), values, lines.append, ["mlflow"])
-    assert summary["finished"]
+    run = toolkit.train(testing.TINY_MODEL, str(folder), values, lines.append, ["mlflow"])
+    assert run.summary["finished"]
     return [line for line in lines if line.startswith("warning")]
 
 

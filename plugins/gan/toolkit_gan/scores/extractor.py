@@ -180,8 +180,7 @@ class NetworkFeatures(Features):
         summary = trained.summary or {}
         self.is_finished = bool(summary.get("finished"))
         self.accuracy, self.num_test_images = read_accuracy(summary.get("test"))
-        validation = find_validation(trained.manifest, trained.step)
-        self.validation_accuracy, self.num_validation_images = read_accuracy(validation)
+        self.validation_accuracy, self.num_validation_images = read_accuracy(trained.validation)
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         return self.features_and_labels(images)[0]
@@ -223,12 +222,6 @@ def read_accuracy(result: Optional[Dict[str, Any]]) -> Tuple[Optional[float], in
     """The accuracy of an evaluation and its number of images; None and 0 if they are unknown."""
     result = result or {}
     return (result.get("metrics") or {}).get("accuracy"), int(result.get("examples") or 0)
-
-
-def find_validation(manifest: Dict[str, Any], step: int) -> Optional[Dict[str, Any]]:
-    """The evaluation of a run's checkpoint on the validation split; None if there is none."""
-    results = (manifest.get("validation") or {}).values()
-    return next((each for each in results if each and each.get("step") == step), None)
 
 
 def flatten(features: np.ndarray) -> np.ndarray:
@@ -522,10 +515,6 @@ def plugin_identity(plugin: str) -> List[str]:
     return [path]
 
 
-def _say_nothing(line: str) -> None:
-    """The lines of a run within the run."""
-
-
 def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> None:
     """Train a run that appears at `folder` when it is complete.
 
@@ -546,7 +535,7 @@ def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> N
         run_folder = os.path.join(temporary, "run")
         # The plugin may come from the configuration of a stranger's run.
         named_by = "" if plugin == AGREEMENT else "option features_plugin"
-        toolkit.train(plugin, run_folder, dict(run_options), _say_nothing, named_by=named_by)
+        toolkit.train(plugin, run_folder, run_options, say=False, named_by=named_by)
         with contextlib.suppress(OSError):
             os.rename(run_folder, folder)
         if not os.path.isdir(folder):

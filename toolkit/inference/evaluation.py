@@ -1,0 +1,162 @@
+"""Evaluate checkpoints of a run on a split, of its own data or of other data.
+
+`evaluate` is behind `toolkit evaluate` and `toolkit.Trained.evaluate`; `OpenEvaluation` evaluates
+many checkpoints with one graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, NamedTuple, Optional
+
+from ..data.examples import Split
+from ..data.files.hash_list import summarize
+from ..data.same_data import check_fit
+from ..data.spec import DataSpec
+from ..errors import DataError, UsageError, suggest
+from ..options import CoreOptions
+from ..run_data import RunData, open_other_data, open_run_data
+from ..storage.commit_log import Checkpoint
+from .report import measure, report
+from .trained_model import TrainedModel
+
+
+def evaluate(model: TrainedModel, **subject: Any) -> Dict[str, Any]:
+    """Evaluate the checkpoint with which a run was opened, and write reports to its folder.
+
+    Args:
+        model: of the run.
+        subject: the arguments of `OpenEvaluation`.
+
+    Returns:
+        What `toolkit.inference.report.report` returns, with "data", its name, and "run".
+    """
+    evaluation = OpenEvaluation(model, **subject)
+    try:
+        return dict(evaluation.report(), run=str(model.run_folder))
+    finally:
+        evaluation.close()
+
+
+class OpenEvaluation:
+    """The data and the graph of an evaluation. `close` it at the end.
+
+    Args:
+        model: of the run.
+        split: its name; None for the default.
+        data: the data to use in place of the run's own; None for that.
+        tta: whether to use test-time augmentation; None for the run's own choice.
+        default_split: "test", or another name to prefer to it if the run's data has such a split.
+        log: called with notes on other data.
+
+    Attributes:
+        split: the name of the split; "all" for data without splits of its own.
+
+    Raises:
+        DataError: the data does not fit the model, or is not that of the run.
+        UsageError: there is no such split, or no test-time augmentation.
+    """
+
+    def __init__(
+        self,
+        model: TrainedModel,
+        split: Optional[str] = None,
+        data: Optional[str] = None,
+        tta: Optional[bool] = None,
+        default_split: str = "test",
+        log: Callable[[str], None] = lambda text: None,
+    ):
+        model.set_tta(tta)
+        self._model, self._data = model, data
+        run_data, options, own_splits = _open_data(model, data, log)
+        self._data_name = data or run_data.dataset.name
+        _check_fit(run_data.spec, model.data)
+        is_whole = bool(data) and split is None and list(run_data.splits) == ["train"]
+        has_default = data is None and bool(run_data.splits.get(default_split))
+        if split is None:
+            split = default_split if has_default else "test"
+        examples = run_data.prepare_split("train" if is_whole else split)
+        if examples is None:
+            raise UsageError(
+                f"{data or options.data} has no split '{split}'.",
+                hint=suggest(split, run_data.splits),
+            )
+        self._examples = examples
+        self.split = "all" if is_whole else split
+        self._evaluator = model.evaluator("eval", options=options, splits=own_splits)
+
+    def identity(self) -> Dict[str, Any]:
+        """What the metrics depend on besides the checkpoint: JSON values by name."""
+        has_tta = bool(getattr(self._model.options, "tta", False))
+        return {"split": self.split, "data": self._data_name, "tta": has_tta}
+
+    def report(self) -> Dict[str, Any]:
+        """Evaluate the checkpoint with which the run was opened, and write reports to the run."""
+        model = self._model
+        self._evaluator.load(model.checkpoint.path)
+        result = report(
+            model.plugins,
+            self._evaluator,
+            model.run_folder,
+            self.split,
+            self._examples,
+            model.step,
+            self._data or "",
+        )
+        return dict(result, data=self._data_name)
+
+    def measure(self, checkpoint: Checkpoint) -> Dict[str, Any]:
+        """Evaluate a checkpoint of the run, and write nothing to its folder."""
+        self._evaluator.load(checkpoint.path)
+        result = measure(
+            self._model.plugins, self._evaluator, self.split, self._examples, checkpoint.step
+        )
+        return dict(result, tensors=checkpoint.tensors, **self.identity())
+
+    def close(self) -> None:
+        self._evaluator.close()
+
+
+class _OpenData(NamedTuple):
+    """What is evaluated, and the run's own data, which scores compare it with."""
+
+    run_data: RunData  # to evaluate
+    options: CoreOptions  # of the run, with the place of its own data
+    own_splits: Callable[[str], Optional[Split]]  # the name of a split -> that of the run's data
+
+
+def _open_data(model: TrainedModel, data: Optional[str], log: Callable[[str], None]) -> _OpenData:
+    """Open the data of the run, or the data that `data` names."""
+    if data is None:
+        run_data = model.run_data()
+        return _OpenData(run_data, model.options, run_data.prepare_split)
+    record, options = model.manifest["data"], model.options
+    run_data = open_other_data(model.plugins, options, data, DataSpec.from_json(record["stored"]))
+    hashes = summarize(run_data.dataset.sha256)
+    if hashes == summarize(record["sha256"]):  # the run's data at another place
+        moved = options.model_copy(update={"data": data})
+        run_data = model.check_data(open_run_data(model.plugins, moved))
+        return _OpenData(run_data, moved, run_data.prepare_split)
+    for note in run_data.dataset.notes:
+        log(f"{data}: {note}")
+    return _OpenData(run_data, options, lambda name: _own_split(model, name))
+
+
+def _own_split(model: TrainedModel, name: str) -> Optional[Split]:
+    """A split of the run's own data, which is opened on first use: few plugins need it."""
+    try:
+        return model.run_data().prepare_split(name)
+    except DataError as error:
+        raise DataError(
+            error.message,
+            hint="The scores need the data that the run was trained on, too. Put it back.",
+        ) from error
+
+
+def _check_fit(spec: DataSpec, expected: DataSpec) -> None:
+    """Raise DataError if the model, trained on the expected data, cannot be fed the data."""
+    check_fit(spec.flat, expected, "The data")
+    if spec.num_classes > expected.num_classes > 0:
+        raise DataError(
+            f"The data has {spec.num_classes} classes, the model was trained on "
+            f"{expected.num_classes}."
+        )
