@@ -188,11 +188,14 @@ def test_a_model_that_is_fed_codes_is_evaluated_on_examples(cli, generator_run):
 # ------------------------------------------------------------------------- evaluate and export
 
 
-def test_python_evaluates_and_exports_as_the_commands_do(cli, trained, here):
+def test_python_evaluates_and_exports_as_the_commands_do(cli, trained, here, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(here / "cache"))
     path = str(trained / "run")
     with open_trained(path) as run:
         result, exports = run.evaluate(), run.export("one")
+        other = run.evaluate(data=(bars(TEST_LABELS, 2), TEST_LABELS))
     assert result == json.loads(cli("evaluate", path, "--json").out)
+    assert (other["split"], other["metrics"]) == ("all", result["metrics"])
     expected = json.loads(cli("export", path, "two", "--json").out)
     assert exports == dict(expected, folder="one")
 
@@ -269,6 +272,21 @@ def test_training_in_one_call_passes_on_its_log_and_does_not_repeat_a_finished_r
     again = toolkit.train(LINEAR, "r", {"steps": 4}, lines.append)
     assert (again.step, lines) == (4, [])
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_run_on_arrays_in_memory_resumes_without_them_or_asks_for_them(here, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(here / "cache"))
+    arrays = bars(TEST_LABELS, 2), TEST_LABELS
+    first = toolkit.train(LINEAR, "r", data=arrays, steps=2)
+    assert (
+        first.options.data.startswith("arrays:") and toolkit.train(LINEAR, "r", steps=4).step == 4
+    )
+    shutil.rmtree("cache/arrays")
+    with pytest.raises(
+        DataError, match="are not in the cache .*cache.\nGive the same arrays again"
+    ):
+        toolkit.train(LINEAR, "r", steps=6)
+    assert toolkit.train(LINEAR, "r", data=arrays, steps=6).step == 6
 
 
 def test_training_in_one_call_within_another_graph_does_not_affect_it(here):

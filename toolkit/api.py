@@ -60,10 +60,12 @@ def train(
         plugin: the model plugin: a reference as on the command line, or an object with hooks.
         run_dir: the run's folder, which is created if it does not exist; None for a new one,
             runs/PLUGIN/TIME.
-        options: values or texts by option name. Environment variables are ignored.
+        options: values or texts by option name. Environment variables are ignored. `data` may also
+            be arrays: (x, y) or a dict of them by split, see docs/python.md. They are kept in the
+            cache, so that the run can be resumed and opened without them.
         say: called with each line of the run's log, without progress; False for silence. By default
-            the run shows itself where somebody looks: with a progress bar on a terminal, in
-            lines in IPython.
+            the run shows itself where somebody looks: with a progress bar on a terminal and in a
+            notebook.
         extensions: references or objects, as for `plugin`.
         named_by: what names the plugins, such as a file, if it is not the caller. Those that are
             files or modules are then executed only if this user ran them before.
@@ -182,17 +184,28 @@ def _resolve_options(
     """Resolve options, with a FutureWarning for each that has an earlier name.
 
     Args:
-        options: values or texts by option name.
+        options: values or texts by option name; `data` may be arrays.
         layers: the run's saved configuration, if there is one.
     """
     from .options import FLAGS, resolve
 
+    if options.get("data") is not None:
+        options = dict(options, data=_name_data(options["data"]))
     origins = {name: f"option {name}" for name in options}
     resolved = resolve(plugins.options(), layers, flags=options, flag_origins=origins)
     for use in resolved.earlier_names:
         if use.layer == FLAGS:
             warnings.warn(f"Option {use.alias} is now called {use.name}.", FutureWarning, 4)
     return resolved
+
+
+def _name_data(data: Any) -> str:
+    """The value of the option `data`: arrays are kept in the cache, and have a name."""
+    if isinstance(data, str):
+        return data
+    from .data.arrays.kept import keep_arrays
+
+    return keep_arrays(data)
 
 
 def quiet() -> Console:
@@ -453,13 +466,13 @@ class Trained:
         """
         return self._model.sample(count, seed, label, **settings)
 
-    def evaluate(self, split: Optional[str] = None, data: Optional[str] = None) -> Dict[str, Any]:
+    def evaluate(self, split: Optional[str] = None, data: Any = None) -> Dict[str, Any]:
         """Evaluate the model on a split, and write the plugin's reports into the run's folder.
 
         Args:
             split: its name; None for "test", or for all of `data` if it has no splits.
-            data: a source, such as "images:DIR", to evaluate in place of the run's own data;
-                classes are matched by name.
+            data: what to evaluate in place of the run's own data: a source such as "images:DIR",
+                or arrays as for `train`. Classes are matched by name.
 
         Returns:
             What `toolkit evaluate --json` prints: "metrics" (name -> value), "intervals" (name ->
@@ -471,7 +484,7 @@ class Trained:
         """
         from .inference.evaluation import evaluate
 
-        return evaluate(self._model, split=split, data=data)
+        return evaluate(self._model, split=split, data=None if data is None else _name_data(data))
 
     def export(self, folder: str) -> Dict[str, Any]:
         """Write the model as a SavedModel, load it again, and compare its predictions.

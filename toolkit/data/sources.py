@@ -316,6 +316,13 @@ def _open_npz(settings: Settings) -> Dataset:
     )
 
 
+def _open_arrays(settings: Settings) -> Dataset:
+    from .arrays.kept import open_arrays
+
+    kind = settings.columns.label_kind
+    return open_arrays(settings.path, settings.shares, kind, settings.cache_dir)
+
+
 def _open_images(settings: Settings) -> Dataset:
     from .images.folder import open_images
 
@@ -405,6 +412,14 @@ SOURCES = {
             "what fits in memory",
             _always,
             _open_npz,
+            ("label_kind",),
+        ),
+        Source(
+            "arrays:HASH",
+            "arrays in memory that toolkit.train was given, kept in the cache",
+            "what fits in memory",
+            _always,
+            _open_arrays,
             ("label_kind",),
         ),
         Source(

@@ -9,7 +9,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..data.column import TEXT, as_array
-from ..data.images.image_file import ImageForm, ImageReader, parse_colour
+from ..data.images.image_file import ImageForm, ImageReader, is_picture, parse_colour
 from ..data.spec import DataSpec
 from ..errors import DataError, UsageError
 from ..run_data import example_hook, images_like, is_images
@@ -106,10 +106,6 @@ def _convert(pixels: np.ndarray, convert: Any) -> Any:
     from ..data.prepare import ExampleHooks, prepare
 
     return prepare(Split(pixels), ExampleHooks(convert=convert)).features
-
-
-def is_picture(item: Any) -> bool:
-    return type(item).__module__.startswith("PIL.") and hasattr(item, "save")
 
 
 def _pixels(picture: Any, reader: ImageReader) -> np.ndarray:

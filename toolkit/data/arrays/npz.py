@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -49,17 +49,44 @@ def open_npz(
     Raises:
         DataError: the file cannot be used.
     """
-    arrays, notes = _read(path)
-    labels = _read_labels(path, arrays, label_kind)
-    splits = {name: _make_split(path, name, each, labels) for name, each in arrays.items()}
-    _check_alike(path, splits)
+    with _open(path) as file:
+        keys = find_keys(path, file.files)
+        names = [name for each in keys.values() for name in each.all]
+        _check_sizes(path, file, names)
+        arrays = {name: _read_array(path, file, name) for name in names}
+        unused = unused_keys(file.files, keys)
+    splits, labels = make_splits(path, arrays, label_kind)
     only = labels.get("")
     spec = describe(splits["train"], only.class_names if only else (), _count(only))
+    notes = [f"Arrays that are not read: {', '.join(unused[:10])}."] if unused else []
     notes += [note for each in labels.values() for note in each.notes]
     index, name = index or FileIndex(), os.path.basename(path)
     hashes = {name: index.digests([path])[0]}
     splits = hold_out(splits, shares, index=index, files=list(hashes.values()))
     return Dataset("npz:" + path, spec, splits, {name: path}, notes, hashes)
+
+
+def make_splits(
+    source: str, arrays: Mapping[str, np.ndarray], label_kind: str = "auto"
+) -> Tuple[Dict[str, Split], Dict[str, LabelArrays]]:
+    """The splits of arrays, and the labels of all splits by the name of the component.
+
+    Args:
+        source: of the arrays, for error messages.
+        arrays: by the names of `npz_keys`.
+        label_kind: as for `open_npz`.
+
+    Raises:
+        DataError: the arrays are no examples.
+    """
+    parts = {
+        split: _Arrays(*({n: arrays[k] for n, k in role.items()} for role in keys))
+        for split, keys in find_keys(source, list(arrays)).items()
+    }
+    labels = _read_labels(source, parts, label_kind)
+    splits = {name: _make_split(source, name, each, labels) for name, each in parts.items()}
+    _check_alike(source, splits)
+    return splits, labels
 
 
 def _read_labels(path: str, arrays: Dict[str, _Arrays], kind: str) -> Dict[str, LabelArrays]:
@@ -84,23 +111,6 @@ def read_arrays(path: str) -> Dict[str, np.ndarray]:
     with _open(path) as file:
         _check_sizes(path, file, file.files)
         return {key: _read_array(path, file, key) for key in file.files}
-
-
-def _read(path: str) -> Tuple[Dict[str, _Arrays], List[str]]:
-    """Split name -> its arrays; and a note on arrays that are not read."""
-    with _open(path) as file:
-        splits = find_keys(path, file.files)
-        _check_sizes(path, file, [key for keys in splits.values() for key in keys.all])
-        arrays = {
-            name: _Arrays(*(_read_all(path, file, k) for k in splits[name])) for name in splits
-        }
-        unused = unused_keys(file.files, splits)
-    notes = [f"Arrays that are not read: {', '.join(unused[:10])}."] if unused else []
-    return arrays, notes
-
-
-def _read_all(path: str, file: Any, keys: Mapping[str, str]) -> Dict[str, np.ndarray]:
-    return {name: _read_array(path, file, key) for name, key in keys.items()}
 
 
 def _open(path: str) -> Any:
@@ -201,13 +211,15 @@ def _make_split(path: str, name: str, arrays: _Arrays, labels: Dict[str, LabelAr
     source = f"{path} ({name})"
     for array in arrays.features.values():
         if not array.shape or not len(array):
-            raise DataError(f"{source}: expected one example or more, found none.", hint=HINT)
+            raise DataError(
+                f"{source}: expected one example or more, found none.", hint="Give examples."
+            )
     count = len(next(iter(arrays.features.values())))
     for array in arrays.labels.values():
         if array.ndim and len(array) != count:
             raise DataError(
                 f"{source}: expected {count} labels, one per example, found {len(array)}.",
-                hint="Save features and labels that belong together.",
+                hint="Give features and labels that belong together.",
             )
     try:
         split = Split(
@@ -259,7 +271,7 @@ def _check_alike(path: str, splits: Dict[str, Split]) -> None:
             raise DataError(
                 f"{path}: expected examples {expected} in '{name}' as in 'train', found "
                 f"{_describe_examples(split)}.",
-                hint="Save splits of one shape and dtype.",
+                hint="Give splits of one shape and dtype.",
             )
 
 

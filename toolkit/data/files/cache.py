@@ -19,7 +19,7 @@ except ImportError:  # this system has no such locks
     fcntl = None
 
 # Folders of the cache with one folder for each entry.
-GROUPS = ("streams", "features", "hashes", "decoded", "records")
+GROUPS = ("arrays", "streams", "features", "hashes", "decoded", "records")
 
 
 class CacheEntry(NamedTuple):

@@ -108,6 +108,20 @@ class ImageReader:
         return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
 
 
+def is_picture(item: Any) -> bool:
+    """Whether an object is a picture of Pillow, which is not imported for that."""
+    return type(item).__module__.startswith("PIL.") and hasattr(item, "save")
+
+
+def as_plain_picture(picture: Any) -> Any:
+    """A picture of Pillow as one of 8 bits: grey, RGB, or RGBA if it can be transparent."""
+    picture = turn_upright(_to_8_bits(picture), picture)
+    if picture.mode in MODES.values():
+        return picture
+    opaque = "L" if picture.mode in _GREY else "RGB"
+    return picture.convert("RGBA" if _is_transparent(picture) else opaque)
+
+
 def describe_changes(form: ImageForm, sizes: np.ndarray, has_alpha: np.ndarray) -> List[str]:
     """A sentence for each kind of change that images need to get a form.
 

@@ -1,0 +1,135 @@
+"""Arrays that Python gave in place of a data source: kept in the cache, under the hash of their
+content, as the source `arrays:HASH`. A run on them is resumed and opened like any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+
+from ...errors import DataError
+from ...files import atomic_write
+from ..examples import Dataset
+from ..files.cache import cache_folder, writing_to_cache
+from ..files.file_index import FileIndex
+from ..held_out import Shares
+from ..images.image_file import as_plain_picture, is_picture
+from .npz import make_splits, open_npz
+
+GROUP = "arrays"  # the folder in the cache
+PREFIX = "arrays:"
+SPLITS = ("train", "validation", "test")
+_FORMS = (
+    'Give data=(x, y), data={"train": (x, y), "test": (x, y)}, or a source as data="images:photos".'
+)
+
+
+def keep_arrays(data: Any, cache_dir: Optional[str] = None) -> str:
+    """Keep arrays, and return the name of the data, `arrays:HASH`.
+
+    Args:
+        data: examples as (features, labels), or as features alone; or a dict of such examples by
+            the names "train", "validation" and "test". Features and labels are arrays [N, ...],
+            what NumPy makes such arrays of, lists of pictures of Pillow of one size, or dicts of
+            those by the name of the component.
+        cache_dir: as for `cache_folder`.
+
+    Raises:
+        DataError: the arrays are no examples.
+        RetryError: the cache cannot be written.
+    """
+    arrays = _name_arrays(data)
+    make_splits("data", arrays)
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    name = digest.hexdigest()[:16]
+    path = _path_of(name, cache_dir)
+    if not os.path.isfile(path):
+        with writing_to_cache(), atomic_write(path) as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+    return PREFIX + name
+
+
+def open_arrays(
+    name: str,
+    shares: Shares,
+    label_kind: str = "auto",
+    cache_dir: Optional[str] = None,
+) -> Dataset:
+    """Open the arrays that were kept under a hash. Raises DataError if they are gone."""
+    path = _path_of(name, cache_dir)
+    if not os.path.isfile(path):
+        raise DataError(
+            f"The arrays '{name}' are not in the cache {cache_folder(cache_dir)}.",
+            hint="Give the same arrays again in Python: toolkit.train(..., data=(x, y)).",
+        )
+    return open_npz(path, shares, FileIndex(path, cache_dir), label_kind)
+
+
+def _path_of(name: str, cache_dir: Optional[str]) -> str:
+    return os.path.join(cache_folder(cache_dir), GROUP, os.path.basename(name), "data.npz")
+
+
+def _name_arrays(data: Any) -> Dict[str, np.ndarray]:
+    """The arrays by the names that an .npz file has: x_train, y_train, x_test_left, ..."""
+    splits = data if isinstance(data, Mapping) else {"train": data}
+    unknown = [str(name) for name in splits if name not in SPLITS]
+    if unknown or "train" not in splits:
+        raise DataError(
+            f"The data has the splits {', '.join(map(str, splits)) or 'none'}, expected "
+            f"{', '.join(SPLITS)}.",
+            hint=_FORMS,
+        )
+    arrays: Dict[str, np.ndarray] = {}
+    for split, examples in splits.items():
+        if examples is None:
+            continue
+        parts = examples if isinstance(examples, tuple) else (examples, None)
+        if len(parts) != 2:
+            raise DataError(f"The data has a tuple of {len(parts)} for '{split}'.", hint=_FORMS)
+        for letter, values in zip("xy", parts):
+            by_name = values if isinstance(values, Mapping) else {"": values}
+            for name, leaf in by_name.items():
+                if leaf is not None:
+                    key = f"{letter}_{split}" + (f"_{name}" if name else "")
+                    arrays[key] = _as_array(key, leaf)
+    return arrays
+
+
+def _as_array(name: str, values: Any) -> np.ndarray:
+    """A list, a table of pandas or the array of another library as an array of NumPy."""
+    is_list = isinstance(values, (list, tuple))
+    try:
+        if is_list and values and all(map(is_picture, values)):
+            values = [np.asarray(as_plain_picture(item)) for item in values]
+        array = _stack(values) if is_list else np.asarray(values)
+    except Exception as error:  # of another library's arrays
+        raise DataError(f"The data has no array as {name}: {error}.", hint=_FORMS) from error
+    if not array.ndim:
+        raise DataError(f"The data has {values!r:.50} as {name}, expected an array.", hint=_FORMS)
+    if array.dtype.kind != "O":
+        return array
+    items: List[Any] = list(array.ravel())
+    if items and all(isinstance(item, str) for item in items):
+        return array.astype(str)
+    shapes = sorted({str(list(np.shape(item))) for item in items})[:2]
+    is_ragged = len(shapes) > 1
+    found = f"the shapes {' and '.join(shapes)}" if is_ragged else type((items or [0])[0]).__name__
+    raise DataError(
+        f"The data has {found} in {name}, expected numbers or texts of one shape.",
+        hint=f"Give all examples one size. {_FORMS}" if is_ragged else _FORMS,
+    )
+
+
+def _stack(values: Sequence[Any]) -> np.ndarray:
+    """A list as an array; of objects if its items have several shapes."""
+    if len({np.shape(item) for item in values}) == 1:
+        return np.asarray(values)
+    array = np.empty(len(values), object)
+    array[:] = [np.asarray(item) for item in values]
+    return array
