@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import io
 import sys
+import types
 
 import pytest
 from linear_fixtures import LINEAR, write_bars
@@ -21,13 +21,13 @@ class Terminal(io.StringIO):
 def watch(here, monkeypatch):
     """A function that trains, and returns what stdout and stderr got."""
 
-    def call(stream=io.StringIO, **more):
+    def call(stream=io.StringIO, run_dir="run", **more):
         streams = io.StringIO(), stream()
         data = write_bars("bars.npz")
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", streams[0])
             patch.setattr(sys, "stderr", streams[1])
-            toolkit.train(LINEAR, "run", {"data": data, "steps": 2}, **more)
+            toolkit.train(LINEAR, run_dir, {"data": data, "steps": 2}, **more)
         return [each.getvalue() for each in streams]
 
     return call
@@ -37,10 +37,22 @@ def test_it_is_silent_where_nobody_looks(watch):
     assert watch() == ["", ""]
 
 
-def test_in_ipython_it_shows_its_lines(watch, monkeypatch):
-    monkeypatch.setattr(builtins, "get_ipython", object, raising=False)
+def test_in_a_notebook_it_shows_its_lines_and_a_bar_in_its_place(watch, monkeypatch):
+    drawings = []
+
+    def display(drawing, **more):
+        drawings.append(drawing)
+        return types.SimpleNamespace(update=display)
+
+    shell = types.SimpleNamespace(kernel=None)
+    notebook = types.SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=display))
     out, err = watch()
-    assert err == "" and out.startswith("run    run\n") and "step 2/2  loss " in out
+    assert err == "" and out.startswith("run    run\n") and "\ntest    accuracy " in out
+    assert '<progress value="0" max="2"' in drawings[0]["text/html"]
+    assert drawings[-1]["text/plain"].startswith("step 2/2  loss ")
+    assert watch(say=False, run_dir="other") == ["", ""]
 
 
 def test_on_a_terminal_it_shows_itself(watch, monkeypatch):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import io
 import os
-import sys
 import warnings
 from typing import (
     TYPE_CHECKING,
@@ -217,10 +215,12 @@ def _choose_console(say: Union[Callable[[str], None], bool, None]) -> Console:
     """As the argument of `train` says; by default, one for who called."""
     if callable(say):
         return _LineConsole(say)
+    from .display.notebook import NotebookConsole, is_notebook
+
     if say is False:
         return quiet()
-    if "get_ipython" in vars(builtins):
-        return Console(sys.stdout)
+    if is_notebook():
+        return NotebookConsole()
     console = Console()
     return console if console.is_terminal or say else quiet()
 

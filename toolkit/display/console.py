@@ -93,17 +93,23 @@ class Console:
         """
         self._total_steps, self._last_line_time = total_steps, None
         is_stderr = self._stream is sys.stderr
-        if self.is_terminal:
-            from .bar import Bar
-
-            # The bar sends control codes; it escapes those in texts itself.
-            stream = getattr(self._stream, "unescaped", self._stream)
-            self._bar = Bar(stream, total_steps, read_step)
+        self._bar = self._make_bar(total_steps, read_step)
+        if self._bar is not None:
             self._bar.start()
         self._start_time = self._clock()
         self._last_recorded_time = self._start_time - self._every_secs
         if is_stderr:
             self._tee = sys.stderr = _Tee(sys.stderr, self._file.write)
+
+    def _make_bar(self, total_steps: int, read_step: Callable[[], int]) -> Any:
+        """What shows progress in one place; None for lines."""
+        if not self.is_terminal:
+            return None
+        from .bar import Bar
+
+        # The bar sends control codes; it escapes those in texts itself.
+        stream = getattr(self._stream, "unescaped", self._stream)
+        return Bar(stream, total_steps, read_step)
 
     def show_metrics(self, record: Dict[str, Any]) -> None:
         """Show a metrics record: in the bar, or as a line if the last line is old enough."""
