@@ -59,9 +59,3 @@ def test_on_a_terminal_it_shows_itself(watch, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     out, err = watch(Terminal)
     assert out == "" and "run    run" in err and "2/2" in err
-
-
-def test_a_function_gets_the_lines_alone(watch):
-    lines = []
-    assert watch(say=lines.append) == ["", ""]
-    assert lines[0] == "run    run" and any("validation" in line for line in lines)

@@ -15,7 +15,6 @@ from toolkit import DataSpec, tf
 from toolkit.compat import SavedModelProto
 from toolkit.inference import export
 from toolkit.inference.predict import columns, read_examples
-from toolkit.storage.run_folder import RunFolder
 
 
 def losses_of(logits, labels):
@@ -61,13 +60,6 @@ def test_metrics_of_13_examples_in_batches_of_5_equal_those_of_numpy(evaluate, t
 def test_another_split_is_evaluated_by_its_name(evaluate):
     assert evaluate("--split", "train")["examples"] == 40
     assert evaluate("--split", "validation")["examples"] == 7
-
-
-def test_the_best_checkpoint_is_the_default(evaluate, trained):
-    RunFolder(str(trained / "run")).update_manifest(best={"step": 2, "value": 1.0})
-    assert evaluate()["step"] == 2
-    assert evaluate("--checkpoint", "best")["step"] == 2
-    assert evaluate("--checkpoint", "last")["step"] == 6
 
 
 @pytest.mark.parametrize(
