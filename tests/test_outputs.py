@@ -28,7 +28,6 @@ def full_disk():
 def no_work(monkeypatch):
     """Fails if a command opens a run or data before it has refused its output."""
 
-    import toolkit
     from toolkit import api, run_data
     from toolkit.cli import common
     from toolkit.data import check
@@ -36,9 +35,9 @@ def no_work(monkeypatch):
     def refuse(*arguments, **more):
         raise AssertionError("the work began")
 
-    assert toolkit.open_trained is api.open_trained is common.open_trained
-    for module in (toolkit, api, common):
-        monkeypatch.setattr(module, "open_trained", refuse)
+    assert api.open_model is common.open_model
+    for module in (api, common):
+        monkeypatch.setattr(module, "open_model", refuse)
     monkeypatch.setattr(check, "check_source", refuse)
     monkeypatch.setattr(run_data, "open_from_options", refuse)
 

@@ -51,11 +51,12 @@ def test_in_a_notebook_it_shows_its_lines_and_a_bar_in_its_place(watch, monkeypa
     out, err = watch()
     assert err == "" and out.startswith("run    run\n") and "\ntest    accuracy " in out
     assert '<progress value="0" max="2"' in drawings[0]["text/html"]
-    assert drawings[-1]["text/plain"].startswith("step 2/2  loss ")
+    text = drawings[-1]["text/plain"]
+    assert text.startswith("step 2/2  ") and " steps/s  loss " in text
     assert watch(say=False, run_dir="other") == ["", ""]
 
 
 def test_on_a_terminal_it_shows_itself(watch, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     out, err = watch(Terminal)
-    assert out == "" and "run    run" in err and "2/2" in err
+    assert out == "" and "run    run" in err and "step 0/2" in err

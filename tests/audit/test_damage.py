@@ -99,10 +99,14 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
         CUT,
         [METRICS],
     ),
-    "no metrics": (remove("metrics.jsonl"), CUT, [METRICS]),
+    "no metrics": (
+        remove("metrics.jsonl"),
+        "metrics: metrics.jsonl is not what it was at step 2.",
+        [METRICS],
+    ),
     "a line that is not JSON": (
         lambda run: (run / "metrics.jsonl").open("a").write("hello\n"),
-        "metrics: line 5 of metrics.jsonl is not a JSON object.",
+        "metrics: line 10 of metrics.jsonl is not a JSON object.",
         [METRICS],
     ),
     "a missing commit": (

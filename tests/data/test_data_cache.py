@@ -22,7 +22,7 @@ def unpack_a_large_file(folder):
 
 def train_the_classifier_of_the_scores(folder):
     place = os.path.join(toolkit.cache_folder(), "features", "classifier-0")
-    extractor.train_into_cache(place, "classifier", {})
+    extractor.train_into_cache(place, "classifier", {}, "Training")
 
 
 def decode_images(folder):

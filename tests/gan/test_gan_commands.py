@@ -74,7 +74,7 @@ def sample(here, monkeypatch):
     """`sample("-n", 4)` -> what the command printed; an error is raised."""
 
     def call(*argv, model=None):
-        monkeypatch.setattr("toolkit.cli.common.open_trained", lambda *_: model or Generator())
+        monkeypatch.setattr("toolkit.cli.common.open_model", lambda *_: model or Generator())
         argv = ["run"] + [str(argument) for argument in argv]
         return CliRunner().invoke(sample_command, argv, catch_exceptions=False)
 

@@ -210,6 +210,6 @@ def test_the_line_says_what_indistinguishable_would_be():
 
 def test_the_page_begins_with_the_accuracy_its_interval_and_chance():
     (headline,) = page._two_sample({"two_sample": TEST})
-    assert headline["value"] == 0.971 and headline["floor"] == 0.5
+    assert headline["value"] == 0.971 and headline["ends"] == [0.5, 1.0]
     assert headline["low"] == 0.9503 and headline["high"] == 0.982 and headline["level"] == 0.95
     assert page._two_sample({"two_sample": None}) == [] == page._two_sample({})
