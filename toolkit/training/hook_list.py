@@ -125,7 +125,7 @@ def _evaluation_recorder(
         summaries.write_scalars(values["step"], prefixed)
         names = sorted(metrics)
         if len(names) > MAX_METRICS:
-            names = [name for name in reversed(metrics) if not name.endswith("_noise")]
+            names = [name for name in reversed(list(metrics)) if not name.endswith("_noise")]
             names.sort(key=lambda name: best_metric is None or name != best_metric.name)  # stable
         text = "  ".join(f"{name} {metrics[name]:.4f}" for name in names[:MAX_METRICS])
         writers.log(f"step {values['step']}  validation  {text}")
