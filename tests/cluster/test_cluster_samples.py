@@ -148,9 +148,11 @@ def test_the_wheel_from_these_sources_is_the_whole_package(installed):
 
 
 def package_roots():
-    """The folders from which packages are imported."""
+    """The folders of the packages of this distribution."""
     plugins = os.path.join(REPOSITORY, "plugins")
-    return [REPOSITORY, *(os.path.join(plugins, name) for name in os.listdir(plugins))]
+    folders = [os.path.join(plugins, name) for name in os.listdir(plugins)]
+    is_own = {folder: not os.path.exists(f"{folder}/pyproject.toml") for folder in folders}
+    return [REPOSITORY, *filter(is_own.get, folders)]
 
 
 def is_of_a_package(path):
