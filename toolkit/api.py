@@ -528,3 +528,11 @@ class Trained:
             DataError: the data is not that of the run.
         """
         return self._model.run_data().prepare_split(name)
+
+    def example_inputs(self, count: int = 8) -> Optional[Dict[str, np.ndarray]]:
+        """Some examples as `predict` takes them, or None if the data cannot be opened.
+
+        Args:
+            count: how many at most, from the split "test" or else "train".
+        """
+        return self._model.example_inputs(count)
