@@ -110,7 +110,7 @@ def open_trainer(
     pause_at: Optional[int] = None,
     allow: Sequence[str] = (),
 ) -> Trainer:
-    """The `Trainer` of a new run in `run_dir`, or of the run that is there; the caller closes it.
+    """The `Trainer` of a new run, or of the run that is in `run_dir`; `close` it or use `with`.
 
     Args:
         plugins: of the run.

@@ -151,8 +151,7 @@ def package_roots():
     """The folders of the packages of this distribution."""
     plugins = os.path.join(REPOSITORY, "plugins")
     folders = [os.path.join(plugins, name) for name in os.listdir(plugins)]
-    is_own = {folder: not os.path.exists(f"{folder}/pyproject.toml") for folder in folders}
-    return [REPOSITORY, *filter(is_own.get, folders)]
+    return [REPOSITORY, *(f for f in folders if not os.path.exists(f"{f}/pyproject.toml"))]
 
 
 def is_of_a_package(path):
