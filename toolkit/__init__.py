@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .authoring import LazyModules as LazyModules
     from .authoring import check_features as check_features
     from .authoring import check_image_size as check_image_size
+    from .cached_run import cached_run as cached_run
+    from .cached_run import data_options as data_options
     from .compat import ONEDNN as ONEDNN
     from .compat import tf as tf
     from .data.column import Column as Column
@@ -90,6 +92,8 @@ _HOME = {  # public name: the module that defines it
     "waiting": "toolkit.display.waits",
     "atomic_write": "toolkit.files",
     "train": "toolkit.api",
+    "cached_run": "toolkit.cached_run",
+    "data_options": "toolkit.cached_run",
     "CheckFailed": "toolkit.errors",
     "CheckpointError": "toolkit.errors",
     "DataError": "toolkit.errors",
@@ -100,7 +104,7 @@ _HOME = {  # public name: the module that defines it
     "UsageError": "toolkit.errors",
 }
 
-_MODULES = ("augmentation", "cli_options", "statistics")  # public modules
+_MODULES = ("augmentation", "cli_options", "convolutions", "statistics")  # public modules
 
 __all__ = sorted([*_HOME, *_MODULES])
 

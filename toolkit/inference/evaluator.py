@@ -41,6 +41,8 @@ from ..storage.checkpoint_diff import difference, read_variable_specs, variable_
 from ..storage.checkpoint_reader import has_files
 from .metric_directions import read_directions
 from .model_features import ModelFeatures
+from .sample_options import sample_options_class
+from .sampling import Sampler, SampleRequest
 from .scorer_set import ScorerSet
 
 # What a model predicts on: its features, or arrays by the names of the hook `inputs`.
@@ -118,6 +120,7 @@ class Evaluator:
         self._path = ""
         self._calls: Dict[str, Call] = {}
         self._predictor = _Predictor(
+            plugins,
             lambda: Evaluator(
                 plugins, options, spec, "predict", folder, total_steps, graph=predict_graph
             )
@@ -125,7 +128,7 @@ class Evaluator:
         self._scorers: Optional[ScorerSet] = None
         if mode == "eval" and splits is not None:
             names = self._names_of_model()
-            self._scorers = ScorerSet(plugins, self.run, splits, names)
+            self._scorers = ScorerSet(plugins, self.run, splits, names, self._predictor.draw)
 
     @property
     def graph(self) -> build.InferenceGraph:
@@ -427,10 +430,12 @@ class _Predictor:
     """Predicts for scorers, through a second evaluator that is built on first use.
 
     Args:
+        plugins: of the run.
         build_evaluator: builds that evaluator, in mode "predict".
     """
 
-    def __init__(self, build_evaluator: Callable[[], Evaluator]):
+    def __init__(self, plugins: Plugins, build_evaluator: Callable[[], Evaluator]):
+        self._plugins = plugins
         self._build_evaluator = build_evaluator
         self._evaluator: Optional[Evaluator] = None
         self._path = ""
@@ -447,10 +452,19 @@ class _Predictor:
     def predict(
         self, inputs: ModelInputs, batch_size: Optional[int] = None
     ) -> Dict[str, np.ndarray]:
+        return self._open().predict(inputs, batch_size)
+
+    def draw(self, count: int, seed: int) -> Iterator[Dict[str, np.ndarray]]:
+        """Draw samples, with the settings that they have by default; see `Scorer.draw`."""
+        options = sample_options_class(self._plugins)()
+        sampler = Sampler(self._plugins, self._open())
+        return sampler.draw(SampleRequest(count, seed, options=options))
+
+    def _open(self) -> Evaluator:
         if self._evaluator is None:
             self._evaluator = self._build_evaluator()
             self._evaluator.load(self._path)
-        return self._evaluator.predict(inputs, batch_size)
+        return self._evaluator
 
     def close(self) -> None:
         if self._evaluator is not None:

@@ -8,12 +8,15 @@ import json
 import math
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set
 
+import numpy as np
+
 from ..compat import tf
 from ..data.examples import Split
 from ..errors import ToolkitError
 from ..graph.run import Run
 from ..plugins import Plugins, Problem, describe_value
 from ..statistics.intervals import Interval
+from .sampling import check_draws_samples
 from .scorer import Scorer, ScoreResult
 
 
@@ -27,6 +30,7 @@ class ScorerSet:
         run: the `Run` of the evaluation.
         splits: returns the `Split` of a name, or None.
         model_metrics: names of the losses and metrics of the model.
+        draw: draws samples with the loaded checkpoint, see `Scorer.draw`.
 
     Raises:
         ToolkitError: the hook returned something else, or two metrics have the same name.
@@ -38,6 +42,7 @@ class ScorerSet:
         run: Run,
         splits: Callable[[str], Optional[Split]],
         model_metrics: Iterable[str],
+        draw: Callable[[int, int], Iterable[Dict[str, np.ndarray]]],
     ):
         self._plugins = plugins
         with tf.Graph().as_default():
@@ -45,6 +50,9 @@ class ScorerSet:
         self._scorers: List[Scorer] = [scorer for answer in answers for scorer in answer or ()]
         for scorer in self._scorers:
             _check_type(plugins, scorer)
+            if scorer.draws_samples:
+                check_draws_samples(plugins)
+                scorer.draw = draw
         _check_names(self._scorers, model_metrics)
 
     @property

@@ -15,10 +15,10 @@ import math
 import numpy as np
 
 from toolkit import tf
+from toolkit.convolutions import convolve, down, up
 
 from . import architecture
 from .blocks import Conv, Dense, Layer
-from .convolutions import convolve, down, up
 from .layers import SLOPE, leaky_relu
 
 BLOCKS = 1  # residual blocks at each size

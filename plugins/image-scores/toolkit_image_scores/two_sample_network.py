@@ -12,7 +12,7 @@ import numpy as np
 
 from toolkit import tf
 
-from .sample_sets import HALF_BATCH
+from .sets import HALF_BATCH
 
 LEARNING_RATE = 2e-3  # at the start; it falls to 0 as a cosine does
 WIDTH = 512  # filters x side of the map: each layer costs the same

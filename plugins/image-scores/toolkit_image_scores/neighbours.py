@@ -1,4 +1,4 @@
-"""Scores from nearest neighbours: precision, recall, density, coverage, and signs of copying.
+"""Scores from nearest neighbours: precision, recall, coverage, and who is nearest.
 
 Distances are Euclidean, compared as squares, in float64. They are computed block by block, so that
 they need little memory.
@@ -14,25 +14,23 @@ import numpy as np
 K = 5
 BLOCK_SIZE = 4 << 20  # distances in a block: 32 MiB
 ROUNDING = 1e-10  # squared distances below this part of the mean square are rounding errors
-NEAR_SHARE = 0.01  # of the reals: those nearest to the training images
 
 
 class Neighbours(NamedTuple):
-    """Kynkaanniemi et al. 2019 (precision, recall), Naeem et al. 2020 (density, coverage).
+    """Kynkaanniemi et al. 2019 (precision, recall), Naeem et al. 2020 (coverage).
 
     The ball of an example reaches to its k-th nearest neighbour in the same set.
     """
 
     precision: float  # share of the fakes within the ball of a real
     recall: float  # share of the reals within the ball of a fake
-    density: float  # mean number of reals' balls that a fake is in, divided by k
     coverage: float  # share of the reals whose ball contains a fake
 
 
 def compare(
     fakes: np.ndarray, reals: np.ndarray, k: int = K, real_radii: Optional[np.ndarray] = None
 ) -> Neighbours:
-    """Compute the four scores.
+    """Compute the three scores.
 
     Args:
         fakes: float [n, F].
@@ -44,23 +42,18 @@ def compare(
     fake_radii = radii(fakes, k)
     # The distance of equal examples is a rounding error; a point on the rim is inside.
     slack = ROUNDING * mean_square(reals)
-    num_precise, num_inside = 0, 0
+    num_precise = 0
     is_recalled = np.zeros(len(reals), bool)
     is_covered = np.zeros(len(reals), bool)
     for start, block in distances(fakes, reals):  # [b, m]
         is_near = block <= real_radii + slack
         num_precise += int(is_near.any(axis=1).sum())
-        num_inside += int(is_near.sum())
         is_covered |= is_near.any(axis=0)
         block_radii = fake_radii[start : start + len(block), None]
         is_recalled |= (block <= block_radii + slack).any(axis=0)
-    n, m = len(fakes), len(reals)
-    return Neighbours(
-        precision=num_precise / n,
-        recall=float(np.sum(is_recalled)) / m,
-        density=num_inside / (k * n),
-        coverage=float(np.sum(is_covered)) / m,
-    )
+    m = len(reals)
+    recall, coverage = float(is_recalled.sum()) / m, float(is_covered.sum()) / m
+    return Neighbours(num_precise / len(fakes), recall, coverage)
 
 
 def radii(features: np.ndarray, k: int = K) -> np.ndarray:
@@ -85,35 +78,6 @@ def nearest(fakes: np.ndarray, reals: np.ndarray) -> Tuple[np.ndarray, np.ndarra
         distance[start : start + len(block)] = block[np.arange(len(block)), nearest_reals]
     distance[distance <= ROUNDING * mean_square(reals)] = 0
     return index, np.sqrt(distance)
-
-
-class TrainingDistances(NamedTuple):
-    """Distances to the nearest training image: those of samples beside those of other real images.
-
-    Attributes:
-        samples: the median distance of a sample.
-        reals: the median distance of a real image that was not trained on.
-        ratio: samples / reals; None where `reals` is 0, because half of the real images or more are
-            also training images.
-        near_samples: the share of the samples that are as near as the nearest `NEAR_SHARE` of the
-            reals. The median does not show copies among fewer than half of the samples; this does.
-        near_reals: the same share of the reals, `NEAR_SHARE` unless several are equally near.
-    """
-
-    samples: float
-    reals: float
-    ratio: Optional[float]
-    near_samples: float
-    near_reals: float
-
-
-def compare_distances(samples: np.ndarray, reals: np.ndarray) -> TrainingDistances:
-    """Compare distances to the nearest training image, float64 [n] of samples and [m] of reals."""
-    medians = float(np.median(samples)), float(np.median(reals))
-    bound = np.sort(reals)[max(1, round(NEAR_SHARE * len(reals))) - 1]
-    near_samples, near_reals = (float(np.mean(part <= bound)) for part in (samples, reals))
-    ratio = medians[0] / medians[1] if medians[1] else None
-    return TrainingDistances(*medians, ratio, near_samples, near_reals)
 
 
 def distances(a: np.ndarray, b: np.ndarray) -> Iterator[Tuple[int, np.ndarray]]:

@@ -1,4 +1,4 @@
-"""A model plugin that learns features of images without labels: two views of an image shall agree.
+"""The network, its two views of an image, and the loss that makes them agree.
 
 Each training image is changed twice at random (moved, turned, zoomed, recoloured; never mirrored
 unless the options say so). The network maps both views to embeddings, and a small head maps those
@@ -19,30 +19,16 @@ P length of a projection.
 
 from __future__ import annotations
 
-import math
 import re
-from typing import Any, ClassVar, List, Mapping, NamedTuple, Sequence
+from typing import Any, List, NamedTuple, Sequence
 
 import numpy as np
-from typing_extensions import Literal
 
-from toolkit import (
-    AugmentationOptions,
-    augmentation,
-    check_features,
-    check_image_size,
-    hookimpl,
-    normalize,
-    option,
-    tf,
-)
-
-from . import convolutions
+from toolkit import augmentation, check_features, check_image_size, convolutions, normalize, tf
 
 MIN_SIDE = 8  # pixels
 MAX_SIDE = 64  # pixels: the shorter side of larger images is reduced below it
-MAX_LAST_SIDE = 8  # pixels: the largest side in the last stage
-FIRST_FILTERS, MAX_FILTERS = 16, 64
+MAX_FILTERS = 64
 PROJECTION_SIZE = 128
 NORM_EPSILON = 1e-3
 NORM_MOMENTUM = 0.95  # runs of a thousand steps are common: the averages follow within fifty
@@ -50,37 +36,14 @@ SIMILARITY_WEIGHT, VARIANCE_WEIGHT, COVARIANCE_WEIGHT = 25.0, 25.0, 1.0
 EPSILON = 1e-4  # added to a variance under its root
 
 
-class AgreementOptions(AugmentationOptions):
-    """The strengths of the changes, and what the core's options are without others."""
-
-    core_defaults: ClassVar[Mapping[str, Any]] = {
-        "learning_rate": 2e-3,
-        "schedule": "cosine",
-        "epochs": 20.0,
-        "batch_size": 64,
-    }
-
-    augment: Literal["none", "digits", "photos", "icons"] = option(
-        "icons",
-        "what the images show; sets the strengths of the options of this group",
-        group="Augmentation",
-    )
-
-
-@hookimpl
-def options():
-    return AgreementOptions
-
-
-@hookimpl
 def build(run):
+    """The encoder for the shape of the data."""
     check_features(run.data, "A network of agreement")
     check_image_size(run.data.shape, MIN_SIDE, "A network of agreement", "Use larger images")
     return Encoder(run)
 
 
-@hookimpl
-def call(model, features, run):
+def forward(model, features, run):
     """Embeddings of the images; in the modes "train" and "eval" also projections of two views."""
     if run.mode == "predict":
         return {"embedding": model.embed(features, training=False)}
@@ -93,32 +56,12 @@ def call(model, features, run):
     return {"first": first, "second": second, "embedding": model.embed(features, training=False)}
 
 
-@hookimpl
 def loss(outputs, run):
+    """That of VICReg; in an evaluation the disagreement, a mean over the examples."""
     first, second = outputs["first"], outputs["second"]
-    if run.mode != "train":  # a mean over the examples, for any size of a batch
+    if run.mode != "train":
         return tf.reduce_mean(disagreement(first, second))
     return vicreg_loss(first, second)
-
-
-@hookimpl
-def optimize(losses, run):
-    return run.minimize(losses)
-
-
-@hookimpl
-def predict(outputs):
-    return {"features": outputs["embedding"]}
-
-
-@hookimpl
-def example_metrics(outputs):
-    return {"disagreement": disagreement(outputs["first"], outputs["second"])}
-
-
-@hookimpl
-def metric_directions():
-    return {"disagreement": "min"}
 
 
 # -------------------------------------------------------------------------------------- the views
@@ -200,7 +143,7 @@ class Encoder:
         x = reduce_size(normalize(images, self._run.data))
         for number, (kernel, norm) in enumerate(self._layers):
             x = convolutions.convolve(x, kernel.read_value())
-            x = halve(x) if is_halved(number, len(self._layers)) else x
+            x = convolutions.halve(x) if is_halved(number, len(self._layers)) else x
             x = tf.nn.relu(norm(x, training=training))
         return tf.reduce_mean(x, axis=[1, 2])
 
@@ -237,20 +180,12 @@ class Encoder:
 def layer_widths(shape):
     """The filters of each convolution for images of this shape: six at 28 or 32 pixels."""
     side = min(shape[:2]) // reduction(shape)
-    num_stages = max(3, math.ceil(math.log2(side / MAX_LAST_SIDE)) + 1)
-    return [
-        min(FIRST_FILTERS * 2 ** (number // 2), MAX_FILTERS) for number in range(2 * num_stages)
-    ]
+    return [w for w in convolutions.stage_widths(side, MAX_FILTERS) for _ in range(2)]
 
 
 def is_halved(number, num_layers):
     """Whether convolution `number` (from 0) is the last of its stage, and that not the last one."""
     return number % 2 == 1 and number < num_layers - 1
-
-
-def halve(x):
-    """Max-pool to half the size, rounded up. [N, H, W, C] -> [N, H/2, W/2, C]."""
-    return tf.nn.max_pool(x, ksize=2, strides=2, padding="SAME")
 
 
 def reduction(shape):
@@ -312,6 +247,6 @@ def embed(images, weights: Sequence[Weights]):
     x = reduce_size(images)
     for number, layer in enumerate(weights):
         x = convolutions.convolve(x, layer.kernel)
-        x = halve(x) if is_halved(number, len(weights)) else x
+        x = convolutions.halve(x) if is_halved(number, len(weights)) else x
         x = tf.nn.relu(x * layer.factor + layer.offset)
     return tf.reduce_mean(x, axis=[1, 2])

@@ -7,44 +7,27 @@ Legend: N images, H height, W width, C channels, m reference images, F features,
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Tuple,
-)
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 
 from .distances import FeatureSet, frechet_distance, moments
-from .sample_sets import MIN_IMAGES
+from .sets import MIN_IMAGES
 
 CHUNK = 1000  # images that are damaged at a time
 REAL = "real images"
 NUM_REPEATED, FEW_REPEATED = 100, 10
 PATCHES = 4  # per side of an image whose patches are shuffled
 MAX_CLASSES = 10  # of more classes, so many are left out in turn; their median is the mark
+Mark = Dict[str, Any]  # a kind of damage on the ruler, see `measure_marks`
 IMAGES_PER_CLASS = 5  # on average: the mean of one image is that image, which is no damage
-
-
-class Mark(NamedTuple):
-    """A kind of damage on the ruler."""
-
-    name: str  # fits into "between ... and ..."
-    distance: float
 
 
 def damage_features(
     images: np.ndarray,
     labels: Optional[np.ndarray],
     featurize: Callable[[np.ndarray], np.ndarray],
-    features: Optional[np.ndarray] = None,
+    features: np.ndarray,
     seed: int = 0,
 ) -> Dict[str, np.ndarray]:
     """The features [N, F] of images, as they are (`REAL`) and by the name of their damage.
@@ -53,11 +36,10 @@ def damage_features(
         images: uint8 [N, H, W, C] or [N, D].
         labels: int [N], or None.
         featurize: maps uint8 images to features.
-        features: `featurize(images)`, if it is known already.
+        features: `featurize(images)`.
         seed: of the random damage.
     """
     random = np.random.default_rng(seed)
-    features = featurize(images) if features is None else features
     feature_sets = {REAL: features}
     for name, damaged_images in damage_images(images, random):
         feature_sets[name] = featurize(damaged_images)
@@ -78,7 +60,7 @@ def damage_features(
 def measure_marks(
     feature_sets: Mapping[str, np.ndarray], labels: Optional[np.ndarray], reference: FeatureSet
 ) -> List[Mark]:
-    """The marks, in order of their distance.
+    """The marks, in order of their distance: {"name": of the damage, "distance": float}.
 
     Args:
         feature_sets: of `damage_features`.
@@ -86,11 +68,13 @@ def measure_marks(
         reference: features [m, F] of other images, or moments.
     """
     reference = moments(reference)
-    marks = [Mark(name, frechet_distance(f, reference)) for name, f in feature_sets.items()]
+    distances = {name: frechet_distance(f, reference) for name, f in feature_sets.items()}
     if labels is not None:
         distance = missing_class_distance(feature_sets[REAL], labels, reference)
-        marks += [] if distance is None else [Mark("one class missing", distance)]
-    return sorted(marks, key=lambda mark: mark.distance)
+        if distance is not None:
+            distances["one class missing"] = distance
+    names = sorted(distances, key=distances.__getitem__)
+    return [{"name": name, "distance": distances[name]} for name in names]
 
 
 def damage_images(
@@ -205,21 +189,9 @@ def class_means(images: np.ndarray, labels: np.ndarray) -> Tuple[np.ndarray, np.
 
 def locate(distance: float, marks: Iterable[Mark]) -> str:
     """Where a distance is on the ruler, as "between a 5-tap blur and one class missing"."""
-    marks = sorted(marks, key=lambda mark: mark.distance)
-    below = [mark for mark in marks if mark.distance <= distance]
-    above = [mark for mark in marks if mark.distance > distance]
+    marks = sorted(marks, key=lambda mark: mark["distance"])
+    below = [mark["name"] for mark in marks if mark["distance"] <= distance]
+    above = [mark["name"] for mark in marks if mark["distance"] > distance]
     if not below:
-        return f"nearer than {above[0].name}"
-    if not above:
-        return f"farther than {below[-1].name}"
-    return f"between {below[-1].name} and {above[0].name}"
-
-
-def to_json(marks: Iterable[Mark]) -> List[Dict[str, Any]]:
-    """The marks as JSON values."""
-    return [dict(mark._asdict()) for mark in marks]
-
-
-def from_json(values: Iterable[Dict[str, Any]]) -> List[Mark]:
-    """The marks from `to_json`."""
-    return [Mark(str(value["name"]), float(value["distance"])) for value in values]
+        return f"nearer than {above[0]}"
+    return f"between {below[-1]} and {above[0]}" if above else f"farther than {below[-1]}"

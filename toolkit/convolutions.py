@@ -1,6 +1,6 @@
 """Convolutions, and their gradients in the form that is fastest in this version of TensorFlow.
 
-The three functions `convolution`, `image_gradient` and `kernel_gradient` take two tensors each; the
+A plugin uses `convolve`, `down`, `up`, `halve` and `stage_widths`. The three functions `convolution`, `image_gradient` and `kernel_gradient` take two tensors each; the
 gradients of each are the other two. TensorFlow's own ops for the gradients are slow in some cases.
 Without oneDNN (1.15), the gradients of a kernel or image with many channels take up to six times as
 long as the convolution. With oneDNN (2.x), the gradient of an image with few channels is slow. In
@@ -11,9 +11,13 @@ F filters, the channels of the output. Kernels are [size, size, C, F]; images ar
 
 from __future__ import annotations
 
-from toolkit import ONEDNN, tf
+import math
+from typing import List
+
+from .compat import ONEDNN, tf
 
 WIDE = 16  # this many channels, or more, are many
+MAX_LAST_SIDE = 8  # pixels: the largest side in the last stage of a network that halves images
 
 
 def convolve(x, kernel):
@@ -37,16 +41,35 @@ def up(x, kernel, sides):
     return image_gradient(x, kernel, 2, sides)
 
 
+def halve(x):
+    """Max-pool to half the size, rounded up. [N, H, W, C] -> [N, H/2, W/2, C].
+
+    On TensorFlow 1.15 it is faster than a stride: the gradient of a strided convolution takes four
+    times as long.
+    """
+    return tf.nn.max_pool(x, ksize=2, strides=2, padding="SAME")
+
+
+def stage_widths(side: int, max_filters: int) -> List[int]:
+    """The filters of each stage of a network for images whose shorter side has `side` pixels.
+
+    Sizes halve and filters double from stage to stage. Images of 28 or 32 pixels get three stages
+    (16, 32, 64), images of 64 pixels four; three is the minimum.
+    """
+    halvings = math.ceil(math.log2(side / MAX_LAST_SIDE))
+    return [min(16 * 2**stage, max_filters) for stage in range(max(3, halvings + 1))]
+
+
 # ---------------------------------------------------------------------------------- three functions
 
 
 def convolution(x, kernel, stride):
     """x [N, H, W, C] -> [N, h, w, F], as a plain op, which TensorFlow can fuse with the next."""
-    with tf.get_default_graph().gradient_override_map({"Conv2D": "GanConvolution"}):
+    with tf.get_default_graph().gradient_override_map({"Conv2D": "FastConvolution"}):
         return tf.nn.conv2d(x, kernel, strides=stride, padding="SAME")
 
 
-@tf.RegisterGradient("GanConvolution")
+@tf.RegisterGradient("FastConvolution")
 def _gradients(op, y):
     (x, kernel), stride = op.inputs, op.get_attr("strides")[1]
     to_image = image_gradient(y, kernel, stride, x.shape.as_list()[1:3])

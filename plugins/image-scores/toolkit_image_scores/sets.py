@@ -11,16 +11,18 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..health import LOST_SHARE, MIN_EXPECTED
 from . import distances, neighbours
 from .distances import Moments
-from .extractor import Features
+from .features import Features
 
 CHUNK = 5000  # images that are read from a split at a time
 HALF_BATCH = 32  # images of each set in a batch of a network that tells them apart
 MIN_IMAGES = 10  # of a set; a score of fewer means nothing
-MIN_SHOWN = 3  # real images of a class that can be called lost
-MAX_CHANCE = 0.05  # that any class of samples like the real images is called lost
+# A class is lost below this share of its share among the real images, ...
+LOST_SHARE = 0.1
+MIN_EXPECTED = 20  # ... if so many samples of it are expected, ...
+MIN_SHOWN = 3  # ... there are so many real images of it, ...
+MAX_CHANCE = 0.05  # ... and any class of samples like the real images is lost this rarely
 
 
 class SampleSet(NamedTuple):
@@ -53,7 +55,7 @@ def featurize_split(split: Any, positions: np.ndarray, features: Features) -> Sa
     chunks, digests = [], []
     for start in range(0, len(positions), CHUNK):
         images = real_images(split, positions[start : start + CHUNK])
-        chunks.append(features.features_and_labels(images))
+        chunks.append(features.compute(images))
         digests += hash_images(images)
     labels = [chunk_labels for _, chunk_labels in chunks if chunk_labels is not None]
     all_labels = np.concatenate(labels) if labels else None
@@ -66,14 +68,15 @@ def hash_images(images: np.ndarray) -> List[bytes]:
 
 
 def to_bytes(images: np.ndarray) -> np.ndarray:
-    """uint8, rounded, from images in [0, 1]; NaN becomes black."""
+    """uint8, rounded, from floats in [0, 1]; NaN becomes black. Bytes are returned unchanged."""
+    if images.dtype == np.uint8:
+        return images
     return np.clip(np.rint(np.nan_to_num(images) * 255), 0, 255).astype(np.uint8)
 
 
 def real_images(split: Any, positions: np.ndarray) -> np.ndarray:
     """uint8 [N, H, W, C] from a split, whose floats are in [0, 1]."""
-    images, _ = split.take(positions)
-    return images if images.dtype == np.uint8 else to_bytes(images)
+    return to_bytes(split.take(positions)[0])
 
 
 def classes_of(split: Any, positions: np.ndarray) -> Optional[np.ndarray]:
@@ -81,13 +84,11 @@ def classes_of(split: Any, positions: np.ndarray) -> Optional[np.ndarray]:
     return None if split.class_labels is None else split.class_labels[positions]
 
 
-def to_unit_range(images: np.ndarray) -> np.ndarray:
-    """float32 in [0, 1], from uint8 images or from floats, which are in that range."""
-    return images / np.float32(255) if images.dtype == np.uint8 else images
-
-
 def even_positions(count: int, limit: int) -> np.ndarray:
-    """int64: at most `limit` of the positions 0 to count - 1, evenly spaced."""
+    """int64: at most `limit` of the positions 0 to count - 1, evenly spaced.
+
+    A folder of images is read class after class: its first images would be of one class.
+    """
     return np.linspace(0, count - 1, min(count, limit)).astype(np.int64)
 
 
@@ -122,8 +123,8 @@ def class_histogram(
 ) -> Dict[str, List[Any]]:
     """Count the classes of generated and of real images.
 
-    A class is lost below a tenth of its share among the real images. Of a rare class, samples may
-    be missing by chance, or a few real images may show it more often than it is: it is not lost.
+    Of a rare class, samples may be missing by chance, or a few real images may show it more often
+    than it is: it is not lost.
 
     Args:
         fakes: int [n], predicted labels of generated images.

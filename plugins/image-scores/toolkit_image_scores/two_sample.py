@@ -10,11 +10,6 @@ Then one network judges all held-out images, and their judgements are independen
 cross-validated: each fold of the real images is judged by a network that is trained on the other
 folds, and on the training images.
 
-    from toolkit_gan.scores import two_sample
-
-    result = two_sample.compare_sets(reals, fakes, training_images)
-    print(result.accuracy, result.low, result.high)
-
 Legend: n generated and m real images, H height, W width, C channels.
 """
 
@@ -27,7 +22,7 @@ import numpy as np
 import toolkit
 from toolkit import statistics
 
-from .sample_sets import HALF_BATCH, even_positions, hash_images, real_images
+from .sets import HALF_BATCH, even_positions, hash_images, real_images
 
 CHANCE = 0.5  # the accuracy for sets that are alike
 NUM_STEPS = 2000  # of all networks together ...
@@ -44,40 +39,6 @@ FOLD_VARIANCE = 2.0
 
 LEVEL = 0.95
 METHOD = "Wilson, combined by Newcombe"
-
-
-class TwoSample(NamedTuple):
-    """The result of a two-sample test.
-
-    Attributes:
-        accuracy: the share that the network tells apart, the mean of those of both sets; 0.5 where
-            they are alike.
-        low: of the 95 % interval.
-        high: of the 95 % interval.
-        n: tested generated images.
-        m: tested real images.
-        folds: networks, each of which judges a part of the real images.
-        fakes: the share of the generated images that are recognised.
-        reals: the share of the real images that are recognised.
-        positions: int [n], of the tested ones among the generated images.
-        logits: float [n], above 0 where a tested generated image is taken for real.
-    """
-
-    accuracy: float
-    low: float
-    high: float
-    n: int
-    m: int
-    folds: int
-    fakes: float
-    reals: float
-    positions: np.ndarray
-    logits: np.ndarray
-
-    def as_json(self) -> Dict[str, Any]:
-        """All but what belongs to single images."""
-        values = dict(self._asdict())
-        return {name: values[name] for name in self._fields if name not in ("positions", "logits")}
 
 
 class Fold(NamedTuple):
@@ -102,7 +63,7 @@ def compare_sets(
     training: Optional[np.ndarray] = None,
     seed: int = 0,
     num_steps: Optional[int] = None,
-) -> TwoSample:
+) -> Tuple[Dict[str, Any], np.ndarray, np.ndarray]:
     """Train networks to tell two sets apart, and test them.
 
     Args:
@@ -112,6 +73,13 @@ def compare_sets(
         seed: of the choice of the images, and of the networks.
         num_steps: of the training of all networks together; by default what NUM_STEPS, MAX_SIDE
             and MAX_PASSES allow.
+
+    Returns:
+        JSON values; int [n], the positions of the tested ones among the generated images; and their
+        logits, float [n], above 0 where one is taken for real. Of the values, "accuracy" is the
+        share that the networks tell apart, the mean of "fakes" and "reals", the recognised shares
+        of both sets; 0.5 where they are alike. "low" and "high": of its 95 % interval. "n" and "m":
+        tested generated and real images. "folds": networks, each for a part of the real images.
     """
     random = np.random.RandomState(seed)
     folds = split_sets(reals, fakes, training, random)
@@ -119,18 +87,17 @@ def compare_sets(
     real_logits, fake_logits = judge(folds, reals, fakes, steps, random.randint(2**31 - 1))
     real_share, fake_share = float(np.mean(real_logits > 0)), float(np.mean(fake_logits <= 0))
     low, high = interval(real_share, len(real_logits), fake_share, len(fake_logits), len(folds))
-    return TwoSample(
-        accuracy=(real_share + fake_share) / 2,
-        low=low,
-        high=high,
-        n=len(fake_logits),
-        m=len(real_logits),
-        folds=len(folds),
-        fakes=fake_share,
-        reals=real_share,
-        positions=np.concatenate([fold.tested_fakes for fold in folds]),
-        logits=fake_logits,
-    )
+    details = {
+        "accuracy": (real_share + fake_share) / 2,
+        "low": low,
+        "high": high,
+        "n": len(fake_logits),
+        "m": len(real_logits),
+        "folds": len(folds),
+        "fakes": fake_share,
+        "reals": real_share,
+    }
+    return details, np.concatenate([fold.tested_fakes for fold in folds]), fake_logits
 
 
 def compare_with_split(
@@ -138,7 +105,7 @@ def compare_with_split(
     split: Any,
     train: Any = None,
     training_digests: AbstractSet[bytes] = frozenset(),
-) -> Tuple[Optional[TwoSample], str]:
+) -> Tuple[Dict[str, Any], np.ndarray, np.ndarray]:
     """The test of generated images against a split.
 
     Real images on which the generator or the test's network is trained are not tested.
@@ -150,7 +117,8 @@ def compare_with_split(
         training_digests: `hash_images` of further images on which it was trained.
 
     Returns:
-        The result, or None and why there is none; "" if these are no images.
+        "two_sample", see `compare_sets`, or None and perhaps "no_two_sample", why there is none;
+        the tested samples, and their logits.
     """
     training = None
     if train is not None:
@@ -158,10 +126,12 @@ def compare_with_split(
         training_digests = training_digests | set(hash_images(training))
     reals = real_images(split, even_positions(len(split), MAX_TESTED))
     unseen = reals[[digest not in training_digests for digest in hash_images(reals)]]
-    if reals.ndim != 4:
-        return None, ""
     absence = explain_absence(len(fakes), len(unseen), len(reals))
-    return (None, absence) if absence else (compare_sets(unseen, fakes, training), "")
+    if absence or reals.ndim != 4:  # these may be no images
+        reason = {"no_two_sample": absence} if reals.ndim == 4 else {}
+        return dict(reason, two_sample=None), fakes[:0], np.zeros(0)
+    details, positions, logits = compare_sets(unseen, fakes, training)
+    return {"two_sample": details}, fakes[positions], logits
 
 
 def explain_absence(num_fakes: int, num_unseen: int, num_reals: int) -> str:
@@ -229,27 +199,19 @@ def split_sets(
     real_folds, fake_folds = (
         np.array_split(order, NUM_FOLDS) for order in (real_order, fake_order[: 2 * MAX_TESTED])
     )
-    return [_fold(k, reals, fakes, real_folds, fake_folds, training) for k in range(NUM_FOLDS)]
-
-
-def _fold(
-    k: int,
-    reals: np.ndarray,
-    fakes: np.ndarray,
-    real_folds: List[np.ndarray],
-    fake_folds: List[np.ndarray],
-    training: Optional[np.ndarray],
-) -> Fold:
-    """Fold k of a cross-validation."""
-    used_reals, used_fakes = (
-        np.concatenate([fold for j, fold in enumerate(folds) if j != k])
-        for folds in (real_folds, fake_folds)
-    )
-    images = reals[used_reals]
-    if training is not None:
-        images = np.concatenate([images, training])
-    count = min(len(images), len(used_fakes))
-    return Fold(images[:count], fakes[used_fakes[:count]], real_folds[k], fake_folds[k])
+    folds = []
+    for k in range(NUM_FOLDS):
+        used_reals, used_fakes = (
+            np.concatenate([fold for j, fold in enumerate(folds_of_set) if j != k])
+            for folds_of_set in (real_folds, fake_folds)
+        )
+        images = reals[used_reals]
+        if training is not None:
+            images = np.concatenate([images, training])
+        count = min(len(images), len(used_fakes))
+        fakes_of_fold = fakes[used_fakes[:count]]
+        folds.append(Fold(images[:count], fakes_of_fold, real_folds[k], fake_folds[k]))
+    return folds
 
 
 def as_interval(values: Mapping[str, Any]) -> statistics.Interval:
