@@ -91,18 +91,6 @@ def test_a_choice_changes_nothing_where_a_person_names_the_preset():
 # -------------------------------------------------------------------------------- what is refused
 
 
-class Unready(Recipes):
-    preset: Literal["slow", "fast"] = option("slow", "which recipe")
-
-    @classmethod
-    def choose_preset(cls, data, num_examples):
-        return "slow", "it is there"
-
-
-class Early(Recipes):
-    presets = {"slow": {}, "fast": {"image_size": 9}}
-
-
 class Plugin(Linear):
     """A model plugin with the options of a class."""
 
@@ -112,18 +100,6 @@ class Plugin(Linear):
     @hookimpl
     def options(self):
         return self.cls
-
-
-@pytest.mark.parametrize(
-    "cls, message",
-    [
-        (Unready, "Option 'preset' of plugin 'plugin' is no text that may be 'auto'"),
-        (Early, "Option 'preset' of plugin 'plugin' has the preset 'fast', which sets 'image_size"),
-    ],
-)
-def test_a_class_with_a_faulty_declaration_is_refused_when_it_is_loaded(cls, message):
-    with pytest.raises(ToolkitError, match=message):
-        Plugins(load_plugins(Plugin(cls)).model).options()
 
 
 @pytest.mark.parametrize(
