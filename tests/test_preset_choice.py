@@ -11,7 +11,6 @@ from typing_extensions import Literal
 from toolkit import Split, ToolkitError, UsageError, hookimpl, option
 from toolkit.api import load_plugins, open_data, train
 from toolkit.options import PresetChoice, is_choice, resolve
-from toolkit.plugins import Plugins
 from toolkit.preset_choice import recorded_choices
 from toolkit.search.resolution import TrialOptions
 from toolkit.storage.run_folder import RunFolder
