@@ -12,9 +12,9 @@ from linear_fixtures import TEST_LABELS, bars, expected_logits, write_bars
 from run_fixtures import damage, write_plugin
 
 from toolkit import DataSpec, tf
-from toolkit.compat import SavedModelProto
 from toolkit.inference import evaluator, export
-from toolkit.inference.predict import columns, read_examples
+from toolkit.inference.predict import columns
+from toolkit.inference.predict_files import read_examples
 
 
 def losses_of(logits, labels):
@@ -316,18 +316,6 @@ def test_a_fault_of_the_model_is_not_one_of_the_disk(cli, trained, here, monkeyp
     with pytest.raises(tf.errors.FailedPreconditionError, match="w is not initialized"):
         cli("export", trained / "run", "model")
     assert list(here.glob("model*")) == []
-
-
-def test_an_export_has_nothing_that_earlier_versions_of_tensorflow_do_not_know(cli, trained, here):
-    assert cli("export", trained / "run", "model").code == 0
-    model = SavedModelProto.FromString((here / "model" / "saved_model.pb").read_bytes())
-    nodes = {node.name: node for node in model.meta_graphs[0].graph_def.node}
-    assert {"linear/w", "linear/w/Assign", "linear/w/Assign/zeros"} <= set(nodes)
-    assert nodes["linear/w/Assign"].input[1] == "linear/w/Assign/zeros"
-    assert not any("Initializer" in name for name in nodes)
-    for node in nodes.values():  # what 2.x adds to these ops, and 1.15 refuses
-        assert not {"debug_name", "grad_a", "validate_shape", "allowed_devices"} & set(node.attr)
-    assert "transpose_a" not in nodes["MatMul"].attr  # a default value
 
 
 CONVERTING = """
