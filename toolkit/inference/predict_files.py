@@ -500,7 +500,7 @@ def look_inverted(images: np.ndarray, brightness: Optional[Mapping[str, float]])
     return bool(has_swapped.mean() > 0.5)
 
 
-def _inversion_warning(paths: List[str], is_inverted: bool) -> str:
+def _inversion_warning(paths: Sequence[str], is_inverted: bool) -> str:
     subject = paths[0] if len(paths) == 1 else f"most images ({paths[0]}, ...)"
     now = " after --invert" if is_inverted else ""
     way_out = "omit --invert" if is_inverted else "add --invert to swap them"
