@@ -67,20 +67,14 @@ def check(
     splits. The exit code is 4 if data is damaged.
     """
     from ..data.check import check_source, contact_sheet
+    from ..data.reading_options import reading_settings
     from ..data.sources import resolve_path
-    from ..run_data import column_options, held_out_shares, image_options
 
     if sheet and not sheet.lower().endswith(".png"):
         raise UsageError(f"{sheet}: the contact sheet ends in .png.")
     sheet_path = resolve_output(sheet) if sheet else ""
     options = typed.resolve([], flags=dict(given(flags), data=value)).options
-    report, dataset = check_source(
-        options.data,
-        images=image_options(options),
-        columns=column_options(options),
-        shares=held_out_shares(options),
-        rehash=options.rehash,
-    )
+    report, dataset = check_source(options.data, **reading_settings(options))
     if sheet and dataset is not None:
         with writing_output(sheet):
             contact_sheet(dataset, sheet_path)
