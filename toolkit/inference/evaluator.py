@@ -37,8 +37,8 @@ from ..options import CoreOptions
 from ..plugins import Plugins
 from ..statistics.example_means import mean
 from ..statistics.intervals import Interval
-from ..storage.checkpoint_diff import difference, read_variable_specs, variable_specs
 from ..storage.checkpoint_reader import has_files
+from ..storage.variables import find_misfit, read_variable_specs, variable_specs
 from .metric_directions import read_directions
 from .model_features import ModelFeatures
 from .scorer_set import ScorerSet
@@ -200,9 +200,9 @@ class Evaluator:
         with self._graph.tf_graph.as_default():
             variables = tf.global_variables()
         in_checkpoint, in_graph = read_variable_specs(path), variable_specs(variables)
-        mismatch = difference(in_checkpoint, in_graph, partial=True).sentence()
-        if mismatch:
-            raise CheckpointError(mismatch)
+        misfit = find_misfit(in_checkpoint, in_graph, partial=True)
+        if misfit:
+            raise CheckpointError(misfit)
         with plain_path(path) as plain:
             self._saver.restore(self._session, plain)
         if self._graph.after_restore is not None:
