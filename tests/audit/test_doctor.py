@@ -12,7 +12,6 @@ from linear_fixtures import LINEAR, write_bars
 from run_fixtures import (
     EXTRA,
     PLUGIN,
-    RENAMED,
     UNCHANGED,
     damage,
     forget,

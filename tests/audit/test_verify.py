@@ -11,8 +11,6 @@ import pytest
 from file_fixtures import sha256s
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import (
-    EXTRA,
-    RENAMED,
     UNCHANGED,
     UNSEEDED,
     damage,

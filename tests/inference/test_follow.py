@@ -12,7 +12,7 @@ import pytest
 from file_fixtures import read_json, sha256s
 from generator_fixtures import SCORED_GENERATOR
 from linear_fixtures import LINEAR, Linear, bars, expected_logits, write_bars
-from run_fixtures import EXTRA, UNCHANGED, set_manifest, write_plugin
+from run_fixtures import set_manifest
 
 from toolkit import Scorer, ScoreResult, ToolkitError, hookimpl, testing
 from toolkit.cli import follow as follow_module

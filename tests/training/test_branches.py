@@ -54,8 +54,9 @@ def test_hooks_noise_and_best_checkpoint_continue_in_a_branch_where_its_events_b
         create("run", step, branch)
         testing.train(Noisy, branch)
         assert final_state(os.path.abspath(branch)) == final_state(os.path.abspath("run"))
-        later = {key: value for key, value in events("run").items() if key[0] > step}
-        assert later and events(branch) == later
+        now, before = ({k: v for k, v in events(r).items() if k[0] > step} for r in (branch, "run"))
+        assert now == before
+        assert min(step for step, _ in events(branch)) >= step
     assert RunFolder("branch-8").checkpoints.list()[-1].step == STEPS
 
 

@@ -401,7 +401,9 @@ def test_what_follows_an_initial_value_follows_the_weights(data, source):
     assert np.array_equal(tensors["linear/b"], b)
 
 
-def test_frozen_weights_stay_those_of_the_other_run_until_the_next_one_trains_them(cli, data, source):
+def test_frozen_weights_stay_those_of_the_other_run_until_the_next_one_trains_them(
+    cli, data, source
+):
     argv = ["run", "--plugin", LINEAR, "--data", data, "--run-dir", "new", "--steps", 4]
     assert cli(*argv, "--init-from", "source@2", "--freeze", "*/w").code == 0
     before, (w, b) = read_weights(source, 2), read_weights("new", 4)

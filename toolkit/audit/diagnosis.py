@@ -308,8 +308,8 @@ def diagnose_model(
                 run = training_run(options, run_data, folder.path, reader)
                 build_training(plugins, run, reader, graph)
                 check_model(folder, start)
-                count = len(tf.global_variables())
-            diagnosis.notes.append(f"The model fits its checkpoint of {count} variables.")
+                size = len(tf.global_variables())
+            diagnosis.notes.append(f"The model fits its checkpoint of {size} variables.")
         except ToolkitError as error:
             diagnosis.add_error("model", error)
     return diagnosis

@@ -135,9 +135,7 @@ def _add_model(
         more = diagnose_data(folder, options, changes.other_data)
         more.notes.append(_model_note(selection))
     else:
-        more = diagnose_model(
-            folder, selection.plugins, options, config, changes.other_data
-        )
+        more = diagnose_model(folder, selection.plugins, options, config, changes.other_data)
     _add(diagnosis, more)
     _add(diagnosis, diagnose_weights(folder, options))
 
