@@ -16,6 +16,7 @@ from run_fixtures import set_manifest
 
 from toolkit import Scorer, ScoreResult, ToolkitError, hookimpl, testing
 from toolkit.cli import follow as follow_module
+from toolkit.inference import evaluator
 from toolkit.inference.evaluator import Evaluator
 from toolkit.storage.checkpoint_feed import CheckpointFeed
 from toolkit.storage.run_folder import RunFolder
@@ -192,16 +193,16 @@ def test_the_scores_of_each_checkpoint_are_those_of_its_evaluation(cli, golden):
 
 def test_a_checkpoint_that_is_deleted_while_it_is_loaded_is_left_out(cli, run, grow, monkeypatch):
     grow(run, 2)
-    restore, paths = Evaluator._restore, []
+    read, paths = evaluator.read_variable_specs, []
 
-    def restore_late(evaluator, path):
+    def read_late(path):
         paths.append(path)
         if len(paths) == 1:
             for file in (run / "checkpoints").glob("model.ckpt-2.*"):
                 file.unlink()
-        restore(evaluator, path)
+        return read(path)
 
-    monkeypatch.setattr(Evaluator, "_restore", restore_late)
+    monkeypatch.setattr(evaluator, "read_variable_specs", read_late)
     result = cli("evaluate", run, "--follow")
     assert result.code == 0 and "warning" not in result.err
     assert [os.path.basename(path) for path in paths] == [f"model.ckpt-{n}" for n in (2, 4, 6)]
