@@ -19,9 +19,8 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .authoring import LazyModules as LazyModules
     from .authoring import check_features as check_features
     from .authoring import check_image_size as check_image_size
-    from .cached_run import cached_run as cached_run
-    from .cached_run import data_options as data_options
-    from .compat import ONEDNN as ONEDNN
+    from .run_cache import cached_run as cached_run
+    from .run_cache import data_options as data_options
     from .compat import tf as tf
     from .data.column import Column as Column
     from .data.examples import Dataset as Dataset
@@ -73,7 +72,6 @@ _HOME = {  # public name: the module that defines it
     "OptimizerArguments": "toolkit.options.arguments",
     "Run": "toolkit.graph.run",
     "tf": "toolkit.compat",
-    "ONEDNN": "toolkit.compat",
     "SessionHook": "toolkit.training.hooks.base",
     "Every": "toolkit.training.hooks.base",
     "Column": "toolkit.data.column",
@@ -92,8 +90,8 @@ _HOME = {  # public name: the module that defines it
     "waiting": "toolkit.display.waits",
     "atomic_write": "toolkit.files",
     "train": "toolkit.api",
-    "cached_run": "toolkit.cached_run",
-    "data_options": "toolkit.cached_run",
+    "cached_run": "toolkit.run_cache",
+    "data_options": "toolkit.run_cache",
     "CheckFailed": "toolkit.errors",
     "CheckpointError": "toolkit.errors",
     "DataError": "toolkit.errors",

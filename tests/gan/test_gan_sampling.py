@@ -9,8 +9,6 @@ from graph_fixtures import session
 from PIL import Image
 from toolkit_gan import latents, sampling
 from toolkit_gan.generator import Generator
-from toolkit_gan.scores import sample_sets, scorer
-from toolkit_gan.scores.extractor import PixelFeatures
 
 import toolkit
 from toolkit import DataSpec, tf

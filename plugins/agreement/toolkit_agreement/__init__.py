@@ -3,8 +3,8 @@
 This page is the plugin's table of contents: one function per hook. Each module is imported when a
 hook first needs it.
 
-Packages that depend on this one may import `train_once` of `training`, and of `network`, `embed`,
-`layer_widths`, `read_weights` and `Weights`.
+Packages that depend on this one may import `train_once` and `MIN_IMAGES` of `training`, and
+`network`, of which they use `embed`, `layer_widths`, `read_weights` and `Weights`.
 """
 
 from __future__ import annotations

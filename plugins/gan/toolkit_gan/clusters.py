@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
-from toolkit_agreement import network
 from toolkit_agreement.training import MIN_IMAGES
 
 import toolkit
@@ -147,14 +146,10 @@ def check_clusters(options: Any, data: Any, train: Any) -> None:
             f"clusters is {options.clusters}, and the split 'train' has {len(train)} images.",
             hint="Set fewer clusters, or 0 for a number that fits the data.",
         )
-    if options.cluster_features != "self":
-        return
-    is_image = len(data.shape) == 3 and min(data.shape[:2]) >= network.MIN_SIDE
-    if not is_image or len(train) < MIN_IMAGES:
+    if options.cluster_features == "self" and len(train) < MIN_IMAGES:
         raise UsageError(
-            f"cluster_features=self learns from {MIN_IMAGES} images or more, {network.MIN_SIDE} "
-            f"pixels or more on each side, and the split 'train' has {len(train)} examples "
-            f"{list(data.shape)}.",
+            f"cluster_features=self learns from {MIN_IMAGES} images or more, and the split 'train' "
+            f"has {len(train)}.",
             hint="Set cluster_features=pixels, or conditional=none.",
         )
 

@@ -10,6 +10,7 @@ import os
 from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
+from toolkit_agreement.training import MIN_IMAGES, train_once
 
 import toolkit
 from toolkit import DataError, UsageError, statistics
@@ -19,7 +20,6 @@ from .options import DEFAULT_PLUGIN, WORDS
 CELLS = 8  # per side, of the pixel features
 CHUNK = 1000  # images that are floats at a time
 MIN_SIDE = 8  # pixels: the smallest side of an image for a convolutional network
-MIN_IMAGES_WITHOUT_LABELS = 32  # of which batches differ enough
 # A network trains for at least so many steps and so many epochs, ...
 MIN_STEPS = 1600
 MIN_EPOCHS = 3
@@ -185,10 +185,10 @@ def open_features(options: Any, data: Any, train: Any = None) -> Features:
     word, count = options.features, 0 if train is None else len(train)
     is_image = len(data.shape) == 3 and min(data.shape[:2]) >= MIN_SIDE
     has_classes = is_image and data.num_classes > 1 and count > 0 and train.labels is not None
-    has_images = is_image and count >= MIN_IMAGES_WITHOUT_LABELS
+    has_images = is_image and count >= MIN_IMAGES
     needs = {
         "classifier": (has_classes, "images of two classes or more"),
-        "self": (has_images, f"{MIN_IMAGES_WITHOUT_LABELS} images or more"),
+        "self": (has_images, f"{MIN_IMAGES} images or more"),
     }
     if word in needs and not needs[word][0]:
         raise UsageError(
@@ -203,7 +203,8 @@ def open_features(options: Any, data: Any, train: Any = None) -> Features:
             return features
         features.close()
     if word == "self" or (word == "auto" and has_images):
-        return train_without_labels(options, data, train)
+        trained = train_once(options, data, train)
+        return NetworkFeatures(trained, f"self-supervised, of {options.data}")
     if word in WORDS:
         return PixelFeatures(data.shape)
     if not os.path.isdir(word):
@@ -256,13 +257,6 @@ def train_classifier(options: Any, train: Any) -> NetworkFeatures:
         named_by="option features_plugin",  # perhaps of the configuration of a stranger's run
     )
     return NetworkFeatures(trained, f"{plugin} of {options.data}")
-
-
-def train_without_labels(options: Any, data: Any, train: Any) -> NetworkFeatures:
-    """The features of the plugin `agreement`, trained on a split or from the cache."""
-    from toolkit_agreement.training import train_once
-
-    return NetworkFeatures(train_once(options, data, train), f"self-supervised, of {options.data}")
 
 
 def training_options(options: Any, num_examples: int) -> Dict[str, Any]:

@@ -39,11 +39,15 @@ def data_options(options: Any) -> Dict[str, Any]:
         options: of the run, such as `run.options` in a hook.
 
     Returns:
-        Values by name, without those that are the core's defaults.
+        Values by name: `data`, and of the others those that are not the core's defaults.
     """
     fields = CoreOptions.model_fields
     values = {name: getattr(options, name, None) for name in DATA_OPTIONS if name in fields}
-    return {n: v for n, v in values.items() if v is not None and v != fields[n].default}
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and (name == "data" or value != fields[name].default)
+    }
 
 
 def cached_run(

@@ -8,7 +8,6 @@ import types
 
 import numpy as np
 import pytest
-from gan_fixtures import options as gan_options
 from score_fixtures import (
     SHAPE,
     SPEC,
@@ -18,12 +17,10 @@ from score_fixtures import (
     make_options,
     make_split,
 )
-from toolkit_gan import latents
-from toolkit_gan.scores import memorisation, reports, ruler, sample_sets, sensitivity, two_sample
-from toolkit_gan.scores import scorer as scorer_module
-from toolkit_gan.scores.extractor import NetworkFeatures, PixelFeatures
-from toolkit_gan.scores.sample_scorer import SampleScorer
-from toolkit_gan.scores.scorer import GanScorer
+from toolkit_image_scores import copies, report, ruler, sensitivity, sets, two_sample
+from toolkit_image_scores import scorer as scorer_module
+from toolkit_image_scores.features import NetworkFeatures, PixelFeatures
+from toolkit_image_scores.scorer import ImageScorer
 
 from toolkit import DataError, Split, UsageError
 
@@ -36,36 +33,39 @@ def _refuse_nothing(monkeypatch):
     monkeypatch.setattr(sensitivity, "SEVERE", NOTHING)
 
 
-def make_scorer(trained=None, splits=SPLITS, kind=GanScorer, by=None, **changes):
-    """A scorer with the features of a classifier, or `by` others."""
+def make_scorer(trained=None, splits=SPLITS, draw=None, by=None, **changes):
+    """A scorer with the features of a classifier, or `by` others; `draw` maps a number and a seed
+    to images.
+    """
     run = types.SimpleNamespace(options=make_options(**changes), data=SPEC)
     features = by or NetworkFeatures(trained or QuarterClassifier())
-    return kind(run, splits.get, features=features)
+    scorer = ImageScorer(run, splits.get, features=features)
+    draw = draw or make_generator()
+    scorer.draw = lambda count, seed: [{"images": draw(count, seed)}]
+    return scorer
 
 
 def make_generator(classes=(0, 1, 2, 3)):
     """A generator whose images look like the data, of these classes alone."""
 
-    def predict(inputs, batch_size=None):
-        assert inputs["z"].dtype == np.float32 and inputs["z"].shape[1] == 5
-        labels = np.array(classes)[np.arange(len(inputs["z"])) % len(classes)]
-        seed = int(abs(inputs["z"][0, 0]) * 1e6)
-        return {"image": (make_images(labels, seed) / 255).astype(np.float32)}
+    def draw(count, seed):
+        labels = np.array(classes)[np.arange(count) % len(classes)]
+        return make_images(labels, 1000 + seed)
 
-    return predict
+    return draw
 
 
 def score_quickly(trained=None, classes=(0, 1, 2, 3)):
-    return make_scorer(trained).score(SPLITS["test"], make_generator(classes))
+    return make_scorer(trained, draw=make_generator(classes)).score(SPLITS["test"], None)
 
 
 def score_fully(folder, split=SPLITS["test"], **arguments):
-    return make_scorer(**arguments).score(split, make_generator(), str(folder))
+    return make_scorer(**arguments).score(split, None, str(folder))
 
 
 def lines_of(result):
     """The lines of the whole report."""
-    return reports.score_lines(result.details["scores"])
+    return [fact.text for fact in report.list_facts(result.details["scores"])]
 
 
 def warnings_of(result):
@@ -77,28 +77,28 @@ def warnings_of(result):
 
 def test_images_become_bytes_to_the_nearest_and_stay_within():
     images = np.array([-1, 0, 0.4 / 255, 0.6 / 255, 1, 7, np.nan], np.float32)
-    assert sample_sets.to_bytes(images).tolist() == [0, 0, 0, 1, 255, 255, 0]
+    assert sets.to_bytes(images).tolist() == [0, 0, 0, 1, 255, 255, 0]
     levels = np.arange(256, dtype=np.uint8)
-    assert (sample_sets.to_bytes(levels.astype(np.float32) / 255) == levels).all()
+    assert (sets.to_bytes(levels.astype(np.float32) / 255) == levels).all()
 
 
 def test_a_larger_split_is_thinned_evenly_from_first_to_last():
-    assert sample_sets.even_positions(9, 3).tolist() == [0, 4, 8]
-    assert sample_sets.even_positions(3, 9).tolist() == [0, 1, 2]
+    assert sets.even_positions(9, 3).tolist() == [0, 4, 8]
+    assert sets.even_positions(3, 9).tolist() == [0, 1, 2]
 
 
 def test_both_sets_are_bytes_before_their_features_are_computed():
     class Spy(PixelFeatures):
         seen = []
 
-        def features_and_labels(self, images):
+        def compute(self, images):
             self.seen.append(images)
-            return super().features_and_labels(images)
+            return super().compute(images)
 
     images = np.random.RandomState(0).uniform(size=(40,) + SHAPE).astype(np.float32)
     samples = np.resize(images, (200,) + SHAPE)
-    scorer = make_scorer(by=Spy(SHAPE))
-    scorer.score(Split(images, None), lambda inputs: {"image": samples})
+    scorer = make_scorer(by=Spy(SHAPE), draw=lambda count, seed: samples)
+    scorer.score(Split(images, None), None)
     reals, fakes = Spy.seen
     assert reals.dtype == fakes.dtype == np.uint8
     np.testing.assert_array_equal(reals, fakes[:40])  # the same floats become the same bytes
@@ -130,21 +130,24 @@ def test_the_real_side_is_computed_once_for_each_split():
     # Of a large split it is of `score_samples`, and 200 are generated each time.
     for name, expected in (("test", 300 + 200), ("test", 200), ("train", 300 + 200)):
         before = trained.num_inputs
-        scorer.score(SPLITS[name], make_generator())
+        scorer.score(SPLITS[name], None)
         assert trained.num_inputs - before == expected
 
 
-def test_the_samples_of_a_score_follow_from_its_seed():
-    run = types.SimpleNamespace(options=make_options(), data=SPEC)
-    generator_inputs = []
+def test_each_score_draws_with_its_own_seed_and_a_sample_without_images_is_refused(tmp_path):
+    seeds = []
 
-    def predict(inputs):
-        generator_inputs.append(inputs["z"])
-        return {"image": np.zeros((200,) + SHAPE, np.float32)}
+    def draw(count, seed):
+        seeds.append((count, seed))
+        return make_images(np.arange(count) % 4, seed)
 
-    GanScorer(run, {}.get, features=PixelFeatures(SHAPE)).score(SPLITS["test"], predict)
-    expected = latents.random_inputs(run.options, SPEC, 200, scorer_module.QUICK_SEED)["z"]
-    np.testing.assert_array_equal(generator_inputs[0], expected)
+    scorer = make_scorer(draw=draw)
+    scorer.score(SPLITS["test"], None)
+    scorer.score(SPLITS["test"], None, str(tmp_path))
+    assert seeds == [(200, 0), (300, 1), (300, 2), (300, 3)]
+    scorer.draw = lambda count, seed: [{"sound": np.zeros([count, 3])}]
+    with pytest.raises(DataError, match="samples are sound, and no 'images'"):
+        scorer.score(SPLITS["test"], None)
 
 
 def test_without_labels_nothing_is_lost():
@@ -153,10 +156,10 @@ def test_without_labels_nothing_is_lost():
 
 
 def test_a_generator_of_black_images_has_finite_scores():
-    def black(inputs):
-        return {"image": np.zeros((len(inputs["z"]),) + SHAPE, np.float32)}
+    def black(count, seed):
+        return np.zeros((count,) + SHAPE, np.uint8)
 
-    metrics = make_scorer().score(SPLITS["test"], black).metrics
+    metrics = make_scorer(draw=black).score(SPLITS["test"], None).metrics
     assert np.isfinite(list(metrics.values())).all()
     assert metrics["coverage"] == 0 and metrics["frechet_distance_noise"] == 0
 
@@ -173,9 +176,9 @@ def test_too_small_a_split_gets_a_line_instead_of_a_score(count, text, tmp_path)
 
 def test_a_class_is_lost_below_a_tenth_of_its_share():
     reals = np.repeat([0, 1], 50)
-    histogram = sample_sets.class_histogram(np.repeat([0, 1], [96, 4]), reals, ["a", "b"])
+    histogram = sets.class_histogram(np.repeat([0, 1], [96, 4]), reals, ["a", "b"])
     assert histogram["lost"] == ["b"] and histogram["fakes"] == [96, 4]
-    assert sample_sets.class_histogram(np.repeat([0, 1], [95, 5]), reals)["lost"] == []
+    assert sets.class_histogram(np.repeat([0, 1], [95, 5]), reals)["lost"] == []
 
 
 def test_of_few_real_images_no_rare_class_is_lost_by_chance():
@@ -184,20 +187,20 @@ def test_of_few_real_images_no_rare_class_is_lost_by_chance():
     for _ in range(150):
         counts = random.multinomial(100, shares), random.multinomial(10000, shares)
         reals, fakes = (np.repeat(np.arange(20), each) for each in counts)
-        lost += bool(sample_sets.class_histogram(fakes, reals)["lost"])
+        lost += bool(sets.class_histogram(fakes, reals)["lost"])
     assert lost / 150 <= 0.05
 
 
 def test_the_chance_of_the_real_images_of_a_class_by_hand():
     # Half of all images are real: of three, all are so in one of eight cases, two in three more.
-    chances = sample_sets.chances_of_reals(np.array([0, 1, 6]), np.array([3, 2, 2]))
+    chances = sets.chances_of_reals(np.array([0, 1, 6]), np.array([3, 2, 2]))
     np.testing.assert_allclose(chances[:2], [1 / 8, 1 / 2])
 
 
 @pytest.mark.parametrize("count, lost", [(0, []), (2, []), (3, ["1"])])
 def test_a_class_that_can_be_lost_has_three_real_images(count, lost):
     reals = np.repeat([0, 1], [100 - count, count])
-    assert sample_sets.class_histogram(np.zeros(10000, int), reals)["lost"] == lost
+    assert sets.class_histogram(np.zeros(10000, int), reals)["lost"] == lost
 
 
 # -------------------------------------------------------------------------------- the full score
@@ -214,11 +217,10 @@ def full(tmp_path_factory):
 
 def test_the_full_score_has_every_metric_and_the_quick_one_some_of_them(full):
     _, result = full
-    assert sorted(result.metrics) == sorted(GanScorer.names)
+    assert sorted(result.metrics) == sorted(ImageScorer.names)
     assert result.metrics["precision"] > 0.9 and result.metrics["recall"] > 0.9
-    assert abs(result.metrics["kernel_distance"]) < 5 * result.metrics["kernel_distance_noise"]
     quick = set(score_quickly().metrics)
-    assert quick == set(GanScorer.names) - set(scorer_module.FULL_SCORE_METRICS)
+    assert quick == set(ImageScorer.names) - set(scorer_module.FULL_SCORE_METRICS)
 
 
 def test_scores_json_holds_all_of_it_with_the_hash_of_the_features(full):
@@ -238,11 +240,11 @@ def test_the_lines_of_a_full_score_name_floor_place_and_features_and_define_the_
     text = "\n".join(lines_of(result))
     with open(os.path.join(folder, "scores.txt"), encoding="utf-8") as file:
         assert file.read() == text + "\n"
-    verdict, distance, others = result.lines
-    assert " % of samples and real images are recognised as what they are (" in verdict
-    assert distance == lines_of(result)[1]
-    assert others.startswith("no sign of copied training images; all classes present; least ")
-    assert lines_of(result)[0].startswith("two-sample test: a network tells ")
+    verdict, distance, no_copies, classes = result.lines
+    assert " % of samples and real images are recognised as generated or real; 50 % " in verdict
+    assert [verdict, distance] == lines_of(result)[:2]
+    assert no_copies == "no sign of copied training images"
+    assert classes.startswith("all classes present; least frequent: ")
     assert " x floor (n = 300, m = 300), on the ruler " in lines_of(result)[1]
     assert lines_of(result)[1].startswith("Frechet distance (FD) ")
     assert "from 3 sets of samples" in text and "all classes present; least frequent: " in text
@@ -253,13 +255,13 @@ def test_the_lines_of_a_full_score_name_floor_place_and_features_and_define_the_
     assert "ruler: the FD of real images with known damage" in text
     assert "coverage: real images with a sample nearer than their k-th nearest real image" in text
     ratio = result.details["scores"]["nearest"]["ratio"]
-    assert f"nearest-neighbour ratio {ratio:.2f} (well below 1 would suggest copied" in text
+    assert f"nearest-neighbour ratio {ratio:.2f} in features (well below 1 would suggest" in text
     assert "% of the samples are as near to a training image as the nearest 1.0% of the" in text
 
 
 def test_the_ratio_does_not_depend_on_the_order_of_the_classes(tmp_path, monkeypatch):
     # Reals of the first class are flat and near one another, and come first.
-    monkeypatch.setattr(memorisation, "NUM_COMPARED", 40)
+    monkeypatch.setattr(copies, "NUM_COMPARED", 40)
     images = {name: split.features.copy() for name, split in SPLITS.items()}
     for name, split in SPLITS.items():
         images[name][split.labels == 0] //= 8
@@ -276,7 +278,7 @@ def test_test_images_that_were_trained_on_leave_the_ratio_unknown(tmp_path):
     copy = Split(SPLITS["train"].features[::-1].copy(), SPLITS["train"].labels[::-1].copy())
     result = score_fully(tmp_path, copy)
     assert result.details["scores"]["nearest"]["ratio"] is None
-    line = "nearest-neighbour ratio unknown: half of the real images or more are"
+    line = "nearest-neighbour ratio unknown: half of the real images or more are also training"
     assert any(each.startswith(line) for each in lines_of(result))
 
 
@@ -308,15 +310,15 @@ def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path
     # Of 2,000 samples the distance is far below that of 50 real images, though both are alike.
     splits = {"train": Split(draw(50, 1))}
     options = {"score_samples": 2000, "score_seeds": 1}
-    scorer = make_scorer(splits=splits, kind=SampleScorer, by=PixelFeatures(SHAPE), **options)
-    result = scorer.score(Split(draw(2000, 2)), lambda count, seed: draw(count, 3), str(tmp_path))
+    drawn = {"draw": lambda count, seed: draw(count, 3), "by": PixelFeatures(SHAPE)}
+    result = score_fully(tmp_path, Split(draw(2000, 2)), splits=splits, **drawn, **options)
     scores, tables = result.details["scores"], result.details["page"]["tables"]
     assert scores["n_ruler"] == 50 and scores["n"] == 2000
     (rows,) = [dict(t["rows"]) for t in tables if t["title"].startswith("Ruler: ")]
     assert scores["frechet_distance"]["mean"] < 0.2 * rows["real images"]
     assert rows["this run"] == pytest.approx(rows["real images"], rel=0.2)
     assert rows["floor"] == pytest.approx(scores["frechet_floor"] * (1 / 50 + 1 / 2000) * 1000)
-    assert scores["place"] == ruler.locate(rows["this run"], ruler.from_json(scores["ruler"]))
+    assert scores["place"] == ruler.locate(rows["this run"], scores["ruler"])
 
 
 def test_a_run_with_no_more_samples_than_the_ruler_has_images_has_its_own_distance(full):
@@ -358,7 +360,7 @@ def test_without_other_real_images_no_measure_is_judged_and_a_shortage_still_ref
     assert any(line.startswith("precision ") for line in lines_of(result))
 
 
-def test_one_set_of_samples_has_no_interval_and_the_bootstraps_noise(tmp_path):
+def test_one_set_of_samples_has_no_interval_and_the_noise_of_the_jackknife(tmp_path):
     result = score_fully(tmp_path, score_seeds=1)
     assert result.details["scores"]["frechet_distance"]["low"] is None
     assert result.metrics["frechet_distance_noise"] > 0
@@ -372,17 +374,6 @@ def test_the_full_score_has_intervals_of_the_distance_and_its_multiple_of_the_fl
     assert distance.high >= scores["frechet_distance"]["high"]  # that is over the samples alone
     assert ratio.high == pytest.approx(distance.high / scores["frechet_floor"])
     assert set(intervals) <= set(full[1].metrics)
-
-
-def test_of_few_real_images_pixels_have_fewer_components_and_no_histogram(tmp_path):
-    run = types.SimpleNamespace(options=make_options(features="pixels"), data=SPEC)
-    small = {"train": SPLITS["train"], "test": make_split(100, seed=5)}
-    scorer = GanScorer(run, small.get)
-    result = scorer.score(small["test"], make_generator(), str(tmp_path))
-    name = "pixels, 25 principal components of 64"
-    text = "\n".join(lines_of(result))
-    assert f"features {name}, F = 25" in text and "classes" not in text
-    assert result.metrics["frechet_distance"] > 0
 
 
 def test_recall_and_coverage_are_of_no_more_samples_than_there_are_training_images(tmp_path):
@@ -443,19 +434,14 @@ DISTANCE = "min:frechet_distance"
         ("", {"best_metric": "min:classes_lost"}),
         ("", {"best_metric": DISTANCE, "evaluate": False}),
         ("", {"best_metric": DISTANCE, "splits": dict(SPLITS, validation=None)}),
-        ("", {"best_metric": DISTANCE, "kind": SampleScorer}),
     ],
 )
 def test_a_report_says_that_its_best_checkpoint_was_chosen_by_what_says_nothing(
     tmp_path, monkeypatch, name, changes
 ):
     monkeypatch.setattr(sensitivity, "SEVERE", SEVERE)
-    scorer = make_scorer(**dict({"splits": dict(SPLITS, validation=SPLITS["test"])}, **changes))
-    predict = make_generator()
-    if "kind" in changes:
-        images = make_images(np.arange(300) % 4)
-        predict = lambda count, seed: images  # noqa: E731
-    result = scorer.score(SPLITS["test"], predict, str(tmp_path))
+    splits = dict(SPLITS, validation=SPLITS["test"])
+    result = score_fully(tmp_path, **dict({"splits": splits}, **changes))
     assert result.details["scores"]["frechet_distance"] is None
     lines = [line for line in lines_of(result) if line.startswith("the best checkpoint")]
     expected = f"the best checkpoint was chosen by {name}, which says nothing here; set "
@@ -466,15 +452,18 @@ def test_a_report_says_that_its_best_checkpoint_was_chosen_by_what_says_nothing(
 # ------------------------------------------------------------------------------ words and numbers
 
 
-def test_the_interval_of_three_values_by_hand_has_nothing_below_zero():
+def test_the_interval_over_sets_by_hand_has_nothing_below_zero(tmp_path, monkeypatch):
     # Mean 5, deviation 1; Student's t for two degrees is 4.3027: 4.3027 / sqrt(3) = 2.4841.
-    interval = scorer_module.confidence_interval([4.0, 5.0, 6.0])
-    assert interval["mean"] == 5 and interval["noise"] == 1
-    assert interval["high"] - 5 == pytest.approx(2.4841, abs=1e-4) == 5 - interval["low"]
-    interval = scorer_module.confidence_interval([1.0, 2.0, 3.0])
-    assert interval["low"] == 0 and interval["high"] == pytest.approx(4.4841, abs=1e-4)
-    ends = dict(interval, interval={"low": 0.0, "high": 5.0})
-    assert reports.interval_line(ends).startswith("95 % interval of the mean FD: 0 to 4.48, from")
+    for values, low, high in [((4.0, 5.0, 6.0), 2.5159, 7.4841), ((1.0, 2.0, 3.0), 0, 4.4841)]:
+        left = list(values)
+        distance = lambda *_, left=left: left.pop(0) if left else 1.0  # noqa: E731
+        monkeypatch.setattr(scorer_module, "frechet_distance", distance)
+        result = score_fully(tmp_path, splits={})
+        ends = result.details["scores"]["frechet_distance"]
+        assert (ends["noise"], ends["values"]) == (1, list(values))
+        assert (ends["low"], ends["high"]) == pytest.approx((low, high), abs=1e-4)
+    text = "95 % interval of the mean FD: 0 to 4.48, from 3 sets of samples; over real images, too"
+    assert any(line.startswith(text) for line in lines_of(result))
 
 
 # ------------------------------------------------------------------------------- which is better
@@ -496,23 +485,22 @@ def test_what_a_validation_cannot_measure_cannot_name_the_best_checkpoint(
     metric, count, error, message
 ):
     with pytest.raises(error, match=message):
-        scorer_module.check_best_metric(gan_options(best_metric=metric), make_split(count))
+        scorer_module.check_best_metric(make_options(best_metric=metric), make_split(count))
 
 
 @pytest.mark.parametrize(
     "metric, count",
-    [("min:frechet_distance", 10), ("coverage", 10), ("min:d_loss", 9), ("none", 9)],
+    [("min:frechet_distance", 10), ("coverage", 10), ("min:d_loss", 9), ("", 9)],
 )
 def test_any_other_metric_can_name_the_best_checkpoint(metric, count):
-    scorer_module.check_best_metric(gan_options(best_metric=metric), make_split(count))
+    scorer_module.check_best_metric(make_options(best_metric=metric), make_split(count))
 
 
 def test_every_metric_but_a_noise_has_a_direction():
-    noises = {name for name in GanScorer.names if name.endswith("_noise")}
-    assert set(GanScorer.directions) == set(GanScorer.names) - noises
-    lower = {name for name, direction in GanScorer.directions.items() if direction == "min"}
-    distances = {"frechet_distance", "frechet_ratio", "kernel_distance"}
-    assert lower == {*distances, "classes_lost", "two_sample_accuracy"}
+    noises = {name for name in ImageScorer.names if name.endswith("_noise")}
+    assert set(ImageScorer.directions) == set(ImageScorer.names) - noises
+    lower = {name for name, direction in ImageScorer.directions.items() if direction == "min"}
+    assert lower == {"frechet_distance", "frechet_ratio", "classes_lost", "two_sample_accuracy"}
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 from score_fixtures import make_images, make_split
-from toolkit_gan.scores import page, reports, two_sample
-from toolkit_gan.scores.sample_sets import hash_images
-from toolkit_gan.scores.two_sample import compare_sets, compare_with_split, interval, split_sets
+from toolkit_image_scores import report, two_sample
+from toolkit_image_scores.sets import hash_images
+from toolkit_image_scores.two_sample import compare_sets, compare_with_split, interval, split_sets
 
 from toolkit import Split, tf
 
@@ -122,26 +122,27 @@ def blurred():
 
 
 def test_a_network_tells_real_images_from_images_without_noise(blurred):
-    _, (result, _), _ = blurred
-    assert result.accuracy > 0.9 and result.low > 0.8 and (result.n, result.m) == (100, 80)
-    assert result.accuracy == (result.fakes + result.reals) / 2 and result.folds == 1
+    _, ((result, _, _), _), _ = blurred
+    assert result["accuracy"] > 0.9 and result["low"] > 0.8
+    assert (result["n"], result["m"], result["folds"]) == (100, 80, 1)
+    assert result["accuracy"] == (result["fakes"] + result["reals"]) / 2
 
 
 def test_the_same_images_give_the_same_numbers_and_leave_the_callers_graph_alone(blurred):
     _, (first, second), graph = blurred
-    np.testing.assert_array_equal(first.logits, second.logits)
-    assert first.as_json() == second.as_json() and graph.get_operations() == []
+    np.testing.assert_array_equal(first[2], second[2])
+    assert first[0] == second[0] and graph.get_operations() == []
 
 
 def test_the_sheet_has_the_surest_fakes_left_and_those_that_look_most_real_right(blurred, tmp_path):
-    fakes, (result, _), _ = blurred
-    assert json.loads(json.dumps(result.as_json())) == result.as_json()
-    images = fakes[result.positions]
-    assert reports.draw_giveaways(images, result.logits, str(tmp_path)) == ["giveaways.png"]
+    fakes, ((result, positions, logits), _), _ = blurred
+    assert json.loads(json.dumps(result)) == result
+    images = fakes[positions]
+    assert report.draw_giveaways(images, logits, str(tmp_path)) == ["giveaways.png"]
     with Image.open(str(tmp_path / "giveaways.png")) as picture:
         assert picture.size == (8 * (8 + 2) + 2, 5 * (8 + 12 + 2) + 2)
         pixels = np.asarray(picture)
-    order = np.argsort(result.logits, kind="stable")
+    order = np.argsort(logits, kind="stable")
     np.testing.assert_array_equal(pixels[2:10, 2:10], images[order[0], :, :, 0])
     np.testing.assert_array_equal(pixels[2:10, 42:50], images[order[-1], :, :, 0])
 
@@ -150,7 +151,7 @@ def test_the_sheet_has_the_surest_fakes_left_and_those_that_look_most_real_right
 def test_few_samples_make_a_smaller_sheet_or_none(count, files, tmp_path):
     images = make_images(np.arange(count) % 4)
     logits = np.linspace(-900, 900, count)
-    assert reports.draw_giveaways(images, logits, str(tmp_path)) == files
+    assert report.draw_giveaways(images, logits, str(tmp_path)) == files
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 1), (1, 9, 2), (13, 6, 3)])
@@ -159,29 +160,37 @@ def test_images_of_any_shape_are_judged_with_and_without_training_images(shape):
     reals = random.randint(0, 100, (25, *shape)).astype(np.uint8)
     fakes = random.randint(156, 256, (40, *shape)).astype(np.uint8)
     for training in (None, reals[::-1]):
-        result = compare_sets(reals, fakes, training, num_steps=10)
-        assert np.isfinite(result.logits).all() and result.m == 25
-        assert result.folds == (5 if training is None else 1)
-    assert compare_sets(0 * reals, 0 * reals, num_steps=5).accuracy == 0.5
+        result, _, logits = compare_sets(reals, fakes, training, num_steps=10)
+        assert np.isfinite(logits).all() and result["m"] == 25
+        assert result["folds"] == (5 if training is None else 1)
+    assert compare_sets(0 * reals, 0 * reals, num_steps=5)[0]["accuracy"] == 0.5
 
 
 def test_there_is_no_test_of_few_images_or_of_what_is_no_image():
+    def absence(*arguments, **named):
+        details, images, logits = compare_with_split(*arguments, **named)
+        assert details.pop("two_sample") is None and len(images) == len(logits) == 0
+        return details
+
     fakes, needs = make_images(np.arange(40) % 4), "it needs 20 held-out images, and there are 19"
     hint = " (--test-share holds out more)"
-    assert compare_with_split(fakes, make_split(19)) == (None, needs + hint)
+    assert absence(fakes, make_split(19)) == {"no_two_sample": needs + hint}
     seen = set(hash_images(make_split(40).features[:21]))
-    assert compare_with_split(fakes, make_split(40), training_digests=seen) == (None, needs)
-    expected = (None, "it needs 20 samples, and there are 19")
-    assert compare_with_split(fakes[:19], make_split(40)) == expected
+    assert absence(fakes, make_split(40), training_digests=seen) == {"no_two_sample": needs}
+    expected = {"no_two_sample": "it needs 20 samples, and there are 19"}
+    assert absence(fakes[:19], make_split(40)) == expected
     vectors = np.zeros([40, 6], np.uint8)
-    assert compare_with_split(vectors, Split(vectors, None)) == (None, "")
+    assert absence(vectors, Split(vectors, None)) == {}
 
 
 def test_real_images_that_were_trained_on_are_not_tested(monkeypatch):
     tested = []
-    monkeypatch.setattr(
-        two_sample, "compare_sets", lambda reals, fakes, training: tested.append(reals)
-    )
+
+    def compare(reals, fakes, training):
+        tested.append(reals)
+        return {}, slice(0), None
+
+    monkeypatch.setattr(two_sample, "compare_sets", compare)
     fakes, train, reals = (make_images(np.arange(60) % 4, seed) for seed in (1, 2, 3))
     mixed = Split(np.concatenate([train[:30], reals[:30]]), None)
     compare_with_split(fakes, mixed, Split(train, None))
@@ -201,15 +210,21 @@ TEST = {
 }
 
 
+DETAILS = {"frechet_distance": None, "features": {"name": "x", "size": 4, "sha256": "ab"}}
+DETAILS.update(dict.fromkeys(report.SHARES))
+
+
 def test_the_line_says_what_indistinguishable_would_be():
-    assert reports.two_sample_line(TEST) == (
-        "two-sample test: a network tells 97.1% [95.0, 98.2] of generated and real images apart "
-        "(50% would be indistinguishable; n = 2000, m = 500)"
+    first = report.list_facts(dict(DETAILS, two_sample=TEST))[0]
+    assert first.is_shown and first.text == (
+        "97 % of samples and real images are recognised as generated or real; 50 % would be "
+        "indistinguishable (95 % interval 95 to 98 %; n = 2,000, m = 500)"
     )
 
 
 def test_the_page_begins_with_the_accuracy_its_interval_and_chance():
-    (headline,) = page._two_sample({"two_sample": TEST})
+    headline = report.page_content(dict(DETAILS, two_sample=TEST), [])["headline"][0]
     assert headline["value"] == 0.971 and headline["ends"] == [0.5, 1.0]
     assert headline["low"] == 0.9503 and headline["high"] == 0.982 and headline["level"] == 0.95
-    assert page._two_sample({"two_sample": None}) == [] == page._two_sample({})
+    for absent in ({"two_sample": None}, {}):
+        assert report.page_content(dict(DETAILS, **absent), [])["headline"] == []

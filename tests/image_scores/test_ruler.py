@@ -4,13 +4,20 @@ import json
 
 import numpy as np
 import pytest
-from toolkit_gan.scores import ruler
-from toolkit_gan.scores.extractor import PixelFeatures
-from toolkit_gan.scores.ruler import Mark, locate
+from toolkit_image_scores import ruler
+from toolkit_image_scores.features import PixelFeatures
+from toolkit_image_scores.ruler import locate
 
 from toolkit.data.arrays.digits import open_mnist5k
 
-MARKS = [Mark("real images", 1.0), Mark("a 3-tap blur", 2.0), Mark("one class missing", 5.0)]
+MARKS = [
+    {"name": name, "distance": distance}
+    for name, distance in [("real images", 1.0), ("a 3-tap blur", 2.0), ("one class missing", 5.0)]
+]
+
+
+def featurize(side):
+    return lambda images: PixelFeatures((side, side, 1)).compute(images)[0]
 
 
 def random():
@@ -86,15 +93,15 @@ def test_class_means_are_one_image_for_each_class():
 def marks():
     """The ruler of real digits, by their pixels."""
     splits = open_mnist5k().splits
-    features = PixelFeatures((28, 28, 1))
+    features = featurize(28)
     images, labels = splits["train"].take(slice(None, None, 2))
     feature_sets = ruler.damage_features(images, labels, features, features(images))
     return ruler.measure_marks(feature_sets, labels, features(splits["test"].features))
 
 
 def test_real_images_come_first_and_damage_in_its_order(marks):
-    names = [mark.name for mark in marks]
-    assert [mark.distance for mark in marks] == sorted(mark.distance for mark in marks)
+    names, distances = ([mark[key] for mark in marks] for key in ("name", "distance"))
+    assert distances == sorted(distances)
     assert names[0] == "real images" and len(names) == len(set(names)) == 12
     for less, more in (
         ("a shift by one pixel", "Gaussian pixels"),
@@ -105,7 +112,7 @@ def test_real_images_come_first_and_damage_in_its_order(marks):
         ("one class missing", "shuffled patches"),
     ):
         assert names.index(less) < names.index(more), (less, more)
-    assert ruler.from_json(json.loads(json.dumps(ruler.to_json(marks)))) == marks
+    assert json.loads(json.dumps(marks)) == marks
 
 
 def test_without_labels_and_with_few_images_some_marks_are_left_out():
@@ -118,10 +125,10 @@ def noise_and_marks(labels, count=30):
     """The feature sets and the names of the marks of noise with these labels."""
     count = count if labels is None else len(labels)
     images = random().integers(0, 256, (count + 30, 8, 8, 1)).astype(np.uint8)
-    features = PixelFeatures((8, 8, 1))
-    feature_sets = ruler.damage_features(images[30:], labels, features)
+    features = featurize(8)
+    feature_sets = ruler.damage_features(images[30:], labels, features, features(images[30:]))
     marks = ruler.measure_marks(feature_sets, labels, features(images[:30]))
-    return feature_sets, {mark.name for mark in marks}
+    return feature_sets, {mark["name"] for mark in marks}
 
 
 @pytest.mark.parametrize("counts, has_mark", [((29, 1), True), ((9, 9), False), ((15,), False)])

@@ -7,10 +7,10 @@ import types
 
 import numpy as np
 import pytest
-from gan_fixtures import evaluate
+from graph_fixtures import evaluate
 from score_fixtures import SPEC, SPLITS, make_options, write_quarters
-from toolkit_gan import agreement
-from toolkit_gan.scores import extractor
+from toolkit_agreement import network as agreement
+from toolkit_agreement import training
 
 import toolkit
 from toolkit import tf
@@ -65,43 +65,45 @@ def test_larger_images_have_more_layers_or_are_reduced_first(shape, factor, more
 
 
 @pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    """The features of the quarters from a network of few steps, in a cache of its own."""
+def network(tmp_path_factory):
+    """A network of few steps that was trained on the quarters, in a cache of its own."""
     folder = tmp_path_factory.mktemp("agreement")
     patch = pytest.MonkeyPatch()
     patch.setenv("TOOLKIT_CACHE", str(folder / "cache"))
-    patch.setattr(extractor, "MIN_STEPS", 40)
-    patch.setattr(extractor, "MIN_EPOCHS", 1)
-    options = make_options(features="self", data=write_quarters(folder))
+    patch.setattr(training, "MIN_STEPS", 40)
+    patch.setattr(training, "MIN_EPOCHS", 1)
+    options = make_options(data=write_quarters(folder))
     with tf.Graph().as_default():
-        first = extractor.open_features(options, SPEC, SPLITS["train"])
-        patch.setattr(toolkit, "train", None)  # a second training would fail
-        again = extractor.open_features(options, SPEC, SPLITS["train"])
+        first = training.train_once(options, SPEC, SPLITS["train"])
+        patch.setattr(toolkit.api, "train", None)  # a second training would fail
+        again = training.train_once(options, SPEC, SPLITS["train"])
         again.close()
-    yield types.SimpleNamespace(features=first, again=again, folder=folder)
+    yield types.SimpleNamespace(trained=first, again=again, folder=folder)
     first.close()
     patch.undo()
 
 
-def test_a_network_is_trained_once_and_knows_no_classes(features):
-    assert features.features.sha256 == features.again.sha256 and features.features.size == 64
-    assert not features.features.knows_classes and features.features.accuracy is None
-    assert features.features.name.startswith("self-supervised, of npz:")
-    (name,) = os.listdir(str(features.folder / "cache" / "features"))
-    assert name.startswith("self-")
+def embed(network, name):
+    return network.trained.predict(SPLITS[name].features)["features"]
 
 
-def test_its_features_tell_the_classes_apart_that_it_was_not_shown(features):
-    reals, tests = (features.features(SPLITS[name].features) for name in ("train", "test"))
+def test_a_network_is_trained_once(network):
+    assert network.trained.sha256 == network.again.sha256
+    (name,) = os.listdir(str(network.folder / "cache" / "features"))
+    assert name.startswith("agreement-")
+
+
+def test_its_features_tell_the_classes_apart_that_it_was_not_shown(network):
+    reals, tests = embed(network, "train"), embed(network, "test")
     scale = reals.std(axis=0) + 1e-6
     distances = (((tests[:, None] - reals[None]) / scale) ** 2).sum(axis=2)
     labels = SPLITS["train"].labels[distances.argmin(axis=1)]
     assert np.mean(labels == SPLITS["test"].labels) > 0.9
 
 
-def test_its_weights_give_the_same_features_in_another_graph(features):
-    trained = features.features.trained
-    weights = agreement.read_weights(trained.checkpoint)
+def test_its_weights_give_the_same_features_in_another_graph(network):
+    weights = agreement.read_weights(network.trained.checkpoint)
     images = SPLITS["test"].features[:20]
     embeddings = evaluate(agreement.embed(tf.constant(images / np.float32(255)), weights))
-    np.testing.assert_allclose(embeddings, features.features(images), rtol=1e-4, atol=1e-5)
+    expected = embed(network, "test")[:20]
+    np.testing.assert_allclose(embeddings, expected, rtol=1e-4, atol=1e-5)

@@ -1,10 +1,11 @@
-"""Two sets of features: their Frechet and kernel distances, shares of neighbours, and copies."""
+"""Two sets of features: their Frechet distance, shares of neighbours, and copies."""
 
 import numpy as np
 import pytest
-from toolkit_gan.scores import distances, neighbours
-from toolkit_gan.scores.distances import Moments
-from toolkit_gan.scores.neighbours import compare, compare_distances, nearest, radii
+from toolkit_image_scores import distances, neighbours
+from toolkit_image_scores.distances import Moments
+from toolkit_image_scores.copies import compare_distances
+from toolkit_image_scores.neighbours import compare, nearest, radii
 
 
 def gaussian(count, size=8, seed=0, mean=0.0, scale=1.0):
@@ -79,50 +80,20 @@ def test_the_floor_is_what_two_draws_of_the_same_cloud_are_apart(n, m):
     assert np.mean(trials) == pytest.approx(floor, rel=0.15)
 
 
-def test_the_bootstrap_noise_is_the_spread_over_fresh_fakes():
+def test_the_noise_is_the_spread_over_fresh_fakes():
     reals = gaussian(5000, seed=100)
     fresh = [distances.frechet_distance(gaussian(500, mean=0.2, seed=s), reals) for s in range(40)]
-    noise = distances.bootstrap_noise(gaussian(500, mean=0.2, seed=50), reals, num_rounds=40)
+    noise = distances.frechet_noise(gaussian(500, mean=0.2, seed=50), reals)
     assert noise == pytest.approx(np.std(fresh, ddof=1), rel=0.5)
 
 
-def test_the_noise_is_the_same_for_the_same_seed():
-    fakes, reals = gaussian(50, seed=1), gaussian(60, seed=2)
-    first = distances.bootstrap_noise(fakes, reals, seed=3)
-    assert first == distances.bootstrap_noise(fakes, distances.moments(reals), seed=3) > 0
-    assert first != distances.bootstrap_noise(fakes, reals, seed=4)
-
-
-def test_within_groups_only_what_is_drawn_within_them_is_noise():
-    # Two points, each asked for as often as ever: drawn again within its group, nothing changes.
-    fakes, reals = np.repeat([[0.0], [1.0]], [30, 70], axis=0), gaussian(60, seed=2)[:, :1]
-    groups = np.repeat([0, 1], [30, 70])
-    assert distances.bootstrap_noise(fakes, reals, groups=groups) == 0
-    assert distances.bootstrap_noise(fakes, reals) > 0
-
-
-# ------------------------------------------------------------------------------- kernel distance
-
-
-def test_the_squared_mmd_of_two_pairs_by_hand():
-    # One feature, kernel (xy + 1)^3. Within (0, 1): 1; within (1, 2): 27; between: 1, 1, 8, 27.
-    result = distances.squared_mmd(np.array([[0.0], [1.0]]), np.array([[1.0], [2.0]]))
-    assert result == pytest.approx(1 + 27 - 2 * (1 + 1 + 8 + 27) / 4)
-
-
-def test_the_kernel_distance_does_not_see_the_units_of_a_feature():
-    fakes, reals = gaussian(200, mean=0.5), gaussian(100, seed=1)
-    units = np.array([1, 10, 5, 1, 1, 0.5, 7, 3])
-    there, scaled = (distances.kernel_distance(fakes * u, reals * u) for u in (1, units))
-    np.testing.assert_allclose(there, scaled, rtol=1e-9)
-
-
-def test_a_feature_that_hardly_varies_counts_as_a_hundredth_of_the_widest():
-    reals = np.array([[0.0, 0.0], [2.0, 2e-6]])
-    result = distances.standardise(np.array([[1.0, 0.03]]), reals)
-    np.testing.assert_allclose(result, [[0, 3]], atol=1e-3)  # 0.03 / 0.01
-    reals[:, 1] = 2  # and a constant one does not divide by zero
-    assert np.isfinite(distances.standardise(reals, reals)).all()
+def test_within_classes_only_what_is_drawn_within_them_is_noise():
+    # Two points, each asked for as often as ever: what is between them is no noise.
+    reals, classes = gaussian(60, seed=2)[:, :1], np.repeat([0, 1], [30, 70])
+    shuffled = np.random.RandomState(0).permutation(classes)
+    fakes = shuffled[:, None].astype(float)
+    assert distances.frechet_noise(fakes, reals, shuffled) == pytest.approx(0, abs=1e-12)
+    assert distances.frechet_noise(fakes, reals) > 1e-3
 
 
 # ---------------------------------------------------------------------------------------- interval
@@ -156,8 +127,11 @@ def test_the_jackknife_is_that_of_the_frechet_distance():
 
     fakes, reals = _sets(np.random.default_rng(2), n=40, m=30)
     blocks = [np.delete(reals, np.arange(i, 30, 10), axis=0) for i in range(10)]
-    expected = jackknife(1.0, [distances.frechet_distance(fakes, each) for each in blocks])
-    assert distances.jackknife_blocks(1.0, reals, fakes)[:2] == pytest.approx(expected[:2])
+    expected = [distances.frechet_distance(fakes, each) for each in blocks]
+    assert distances.leave_out_blocks(reals, fakes) == pytest.approx(np.array(expected))
+    half = jackknife(0.0, np.array(expected)).high
+    errors = half / distances.frechet_noise(reals, fakes)
+    assert errors == pytest.approx(2.262, abs=1e-3)  # Student's quantile for nine degrees
 
 
 def test_the_interval_of_equal_images_ends_at_zero():
@@ -186,8 +160,6 @@ def test_radii_reach_to_the_nearest_other_point():
     [
         ("precision", (-0.5, 4.5, 9, 10), (0, 1, 3), 2 / 4),
         ("precision", (5, 8), (0, 1, 3), 1 / 2),  # a point on the rim is inside
-        # -0.5 lies in one ball, 0.5 in two, 9 in none: 3 of 3 fakes with k = 1.
-        ("density", (-0.5, 0.5, 9), (0, 1, 3), 1),
         # 0.5 is in the balls of 0 and of 1; nothing is in [1, 5].
         ("coverage", (0.5, -7, 0.6), (0, 1, 3), 2 / 3),
         # Fakes have radii 0.25, 0.25, 8.5: balls [0, 0.5], [0.25, 0.75], [0.5, 17.5].
@@ -242,14 +214,15 @@ def test_copies_are_near_samples_and_only_many_lower_the_ratio(num_copies, ratio
     draws = np.random.RandomState(1)
     training, reals, fakes = (draws.randn(1000, 6) for _ in range(3))
     fakes[:num_copies] = training[:num_copies]
-    comparison = compare_distances(nearest(fakes, training)[1], nearest(reals, training)[1])
-    assert comparison.ratio == ratio and comparison.near_samples == near_samples
-    assert comparison.near_reals == 0.01
+    values = compare_distances(nearest(fakes, training), nearest(reals, training), None, ())
+    assert values["ratio"] == ratio and values["near_samples"] == near_samples
+    assert values["near_reals"] == 0.01
 
 
 def test_the_ratio_is_unknown_where_half_of_the_reals_are_training_images():
-    samples = np.array([0.0, 1, 2, 3])
-    comparison = compare_distances(samples, np.array([0.0, 0, 0, 3]))
-    assert comparison.ratio is None and comparison.reals == 0
-    assert comparison.near_reals == 0.75 and comparison.near_samples == 0.25
-    assert compare_distances(samples, np.array([0.0, 2, 3, 3])).ratio == 1.5 / 2.5
+    samples, reals = (np.zeros(4, int), np.arange(4.0)), (np.zeros(4, int), np.array([0.0, 0, 0, 3]))
+    values = compare_distances(samples, reals, None, ())
+    assert values["ratio"] is None and values["reals"] == 0
+    assert values["near_reals"] == 0.75 and values["near_samples"] == 0.25
+    reals = reals[0], np.array([0.0, 2, 3, 3])
+    assert compare_distances(samples, reals, None, ())["ratio"] == 1.5 / 2.5

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from PIL import Image
 from score_fixtures import make_images
-from toolkit_gan.scores import memorisation, reports
-from toolkit_gan.scores.memorisation import Comparison, Matches, choose_pairs, class_ratios
-from toolkit_gan.scores.sample_sets import SampleSet
+from toolkit_image_scores import copies, report
+from toolkit_image_scores.copies import choose_pairs, class_ratios
+from toolkit_image_scores.sets import SampleSet
 
 from toolkit import Split
 
 LABELS = np.arange(200) % 4
 NAMES = ("north", "east", "south", "west")
+FAIR = {"near_samples": 0.01, "near_reals": 0.01, "ratio": 1.0, "classes": {}}
 TRAIN = Split(make_images(LABELS, 0), LABELS)
 REALS = Split(make_images(LABELS, 1), LABELS)
 
@@ -27,8 +28,14 @@ def compare(fakes, folder, train=TRAIN, real_images=REALS):
     reals = SampleSet(None, brightness(real_images.features), None)
     reference = types.SimpleNamespace(split=real_images, samples=reals)
     samples = SampleSet(fakes, brightness(fakes), None)
-    arguments = samples, reference, train, brightness(TRAIN.features), NAMES, str(folder)
-    return memorisation.compare_with_training(*arguments)
+    training = brightness(TRAIN.features)
+    details, pairs = copies.compare_with_training(samples, reference, train, training, NAMES)
+    rows, positions = (list(column) for column in zip(*pairs))
+    return details, report.draw_nearest(fakes[rows], TRAIN.features[positions], str(folder))
+
+
+def warnings_of(nearest):
+    return [fact.text for fact in report._nearest(nearest) if fact.warning]
 
 
 def almost_copies():
@@ -43,7 +50,7 @@ def test_copies_that_weak_features_miss_show_in_blurred_pixels(tmp_path):
     assert files == ["nearest.png"]
     independent, _ = compare(make_images(LABELS, 5), tmp_path)
     assert independent["pixels"]["ratio"] == pytest.approx(1, abs=0.1)
-    assert reports.copy_warnings(independent) == []
+    assert warnings_of(independent) == []
 
 
 def test_all_copies_are_named_though_a_held_out_image_is_a_near_duplicate(tmp_path):
@@ -51,7 +58,7 @@ def test_all_copies_are_named_though_a_held_out_image_is_a_near_duplicate(tmp_pa
     reals[0] = TRAIN.features[0]
     details, _ = compare(almost_copies(), tmp_path, real_images=Split(reals, None))
     assert details["pixels"]["near_samples"] == 0
-    assert reports.pixels_line(details) in reports.copy_warnings(details)
+    assert any("in blurred pixels" in text for text in warnings_of(details))
 
 
 def test_a_class_that_is_copied_shows_where_the_ratio_over_all_does_not(tmp_path):
@@ -60,23 +67,23 @@ def test_a_class_that_is_copied_shows_where_the_ratio_over_all_does_not(tmp_path
     pixels = compare(fakes, tmp_path)[0]["pixels"]
     assert pixels["ratio"] > 0.8 and pixels["classes"]["south"] < 0.1
     assert min(pixels["classes"][name] for name in ("north", "east", "west")) > 0.8
-    assert "; lowest of a class: 0.00 (south)" in reports.pixels_line({"pixels": pixels})
-    nearest = {"near_samples": 0.01, "near_reals": 0.01, "ratio": 1.0, "classes": {}}
-    nearest["pixels"] = pixels
-    copies, names = reports.copy_warnings(nearest)
-    assert copies.startswith("in blurred pixels: ratio ") and names.endswith("samples of south")
+    nearest = dict(FAIR, pixels=pixels)
+    in_pixels, names = warnings_of(nearest)
+    assert "in blurred pixels" in in_pixels and "; lowest of a class: 0.00 (south)" in in_pixels
+    assert names.endswith("samples of south")
 
 
 def test_copies_are_named_by_their_ratio_where_a_near_duplicate_hides_them():
     # The nearest real image is nearer than all copies, so that none is "near".
-    copied = {"near_samples": 0.005, "near_reals": 0.01, "ratio": 0.04, "classes": {}}
-    assert reports.copy_warnings(copied) == [reports.nearest_line(copied)]
-    fair = dict(copied, ratio=0.9)
-    assert reports.copy_warnings(fair) == [] == reports.copy_warnings(dict(fair, ratio=None))
-    in_pixels = dict(fair, pixels=copied)
-    assert reports.copy_warnings(in_pixels) == [reports.pixels_line(in_pixels)]
-    many = dict(copied, near_samples=0.5)
-    assert reports.copy_warnings(many) == [reports.copies_line(many)]
+    copied = dict(FAIR, near_samples=0.005, ratio=0.04)
+    (warning,) = warnings_of(copied)
+    assert warning.startswith("nearest-neighbour ratio 0.04 in features (")
+    assert warnings_of(FAIR) == [] == warnings_of(dict(FAIR, ratio=None))
+    assert report._nearest(FAIR)[0].text == report.NO_COPIES
+    (warning,) = warnings_of(dict(FAIR, pixels=copied))
+    assert warning.startswith("nearest-neighbour ratio 0.04 in blurred pixels (")
+    (warning,) = warnings_of(dict(FAIR, near_samples=0.5))
+    assert "50.0% of the samples are as near to a training image as the nearest 1.0% of" in warning
 
 
 def test_the_sheet_has_two_random_samples_and_two_of_the_nearest_in_a_row(tmp_path):
@@ -93,20 +100,20 @@ def test_the_sheet_has_two_random_samples_and_two_of_the_nearest_in_a_row(tmp_pa
 
 
 def test_pairs_alternate_between_random_and_nearest():
-    features = Matches(np.arange(10, 18), np.array([4.0, 1, 2, 9, 3, 8, 7, 6]))
-    pixels = Matches(np.full(8, 5), np.array([4.0, 3, 2, 1, 8, 8, 8, 8]))
+    features = (np.arange(10, 18), np.array([4.0, 1, 2, 9, 3, 8, 7, 6]))
+    pixels = (np.full(8, 5), np.array([4.0, 3, 2, 1, 8, 8, 8, 8]))
     assert choose_pairs([features]) == [
         *[(3, 13), (5, 15), (1, 11), (2, 12)],
         *[(6, 16), (7, 17), (4, 14), (0, 10)],
     ]
     assert choose_pairs([features, pixels])[2:4] == [(1, 11), (3, 5)]
-    assert choose_pairs([Matches(features.nearest[:3], features.distance[:3])]) == []
+    assert choose_pairs([(features[0][:3], features[1][:3])]) == []
 
 
 @pytest.mark.parametrize("count", [4, 5, 31, 32, 200])
 def test_no_pair_of_the_sheet_is_there_twice(count):
     # In order of the samples, those in front are the nearest, in features as in pixels.
-    matches = Matches(np.arange(count), np.arange(count, dtype=float))
+    matches = (np.arange(count), np.arange(count, dtype=float))
     for columns in ([matches], [matches, matches]):
         pairs = choose_pairs(columns)
         assert len(pairs) == 4 * min(8, count // 4) == len(set(pairs))
@@ -118,20 +125,18 @@ def test_no_pair_of_the_sheet_is_there_twice(count):
 def test_the_ratio_of_a_class_by_hand_and_none_of_a_rare_one():
     labels = np.array([0, 0, 1, 2])
     index = np.repeat([0, 1, 2, 3], [10, 2, 10, 9])
-    samples = Matches(index, np.repeat([1.0, 1, 3, 1], [10, 2, 10, 9]))
-    reals = Matches(index, np.repeat([2.0, 2, 2, 2], [10, 2, 10, 9]))
-    assert class_ratios(Comparison(samples, reals), labels, ("a",)) == {"a": 0.5, "1": 1.5}
-    same = Comparison(samples, Matches(index, np.zeros(31)))
-    assert class_ratios(same, labels, ()) == {}
+    samples = (index, np.repeat([1.0, 1, 3, 1], [10, 2, 10, 9]))
+    reals = (index, np.repeat([2.0, 2, 2, 2], [10, 2, 10, 9]))
+    assert class_ratios(samples, reals, labels, ("a",)) == {"a": 0.5, "1": 1.5}
+    assert class_ratios(samples, (index, np.zeros(31)), labels, ()) == {}
 
 
 def test_without_classes_or_for_many_images_parts_are_left_out(tmp_path, monkeypatch):
     details, _ = compare(make_images(LABELS, 5), tmp_path, Split(TRAIN.features, None))
     assert details["classes"] == {} == details["pixels"]["classes"]
-    assert reports.lowest_class(details) == ""
-    monkeypatch.setattr(memorisation, "MAX_PIXEL_IMAGES", 199)
+    monkeypatch.setattr(copies, "MAX_PIXEL_IMAGES", 199)
     details, files = compare(make_images(LABELS, 5), tmp_path)
-    assert "pixels" not in details and reports.pixels_line(details) == ""
+    assert "pixels" not in details
     assert files == ["nearest.png"]
 
 
@@ -140,6 +145,6 @@ def test_without_classes_or_for_many_images_parts_are_left_out(tmp_path, monkeyp
 )
 def test_blurred_pixels_are_means_of_at_most_sixteen_a_side(shape, size):
     grey = np.full((3, *shape), 7, np.uint8)
-    pixels = memorisation.blurred_pixels(grey)
+    pixels = copies.blurred_pixels(grey)
     assert pixels.shape == (3, size)
     np.testing.assert_allclose(pixels, 7, rtol=1e-6)
