@@ -10,7 +10,12 @@ from ..files import plain_path
 from ..storage.checkpoint_store import QUARANTINE
 from ..storage.commit_log import Checkpoint
 from ..storage.run_folder import RunFolder
-from ..storage.variables import find_misfit, read_variable_specs, variable_specs
+from ..storage.variables import (
+    find_misfit,
+    find_renamed_scope,
+    read_variable_specs,
+    variable_specs,
+)
 
 
 def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
@@ -20,13 +25,16 @@ def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
         CheckpointError: the model is another one.
     """
     in_checkpoint = read_variable_specs(checkpoint.path)
-    misfit = find_misfit(in_checkpoint, variable_specs(tf.global_variables()))
+    in_graph = variable_specs(tf.global_variables())
+    misfit = find_misfit(in_checkpoint, in_graph)
     if misfit:
+        scopes = find_renamed_scope(in_checkpoint, in_graph)
+        renamed = f" --map {scopes[0]}/={scopes[1]}/" if scopes else ""
         raise CheckpointError(
             misfit,
             hint="Resume with the plugin and the options with which the run was started, or begin "
             f"a new run with its weights: toolkit run --config {folder.argument}/config.json "
-            f"--init-from {folder.argument}",
+            f"--init-from {folder.argument}{renamed}",
         )
 
 
