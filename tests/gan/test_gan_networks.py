@@ -54,7 +54,10 @@ def names_of(variables):
         (  # whose filters stop at eight times the width.
             (256, 256, 1),
             {"width": 2},
-            {"discriminator/conv4/kernel": [4, 4, 8, 16], "discriminator/conv5/kernel": [4, 4, 16, 16]},
+            {
+                "discriminator/conv4/kernel": [4, 4, 8, 16],
+                "discriminator/conv5/kernel": [4, 4, 16, 16],
+            },
         ),
         (  # Hidden layers of the mlp have eight units per unit of width.
             (8, 8, 1),
@@ -65,7 +68,10 @@ def names_of(variables):
             # has: neither weight clipping nor weight decay shrinks them.
             (16, 16, 3),
             {"conditional": "concat"},
-            {"discriminator/label/images": [3 * 16 * 16 * 3], "discriminator/conv1/kernel": [4, 4, 6, 4]},
+            {
+                "discriminator/label/images": [3 * 16 * 16 * 3],
+                "discriminator/conv1/kernel": [4, 4, 6, 4],
+            },
         ),
         (  # Labels enter by the norms, with a row for each class, instead of the latent numbers.
             (16, 16, 3),

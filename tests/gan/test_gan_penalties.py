@@ -227,7 +227,9 @@ def expect(steps, weight=1.0, theta=-1.0, start=0, discriminator_steps=1, rate=0
 
 
 @pytest.mark.parametrize(
-    "case", [{}, {"weight": 0.3, "discriminator_steps": 2}, {"start": 2}], ids=["first", "discriminator", "start"]
+    "case",
+    [{}, {"weight": 0.3, "discriminator_steps": 2}, {"start": 2}],
+    ids=["first", "discriminator", "start"],
 )
 def test_steps_and_averages_are_those_of_the_formula(case):
     expected = expect(5, **case)

@@ -258,7 +258,11 @@ def test_options_of_reports_and_scores_may_change_on_resume_and_the_method_may_n
         ({"features": "nowhere"}, 2, "There is no run at 'nowhere'"),
         ({"discriminator_steps": 90}, 2, "A step takes 90 batches of 8 = 720 examples"),
         ({"preset": "dcgan", "penalty": "r1"}, 2, "Batch norm in the discriminator"),
-        ({"accumulate": 2, "discriminator_steps": 2}, 2, "accumulate is 2 and discriminator_steps is 2"),
+        (
+            {"accumulate": 2, "discriminator_steps": 2},
+            2,
+            "accumulate is 2 and discriminator_steps is 2",
+        ),
         ({"validation_share": 0.02}, 4, "needs 10 images or more, and the split 'validation'"),
     ],
 )

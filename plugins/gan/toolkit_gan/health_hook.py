@@ -13,6 +13,7 @@ import toolkit
 
 from .health import Health, Record, Verdict, describe, spread
 
+
 class HealthHook(toolkit.SessionHook):
     """Logs a record on each due step, and each new verdict as a warning and in metrics.jsonl.
 
