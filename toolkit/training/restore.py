@@ -1,4 +1,4 @@
-"""Continue from a checkpoint: check the model against it, restore it, undo what came after it."""
+"""The checkpoint to continue from: check the model against it, and restore its variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from ..storage.checkpoint_diff import (
     read_variable_specs,
     variable_specs,
 )
-from ..storage.checkpoint_store import QUARANTINE
 from ..storage.commit_log import Checkpoint
 from ..storage.run_folder import RunFolder
 
@@ -77,44 +76,31 @@ class Restorer:
             return []
         return list(self._plan.init_names)
 
-    def restore(
-        self,
-        session: tf.Session,
-        checkpoint: Optional[Checkpoint],
-        saver: tf.train.Saver,
-        facts: Dict[str, Any],
+    def restore_variables(
+        self, session: tf.Session, checkpoint: Checkpoint, saver: tf.train.Saver
     ) -> None:
-        """Give the variables and the folder the state of a checkpoint.
+        """Give the variables the state of a checkpoint.
 
         Args:
-            checkpoint: None for the beginning of the run.
             saver: of all variables, for a checkpoint of the same model.
-            facts: for the session's entry in the commit log.
+
+        Raises:
+            CheckpointError: it cannot be read.
         """
-        if checkpoint is not None:
-            is_partial = self._partial_saver is not None and self._is_start(checkpoint)
-            _restore_variables(self._partial_saver if is_partial else saver, session, checkpoint)
-        if self.is_of_other_model(checkpoint):
-            assert self._plan is not None
-            facts = dict(facts, model=self._plan.as_json())
-        names = self._folder.checkpoints.begin_session(checkpoint, **facts)
-        if names:
-            place = f"{self._folder}/checkpoints/{QUARANTINE}"
-            self._warn(f"moved to {place}: {', '.join(names)}")
-        fault = self._folder.metrics.cut_back(checkpoint)
-        if fault:
-            self._warn(fault + "; its contents stay")
+        if self._partial_saver is not None and self._is_start(checkpoint):
+            saver = self._partial_saver
+        try:
+            with plain_path(checkpoint.path) as path:
+                saver.restore(session, path)
+        except tf.errors.OpError as error:
+            raise CheckpointError(
+                f"{checkpoint.path} cannot be restored: {summarize_tf_error(error.message)}."
+            ) from error
+
+    def model_facts(self, checkpoint: Optional[Checkpoint]) -> Dict[str, Any]:
+        """What the session's entry in the commit log has of another model; {} for the same."""
+        return {"model": self._plan.as_json()} if self.is_of_other_model(checkpoint) else {}
 
     def _is_start(self, checkpoint: Optional[Checkpoint]) -> bool:
         start_step = self._start.step if self._start else 0
         return checkpoint is not None and checkpoint.step == start_step
-
-
-def _restore_variables(saver, session, checkpoint: Checkpoint) -> None:
-    try:
-        with plain_path(checkpoint.path) as path:
-            saver.restore(session, path)
-    except tf.errors.OpError as error:
-        raise CheckpointError(
-            f"{checkpoint.path} cannot be restored: {summarize_tf_error(error.message)}."
-        ) from error
