@@ -1,4 +1,4 @@
-"""The session of a run: one step, one commit and one resume, each to be read here from top to bottom.
+"""The session of a run: one step, one commit and one resume, each from its beginning to its end.
 
 `MonitoredTrainingSession` makes the session, restores it through the Scaffold (`Loop.restore`) and
 calls one hook, the runner (hooks/runner.py); its built-in hooks are off.
@@ -13,7 +13,7 @@ One step, from its beginning to its end (paths below toolkit/):
 3. `guard`, `metrics`: report skipped steps; record and show losses (training/hooks/guard.py,
    metrics.py).
 4. The plugins' hooks, then `summaries` (training/hooks/summaries.py) and `profile`.
-5. `checkpoint` says when `Loop.commit` saves, makes durable and commits (training/hooks/checkpoints.py).
+5. `checkpoint` (training/hooks/checkpoints.py) says when `Loop.commit` saves and commits.
 6. `evaluation`: evaluates the committed checkpoint, moves `best`, asks for early stopping
    (training/hooks/validation.py, inference/evaluator.py).
 7. `stop`: asks for the end at the last step or after --max-secs (training/hooks/stop.py).
@@ -27,7 +27,7 @@ import contextlib
 import enum
 import signal
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..compat import summarize_tf_error, tf
 from ..display.console import Console
@@ -320,9 +320,7 @@ class Loop:
         folder.checkpoints.commit(step, time.time(), keep, fingerprint(path))
         self._committed_step = step
         # Who waits for it: plugins, then hooks, of which `evaluation` evaluates it next.
-        self._job.plugins.call_hook(
-            "checkpoint_saved", run=self._graph.run, step=step, path=path
-        )
+        self._job.plugins.call_hook("checkpoint_saved", run=self._graph.run, step=step, path=path)
         self._runner.tell("on_committed", step, path)
 
     # --------------------------------------------------------------------------------- one resume
@@ -455,7 +453,7 @@ class Loop:
         return getattr(self._reader, "failure", None)
 
     def ms_per_step(self) -> Dict[str, float]:
-        """Milliseconds per step by name: of the steps without hooks, of those with, of each hook."""
+        """Milliseconds per step by name: of steps without hooks, of those with, of each hook."""
         runner = self._runner
         with_hooks = max(0.0, self._due_secs - runner.secs_in_steps)
         rows = {"bare steps": self._bare_secs, "steps with hooks": with_hooks, **runner.seconds}

@@ -91,9 +91,7 @@ def open_training(
         parents.setdefault(WEIGHTS, weights.parent)
     # The data, which decide the presets that are still open: this is the job that is trained.
     recorded, origins = read_spec(folder), job.config.get(ORIGINS)
-    run_data = open_run_data(
-        job.plugins, job.options, recorded, is_training=True, origins=origins
-    )
+    run_data = open_run_data(job.plugins, job.options, recorded, is_training=True, origins=origins)
     job = job._replace(config=name_step(job.config, parents.get(WEIGHTS))).with_presets(run_data)
     check_options(job.options, run_data, origins)
     # The graphs, so that their faults show before anything is written.

@@ -43,9 +43,7 @@ _LOOP_ERRORS = (
 _HINT = "Take the tensors that the hook 'session_hooks' is given, or those of run.logged"
 
 
-def build_plugin_hooks(
-    plugins: Plugins, graph: TrainingGraph, run_data: RunData
-) -> List[RunHook]:
+def build_plugin_hooks(plugins: Plugins, graph: TrainingGraph, run_data: RunData) -> List[RunHook]:
     """What the plugins' hook `session_hooks` returns for a graph, in which it may make ops."""
     step_ops = set(graph.tf_graph.get_operations())
     with under_construction(graph.tf_graph):

@@ -126,7 +126,7 @@ class HookRunner(tf.train.SessionRunHook):
             self.seconds[hook.name] += secs
             self.secs_in_steps += secs if is_step else 0.0
 
-    # ------------------------------------------------------------------------ for the monitored session
+    # ----------------------------------------------------------------- for the monitored session
 
     def begin(self) -> None:
         for hook in self._hooks:
