@@ -31,7 +31,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..compat import summarize_tf_error, tf
 from ..display.console import Console
-from ..errors import InterruptedRun, RetryError, ToolkitError
+from ..errors import CheckpointError, InterruptedRun, RetryError, ToolkitError
 from ..files import plain_path
 from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
@@ -95,7 +95,6 @@ class Loop:
         step: the number of steps so far.
         target: the run's last step.
         session: the raw session; None before there is one.
-        is_other_model: whether the checkpoint that was restored last is of another model.
         fetches: what the loop needs of a step with hooks.
     """
 
@@ -114,7 +113,6 @@ class Loop:
         self._graph, self._reader = training.plan.graph, training.plan.reader
         self.step, self.target = 0, training.plan.total_steps
         self.session: Any = None
-        self.is_other_model = False
         self.fetches = [self._graph.step_after, list(self._graph.averages)]
         self.fetches += refusal_fetches(self._graph)
         self._runner = HookRunner(hooks, self)
@@ -332,34 +330,34 @@ class Loop:
         that replaces a lost one. Then TensorFlow initializes what no checkpoint has, such as local
         variables, and `begin_session` tells the hooks.
         """
-        training, restorer, folder = self._training, self._training.restorer, self._folder
-        # The variables: of the checkpoint, or of --init-from.
-        checkpoint = restorer.newest_checkpoint()
+        training, folder, weights = self._training, self._folder, self._training.initial_weights
+        # The variables: of the checkpoint, or of --init-from. Damage to the first was reported.
+        is_first = self.session is None
+        checkpoint = training.start if is_first else folder.checkpoints.newest(self.warn)
         if checkpoint is not None:
-            restorer.restore_variables(session, checkpoint, self._plan.saver)
-        elif training.initial_weights is not None:
-            training.initial_weights.assign(session)
+            try:
+                with plain_path(checkpoint.path) as path:
+                    self._plan.saver.restore(session, path)
+            except tf.errors.OpError as error:
+                raise CheckpointError(
+                    f"{checkpoint.path} cannot be restored: {summarize_tf_error(error.message)}."
+                ) from error
+        elif weights is not None:
+            weights.assign(session)
         # The folder: an entry of this session; what came after the checkpoint is put aside.
-        facts = dict(self._facts, **restorer.model_facts(checkpoint))
-        names = folder.checkpoints.begin_session(checkpoint, **facts)
+        names = folder.checkpoints.begin_session(checkpoint, **self._facts)
         if names:
-            place = f"{folder}/checkpoints/{QUARANTINE}"
-            self.log(f"warning: moved to {place}: {', '.join(names)}")
+            self.warn(f"moved to {folder}/checkpoints/{QUARANTINE}: {', '.join(names)}")
         fault = folder.metrics.cut_back(checkpoint)
         if fault:
-            self.log(f"warning: {fault}; its contents stay")
-        # Values that are computed from the data, where neither has given one.
-        run = self._graph.run
-        if checkpoint is not None:
-            fresh = set(restorer.new_names(checkpoint))
-        else:
-            weights = training.initial_weights
+            self.warn(f"{fault}; its contents stay")
+        # At the beginning, the values that are computed from the data.
+        if checkpoint is None:
+            run, read_split = self._graph.run, training.run_data.prepare_split
             fresh = {variable.op.name for variable in step_builder_of(run).model_variables}
             fresh -= set(weights.names if weights else ())
-        read_split, is_start = training.run_data.prepare_split, checkpoint is None
-        compute_initial_values(session, run, self._job.plugins, read_split, fresh, is_start)
+            compute_initial_values(session, run, self._job.plugins, read_split, fresh)
         # The hooks' memory, the other processes, and the input, at its position.
-        self.is_other_model = restorer.is_of_other_model(checkpoint)
         self._runner.set_states(hook_state.load(checkpoint.path) if checkpoint else {})
         step = checkpoint.step if checkpoint else 0
         self._peers.begin(session, step)
@@ -378,9 +376,7 @@ class Loop:
                 raise RetryError(
                     f"The session was lost {len(self._lost_at)} times at step {self.step}."
                 )
-            self.log(
-                f"warning: the session was lost at step {self.step}; continuing from step {step}"
-            )
+            self.warn(f"the session was lost at step {self.step}; continuing from step {step}")
         self.session = session
         self.step = self._committed_step = step  # step 0 needs no file
         in_memory, steps_per_call = self._reader.in_memory, self._job.options.steps_per_call
@@ -422,6 +418,10 @@ class Loop:
     def log(self, text: str) -> None:
         """Show one line on the console."""
         self._console.log(text)
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        self.log("warning: " + text)
 
     def record(self, values: Dict[str, Any]) -> None:
         """Add a record to metrics.jsonl: `step`, `kind` ("event") and what there is to keep."""

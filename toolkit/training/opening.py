@@ -8,17 +8,19 @@ from __future__ import annotations
 import contextlib
 from typing import Iterator, NamedTuple, Optional
 
+from ..compat import tf
 from ..display.console import Console
 from ..display.waits import waiting
-from ..errors import UsageError
+from ..errors import CheckpointError, UsageError
 from ..options import ORIGINS
 from ..run_data import RunData, open_run_data
 from ..storage.commit_log import Checkpoint
 from ..storage.parent import WEIGHTS, Parent
+from ..storage.run_folder import RunFolder
+from ..storage.variables import find_misfit, read_variable_specs, variable_specs
 from .best_metric import BestMetric
 from .initial_weights import InitialWeights, name_step, open_initial_weights, read_parents
 from .peers import NoPeers
-from .restore import Restorer
 from .run_evaluator import RunEvaluator
 from .setup import Job, check_options, check_own_updates, read_spec
 from .step_mode import PlanBuilder, TrainingPlan
@@ -31,7 +33,6 @@ class Training(NamedTuple):
         job: with the presets that the data chose.
         peers: the other processes of the run, of which this is the chief.
         start: the checkpoint to continue from, or None.
-        restorer: of that checkpoint, and of those after it.
         initial_weights: those to begin with, if they are others than the model's.
         parent: what the run began from, if this session has to record it.
         run_data: the examples.
@@ -44,7 +45,6 @@ class Training(NamedTuple):
     job: Job
     peers: NoPeers
     start: Optional[Checkpoint]
-    restorer: Restorer
     initial_weights: Optional[InitialWeights]
     parent: Optional[Parent]
     run_data: RunData
@@ -114,7 +114,6 @@ def open_training(
         job=job,
         peers=peers,
         start=start,
-        restorer=Restorer(folder, start, warn),
         initial_weights=weights,
         parent=parents.get(WEIGHTS) if start is None else None,
         run_data=run_data,
@@ -123,6 +122,23 @@ def open_training(
         best_metric=evaluator.best_metric(),
         steps_before=manifest.get("total_steps"),
     )
+
+
+def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
+    """Compare a checkpoint with the variables of the default graph, before a session exists.
+
+    Raises:
+        CheckpointError: the model is another one.
+    """
+    in_checkpoint = read_variable_specs(checkpoint.path)
+    misfit = find_misfit(in_checkpoint, variable_specs(tf.global_variables()))
+    if misfit:
+        raise CheckpointError(
+            misfit,
+            hint="Resume with the plugin and the options with which the run was started, or begin "
+            f"a new run with its weights: toolkit run --config {folder.argument}/config.json "
+            f"--init-from {folder.argument}",
+        )
 
 
 @contextlib.contextmanager

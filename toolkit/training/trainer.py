@@ -22,7 +22,7 @@ from .hook_list import build_hooks
 from .hooks.runner import list_costs
 from .length import check_other_length, describe_early_end
 from .loop import Loop, TrainResult
-from .opening import open_training
+from .opening import check_model, open_training
 from .peers import NoPeers, shared_facts
 from .run_log import RunLog
 from .run_summary import list_summary_lines
@@ -159,8 +159,9 @@ class Trainer:
         training, console = self.training, self._console
         job, plan, weights = training.job, training.plan, training.initial_weights
         # See that the checkpoint or the weights fit the model, before anything is written.
-        with plan.graph.tf_graph.as_default():
-            training.restorer.plan(job.restore_options)
+        if training.start is not None:
+            with plan.graph.tf_graph.as_default():
+                check_model(self._folder, training.start)
         if weights is not None:
             class_names = training.run_data.dataset.spec.class_names
             weights.plan(step_builder_of(plan.graph.run).model_variables, class_names)
@@ -168,8 +169,7 @@ class Trainer:
         # Describe the run in its folder and on the console, before the first step.
         hooks, summaries = build_hooks(training, console)
         self._log.begin(hooks)
-        changes = weights.describe() if weights else []
-        changes += [training.restorer.describe_changes(), self._describe_other_length(True)]
+        changes = [*(weights.describe() if weights else ()), self._describe_other_length(True)]
         loop = Loop(training, hooks, summaries, self.session_facts(), console)
         self._log.announce(hooks, changes, training.best_metric)
         # Make the session, restore it, and train.
