@@ -36,8 +36,8 @@ from ..options import CoreOptions
 from ..plugins import Plugins
 from ..statistics.example_means import mean
 from ..statistics.intervals import Interval
-from ..storage.checkpoint_diff import difference, read_variable_specs, variable_specs
 from ..storage.checkpoint_reader import has_files
+from ..storage.variables import find_misfit, read_variable_specs, variable_specs
 from .metric_directions import read_directions
 from .model_features import ModelFeatures
 from .scorer_set import ScorerSet
@@ -175,9 +175,9 @@ class Evaluator:
         with self.graph.tf_graph.as_default():
             variables = variable_specs(tf.global_variables())
         try:
-            mismatch = difference(read_variable_specs(path), variables, partial=True).sentence()
-            if mismatch:
-                raise CheckpointError(mismatch)
+            misfit = find_misfit(read_variable_specs(path), variables, partial=True)
+            if misfit:
+                raise CheckpointError(misfit)
             with plain_path(path) as plain:
                 self.saver.restore(self.session, plain)
             if self.graph.after_restore is not None:

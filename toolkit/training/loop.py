@@ -128,7 +128,6 @@ class Loop:
         step: the number of steps so far.
         target: the run's last step.
         session: the raw session; None before there is one.
-        is_other_model: whether the checkpoint that was restored last is of another model.
         num_steps: how many steps this loop has made.
         bare_secs, due_secs: seconds of its steps without hooks, and of those with hooks.
     """
@@ -147,7 +146,6 @@ class Loop:
         self.step = 0
         self.target = target
         self.session: Any = None
-        self.is_other_model = False
         self.num_steps, self.bare_secs, self.due_secs = 0, 0.0, 0.0
         self._graph = graph
         self._hooks = hooks
@@ -299,14 +297,12 @@ class Loop:
             stop_grace_period_secs=CLOSE_SECS,
         )
 
-    def restore_states(self, states: Dict[str, Dict[str, Any]], is_other_model: bool) -> None:
+    def restore_states(self, states: Dict[str, Dict[str, Any]]) -> None:
         """Give the hooks back what they remembered at the checkpoint that is being restored.
 
         Args:
             states: of `states`.
-            is_other_model: whether the checkpoint is of another model.
         """
-        self.is_other_model = is_other_model
         for hook in self._hooks:
             hook.set_state(states.get(_state_name(self._hooks, hook), {}))
 

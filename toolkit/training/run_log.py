@@ -26,14 +26,12 @@ from ..storage.source_copies import SOURCES
 from . import provenance
 from .best_metric import BestMetric
 from .duration import seconds_before
-from .git_state import read_git_states
 from .hooks.base import HookWrapper, SessionHook
 from .initial_weights import InitialWeights
 from .loop import TrainResult
 from .notes import plan_notes
 from .peers import NoPeers
 from .setup import Job, training_reader, training_run
-from .source_record import record_sources
 from .step_mode import TrainingPlan
 
 # Where training reads its examples, by the kind of the reader, if they are not in memory.
@@ -99,7 +97,9 @@ class RunLog:
             facts.update(self._preset_facts())
         elif job.allow_other_data:
             facts["data"] = provenance.run_facts(job.plugins, self._run_data)["data"]
-        facts.update(keeps_sources=job.options.keep_sources, git=read_git_states(job.plugins.all))
+        facts.update(
+            keeps_sources=job.options.keep_sources, git=provenance.read_git_commits(job.plugins.all)
+        )
         variables = list_model_variables(self._plan.graph.run, self._plan.graph.tf_graph)
         facts["model"] = dict(count_parameters(variables)._asdict())
         folder.update_manifest(**facts)
@@ -113,7 +113,9 @@ class RunLog:
         """
         facts, copies = self.session_facts(), {}
         if self._job.options.keep_sources:
-            copies = record_sources(self._folder, self._job.plugins, facts["plugins"], self.warn)
+            copies = provenance.record_sources(
+                self._folder, self._job.plugins, facts["plugins"], self.warn
+            )
         facts.update({SOURCES: copies, "git": git})
 
     def _write_hash_list(self) -> None:

@@ -29,7 +29,7 @@ from .initial_weights import InitialWeights, name_step, open_initial_weights, re
 from .length import check_other_length, describe_early_end
 from .loop import Loop, TrainResult
 from .peers import NoPeers, shared_facts
-from .restore import Restorer
+from .restore import Restorer, check_model
 from .run_evaluator import RunEvaluator
 from .run_log import RunLog
 from .run_summary import list_summary_lines
@@ -127,8 +127,9 @@ class Trainer:
     def _train(self) -> TrainResult:
         job, plan, console = self._job, self._plan, self._console
         # See that the checkpoint fits the model, before anything is written.
-        with plan.graph.tf_graph.as_default():
-            self._restorer.plan(job.restore_options)
+        if self._start is not None:
+            with plan.graph.tf_graph.as_default():
+                check_model(job.folder, self._start)
         if self._initial_weights is not None:
             class_names = self._run_data.dataset.spec.class_names
             variables = step_builder_of(plan.graph.run).model_variables
@@ -182,23 +183,17 @@ class Trainer:
         if checkpoint is None and self._initial_weights is not None:
             self._initial_weights.assign(session)
         self._restorer.restore(session, checkpoint, self._plan.saver, self.session_facts())
-        self._compute_initial_values(session, checkpoint)
+        if checkpoint is None:
+            run = self._plan.graph.run
+            names = {variable.op.name for variable in step_builder_of(run).model_variables}
+            names -= set(self._initial_weights.names if self._initial_weights else ())
+            read_split = self._run_data.prepare_split
+            compute_initial_values(session, run, self._job.plugins, read_split, names)
         states = hook_state.load(checkpoint.path) if checkpoint else {}
-        loop.restore_states(states, self._restorer.is_of_other_model(checkpoint))
+        loop.restore_states(states)
         step = checkpoint.step if checkpoint else 0
         self._peers.begin(session, step)
         self._plan.reader.initialize(session, step)
-
-    def _compute_initial_values(self, session, checkpoint: Optional[Checkpoint]) -> None:
-        """Compute those that neither a checkpoint nor the initial weights have."""
-        run, read_split = self._plan.graph.run, self._run_data.prepare_split
-        if checkpoint is not None:
-            names = set(self._restorer.new_names(checkpoint))
-        else:
-            names = {variable.op.name for variable in step_builder_of(run).model_variables}
-            names -= set(self._initial_weights.names if self._initial_weights else ())
-        is_start = checkpoint is None
-        compute_initial_values(session, run, self._job.plugins, read_split, names, is_start)
 
     def train_and_test(self) -> Dict[str, Any]:
         """Train, test, and return the summary that is also kept in the manifest.
@@ -391,12 +386,9 @@ class Trainer:
         return [self._job.options.model_copy(update={"schedule": name}) for name in names]
 
     def _describe_changes(self) -> List[str]:
-        """Where the weights are from, and how model and learning rate differ from the session
-        before.
-        """
+        """Where the weights are from, and how the learning rate differs from the session before."""
         weights = self._initial_weights.describe() if self._initial_weights else []
-        changes = [self._restorer.describe_changes(), self._describe_other_length(True)]
-        return weights + changes
+        return [*weights, self._describe_other_length(True)]
 
     @property
     def _evaluations(self) -> RunEvaluator:

@@ -79,7 +79,6 @@ class Validation(SessionHook):
         }
 
     def set_state(self, state):
-        state = {} if self.loop.is_other_model else state  # its best checkpoint no longer loads
         self._best, self._waited = state.get("best"), state.get("waited", 0)
         self._last_evaluation = state.get("last_evaluation")
         self._best_evaluation = state.get("best_evaluation")
@@ -98,10 +97,9 @@ class Validation(SessionHook):
 
     def on_restore(self, session, step):
         self._update_manifest()
-        if not self.loop.is_other_model:
-            # The commit is from before its evaluation, which is repeated, with the same numbers.
-            self.on_committed(step, self._folder.checkpoints.prefix(step))
-            self._evaluate_pending()
+        # The commit is from before its evaluation, which is repeated, with the same numbers.
+        self.on_committed(step, self._folder.checkpoints.prefix(step))
+        self._evaluate_pending()
 
     def on_committed(self, step, path):
         if step and (step % self._steps == 0 or self.loop.is_last(step)):
