@@ -160,7 +160,7 @@ def assignments_of(op):
 
 
 def update_ops(network):
-    """The gradient-descent ops of a network, by its name in metrics: "discriminator" or "generator"."""
+    """The gradient-descent ops of a network, "discriminator" or "generator"."""
     operations = tf.get_default_graph().get_operations()
     is_update = "ResourceApplyGradientDescent"
     return [o for o in operations if o.type == is_update and f"optimizer/{network}/" in o.name]

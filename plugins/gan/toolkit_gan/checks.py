@@ -128,8 +128,9 @@ def check_method(
     """
     if options.accumulate > 1 and options.discriminator_steps > 1:
         raise UsageError(
-            f"accumulate is {options.accumulate} and discriminator_steps is {options.discriminator_steps}: gradients "
-            "would accumulate over the discriminator's updates within one step.",
+            f"accumulate is {options.accumulate} and discriminator_steps is "
+            f"{options.discriminator_steps}: gradients would accumulate over the discriminator's "
+            "updates within one step.",
             hint="Set one of them to 1.",
         )
     _check_groups(options.minibatch_stddev, batch_size, num_replicas)

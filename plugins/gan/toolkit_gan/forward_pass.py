@@ -12,7 +12,8 @@ A pass returns a dict:
     penalty                        float32 scalar, with a gradient penalty only
     lecam                          float32 scalar, with LeCam's penalty only
 
-Legend: B examples in one update, N = discriminator_steps * B examples in a step, H W C of an image, K classes.
+Legend: B examples in one update, N = discriminator_steps * B in a step, H W C of an image,
+K classes.
 """
 
 from __future__ import annotations

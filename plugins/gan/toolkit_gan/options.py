@@ -379,8 +379,9 @@ class GanOptions(Options):
             raise ValueError("clusters is 1: set 2 or more, 0 for a number that fits the data")
         if self.update == "simultaneous" and self.discriminator_steps != 1:
             raise ValueError(
-                "simultaneous updates have one of the discriminator per step, but discriminator_steps is "
-                f"{self.discriminator_steps}: set discriminator_steps to 1 or update to alternating"
+                "simultaneous updates have one of the discriminator per step, but "
+                f"discriminator_steps is {self.discriminator_steps}: set discriminator_steps to 1 "
+                "or update to alternating"
             )
         return self
 

@@ -1,7 +1,7 @@
 """One training step as one op: the order in which the two networks are updated.
 
-    alternating    discriminator_steps updates of the discriminator, each on its own part of the step's
-                   examples and its own noise; then one update of the generator
+    alternating    `discriminator_steps` updates of the discriminator, each on its own part of the
+                   step's examples and its own noise; then one update of the generator
     simultaneous   one forward pass, the gradients of both networks, a barrier, both updates
 
 An alternating step builds each forward pass under control dependencies on the update before it. The
@@ -38,7 +38,7 @@ def optimize(model, features, labels, losses, run):
 
 
 def update_in_turn(model, features, labels, losses, run):
-    """Update the discriminator discriminator_steps times, then the generator against the new discriminator."""
+    """Update the discriminator several times, then the generator against the new discriminator."""
     update = update_discriminator(model, losses["d_loss"], run, None)
     for number in range(1, run.options.discriminator_steps):
         with tf.control_dependencies([update]):
