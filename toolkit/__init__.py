@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .authoring import LazyModules as LazyModules
     from .authoring import check_features as check_features
     from .authoring import check_image_size as check_image_size
-    from .run_cache import cached_run as cached_run
-    from .run_cache import data_options as data_options
     from .compat import tf as tf
     from .data.column import Column as Column
     from .data.examples import Dataset as Dataset
@@ -52,8 +50,11 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .options import option as option
     from .options.arguments import OptimizerArguments as OptimizerArguments
     from .options.groups import Group as Group
+    from .run_cache import cached_run as cached_run
+    from .run_cache import data_options as data_options
     from .training.hooks.base import Every as Every
     from .training.hooks.base import SessionHook as SessionHook
+    from .training.hooks.sample_grids import SampleGrids as SampleGrids
 
 __version__ = "0.2.0"
 
@@ -72,6 +73,7 @@ _HOME = {  # public name: the module that defines it
     "OptimizerArguments": "toolkit.options.arguments",
     "Run": "toolkit.graph.run",
     "tf": "toolkit.compat",
+    "SampleGrids": "toolkit.training.hooks.sample_grids",
     "SessionHook": "toolkit.training.hooks.base",
     "Every": "toolkit.training.hooks.base",
     "Column": "toolkit.data.column",

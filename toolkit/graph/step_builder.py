@@ -18,6 +18,7 @@ from .optimizers.parts import RATE_OPTIONS, Settings, UpdateOptimizers, rates_to
 from .optimizers.schedules import learning_rate
 from .optimizers.selection import UserGroups
 from .replica import ALONE, Replica
+from .state_updates import state_updates
 from .step_strategy import PlainStep
 from .step_sums import add_scalars
 from .updates import Update, compute_gradients, is_complete, updated_variable
@@ -71,7 +72,8 @@ class StepBuilder:
         self._rate_names: Set[str] = set()
         self._step_index: Any = None  # None between two steps
         self._start: Optional[Dict[str, Any]] = None
-        self._state_updates: List[Any] = []
+        self._state_updates: List[Any] = []  # of passes since the last update
+        self._num_collected = 0  # ops of the collection UPDATE_OPS before these passes
         self._earlier: List[GuardedUpdate] = []
         self._optimizers: Dict[str, UpdateOptimizers] = {}
         self._user_groups = UserGroups(options)
@@ -98,6 +100,7 @@ class StepBuilder:
         self._start = self.strategy.read_start()
         self._step_index = self.strategy.read_index(self.global_step)
         self._state_updates, self._earlier, self._optimizers = [], [], {}
+        self._num_collected = len(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
         self._user_groups.begin_step()
         self._trained, self.update_counts = {}, {}
         self.guard_values, self.all_finite = [], None
@@ -109,7 +112,7 @@ class StepBuilder:
         self._trains, self._last_frozen = False, None
 
     def keep_state_updates(self, updates: Sequence[Any]) -> None:
-        """Keep the state updates that `call` added until `compute_update` takes them.
+        """Keep the state updates that `call` added for the first update.
 
         All variables of the model exist now, and none of its optimizers.
         """
@@ -221,13 +224,11 @@ class StepBuilder:
         variables: Sequence[Any],
         name: str,
         settings: Settings,
-        state_updates: Optional[Sequence[Any]],
         after: Optional[Callable[[], Any]],
     ) -> Update:
         """See `Run.gradients`."""
-        if state_updates is None:
-            state_updates, self._state_updates = self._state_updates, []
-            _check_not_waiting(state_updates)
+        state_updates = self._take_state_updates()
+        _check_not_waiting(state_updates)
         optimizers = self._update_optimizers(name, settings)
         selected = optimizers.select(variables)
         if variables and not selected:
@@ -248,6 +249,14 @@ class StepBuilder:
         self.log(prefix + "gradient_norm", norm)
         changes = self._bind_changes(name)
         return Update(name, loss, gradients, trained, updates, parts, norm, after, frozen, changes)
+
+    def _take_state_updates(self) -> List[Any]:
+        """The state updates of all passes since the last update, each once."""
+        collected = tf.get_collection(tf.GraphKeys.UPDATE_OPS)[self._num_collected :]
+        ops = [getattr(each, "op", each) for each in collected]
+        taken = list(dict.fromkeys([*self._state_updates, *state_updates(ops)]))
+        self._state_updates, self._num_collected = [], self._num_collected + len(collected)
+        return taken
 
     def _frozen_update(
         self, name: str, loss, state_updates: Sequence[Any], optimizers: UpdateOptimizers
