@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .authoring import LazyModules as LazyModules
     from .authoring import check_features as check_features
     from .authoring import check_image_size as check_image_size
-    from .run_cache import cached_run as cached_run
-    from .run_cache import data_options as data_options
     from .compat import tf as tf
     from .data.column import Column as Column
     from .data.examples import Dataset as Dataset
@@ -52,6 +50,8 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .options import option as option
     from .options.arguments import OptimizerArguments as OptimizerArguments
     from .options.groups import Group as Group
+    from .run_cache import cached_run as cached_run
+    from .run_cache import data_options as data_options
     from .training.hooks.base import Every as Every
     from .training.hooks.base import SessionHook as SessionHook
 

@@ -91,9 +91,7 @@ class Plugins:
     The wrapper of a later extension runs outside of those of earlier ones.
     """
 
-    def __init__(
-        self, model: Plugin, extensions: Iterable[Plugin] = (), has_defaults: bool = True
-    ):
+    def __init__(self, model: Plugin, extensions: Iterable[Plugin] = (), has_defaults: bool = True):
         self.model = model
         self.extensions = list(extensions)
         self.defaults = load_defaults(model, self.extensions) if has_defaults else []
