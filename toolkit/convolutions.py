@@ -1,10 +1,11 @@
 """Convolutions, and their gradients in the form that is fastest in this version of TensorFlow.
 
-A plugin uses `convolve`, `down`, `up`, `halve` and `stage_widths`. The three functions `convolution`, `image_gradient` and `kernel_gradient` take two tensors each; the
-gradients of each are the other two. TensorFlow's own ops for the gradients are slow in some cases.
-Without oneDNN (1.15), the gradients of a kernel or image with many channels take up to six times as
-long as the convolution. With oneDNN (2.x), the gradient of an image with few channels is slow. In
-these cases, forward convolutions compute the same values.
+A plugin uses `convolve`, `down`, `up`, `halve` and `stage_widths`. The functions `convolution`,
+`image_gradient` and `kernel_gradient` take two tensors each; the gradients of each are the other
+two. TensorFlow's own ops for the gradients are slow in some cases. Without oneDNN (1.15), the
+gradients of a kernel or image with many channels take up to six times as long as the convolution.
+With oneDNN (2.x), the gradient of an image with few channels is slow. In these cases, forward
+convolutions compute the same values.
 Legend: N batch, H W height and width of an image, h w the same after the stride, C its channels,
 F filters, the channels of the output. Kernels are [size, size, C, F]; images are zero-padded.
 """

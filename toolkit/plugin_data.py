@@ -31,7 +31,7 @@ from .plugins import Plugins
 
 FROM_PLUGIN = "plugin "  # begins the name of data that the hook `data` returned
 SPLITS = ("train", "validation", "test")
-_SOURCE_OPTIONS = (  # those that choose and shape the data of a source
+SOURCE_OPTIONS = (  # those that choose and shape the data of a source
     "data",
     *ImageOptions._fields,
     *ColumnOptions._fields,
@@ -112,7 +112,7 @@ class _WatchedOptions:
 
 def _refuse_idle_choices(plugin: str, origins: Mapping[str, str], names: Set[str]) -> None:
     """Refuse the first option that a person set and that has no effect on a plugin's own data."""
-    for name in _SOURCE_OPTIONS:
+    for name in SOURCE_OPTIONS:
         if name in names or not is_choice(origins.get(name, "")):
             continue
         raise UsageError(

@@ -14,22 +14,16 @@ from typing import Any, Dict, Mapping, Optional
 
 from . import __version__, api
 from .data.files.cache import cache_folder
-from .data.reading_options import ColumnOptions, ImageOptions
 from .display.waits import waiting
 from .errors import CheckpointError, InterruptedRun, RetryError
 from .options import CoreOptions
+from .plugin_data import SOURCE_OPTIONS
 from .plugins import Plugins
 from .storage.run_folder import open_run
 
 GROUP = "features"  # the subfolder of the cache
 TEMPORARY_PREFIX = ".making-"  # of the folder of a training under way ...
 ABANDONED_SECS = 24 * 3600  # ... which was killed if it is older than this
-DATA_OPTIONS = (  # those that choose and shape the data of a source
-    "data",
-    *ImageOptions._fields,
-    *ColumnOptions._fields,
-    *("validation_share", "test_share", "folds", "fold", "split_seed"),
-)
 
 
 def data_options(options: Any) -> Dict[str, Any]:
@@ -42,7 +36,7 @@ def data_options(options: Any) -> Dict[str, Any]:
         Values by name: `data`, and of the others those that are not the core's defaults.
     """
     fields = CoreOptions.model_fields
-    values = {name: getattr(options, name, None) for name in DATA_OPTIONS if name in fields}
+    values = {name: getattr(options, name, None) for name in SOURCE_OPTIONS if name in fields}
     return {
         name: value
         for name, value in values.items()

@@ -1,7 +1,5 @@
 """A cache folder that cannot be written: one sentence with the place and the way out."""
 
-import os
-
 import pytest
 from data_fixtures import gzip_bytes, idx_bytes, numbered_images
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from toolkit_image_scores import distances, neighbours
-from toolkit_image_scores.distances import Moments
 from toolkit_image_scores.copies import compare_distances
+from toolkit_image_scores.distances import Moments
 from toolkit_image_scores.neighbours import compare, nearest, radii
 
 
@@ -220,7 +220,10 @@ def test_copies_are_near_samples_and_only_many_lower_the_ratio(num_copies, ratio
 
 
 def test_the_ratio_is_unknown_where_half_of_the_reals_are_training_images():
-    samples, reals = (np.zeros(4, int), np.arange(4.0)), (np.zeros(4, int), np.array([0.0, 0, 0, 3]))
+    samples, reals = (
+        (np.zeros(4, int), np.arange(4.0)),
+        (np.zeros(4, int), np.array([0.0, 0, 0, 3])),
+    )
     values = compare_distances(samples, reals, None, ())
     assert values["ratio"] is None and values["reals"] == 0
     assert values["near_reals"] == 0.75 and values["near_samples"] == 0.25

@@ -15,7 +15,6 @@ from score_fixtures import (
     QuarterClassifier,
     make_images,
     make_options,
-    make_split,
     write_quarters,
 )
 from toolkit_image_scores import features

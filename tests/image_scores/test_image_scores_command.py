@@ -89,7 +89,16 @@ def test_equal_images_have_a_floor_of_zero_and_no_multiples_of_it(calibrate, dat
 
 
 def test_any_option_of_the_data_can_be_set(calibrate):
-    words = ["--data", "images:x", "--image-size", "8", "--channels", "1", "--set", "test-share=0.3"]
+    words = [
+        "--data",
+        "images:x",
+        "--image-size",
+        "8",
+        "--channels",
+        "1",
+        "--set",
+        "test-share=0.3",
+    ]
     _, flags = calibrate(*words)
     assert flags == {
         **{"data": "images:x", "image_size": "8", "channels": "1", "test_share": "0.3"},

@@ -31,7 +31,7 @@ class AgreementOptions(AugmentationOptions):
         "colour": COLOUR,
     }
 
-    augment: Literal["auto", "none", "grey", "colour"] = option(
+    augment: Literal["auto", "none", "grey", "colour"] = option(  # type: ignore[assignment]
         "auto",
         "how the two views of an image differ; sets the strengths of the options of this group; "
         "auto: as the images are",

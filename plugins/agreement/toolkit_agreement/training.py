@@ -29,7 +29,7 @@ def train_once(options: Any, data: Any, train: Any) -> toolkit.Trained:
     if len(train) > MAX_EXAMPLES:
         epochs = MIN_EPOCHS * MAX_EXAMPLES / len(train)
     epochs *= min(1.0, max(MIN_SHARE_OF_STEPS, PIXELS_OF_ALL_STEPS / (height * width)))
-    values = dict(epochs=round(epochs, 3), batch_size=min(BATCH_SIZE, len(train)), seed=1)
+    values = {"epochs": round(epochs, 3), "batch_size": min(BATCH_SIZE, len(train)), "seed": 1}
     return toolkit.cached_run(
         "agreement",
         dict(toolkit.data_options(options), **values),

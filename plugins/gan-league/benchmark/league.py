@@ -25,6 +25,7 @@ import data as league_data
 import numpy as np
 from toolkit_gan_league import result_page, standings, supervisor, training
 from toolkit_gan_league.standings import Entrant, Measure
+from toolkit_image_scores.report import short
 
 from toolkit import atomic_write
 

@@ -84,15 +84,15 @@ class NetworkValues:
 
     def read(self, split: Any, positions: np.ndarray) -> Tuple[np.ndarray, List[np.ndarray]]:
         """As that of `PixelValues`; trains the network if it is not in the cache."""
-        with tf.Graph().as_default():  # not in the graph of the run, which is finalized
-            with train_once(self._options, self._data, split) as trained:
-                chunks = []
-                for part in _parts(positions, self._data.shape):
-                    images, _ = split.take(part)
-                    if trained.data.dtype != "uint8":
-                        images = to_unit_range(images)
-                    chunks.append(trained.predict(images)["features"])
-                weights = network.read_weights(trained.checkpoint)
+        # Not in the graph of the run, which is finalized.
+        with tf.Graph().as_default(), train_once(self._options, self._data, split) as trained:
+            chunks = []
+            for part in _parts(positions, self._data.shape):
+                images, _ = split.take(part)
+                if trained.data.dtype != "uint8":
+                    images = to_unit_range(images)
+                chunks.append(trained.predict(images)["features"])
+            weights = network.read_weights(trained.checkpoint)
         return np.concatenate(chunks), [each for layer in weights for each in layer]
 
 

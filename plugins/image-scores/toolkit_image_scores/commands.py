@@ -79,7 +79,8 @@ def calibrate(options: Dict[str, Any]) -> Dict[str, Any]:
                 f"has {count} examples{shape}.",
                 hint="Use other data, or hold out more of it with --set test_share=0.2.",
             )
-    train, test = splits["train"], splits["test"]
+    train: Any = splits["train"]
+    test: Any = splits["test"]
     features = open_features(run_options, opened.data, train)
     try:
         positions = even_positions(len(train), run_options.score_samples)

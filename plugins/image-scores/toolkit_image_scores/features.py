@@ -270,4 +270,6 @@ def training_options(options: Any, num_examples: int) -> Dict[str, Any]:
     if num_examples > MAX_EXAMPLES:
         epochs = MIN_EPOCHS * MAX_EXAMPLES / num_examples
     batch_size = min(BATCH_SIZE, num_examples)
-    return dict(toolkit.data_options(options), batch_size=batch_size, epochs=round(epochs, 3), seed=1)
+    return dict(
+        toolkit.data_options(options), batch_size=batch_size, epochs=round(epochs, 3), seed=1
+    )

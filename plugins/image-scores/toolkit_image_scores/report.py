@@ -167,7 +167,8 @@ def _distance(details: Dict[str, Any]) -> List[Fact]:
         **distance["interval"],
         "floor": details["frechet_floor"],
         "direction": "min",
-        "text": floors + (f"It lies {place}, on the ruler of damaged real images." if place else ""),
+        "text": floors
+        + (f"It lies {place}, on the ruler of damaged real images." if place else ""),
         "note": f"n = {details['n']:,}, m = {details['m']:,}",
     }
     facts = [Fact(text + (f", on the ruler {place}" if place else ""), True, headline=headline)]
@@ -178,9 +179,7 @@ def _distance(details: Dict[str, Any]) -> List[Fact]:
             (distance["low"], distance["high"], *map(distance["interval"].get, ("low", "high"))),
         )
         text = f"95 % interval of the mean FD: {low} to {high}, from {len(distance['values'])} sets"
-        facts.append(
-            Fact(f"{text} of samples; over real images, too: {wide_low} to {wide_high}")
-        )
+        facts.append(Fact(f"{text} of samples; over real images, too: {wide_low} to {wide_high}"))
     return facts
 
 
@@ -294,7 +293,9 @@ def calibration_lines(result: Dict[str, Any]) -> List[str]:
         heading.append(f"{short(mark['distance']):>10} {floors:>10}  {mark['name']}")
     refusals = sensitivity.refusals(result)
     notes = {name: f"says nothing here: {reason}" for name, reason in refusals.items()}
-    notes = {name: notes.get(name) or f"({measure_note(result, name)})" for name in result["measures"]}
+    notes = {
+        name: notes.get(name) or f"({measure_note(result, name)})" for name in result["measures"]
+    }
     return [*heading, "", *(f"{_title(name)} {note}" for name, note in notes.items())]
 
 

@@ -61,9 +61,7 @@ class ImageScorer(toolkit.Scorer):
         "recall": "max",
     }
 
-    def __init__(
-        self, run: Any, splits: Callable[[str], Any], features: Optional[Features] = None
-    ):
+    def __init__(self, run: Any, splits: Callable[[str], Any], features: Optional[Features] = None):
         self._options, self._data, self._splits = run.options, run.data, splits
         self._features = features or open_features(run.options, run.data, splits("train"))
         if not self._features.knows_classes:
@@ -181,7 +179,7 @@ class ImageScorer(toolkit.Scorer):
             count = f"only {len(others)}" if others else "no"
             details["not_judged"] = f"there are {count} other real images to damage"
             details["measures"] = sensitivity.judge({}, reals, details["n"])
-        if options.two_sample:
+        if options.two_sample and fakes.images is not None:
             test, images, logits = two_sample.compare_with_split(
                 fakes.images, reals.split, others, digests
             )

@@ -59,8 +59,7 @@ def judge(feature_sets: Mapping[str, np.ndarray], reference: ReferenceSet, n: in
     m, size = reference.samples.features.shape
     shortage = explain_shortage(n, m, size)
     if not feature_sets:
-        empty = {"real": None, "damages": {}, "refusal": shortage}
-        return {DISTANCE: empty} if shortage else {}
+        return {DISTANCE: {"real": None, "damages": {}, "refusal": shortage}} if shortage else {}
     severe = {name for names in SEVERE.values() for name in names} | {ruler.REAL}
     values = {
         name: measure_set(features, reference)
