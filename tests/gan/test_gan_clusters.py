@@ -1,7 +1,6 @@
 """Labels from clusters of the training images: k-means, the graph, whole runs, mistakes."""
 
 import contextlib
-import os
 import types
 
 import numpy as np

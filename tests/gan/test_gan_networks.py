@@ -383,7 +383,7 @@ def test_a_step_can_be_built_in_a_loop_of_the_graph_and_reaches_every_variable(v
             fake.logits - real.logits, generator.variables + discriminator.variables
         )
         assert all(gradient is not None for gradient in gradients)
-        with tf.control_dependencies(weights.updates):
+        with tf.control_dependencies(updates()):
             return total + 1 + 0 * tf.global_norm(gradients)
 
     total = tf.while_loop(lambda total: total < 3, step, [tf.constant(0.0)])

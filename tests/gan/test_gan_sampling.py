@@ -12,7 +12,7 @@ from toolkit_gan.generator import Generator
 from toolkit_image_scores import sets
 
 import toolkit
-from toolkit import DataSpec, tf
+from toolkit import DataSpec, Split, tf
 
 UNEQUAL = DataSpec((8, 8, 1), "uint8", 3, ("a", "b", "c"), (1, 0, 3))
 
