@@ -235,8 +235,8 @@ ARGUMENTS = {"generator_optimizer": "adam", "discriminator_optimizer_args": "bet
         (
             {"norm_samples": 9},
             {"generator_norm": "layer"},
-            "no network has batch norm",
-            {"generator_norm": "layer", "discriminator_norm": "batch"},
+            "the generator has no batch norm",
+            {"generator_norm": "batch"},
         ),
         ({"sample_count": 9}, {"sample_steps": 0}, "sample_steps is 0", {"sample_steps": 5}),
         (
