@@ -48,8 +48,10 @@ _RUN_FLAGS = {
     "--pause-at": "Set the budget with --steps, and rungs with --halving.",
 }
 # The flags of the search itself that define a study.
-_OWN_FLAGS = ("vary", "sampler", "trials", "seeds", "examples", "halving", "rungs", "metric")
-_OWN_FLAGS += ("study_seed",)
+_OWN_FLAGS = (
+    *("vary", "sampler", "trials", "seeds", "examples", "cpu_secs", "halving", "rungs", "metric"),
+    "study_seed",
+)
 
 
 class SearchCommand(PluginCommand):
@@ -103,6 +105,12 @@ class SearchCommand(PluginCommand):
     type=click.IntRange(1),
     metavar="N",
     help="Budget: examples that each trial reads; else --steps, --epochs or a usual run.",
+)
+@click.option(
+    "--cpu-secs",
+    type=click.FloatRange(0, min_open=True),
+    metavar="S",
+    help="Budget: CPU seconds of training, timed before the first trial of a configuration.",
 )
 @click.option(
     "--halving",
@@ -335,7 +343,7 @@ def _state(
     workers: int,
 ) -> Definition:
     """Return what the command says of the study; what it leaves open is false."""
-    from ..search.definition import EXAMPLES, STEPS, Budget, Definition
+    from ..search.definition import CPU_SECS, EXAMPLES, STEPS, Budget, Definition
     from ..search.space import parse_space
     from ..search.trial_options import (
         THREADS,
@@ -350,13 +358,15 @@ def _state(
     aliases = typed.alias_names(cls)
     flags = {aliases.get(n, n): text for n, text in absolute_texts(values, cls).items()}
     lengths = {"--steps": flags.get("steps"), "--epochs": flags.get("epochs")}
-    lengths["--examples"] = own["examples"]
+    lengths.update({"--examples": own["examples"], "--cpu-secs": own["cpu_secs"]})
     names = [name for name, value in lengths.items() if value is not None]
     if len(names) > 1:
         raise UsageError(
             f"Both {names[0]} and {names[1]} set the budget of a trial.", hint="Set one of them."
         )
     budget = Budget(EXAMPLES, own["examples"] or 0)
+    if own["cpu_secs"] is not None:
+        budget = Budget(CPU_SECS, own["cpu_secs"])
     if "steps" in flags and options.steps is not None:
         budget = Budget(STEPS, options.steps)
     has_threads = any(name in flags or getattr(options, name) for name in THREADS)
@@ -472,11 +482,11 @@ def _print_outcome(outcome: Outcome, folder: str, as_json: bool) -> int:
 
 def _train(plan: _Plan, folder: str, workers: int) -> Outcome:
     """Train all trials, and return what came of them."""
+    from ..search.length import find_length
     from ..search.outcome import read_outcome, write_outcome
     from ..search.progress import ProgressLines
     from ..search.sampler import count_results
     from ..search.study import Study
-    from ..search.trial_options import find_length
     from ..search.trial_run import run_trial
     from ..search.workers import run_workers
 
@@ -488,7 +498,8 @@ def _train(plan: _Plan, folder: str, workers: int) -> Outcome:
         plan.definition, folder, functools.partial(find_length, plan.plugins, plan.definition)
     )
     try:
-        study.find_due()
+        with _interruptible():  # which samples, and may time steps
+            study.find_due()
         with waiting("Training the trials", is_logged=False) as wait:
             wait.show(study.num_results, count_results(study.definition))
             run_workers(

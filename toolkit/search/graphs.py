@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..config import run_values
 from ..display.waits import waiting
@@ -41,6 +41,7 @@ class Answer(NamedTuple):
         interval: --evaluate-steps or --checkpoint-steps; None if neither is set.
         num_examples: of the training split.
         examples_per_step: how many a step reads.
+        cpu_secs_per_step: as a probe timed it, else 0.
     """
 
     error: str = ""
@@ -52,14 +53,18 @@ class Answer(NamedTuple):
     interval: Optional[int] = None
     num_examples: int = 0
     examples_per_step: int = 1
+    cpu_secs_per_step: float = 0.0
 
 
-def check_graphs(definition: Definition, values: Sequence[Mapping[str, Any]]) -> List[Answer]:
+def check_graphs(
+    definition: Definition, values: Sequence[Mapping[str, Any]], probe_secs: float = 0.0
+) -> List[Answer]:
     """Build the graphs of configurations in a process of their own.
 
     Args:
         definition: of the study; it may lack what follows from the answers.
         values: of the options that vary, of each configuration.
+        probe_secs: how long to train each one, to time its steps; 0: not at all.
 
     Returns:
         The answer for each configuration, in order.
@@ -73,7 +78,7 @@ def check_graphs(definition: Definition, values: Sequence[Mapping[str, Any]]) ->
     with tempfile.TemporaryDirectory(prefix="toolkit-search-") as folder:
         answers, log_path = (os.path.join(folder, name) for name in ("answers.jsonl", "log"))
         with open(os.path.join(folder, "question.json"), "w", encoding="utf-8") as file:
-            json.dump({"study": definition.as_json(), "values": list(values)}, file)
+            json.dump([definition.as_json(), list(values), probe_secs], file)
         wait = waiting(f"Checking {count} configuration{'s' * (count != 1)}")
         with wait, open(log_path, "ab") as log:
             code = Children().run([folder], log.fileno(), environment, statements=_STATEMENTS)
@@ -103,12 +108,17 @@ def _process_error(code: int, log: str) -> ToolkitError:
 def main(folder: str) -> None:
     """Answer the question in a folder."""
     question = read_json(os.path.join(folder, "question.json"))
-    definition = Definition.from_json(question["study"])
+    definition, probe_secs = Definition.from_json(question[0]), question[2]
     answers = JsonLines(os.path.join(folder, "answers.jsonl"))
-    for values in question["values"]:
+    for values in question[1]:
         place = os.path.join(folder, "run")
         try:
             answer = _build(definition, values, place)
+            if probe_secs:
+                from .timing import time_step
+
+                cpu_secs = time_step(definition, values, place, probe_secs)
+                answer = answer._replace(cpu_secs_per_step=cpu_secs)
         except ToolkitError as error:
             answer = Answer(error.message, error.hint, error.exit_code)
         except Exception as error:  # of a plugin, where the core does not translate it
@@ -119,8 +129,7 @@ def main(folder: str) -> None:
 
 def _build(definition: Definition, values: Mapping[str, Any], folder: str) -> Answer:
     """Build the graphs of one configuration, like a run that has not begun; nothing is written."""
-    from ..display.console import Console  # these import TensorFlow
-    from ..training.trainer import Job, Trainer
+    from ..display.console import Console  # imports TensorFlow
 
     plugins = load_plugins(definition)
     resolved = choose_by_data(plugins, resolve_trial(plugins, definition, values))
@@ -129,14 +138,9 @@ def _build(definition: Definition, values: Mapping[str, Any], folder: str) -> An
     length = budget_steps(definition.budget, per_step)
     if length is not None:
         resolved = choose_by_data(plugins, resolve_trial(plugins, definition, values, length))
-    references = [each.reference for each in plugins.extensions]
-    origins = resolved.first_origins
-    config = run_values(plugins.model.reference, references, resolved.options, folder, origins)
-    run_folder = RunFolder(folder, is_new=True)
-    job = Job(plugins, resolved.options, run_folder, config, ["toolkit search"])
-    trainer = Trainer(job, Console())
+    trainer = open_trainer(plugins, resolved, folder, Console())
     try:
-        directions: Dict[str, str] = trainer.evaluator.metric_directions()
+        directions = trainer.evaluator.metric_directions()
         return Answer(
             metrics=list(directions),
             directions={name: d for name, d in directions.items() if d},
@@ -147,6 +151,17 @@ def _build(definition: Definition, values: Mapping[str, Any], folder: str) -> An
         )
     finally:
         trainer.close()
+
+
+def open_trainer(plugins: Plugins, resolved: Resolved, folder: str, console: Any) -> Any:
+    """Return the trainer of a run that has not begun: its graphs are built, nothing is written."""
+    from ..training.trainer import Job, Trainer
+
+    references = [each.reference for each in plugins.extensions]
+    origins = resolved.first_origins
+    config = run_values(plugins.model.reference, references, resolved.options, folder, origins)
+    run_folder = RunFolder(folder, is_new=True)
+    return Trainer(Job(plugins, resolved.options, run_folder, config, ["toolkit search"]), console)
 
 
 def _count_examples(plugins: Plugins, resolved: Resolved) -> int:
