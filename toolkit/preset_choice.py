@@ -124,4 +124,5 @@ def update_config(config: Mapping[str, Any], before: Resolved, now: Resolved) ->
     """
     values, others = json_values(now.options), json_values(before.options)
     changes = {name: value for name, value in values.items() if value != others[name]}
-    return {**config, **changes, ORIGINS: {n: origin.saved for n, origin in now.origins.items()}}
+    origins = {name: origin.saved for name, origin in now.origins.items()}
+    return {**config, **changes, ORIGINS: origins}

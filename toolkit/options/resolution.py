@@ -47,18 +47,18 @@ class Resolved(NamedTuple):
         notes: a sentence for each choice that has no effect or is replaced.
         open_presets: the options of presets whose value is "auto", each with the name and the
             options class of the plugin that chooses by the data.
-        arguments: of `resolve`, but for the choices of presets.
+        arguments: of `resolve`, without the choices of presets.
     """
 
     options: CoreOptions
     origins: Dict[str, Origin]
     notes: List[str]
     open_presets: Mapping[str, PluginOptions]
-    arguments: Sequence[Any]
+    arguments: Mapping[str, Any]
 
     def choose(self, choices: Mapping[str, Value]) -> Resolved:
         """Return the options of the run where these presets count; see `resolve`."""
-        return resolve(*self.arguments, choices=choices)
+        return resolve(**self.arguments, choices=choices)
 
 
 def flag_name(name: str) -> str:
@@ -92,9 +92,19 @@ def resolve(
         UsageError: a name or value is wrong; the message has the value and its origin.
     """
     classes, layers = list(classes), list(layers)
-    arguments = (classes, layers, environment, flags)
+    arguments = {"classes": classes, "layers": layers, "environment": environment, "flags": flags}
     options = merge(classes)
-    named = _enter_layers(options, layers, environment or {}, flags or {})
+    files = [Layer(*layer) for layer in layers]
+    variables = _read_variables(options, environment or {})
+    flag_values = {
+        name: value if isinstance(value, Value) else Value(value, Origin(FLAG, flag_name(name)))
+        for name, value in (flags or {}).items()
+    }
+    named = [
+        *(enter(options, f.as_values(), f.folders, f.origins is not None) for f in files),
+        enter(options, variables),
+        enter(options, flag_values),
+    ]
     with_presets = [cls for _, cls in classes if cls.presets]
     strongest = {  # the layer whose preset counts
         cls.preset_option: position
@@ -102,10 +112,16 @@ def resolve(
         for position, layer in enumerate(named)
         if cls.preset_option in layer
     }
-    notes: List[str] = []
+    aliases = alias_names(options)
+    notes = [
+        f"{name} ({value.origin}) is now called {aliases[name]}"
+        for layer in (*(f.as_values() for f in files), variables, flag_values)
+        for name, value in layer.items()
+        if name in aliases and value.origin.is_new
+    ]
     merged: Values = {}
     for plugin, cls in classes:
-        merged.update(enter(options, cls.core_defaults, lambda _, name=plugin: Origin(PLUGIN, name)))
+        merged.update(_enter_all(options, cls.core_defaults, Origin(PLUGIN, plugin)))
         if cls.presets and cls.preset_option not in strongest:
             default = cls.model_fields[cls.preset_option].default
             merged.update(_enter_preset(options, cls, default, choices))
@@ -141,23 +157,18 @@ def resolve(
     return Resolved(values, origins, notes, open_presets, arguments)
 
 
-def _enter_layers(
-    options: Type[CoreOptions],
-    layers: Iterable[Sequence[Any]],
-    environment: Mapping[str, str],
-    flags: Mapping[str, Any],
-) -> List[Values]:
-    """Read the values of each file, of the variables and of the flags."""
-    variables = {n: variable_name(n) for n in [*options.model_fields, *alias_names(options)]}
-    texts = {name: environment[v] for name, v in variables.items() if v in environment}
-    return [
-        *(
-            enter(options, each.values, each.origin, each.folders, each.origins is not None)
-            for each in (Layer(*layer) for layer in layers)
-        ),
-        enter(options, texts, lambda name: Origin(VARIABLE, variable_name(name))),
-        enter(options, flags, lambda name: Origin(FLAG, flag_name(name))),
-    ]
+def _enter_all(options: Type[CoreOptions], values: Mapping[str, Any], origin: Origin) -> Values:
+    return enter(options, {name: Value(value, origin) for name, value in values.items()})
+
+
+def _read_variables(options: Type[Options], environment: Mapping[str, str]) -> Values:
+    """Return the text of each option that has a variable in the environment."""
+    names = {n: variable_name(n) for n in [*options.model_fields, *alias_names(options)]}
+    return {
+        name: Value(environment[variable], Origin(VARIABLE, variable))
+        for name, variable in names.items()
+        if variable in environment
+    }
 
 
 # ----------------------------------------------------------------------------------------- presets
@@ -176,7 +187,7 @@ def _enter_preset(
         choice = (choices or {}).get(cls.preset_option)
         name = choice.value if choice else next(iter(cls.presets))
     values = cls.presets.get(name, {}) if isinstance(name, str) else {}
-    return enter(options, values, lambda _: Origin(PRESET, name))
+    return _enter_all(options, values, Origin(PRESET, name))
 
 
 def _without_preset(cls: Type[Options], layer: Values) -> Values:
@@ -192,7 +203,7 @@ def _without_preset(cls: Type[Options], layer: Values) -> Values:
 def _note_replaced(
     options: Type[CoreOptions], merged: Values, preset: Values, named_by: Origin
 ) -> List[str]:
-    """Return a sentence for each choice of a person that the preset of a stronger layer replaces."""
+    """Return a sentence for each choice of a person that a stronger layer's preset replaces."""
     notes = []
     for name, (value, origin) in preset.items():
         for former in [name, *_OTHER_LENGTH.get(name, [])]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Type
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Type
 
 from ..errors import UsageError, suggest
 from .declaration import Options, alias_names
@@ -97,15 +97,15 @@ class Layer(NamedTuple):
     folders: Sequence[str] = ()
     origins: Optional[Mapping[str, Origin]] = None
 
-    def origin(self, name: str) -> Origin:
-        """Return where a value was first set, which may have been in an earlier run."""
-        return (self.origins or {}).get(name, Origin(FILE, self.file))
+    def as_values(self) -> Values:
+        """Return the values with their origins, which a run may have saved."""
+        here, origins = Origin(FILE, self.file), self.origins or {}
+        return {name: Value(value, origins.get(name, here)) for name, value in self.values.items()}
 
 
 def enter(
     options: Type[Options],
-    values: Mapping[str, Any],
-    origin: Callable[[str], Origin],
+    values: Mapping[str, Value],
     folders: Sequence[str] = (),
     is_saved: bool = False,
 ) -> Values:
@@ -113,9 +113,7 @@ def enter(
 
     Args:
         options: the class that declares the options.
-        values: by name, each a text, a value, or a `Value`; earlier names and names with dashes
-            count.
-        origin: from a name to the origin of its value.
+        values: by name, texts or as a file has them; earlier names and names with dashes count.
         folders: at which relative paths may start, the best first; () for the working directory.
         is_saved: whether a run saved the values, so that these are all of its options.
 
@@ -128,8 +126,7 @@ def enter(
     entered: Values = {}
     keys: Dict[str, str] = {}
     aliases, fields = alias_names(options), options.model_fields
-    for key, given in values.items():
-        value, place = given if isinstance(given, Value) else (given, origin(key))
+    for key, (value, place) in values.items():
         alias = key.replace("-", "_")
         name = aliases.get(alias, alias)
         if name not in fields:

@@ -15,7 +15,7 @@ from ..graph.replica import Replica
 from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..inference.evaluator import Evaluator
-from ..options import ORIGINS, CoreOptions
+from ..options import CoreOptions
 from ..run_data import open_run_data
 from ..storage.commit_log import Checkpoint
 from ..storage.manifest import FINISHED
@@ -70,7 +70,7 @@ class Trainer:
             config = name_step(job.config, parents.get(WEIGHTS))
             self._job = job = job._replace(config=config)
             recorded = read_spec(job.folder)
-            origins = job.config.get(ORIGINS)
+            origins = job.origins
             self._run_data = open_run_data(
                 job.plugins, job.options, recorded, is_training=True, origins=origins
             )
@@ -405,7 +405,7 @@ def _naming_origin(job: Job) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        origin = (job.config.get(ORIGINS) or {}).get(error.option)
+        origin = job.origins.get(error.option)
         if origin:
             error.message = f"Option '{error.option}' ({origin}): {error.message}"
         raise
