@@ -4,7 +4,7 @@ import pytest
 from search_fixtures import RATE, small_definition
 
 from toolkit.errors import CheckpointError
-from toolkit.options import Layer
+from toolkit.options import Layer, Origin
 from toolkit.search.definition import (
     Budget,
     Configuration,
@@ -18,7 +18,7 @@ from toolkit.search.definition import (
 
 def test_what_is_written_of_a_study_is_read(tmp_path):
     assert read_study(str(tmp_path)) is None
-    layer = Layer("base.toml", {"shift": 1}, (), {"shift": "default"})
+    layer = Layer("base.toml", {"shift": 1}, (), {"shift": Origin("flag", "--shift", "x")})
     definition = small_definition(layers=(layer,), variables={"clip": "1"})
     configuration = Configuration(0, {"learning_rate": 1e-3, "batch_size": 32}, 90)
     study = Stored(definition, {0: configuration})

@@ -28,7 +28,6 @@ from ..files import make_folders
 from ..plugins import Plugins, require_trust
 from ..storage.folder import shell_argument
 from .plugin_options import (
-    FlagTexts,
     PluginCommand,
     Selection,
     missing_plugin_error,
@@ -231,7 +230,7 @@ def _interruptible() -> Iterator[None]:
 # ---------------------------------------------------------------------------------------- continue
 
 
-def _read_study(folder: str, own: Dict[str, Any], values: FlagTexts) -> _Plan:
+def _read_study(folder: str, own: Dict[str, Any], values: Dict[str, typed.Value]) -> _Plan:
     """Return the study that is in the folder."""
     from ..search.definition import DEFINITION_FILE, read_study
     from ..search.trial_options import load_plugins
@@ -299,7 +298,7 @@ def _check_values(definition: Definition, plugins: Plugins, place: str) -> None:
 
 
 def _plan(
-    folder: str, selection: Selection, own: Dict[str, Any], values: FlagTexts, workers: int
+    folder: str, selection: Selection, own: Dict[str, Any], values: Dict[str, typed.Value], workers: int
 ) -> _Plan:
     """Return the study that the command defines, after checking its configurations if it is new."""
     from ..search.definition import read_study, refuse_differences
@@ -338,7 +337,7 @@ def _state(
     selection: Selection,
     plugins: Plugins,
     own: Dict[str, Any],
-    values: FlagTexts,
+    values: Dict[str, typed.Value],
     resolved: typed.Resolved,
     workers: int,
 ) -> Definition:
@@ -356,7 +355,8 @@ def _state(
     options = resolved.options
     cls = type(options)
     aliases = typed.alias_names(cls)
-    flags = {aliases.get(n, n): text for n, text in absolute_texts(values, cls).items()}
+    texts = absolute_texts({name: each.value for name, each in values.items()}, cls)
+    flags = {aliases.get(name, name): text for name, text in texts.items()}
     lengths = {"--steps": flags.get("steps"), "--epochs": flags.get("epochs")}
     lengths.update({"--examples": own["examples"], "--cpu-secs": own["cpu_secs"]})
     names = [name for name, value in lengths.items() if value is not None]

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from ..errors import CheckpointError, UsageError
 from ..files import write_json
-from ..options import Layer, format_value
+from ..options import Layer, Origin, format_value
 from ..storage.folder import shell_argument
 from ..storage.manifest import read_json
 
@@ -180,7 +180,7 @@ class Definition(NamedTuple):
         fields = {name: values[name] for name in cls._fields}
         fields.update(
             extensions=tuple(values["extensions"]),
-            layers=tuple(Layer(**dict(each, folders=())) for each in values["layers"]),
+            layers=tuple(map(_read_layer, values["layers"])),
             space=tuple(
                 Dimension(**dict(each, choices=tuple(each["choices"]))) for each in values["space"]
             ),
@@ -189,6 +189,13 @@ class Definition(NamedTuple):
             rungs=tuple(values["rungs"]),
         )
         return cls(**fields)
+
+
+def _read_layer(values: Mapping[str, Any]) -> Layer:
+    origins = values["origins"]
+    if origins is not None:
+        origins = {name: Origin(*each) for name, each in origins.items()}
+    return Layer(values["file"], values["values"], (), origins)
 
 
 class Configuration(NamedTuple):

@@ -158,8 +158,8 @@ def open_trainer(plugins: Plugins, resolved: Resolved, folder: str, console: Any
     from ..training.trainer import Job, Trainer
 
     references = [each.reference for each in plugins.extensions]
-    origins = resolved.first_origins
-    config = run_values(plugins.model.reference, references, resolved.options, folder, origins)
+    model, origins = plugins.model.reference, resolved.origins
+    config = run_values(model, references, resolved.options, folder, origins)
     run_folder = RunFolder(folder, is_new=True)
     return Trainer(Job(plugins, resolved.options, run_folder, config, ["toolkit search"]), console)
 
@@ -172,7 +172,7 @@ def _count_examples(plugins: Plugins, resolved: Resolved) -> int:
     """
     from ..run_data import open_run_data
 
-    data = open_run_data(plugins, resolved.options, origins=resolved.first_origins)
+    data = open_run_data(plugins, resolved.options, origins=resolved.origins)
     if not data.splits.get("validation"):
         raise UsageError(
             "The data has no validation split, by which a search chooses.",

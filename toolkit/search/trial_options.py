@@ -9,10 +9,13 @@ from typing import Any, Dict, List, Mapping, Optional, Type
 
 from ..files import write_json
 from ..options import (
+    FLAG,
     ORIGINS,
     CoreOptions,
     Layer,
+    Origin,
     Resolved,
+    Value,
     alias_names,
     find_path,
     flag_name,
@@ -54,12 +57,13 @@ def resolve_trial(
     Raises:
         UsageError: a value is wrong, alone or beside the others.
     """
-    flags = {**definition.flags, **values}
+    flags: Dict[str, Any] = dict(definition.flags)
+    for name, value in values.items():
+        flags[name] = Value(value, Origin(FLAG, f"--vary {name}"))
     if length is not None:
         flags["steps"] = str(length)
     variables = {variable_name(name): text for name, text in definition.variables.items()}
-    origins = {name: f"--vary {name}" for name in values}
-    return resolve(plugins.options(), definition.layers, variables, flags, origins)
+    return resolve(plugins.options(), definition.layers, variables, flags)
 
 
 # ----------------------------------------------------------------------------------------- lengths
@@ -156,8 +160,8 @@ def _write_layers(definition: Definition, folder: str) -> List[str]:
     paths = []
     for number, layer in enumerate(definition.layers):
         values = dict(layer.values)
-        if layer.first_origins is not None:
-            values[ORIGINS] = dict(layer.first_origins)
+        if layer.origins is not None:
+            values[ORIGINS] = {name: origin.saved for name, origin in layer.origins.items()}
         path = os.path.join(folder, LAYERS, f"{number}.json")
         if not os.path.exists(path) or read_json(path) != values:
             write_json(path, values)
@@ -203,7 +207,7 @@ def absolute_layer(layer: Layer, options: Type[CoreOptions]) -> Layer:
                 options, present, value, lambda path: _absolute(find_path(path, layer.folders))
             )
         values[name] = value
-    return Layer(os.path.abspath(layer.file), values, (), layer.first_origins)
+    return Layer(os.path.abspath(layer.file), values, (), layer.origins)
 
 
 def environment_texts(environment: Mapping[str, str], options: Type[CoreOptions]) -> Dict[str, str]:
