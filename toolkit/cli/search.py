@@ -298,7 +298,11 @@ def _check_values(definition: Definition, plugins: Plugins, place: str) -> None:
 
 
 def _plan(
-    folder: str, selection: Selection, own: Dict[str, Any], values: Dict[str, typed.Value], workers: int
+    folder: str,
+    selection: Selection,
+    own: Dict[str, Any],
+    values: Dict[str, typed.Value],
+    workers: int,
 ) -> _Plan:
     """Return the study that the command defines, after checking its configurations if it is new."""
     from ..search.definition import read_study, refuse_differences

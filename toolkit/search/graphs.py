@@ -122,7 +122,8 @@ def main(folder: str) -> None:
         except ToolkitError as error:
             answer = Answer(error.message, error.hint, error.exit_code)
         except Exception as error:  # of a plugin, where the core does not translate it
-            answer = Answer(f"It cannot be built: {describe_failure(error)}.", "", 1)
+            failure = describe_failure(error)
+            answer = Answer(f"It cannot be built: {failure.text}.", failure.hint, 1)
         shutil.rmtree(place, ignore_errors=True)
         answers.append_line(json.dumps(answer._asdict()))
 
