@@ -26,7 +26,6 @@ FORMATS = (
     *("PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "TIFF", "WEBP", "PPM"),
     *("ICO", "PCX", "SGI", "JPEG2000", "AVIF", "TGA"),
 )
-FITS = ("pad", "crop", "stretch")
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> Pillow's name
 WHITE = (255, 255, 255)
 MAX_SIDE = 4096  # pixels of an image size
