@@ -67,8 +67,8 @@ def write_images(root):
     rgba = Image.fromarray(pixels(1, 10, 8, 4), "RGBA")
     save(odd / "alpha.png", rgba)
     save(odd / "la.png", rgba.convert("LA"))
-    save(odd / "bits16.png", Image.fromarray((pixels(2, 10, 8).astype(np.uint16) * 257 + 3)))
-    save(odd / "bits16.tif", Image.fromarray((pixels(3, 10, 8).astype(np.uint16) * 251)))
+    save(odd / "bits16.png", Image.fromarray(pixels(2, 10, 8).astype(np.uint16) * 257 + 3))
+    save(odd / "bits16.tif", Image.fromarray(pixels(3, 10, 8).astype(np.uint16) * 251))
     save(odd / "float.tif", Image.fromarray(pixels(4, 10, 8).astype(np.float32) / 255))
     save(odd / "cmyk.jpg", Image.fromarray(pixels(5, 10, 8, 3)).convert("CMYK"))
     save(odd / "bit1.png", Image.fromarray(pixels(6, 10, 8)).convert("1"))
@@ -158,7 +158,7 @@ def write_tables(root):
     root.mkdir()
     random = np.random.RandomState(0)
     rows = [
-        f"{random.rand():.4f},{i % 7},{'red green blue'.split()[i % 3]},some words {i},{i % 2}"
+        f"{random.rand():.4f},{i % 7},{['red', 'green', 'blue'][i % 3]},some words {i},{i % 2}"
         for i in range(40)
     ]
     head = "width,count,colour,text,label"
@@ -172,7 +172,7 @@ def write_tables(root):
         "spaces": "a, b, label\n" + " 1, 2.5,  yes\n" * 9 + "3,4,no \n\n,,\n" + "True,False,no\n",
         "missing": plain.replace(rows[5].split(",")[0], "NA").replace(",3,", ",,"),
         "splits": "x,y,split\n"
-        + "".join(f"{i}.5,{i % 2},{'train val test'.split()[i % 3]}\n" for i in range(9)),
+        + "".join(f"{i}.5,{i % 2},{['train', 'val', 'test'][i % 3]}\n" for i in range(9)),
         "index": ",x,label\n" + "".join(f"{i},{i * 1.5},{'ab'[i % 2]}\n" for i in range(20)),
         "values": "x,y\n" + "".join(f"{i % 5},{i * 0.25}\n" for i in range(20)),
         "words": "x,id,label\n" + "".join(f"{i % 3},w{i},{i % 2}\n" for i in range(12)),

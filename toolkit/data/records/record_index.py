@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import struct
+import warnings
 from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -31,6 +32,8 @@ IMAGE, SPAN, NAME = "image", "span", "name"  # further kinds of keys, beside FLO
 _KINDS = {"bytes_list": BYTES, "float_list": FLOATS, "int64_list": INTEGERS, None: EMPTY}
 _VERSION = 4  # of the files in the cache
 _MAX_NAMES = 12  # keys in a message
+
+warnings.filterwarnings("ignore", "Unexpected end-group tag")  # of protobuf; see `parse_record`
 
 Features = Dict[str, Any]  # the `tf.train.Feature` of each key of a record
 
@@ -147,8 +150,12 @@ def open_index(
 
 def parse_record(shard: Shard, number: int, record: bytes) -> Features:
     """The features of a record. Raises a DataError that names it if it is no Example."""
+    example = tf.train.Example()
     try:
-        features = dict(tf.train.Example.FromString(record).features.feature)
+        # Older versions of protobuf read damaged bytes up to the damage.
+        if example.MergeFromString(record) != len(record):
+            raise DecodeError
+        features = dict(example.features.feature)
         if number or not tf.train.SequenceExample.FromString(record).HasField("feature_lists"):
             return features
         finding = "a tf.train.SequenceExample"
