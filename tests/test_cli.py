@@ -229,7 +229,7 @@ def test_a_run_as_the_value_of_a_flag_is_not_the_run_to_resume(cli, trained, her
     for argv in (
         ["--source", other, "named"],
         ["named", "--source", other],
-        ["--source", other, "--init-new", "named"],
+        ["--source", other, "--no-evaluate", "named"],
         ["--source", other, "--", "named"],
     ):
         result = cli("resume", *print_config, *argv)

@@ -46,7 +46,7 @@ def test_a_topic_shows_its_group_alone(cli, flag):
         (["run", "classifier", "--help", "classifier"], "--network --augment"),
         (["run", "--help", "command"], "--plugin --force --pause-at"),
         (["resume", "--help", "Data"], "--data --batch-size"),
-        (["doctor", "--help"], "--allow --drop"),
+        (["doctor", "--help"], "--allow --set"),
         (["search", "--help", "optimisation"], "--optimizer"),
     ],
 )

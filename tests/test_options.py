@@ -648,15 +648,6 @@ def test_of_the_core_all_but_reports_checkpoints_and_the_machine_affects_the_res
     assert changeable_options(CoreOptions) == without_effect | length
 
 
-def test_a_saved_option_that_the_core_no_longer_has_is_left_out_at_its_default_alone():
-    def read(value):
-        return resolve([], [Layer("run/config.json", {"sync_batch_norm": value}, (), {})])
-
-    assert "sync_batch_norm" not in read(False).origins
-    with pytest.raises(UsageError, match=r"no option 'sync_batch_norm' \(run/config.json\)"):
-        read(True)
-
-
 # ---------------------------------------------------------------------------------- earlier names
 
 

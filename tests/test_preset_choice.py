@@ -11,7 +11,6 @@ from typing_extensions import Literal
 from toolkit import Split, ToolkitError, UsageError, hookimpl, option
 from toolkit.api import load_plugins, open_data, train
 from toolkit.options import PresetChoice, is_choice, resolve
-from toolkit.plugins import Plugins
 from toolkit.preset_choice import recorded_choices
 from toolkit.search.resolution import TrialOptions
 from toolkit.storage.run_folder import RunFolder
@@ -91,18 +90,6 @@ def test_a_choice_changes_nothing_where_a_person_names_the_preset():
 # -------------------------------------------------------------------------------- what is refused
 
 
-class Unready(Recipes):
-    preset: Literal["slow", "fast"] = option("slow", "which recipe")
-
-    @classmethod
-    def choose_preset(cls, data, num_examples):
-        return "slow", "it is there"
-
-
-class Early(Recipes):
-    presets = {"slow": {}, "fast": {"image_size": 9}}
-
-
 class Plugin(Linear):
     """A model plugin with the options of a class."""
 
@@ -112,18 +99,6 @@ class Plugin(Linear):
     @hookimpl
     def options(self):
         return self.cls
-
-
-@pytest.mark.parametrize(
-    "cls, message",
-    [
-        (Unready, "Option 'preset' of plugin 'plugin' is no text that may be 'auto'"),
-        (Early, "Option 'preset' of plugin 'plugin' has the preset 'fast', which sets 'image_size"),
-    ],
-)
-def test_a_class_with_a_faulty_declaration_is_refused_when_it_is_loaded(cls, message):
-    with pytest.raises(ToolkitError, match=message):
-        Plugins(load_plugins(Plugin(cls)).model).options()
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,7 @@ with _loading, _capture_output(sys.stderr), _fast_import(), warnings.catch_warni
     tf.logging.set_verbosity(tf.logging.INFO if VERBOSE else tf.logging.ERROR)
     tf.disable_v2_behavior()
     tf.enable_resource_variables()
-    from tensorflow.core.framework.variable_pb2 import VariableDef as VariableProto
     from tensorflow.core.protobuf import config_pb2
-    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelProto
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
     from tensorflow.python.client import timeline
 
@@ -159,8 +157,6 @@ __all__ = [
     "HAS_XLA",
     "OBJECT_GRAPH",
     "ONEDNN",
-    "SavedModelProto",
-    "VariableProto",
     "VERSION",
     "VERSION_FAMILY",
     "call_in_order",

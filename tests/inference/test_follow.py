@@ -12,10 +12,11 @@ import pytest
 from file_fixtures import read_json, sha256s
 from generator_fixtures import SCORED_GENERATOR
 from linear_fixtures import LINEAR, Linear, bars, expected_logits, write_bars
-from run_fixtures import EXTRA, UNCHANGED, set_manifest, write_plugin
+from run_fixtures import set_manifest
 
 from toolkit import Scorer, ScoreResult, ToolkitError, hookimpl, testing
 from toolkit.cli import follow as follow_module
+from toolkit.inference import evaluator
 from toolkit.inference.evaluator import Evaluator
 from toolkit.storage.checkpoint_feed import CheckpointFeed
 from toolkit.storage.run_folder import RunFolder
@@ -192,37 +193,20 @@ def test_the_scores_of_each_checkpoint_are_those_of_its_evaluation(cli, golden):
 
 def test_a_checkpoint_that_is_deleted_while_it_is_loaded_is_left_out(cli, run, grow, monkeypatch):
     grow(run, 2)
-    restore, paths = Evaluator._restore, []
+    read, paths = evaluator.read_variable_specs, []
 
-    def restore_late(evaluator, path):
+    def read_late(path):
         paths.append(path)
         if len(paths) == 1:
             for file in (run / "checkpoints").glob("model.ckpt-2.*"):
                 file.unlink()
-        restore(evaluator, path)
+        return read(path)
 
-    monkeypatch.setattr(Evaluator, "_restore", restore_late)
+    monkeypatch.setattr(evaluator, "read_variable_specs", read_late)
     result = cli("evaluate", run, "--follow")
     assert result.code == 0 and "warning" not in result.err
     assert [os.path.basename(path) for path in paths] == [f"model.ckpt-{n}" for n in (2, 4, 6)]
     assert [record.get("left_out") for record in records(run)] == [[2], None]
-
-
-def test_a_checkpoint_of_an_earlier_session_with_another_model_is_left_out(
-    cli, here, grow, monkeypatch
-):
-    monkeypatch.setattr("sys.dont_write_bytecode", True)
-    argv = ["--plugin", write_plugin(UNCHANGED), "--data", write_bars("bars.npz")]
-    assert cli("run", *argv, "--steps", 4, "--run-dir", "run").code == 0
-    write_plugin(EXTRA)
-    assert cli("resume", "run", "--trust", "--steps", 8, "--init-new").code == 0
-    growth = grow(here / "run")
-    kinds = [json.loads(line)["kind"] for line in growth.lines]
-    assert kinds[:4] == ["session", "commit", "commit", "seal"]
-    growth.show(5)  # the resume has begun, and committed nothing
-    result = cli("evaluate", "run", "--follow", "--trust")
-    assert result.code == 0 and steps(here / "run") == [6, 8]
-    assert "warning: step 4 is left out: " in result.err
 
 
 def test_the_options_of_a_resume_hold_from_its_first_checkpoint(cli, here, grow):

@@ -15,11 +15,10 @@ from record_fixtures import example, records  # noqa: E402
 
 from toolkit.cli import run_command  # noqa: E402
 from toolkit.data.held_out import NOTHING  # noqa: E402
-from toolkit.data.sources import ColumnOptions, ImageOptions, open_data  # noqa: E402
+from toolkit.data.sources import ColumnOptions, open_data  # noqa: E402
 from toolkit.data.spec import DataSpec  # noqa: E402
 from toolkit.errors import DataError  # noqa: E402
-from toolkit.inference.record_examples import read_record_examples  # noqa: E402
-from toolkit.inference.table_examples import are_tables, read_table_examples  # noqa: E402
+from toolkit.inference.predict_files import read_examples  # noqa: E402
 
 TRAINED = "size,colour,label\n1,red,x\n2,blue,y\n4,red,y\n6,blue,x\n"
 
@@ -46,7 +45,7 @@ def spec_of(table):
 
 
 def read(paths, spec, missing="refuse"):
-    return read_table_examples(paths, spec, ImageOptions(), missing)
+    return read_examples(paths, spec, missing=missing)
 
 
 def test_rows_are_read_by_the_names_of_their_columns(table, spec_of):
@@ -64,11 +63,10 @@ def test_rows_are_read_by_the_names_of_their_columns(table, spec_of):
 
 def test_files_are_of_one_kind_which_the_model_knows(spec_of, table):
     spec = spec_of()
-    assert are_tables(["a.csv", "b.JSONL.gz"], spec) and not are_tables(["a.npz"], spec)
     with pytest.raises(DataError, match="other files are none"):
-        are_tables(["a.csv", "a.npz"], spec)
+        read(["a.JSONL.gz", "a.npz"], spec)
     with pytest.raises(DataError, match="not on a table"):
-        are_tables(["a.csv"], spec._replace(table=None))
+        read(["a.csv"], spec._replace(table=None))
 
 
 def test_missing_numbers_get_the_mean_of_the_training(table, spec_of):
@@ -221,7 +219,7 @@ def test_the_training_file_is_predicted_on_whatever_its_label(here, label):
     columns = ColumnOptions(label_column=(label,))
     data = open_data("tfrecord:abc.tfrecord", columns=columns, shares=NOTHING)
     spec = DataSpec.from_json(json.loads(json.dumps(data.spec._asdict())))
-    examples = read_record_examples(["abc.tfrecord"], spec, ImageOptions())
+    examples = read_examples(["abc.tfrecord"], spec)
     np.testing.assert_array_equal(examples.inputs, data.splits["train"].features)
 
 
@@ -230,11 +228,11 @@ def test_records_are_read_by_the_columns_of_a_table(here):
         file.write("c,a,label\n" + "".join(f"{i * 0.5},{i * 1.25},{i % 3}\n" for i in range(9)))
     spec = open_data("table:abc.csv", shares=NOTHING).spec
     write_numbers("abc.tfrecord", "abc", 3)
-    features = read_record_examples(["abc.tfrecord"], spec, ImageOptions()).inputs
+    features = read_examples(["abc.tfrecord"], spec).inputs
     assert features.tolist() == [[2, 0], [3, 1], [4, 2]]
     write_numbers("ab.tfrecord", "ab", 3)
     with pytest.raises(DataError, match="expected the key 'c', found the keys a, b"):
-        read_record_examples(["ab.tfrecord"], spec, ImageOptions())
+        read_examples(["ab.tfrecord"], spec)
 
 
 def test_changed_shards_are_refused_by_a_resume(cli, run):

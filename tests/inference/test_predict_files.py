@@ -16,7 +16,7 @@ from toolkit.data.arrays.idx import write_idx
 from toolkit.data.column import Component
 from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError, UsageError
-from toolkit.inference.predict import invert, look_inverted, read_examples
+from toolkit.inference.predict_files import invert, look_inverted, read_examples
 from toolkit.run_data import border_means
 
 LIGHT, DARK = 230, 20  # of paper, or of ink

@@ -3,7 +3,7 @@
 import numpy as np
 
 from toolkit import tf
-from toolkit.storage.checkpoint_diff import VariableSpec
+from toolkit.storage.variables import VariableSpec
 
 
 def side(text):

@@ -16,13 +16,14 @@ from toolkit.compat import OBJECT_GRAPH
 from toolkit.errors import CheckpointError, UsageError
 from toolkit.storage.parent import WEIGHTS, Parent
 from toolkit.storage.run_folder import RunFolder
-from toolkit.storage.variable_map import parse_map
-from toolkit.storage.weights import (
-    WeightSource,
-    open_weights,
-    plan_weights,
-    read_weights,
+from toolkit.storage.variables import (
+    VariableSpec,
+    find_misfit,
+    parse_map,
+    read_variable_specs,
+    variable_specs,
 )
+from toolkit.storage.weights import WeightSource, open_weights, plan_weights, read_weights
 
 STEP = "global_step"
 VERSIONS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "versions")
@@ -31,7 +32,7 @@ VERSIONS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 def plan(in_checkpoint, in_graph, *maps):
     specs = side(in_checkpoint)
     source = WeightSource("there", "", Parent(WEIGHTS, "there", 7, "", ""), specs, {})
-    return plan_weights(source, side(in_graph), parse_map(maps, allow_empty=True))
+    return plan_weights(source, side(in_graph), parse_map(maps))
 
 
 # ------------------------------------------------------------------------------------------- plan
@@ -40,6 +41,7 @@ def plan(in_checkpoint, in_graph, *maps):
 OTHERS = "global_step::int64 toolkit/refused::int64 state/ema:3 beta1_power: adam/beta2_power:"
 SAME = "w=w beta1_power=beta1_power adam/beta2_power=adam/beta2_power"
 TO_OUT = "c=c a/out/w=a/in/w"
+CLOSER = "b/x=a/x c/y=a/d/y"
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,11 @@ TO_OUT = "c=c a/out/w=a/in/w"
         # Without a new name, variables are left out.
         ("a/w:4 a/b:3 x:4 y:1", "a/w:4 a/b:3 x:4 y:1", "a/= x=", "y=y", "a/b a/w x"),
         ("a/w:4 a/in/w:2 c:1", "a/w:4 a/out/w:2 c:1", "a/= a/in/=a/out/", TO_OUT, "a/w"),
+        # The map of a variable or of a longer scope goes first.
+        ("a/x:1 a/d/y:1", "b/x:1 b/d/y:1 c/y:1", "a/=b/ a/d/y=c/y", CLOSER, ""),
+        ("a/x:1 a/d/y:1", "b/x:1 b/d/y:1 c/y:1", "a/=b/ a/d/=c/", CLOSER, ""),
+        ("w:4", "tower/w:4", "/=tower/", "tower/w=w", ""),
+        ("a:4 b:4", "a:4 b:4", "a=b b=a", "a=b b=a", ""),
     ],
 )
 def test_variables_of_one_name_and_shape_get_the_weights(before, now, maps, names, unused):
@@ -111,6 +118,99 @@ def test_weights_that_do_not_fit_are_refused_with_the_way_out(before, now, maps,
     with pytest.raises((UsageError, CheckpointError)) as caught:
         plan(before, now, *maps)
     assert message in caught.value.message and (caught.value.hint or "").startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "texts, words",
+    [
+        *(([text], "is not OLD=NEW") for text in ["", "a", "=b", "a=b=c", "a/=b", "a=b/"]),
+        (["a=b", "a=c"], "--map a=c names 'a' a second"),
+        (["a=c", "b=c"], "--map b=c names 'c' a second"),
+        (["a=a"], "--map a=a renames nothing"),
+    ],
+)
+def test_a_map_that_is_none_is_refused(texts, words):
+    with pytest.raises(UsageError, match=words):
+        parse_map(texts)
+
+
+OLD, NEW = "linear/w:4 linear/b:2", "line/w:4 linear/b:2"
+
+
+@pytest.mark.parametrize(
+    "before, now, text, words",
+    [
+        (OLD, NEW, "lineer/w=line/w", "the checkpoint has no variable 'lineer/w'"),
+        (OLD, NEW, "linear/w=lime/w", "the model has no variable 'lime/w'"),
+        (OLD, NEW, "linear/w=lime/w", "Did you mean 'line/w'?"),
+        (OLD, NEW, "line/w=linear/w", "--map linear/w=line/w"),  # it was reversed
+        ("enc/w:4", "encoder/w:4", "emc/=encoder/", "the checkpoint has no scope 'emc/'"),
+        ("enc/w:4", "encoder/w:4", "emc/=encoder/", "Did you mean 'enc/'?"),
+        ("a/x:1", "b/y:1", "a/=b/", "no variable has one name"),
+    ],
+)
+def test_a_map_that_does_not_fit_is_refused_with_a_similar_name(before, now, text, words):
+    with pytest.raises(UsageError) as raised:
+        plan(before, now, text)
+    assert words in f"{raised.value.message}\n{raised.value.hint}"
+
+
+@pytest.mark.parametrize(
+    "before, now, maps",
+    [
+        ("dense/kernel:4", "dense/kernels:4", "dense/kernel=dense/kernels"),
+        ("a1/w:4 a2/w:4", "b1/w:4 b2/w:4", "a1/w=b1/w a2/w=b2/w"),
+        ("enc/a/w:4 enc/b/w:2", "encoder/a/w:4 encoder/b/w:2", "enc/=encoder/"),
+        ("a/w:4 b/v:2", "tower/a/w:4 tower/b/v:2", "/=tower/"),
+        # Renaming the scope would rename more.
+        (
+            "enc/a:4 enc/b:2 enc/c:3",
+            "encoder/a:4 encoder/b:2 encoder/c:3 enc/c:3",
+            "enc/a=encoder/a enc/b=encoder/b",
+        ),
+        # A renaming needs equal shape and type and one similar name.
+        ("lines/w:4", "line/w:5", ""),
+        ("lines/w:4", "line/w:4:float64", ""),
+        ("lines/w:4", "other/name:4", ""),
+        ("lines/w:4", "line1/w:4 line2/w:4", ""),
+    ],
+)
+def test_likely_renamings_are_found(before, now, maps):
+    result = plan("same:1 " + before, "same:1 " + now)
+    assert result.maps == [f"--map {text}" for text in maps.split()]
+
+
+@pytest.mark.parametrize(
+    "before, now, sentence",
+    [
+        ("w:4 b:2", "w:4 b:2", ""),
+        ("w:4", "w:4 b:2", "added b."),
+        ("w:4 b:2", "w:4", "removed b."),
+        ("b:3", "b:1,3", "reshaped b float32 [1, 3] (was float32 [3])."),
+        ("b:3", "b:3:float16", "reshaped b float16 [3] (was float32 [3])."),
+    ],
+)
+def test_a_resume_needs_the_same_variables(before, now, sentence):
+    start = "The model differs from its checkpoint: " if sentence else ""
+    assert find_misfit(side(before), side(now)) == start + sentence
+    partial = find_misfit(side(before), side(now), partial=True)
+    assert partial == ("" if "removed" in sentence else start + sentence)
+
+
+def test_the_specs_of_a_checkpoint_equal_those_of_its_graph(graph, tmp_path):
+    path = save(tmp_path / "made", {STEP: np.int64(5), "w": [[1.0, 2.0]], "half": np.float16(3)})
+    for name, shape, dtype in [(STEP, [], "int64"), ("w", [1, 2], "float32")]:
+        tf.get_variable(name, shape, dtype)
+    tf.get_variable("half", [], "float16")
+    assert variable_specs(tf.global_variables()) == read_variable_specs(path)
+    assert read_variable_specs(path)["w"] == VariableSpec([1, 2], "float32")
+
+
+def test_the_error_for_an_unreadable_checkpoint_has_its_path(tmp_path):
+    (tmp_path / "made.index").write_bytes(b"no table")
+    for name in ("made", "nothing"):
+        with pytest.raises(CheckpointError, match=name + ": not a readable checkpoint"):
+            read_variable_specs(str(tmp_path / name))
 
 
 def test_likely_renamings_are_said_where_others_fit():

@@ -45,7 +45,7 @@ def test_a_branch_with_equal_options_ends_with_the_bits_of_its_parent(cli, run):
     assert sha256s(run) == before  # the parent is as it was
 
 
-def test_hooks_noise_best_checkpoint_and_events_continue_in_a_branch(here):
+def test_hooks_noise_and_best_checkpoint_continue_in_a_branch_where_its_events_begin(here):
     data = write_bars("bars.npz")
     options = dict(OPTIONS, keep_checkpoints=9)
     testing.train(Noisy, "run", data=data, **options)
@@ -54,7 +54,9 @@ def test_hooks_noise_best_checkpoint_and_events_continue_in_a_branch(here):
         create("run", step, branch)
         testing.train(Noisy, branch)
         assert final_state(os.path.abspath(branch)) == final_state(os.path.abspath("run"))
-        assert events(branch) == events("run")
+        now, before = ({k: v for k, v in events(r).items() if k[0] > step} for r in (branch, "run"))
+        assert now == before
+        assert min(step for step, _ in events(branch)) >= step
     assert RunFolder("branch-8").checkpoints.list()[-1].step == STEPS
 
 
@@ -171,7 +173,6 @@ def test_a_branch_has_the_options_with_which_its_step_was_trained(cli, run):
         (["--from", 4, "--run-dir", "run"], 2, "run is not empty."),
         (["--from", 4, "--run-dir", "bars.npz"], 2, "bars.npz is a file"),
         (["--from", 4, "--run-dir", "bars.npz/x"], 2, "bars.npz/x cannot be created"),
-        (["--from", 4, "--map", "a=b"], 2, "the checkpoint has no variable 'a'"),
         (["--from", 4, "--plugin", "gan"], 2, "--plugin gan is not what the run names"),
     ],
 )

@@ -309,21 +309,13 @@ def test_the_start_of_a_run_does_not_change_after_its_first_commit(cli, data, so
     sentence = "now {}: a change has no effect after the first commit."
     for name, argv in (
         ("other", ["--init-from", "other", "--allow", "init_from"]),
-        ("a=b", ["--set", "map=a=b", "--allow", "map"]),
+        ("a=b", ["--map", "a=b", "--allow", "map"]),
     ):
         result = cli(*resume, *argv)
         assert result.code == 2 and sentence.format(name) in result.err, result.err
         assert "or start a new run." in result.err
     assert read_json("new", "config.json")["init_from"] == "../source@2"
     assert cli(*resume).code == 0
-
-
-def test_a_resume_before_the_first_commit_renames_nothing_of_a_checkpoint(cli, data, source, kill):
-    kill(data, "--init-from", "source@2")
-    result = cli("resume", "new", "--map", "x=y")
-    assert result.code == 2
-    assert "--map renames variables of a checkpoint, and new has committed none yet." in result.err
-    assert cli("resume", "new").code == 0
 
 
 # --------------------------------------------------------------------------------- other classes
@@ -409,13 +401,16 @@ def test_what_follows_an_initial_value_follows_the_weights(data, source):
     assert np.array_equal(tensors["linear/b"], b)
 
 
-def test_frozen_weights_stay_those_of_the_other_run_until_a_resume_trains_them(cli, data, source):
+def test_frozen_weights_stay_those_of_the_other_run_until_the_next_one_trains_them(
+    cli, data, source
+):
     argv = ["run", "--plugin", LINEAR, "--data", data, "--run-dir", "new", "--steps", 4]
     assert cli(*argv, "--init-from", "source@2", "--freeze", "*/w").code == 0
     before, (w, b) = read_weights(source, 2), read_weights("new", 4)
     assert np.array_equal(w, before[0]) and not np.array_equal(b, before[1])
     assert "linear/w/Adam" not in testing.tensors("new")
-    resume = ["resume", "new", "--steps", 6, "--freeze", "", "--allow", "freeze"]
-    assert cli(*resume).code == 5  # the slots are missing
-    assert cli(*resume, "--init-new").code == 0
-    assert not np.array_equal(read_weights("new", 6)[0], w)
+    refused = cli("resume", "new", "--steps", 6, "--freeze", "", "--allow", "freeze")
+    command = "toolkit run --config new/config.json --init-from new"
+    assert refused.code == 5 and f"begin a new run with its weights: {command}" in refused.err
+    assert cli(*command.split()[1:], "--freeze", "", "--run-dir", "next").code == 0
+    assert not np.array_equal(read_weights("next", 4)[0], w)

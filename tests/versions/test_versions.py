@@ -1,4 +1,4 @@
-"""What one TensorFlow version wrote is read on the other: a run resumes, a SavedModel predicts."""
+"""What one TensorFlow wrote is read on the other: runs on both, a SavedModel of 1.15 on 2.x."""
 
 import os
 import shutil
@@ -29,14 +29,13 @@ def test_a_run_of_either_version_resumes_here(here, version):
         np.testing.assert_allclose(actual[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("version", ["1.15", "2.x"])
-def test_a_saved_model_of_either_version_predicts_here(version):
+def test_a_saved_model_of_tensorflow_1_predicts_here():
     images = bars(TEST_LABELS, 2)
-    path = os.path.join(HERE, "models", version)
+    path = os.path.join(HERE, "models", "1.15")
     with tf.Graph().as_default(), tf.Session() as session:
         loaded = tf.saved_model.loader.load(session, ["serve"], path)
         signature = loaded.signature_def["serving_default"]
         feeds = {signature.inputs["features"].name: images}
         logits = session.run(signature.outputs["logits"].name, feeds)
-    expected = expected_logits(os.path.join(HERE, version), images, step=4)
+    expected = expected_logits(os.path.join(HERE, "1.15"), images, step=4)
     np.testing.assert_allclose(logits, expected, atol=1e-5)

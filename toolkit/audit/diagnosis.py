@@ -15,14 +15,7 @@ from ..graph.build import build_training
 from ..options import CoreOptions
 from ..plugin_data import FROM_PLUGIN
 from ..plugins import Plugins
-from ..run_data import RunData, open_from_options, open_run_data
-from ..storage.checkpoint_diff import (
-    RestoreOptions,
-    difference,
-    plan_restore,
-    read_variable_specs,
-    variable_specs,
-)
+from ..run_data import open_from_options, open_run_data
 from ..storage.commit_log import Checkpoint
 from ..storage.manifest import FINISHED, FormatError
 from ..storage.parent import WEIGHTS
@@ -30,6 +23,7 @@ from ..storage.run_folder import RunFolder
 from ..storage.session_changes import describe_cluster, find_session_changes
 from ..training import provenance
 from ..training.initial_weights import open_initial_weights, read_parents
+from ..training.opening import check_model
 from ..training.setup import training_reader, training_run
 from .checks import Check, Fault, count_noun, describe_code_change, fault_of_error, run_checks
 
@@ -276,7 +270,6 @@ def diagnose_model(
     folder: RunFolder,
     plugins: Plugins,
     options: CoreOptions,
-    changes: RestoreOptions,
     config: Dict[str, Any],
     allow_other_data: bool = False,
 ) -> Diagnosis:
@@ -286,7 +279,6 @@ def diagnose_model(
         folder: of the run.
         plugins: of the run.
         options: with which the run would be resumed.
-        changes: of the model, as `resume` takes them.
         config: the contents of config.json with which the run would be resumed.
         allow_other_data: whether data other than the run's is no fault.
     """
@@ -311,8 +303,13 @@ def diagnose_model(
     start = _try(folder.checkpoints.newest)
     if start is not None:
         try:
-            variables = _build_variables(plugins, options, run_data, folder)
-            _compare_model(diagnosis, start.path, variables, changes)
+            with tf.Graph().as_default() as graph:
+                reader = training_reader(options, run_data)
+                run = training_run(options, run_data, folder.path, reader)
+                build_training(plugins, run, reader, graph)
+                check_model(folder, start)
+                size = len(tf.global_variables())
+            diagnosis.notes.append(f"The model fits its checkpoint of {size} variables.")
         except ToolkitError as error:
             diagnosis.add_error("model", error)
     return diagnosis
@@ -381,36 +378,6 @@ def _compare_data(diagnosis: Diagnosis, folder: RunFolder, dataset: Dataset) -> 
         diagnosis.faults.append(Fault("data", "it differs from the data of the run"))
         diagnosis.notes.append(error.message)
         diagnosis.advice.append("Restore the files, or continue with these: --allow data")
-
-
-def _compare_model(
-    diagnosis: Diagnosis, path: str, variables: List[tf.Variable], changes: RestoreOptions
-) -> None:
-    """Add how a model differs from its checkpoint, and which flags allow that."""
-    in_checkpoint, in_graph = read_variable_specs(path), variable_specs(variables)
-    changed = difference(in_checkpoint, in_graph)
-    diagnosis.notes.extend(f"Model: {line}." for line in changed.lines(limit=8))
-    try:
-        plan = plan_restore(in_checkpoint, in_graph, changes)
-    except CheckpointError as error:
-        diagnosis.faults.append(Fault("model", "it differs from its checkpoint"))
-        diagnosis.advice.append(error.hint)
-        return
-    if plan.is_plain:
-        diagnosis.notes.append(f"The model fits its checkpoint of {len(in_graph)} variables.")
-    else:
-        diagnosis.notes.append(f"With these flags the model fits. {plan.sentence()}")
-
-
-def _build_variables(
-    plugins: Plugins, options: CoreOptions, run_data: RunData, folder: RunFolder
-) -> List[tf.Variable]:
-    """Build the training graph; return its variables, of which none is initialised."""
-    with tf.Graph().as_default() as graph:
-        reader = training_reader(options, run_data)
-        run = training_run(options, run_data, folder.path, reader)
-        build_training(plugins, run, reader, graph)
-        return tf.global_variables()
 
 
 def _try(read: Callable[[], Optional[Value]]) -> Optional[Value]:

@@ -28,7 +28,6 @@ from ..options import (
 )
 from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader
-from ..storage.checkpoint_diff import RestoreOptions
 from ..storage.commit_log import Checkpoint, Entry, current_sessions
 from ..storage.jsonl import parse_object
 from ..storage.parent import WEIGHTS
@@ -52,7 +51,6 @@ class Segment(NamedTuple):
     start: Optional[Checkpoint]  # None: the beginning
     end: Checkpoint
     session: Dict[str, Any]  # the entry of the session that trained it
-    model_changes: Dict[str, Any]  # at the start, as RestorePlan.as_json; {} if none
 
 
 # --------------------------------------------------------------------------------------- segments
@@ -68,7 +66,7 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
 
     Raises:
         UsageError: these steps cannot be replayed, because there is no such checkpoint, or because
-            the run was resumed with other options or another model between them.
+            the run was resumed with other options between them.
     """
     commits = folder.commits.current_commits()
     if not commits:
@@ -92,9 +90,8 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
         )
     sessions = _find_sessions(folder, first, commits[last])
     _check_order(sessions, first, last)
-    changes = sessions[0].get("model") if sessions[0]["from"] == first else None
     end = folder.commits.checkpoint(commits[last])
-    return Segment(starts.get(first), end, sessions[-1], changes or {})
+    return Segment(starts.get(first), end, sessions[-1])
 
 
 def _check_order(sessions: Iterable[Dict[str, Any]], first: int, last: int) -> None:
@@ -142,8 +139,6 @@ def _compare_sessions(
     changes = find_session_changes(before, after) + _compare_options(folder, before, after)
     if before.get("compiled") != after.get("compiled"):
         changes.append("only one of the two compiled its steps")
-    if after.get("model"):
-        changes.append("the model was changed")
     return changes
 
 
@@ -223,8 +218,7 @@ def _train_copy(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
     if count > 1:
         _train_in_processes(target, segment, contents, count)
         return target
-    restore = RestoreOptions.of_plan(segment.model_changes)
-    job = Job(plugins, options, target, contents, ["verify"], segment.end.step, restore)
+    job = Job(plugins, options, target, contents, ["verify"], segment.end.step)
     trainer = Trainer(job, quiet())
     try:
         trainer.check_data()
@@ -247,12 +241,6 @@ def _train_in_processes(
         values: the contents of config.json.
         count: how many processes train.
     """
-    if segment.model_changes:
-        raise UsageError(
-            "The segment begins with another model than the checkpoint before it, which several "
-            "processes do not repeat.",
-            hint="Choose a segment that begins later.",
-        )
     if segment.start is None:
         target.create(values)
     else:

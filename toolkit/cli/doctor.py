@@ -55,8 +55,8 @@ def doctor(
 ) -> int:
     """Diagnose a run: its state, what is wrong and what to do. Nothing is changed.
 
-    With the flags of 'resume', the report says whether the model would fit the checkpoint. The exit
-    code is 6 if something is wrong.
+    With the flags of 'resume', the report says whether that would be accepted. The exit code is 6
+    if something is wrong.
     """
     from ..audit.diagnosis import diagnose_folder
 
@@ -130,15 +130,12 @@ def _add_model(
     from ..audit.diagnosis import diagnose_code, diagnose_data, diagnose_model, diagnose_weights
 
     config = configuration.run_values(selection.plugin, selection.extensions, options, folder.path)
-    restore_options = changes.restore_options()
     if selection.plugins is None or selection.unloaded:
         _add(diagnosis, diagnose_code(folder, selection.unloaded))
         more = diagnose_data(folder, options, changes.other_data)
         more.notes.append(_model_note(selection))
     else:
-        more = diagnose_model(
-            folder, selection.plugins, options, restore_options, config, changes.other_data
-        )
+        more = diagnose_model(folder, selection.plugins, options, config, changes.other_data)
     _add(diagnosis, more)
     _add(diagnosis, diagnose_weights(folder, options))
 

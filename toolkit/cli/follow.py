@@ -104,16 +104,10 @@ class _Evaluations:
                 self._open(item.session)
                 return  # the feed has it again, unless it was evaluated before
             result = self._evaluation.measure(item.checkpoint)
-        except ToolkitError as error:
+        except ToolkitError:
             if not has_files(item.checkpoint.path):
                 return  # retention deleted it meanwhile, and the feed has a newer one
-            if self._feed.is_of_last_session(item):
-                raise
-            # A resume may have changed the model.
-            warn(f"step {item.checkpoint.step} is left out: {error.message}")
-            self._feed.complete(item)
-            self._num_left_out += 1
-            return
+            raise
         self._feed.complete(item)
         self._publish(item, result)
 

@@ -70,8 +70,8 @@ def predict(
     A model whose input is not an example of the data, such as a generator, takes .npz files with
     an array for each of its inputs.
     """
-    from ..inference.predict import best_classes, columns, expand_paths
-    from ..inference.predict_files import read_files
+    from ..inference.predict import best_classes, columns
+    from ..inference.predict_files import expand_paths, read_files
 
     write = _choose_writer(output)
     path = resolve_output(output) if output is not None else ""

@@ -13,8 +13,8 @@ from ..storage.run_folder import RunFolder, open_run
 from .plugin_options import Selection
 from .resume_options import ChangeFlags
 
-NO_CHANGES = ChangeFlags(allow=(), init_new=False, maps=(), drop=False)
-_RESUME_FLAG = re.compile(r"--(allow|drop|init-new|map)\b")
+NO_CHANGES = ChangeFlags(allow=())
+_RESUME_FLAG = re.compile(r"--allow\b")
 
 
 def check_resume_flags(run_dir: Optional[str], force: bool) -> None:

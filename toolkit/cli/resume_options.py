@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from typing import (
-    TYPE_CHECKING,
     Any,
     Callable,
     Dict,
@@ -34,9 +33,6 @@ from .plugin_options import (
     load_selection,
     only_prints,
 )
-
-if TYPE_CHECKING:
-    from ..storage.checkpoint_diff import RestoreOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -184,21 +180,11 @@ class ChangeFlags(NamedTuple):
     """The values of the flags that `change_flags` adds."""
 
     allow: Sequence[str]
-    init_new: bool
-    maps: Sequence[str]
-    drop: bool
 
     @classmethod
     def pop(cls, flags: Dict[str, Any]) -> ChangeFlags:
         """Move the values from the flags of a command to a record."""
         return cls(**{name: flags.pop(name) for name in cls._fields})
-
-    def restore_options(self) -> RestoreOptions:
-        """Return how the model may differ from the checkpoint. Raises UsageError."""
-        from ..storage.checkpoint_diff import RestoreOptions
-        from ..storage.variable_map import parse_map
-
-        return RestoreOptions(self.init_new, self.drop, parse_map(self.maps))
 
     @property
     def other_data(self) -> bool:
@@ -212,33 +198,14 @@ class ChangeFlags(NamedTuple):
 
 
 def change_flags(command: Command) -> Command:
-    """Add the flags that allow changes which a resume refuses otherwise."""
-    for option in (
-        click.option(
-            "--drop", is_flag=True, help="Ignore variables of the checkpoint that the model lacks."
-        ),
-        click.option(
-            "--map",
-            "maps",
-            multiple=True,
-            metavar="OLD=NEW",
-            help="Restore variable (or scope/) OLD of the checkpoint as NEW.",
-        ),
-        click.option(
-            "--init-new",
-            is_flag=True,
-            help="Initialise variables of the model that the checkpoint lacks.",
-        ),
-        click.option(
-            "--allow",
-            multiple=True,
-            metavar="NAME",
-            help="Allow another value of this option; data: other contents too; steps: a jump of "
-            "the learning rate.",
-        ),
-    ):
-        command = option(command)
-    return command
+    """Add the flag that allows changes which a resume refuses otherwise."""
+    return click.option(
+        "--allow",
+        multiple=True,
+        metavar="NAME",
+        help="Allow another value of this option; data: other contents too; steps: a jump of "
+        "the learning rate.",
+    )(command)
 
 
 # ----------------------------------------------------------------------------------------- changes

@@ -257,12 +257,6 @@ def _resume(
         return _print_config(ctx.obj, resolved, cluster, settings.as_json)
     if cluster is not None and cluster.is_evaluator:
         return evaluate_run(folder.path, resolved.options, cluster, settings.as_json, True)
-    restore_options = changes.restore_options()
-    if restore_options.renames and not folder.commits.current_commits():
-        raise UsageError(
-            f"--map renames variables of a checkpoint, and {folder} has committed none yet.",
-            hint="Omit it; for the weights of --init-from: --set map=OLD=NEW --allow map",
-        )
     is_follower = cluster is not None and not cluster.is_chief  # the chief tells it the end
     if not is_follower and not sets_length and _is_complete(folder):
         dismiss_peers(cluster)
@@ -276,7 +270,6 @@ def _resume(
             resolved,
             folder,
             pause_at=settings.pause_at,
-            restore_options=restore_options,
             allow_other_data=changes.other_data,
             allow_other_rate=changes.other_rate,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Optional, Tuple, Union
 
 from ..errors import UsageError
+from .held_out import Shares
 
 
 class ImageOptions(NamedTuple):
@@ -78,3 +79,25 @@ def refuse_idle_images(path: str, images: ImageOptions) -> None:
                 f"{flag} {setting} has no effect on {path}, which has no images.",
                 hint=f"Omit {flag}.",
             )
+
+
+def image_options(options: Any) -> ImageOptions:
+    """How the options of a run (`CoreOptions`) read image files."""
+    return ImageOptions(options.image_size, options.channels, options.fit, options.background)
+
+
+def column_options(options: Any) -> ColumnOptions:
+    """Which columns of a table, or keys of records, are features, labels and splits."""
+    values = [getattr(options, name) for name in ColumnOptions._fields]
+    return ColumnOptions._make(tuple(v) if isinstance(v, list) else v for v in values)
+
+
+def reading_settings(options: Any) -> Dict[str, Any]:
+    """The arguments of `open_data` that the options of a run set."""
+    shares = (options.validation_share, options.test_share)
+    return {
+        "images": image_options(options),
+        "columns": column_options(options),
+        "shares": Shares(*shares, options.folds, options.fold, options.split_seed),
+        "rehash": options.rehash,
+    }

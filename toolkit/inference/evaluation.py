@@ -6,7 +6,8 @@ many checkpoints with one graph.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional
+import contextlib
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from ..data.examples import Split
 from ..data.files.hash_list import summarize
@@ -30,11 +31,8 @@ def evaluate(model: TrainedModel, **subject: Any) -> Dict[str, Any]:
     Returns:
         What `toolkit.inference.report.report` returns, with "data", its name, and "run".
     """
-    evaluation = OpenEvaluation(model, **subject)
-    try:
+    with contextlib.closing(OpenEvaluation(model, **subject)) as evaluation:
         return dict(evaluation.report(), run=str(model.run_folder))
-    finally:
-        evaluation.close()
 
 
 class OpenEvaluation:
@@ -69,7 +67,12 @@ class OpenEvaluation:
         self._model, self._data = model, data
         run_data, options, own_splits = _open_data(model, data, log)
         self._data_name = data or run_data.dataset.name
-        _check_fit(run_data.spec, model.data)
+        check_fit(run_data.spec.flat, model.data, "The data")
+        if run_data.spec.num_classes > model.data.num_classes > 0:
+            raise DataError(
+                f"The data has {run_data.spec.num_classes} classes, the model was trained on "
+                f"{model.data.num_classes}."
+            )
         is_whole = bool(data) and split is None and list(run_data.splits) == ["train"]
         has_default = data is None and bool(run_data.splits.get(default_split))
         if split is None:
@@ -116,29 +119,28 @@ class OpenEvaluation:
         self._evaluator.close()
 
 
-class _OpenData(NamedTuple):
-    """What is evaluated, and the run's own data, which scores compare it with."""
+def _open_data(
+    model: TrainedModel, data: Optional[str], log: Callable[[str], None]
+) -> Tuple[RunData, CoreOptions, Callable[[str], Optional[Split]]]:
+    """Open the data of the run, or the data that `data` names.
 
-    run_data: RunData  # to evaluate
-    options: CoreOptions  # of the run, with the place of its own data
-    own_splits: Callable[[str], Optional[Split]]  # the name of a split -> that of the run's data
-
-
-def _open_data(model: TrainedModel, data: Optional[str], log: Callable[[str], None]) -> _OpenData:
-    """Open the data of the run, or the data that `data` names."""
+    Returns:
+        The data to evaluate; the run's options, with the place of its own data; and the function
+        from a name to a split of the run's own data, which scores compare with.
+    """
     if data is None:
         run_data = model.run_data()
-        return _OpenData(run_data, model.options, run_data.prepare_split)
+        return run_data, model.options, run_data.prepare_split
     record, options = model.manifest["data"], model.options
     run_data = open_other_data(model.plugins, options, data, DataSpec.from_json(record["stored"]))
     hashes = summarize(run_data.dataset.sha256)
     if hashes == summarize(record["sha256"]):  # the run's data at another place
         moved = options.model_copy(update={"data": data})
         run_data = model.check_data(open_run_data(model.plugins, moved))
-        return _OpenData(run_data, moved, run_data.prepare_split)
+        return run_data, moved, run_data.prepare_split
     for note in run_data.dataset.notes:
         log(f"{data}: {note}")
-    return _OpenData(run_data, options, lambda name: _own_split(model, name))
+    return run_data, options, lambda name: _own_split(model, name)
 
 
 def _own_split(model: TrainedModel, name: str) -> Optional[Split]:
@@ -150,13 +152,3 @@ def _own_split(model: TrainedModel, name: str) -> Optional[Split]:
             error.message,
             hint="The scores need the data that the run was trained on, too. Put it back.",
         ) from error
-
-
-def _check_fit(spec: DataSpec, expected: DataSpec) -> None:
-    """Raise DataError if the model, trained on the expected data, cannot be fed the data."""
-    check_fit(spec.flat, expected, "The data")
-    if spec.num_classes > expected.num_classes > 0:
-        raise DataError(
-            f"The data has {spec.num_classes} classes, the model was trained on "
-            f"{expected.num_classes}."
-        )

@@ -13,7 +13,6 @@ from typing import (
     Mapping,
     NamedTuple,
     Optional,
-    Sequence,
     Set,
     Union,
 )
@@ -37,8 +36,8 @@ from ..options import CoreOptions
 from ..plugins import Plugins
 from ..statistics.example_means import mean
 from ..statistics.intervals import Interval
-from ..storage.checkpoint_diff import difference, read_variable_specs, variable_specs
 from ..storage.checkpoint_reader import has_files
+from ..storage.variables import find_misfit, read_variable_specs, variable_specs
 from .metric_directions import read_directions
 from .model_features import ModelFeatures
 from .scorer_set import ScorerSet
@@ -86,6 +85,13 @@ class Evaluator:
             created.
         graph: to use in place of a new one; of these plugins, options and data, and of this mode.
         predict_graph: likewise, for the predictions that scorers ask for.
+
+    Attributes:
+        run: the `Run` of the graph.
+        graph: the `InferenceGraph`.
+        session: with the values of its variables.
+        saver: of all its global variables.
+        path: the prefix of the loaded checkpoint; '' before the first `load`.
     """
 
     def __init__(
@@ -103,24 +109,23 @@ class Evaluator:
         if graph is None:
             run = Run(mode, options, spec, folder, total_steps, splits=splits)
             graph = build.build_inference(plugins, run)
-        self.run, self._graph = graph.run, graph
+        self.run, self.graph = graph.run, graph
         self._plugins = plugins
-        with self._graph.tf_graph.as_default():
-            self._saver = tf.train.Saver()
+        with self.graph.tf_graph.as_default():
+            self.saver = tf.train.Saver()
             self._initialize_locals = tf.group(
                 tf.local_variables_initializer(), tf.tables_initializer()
             )
-            self._reset_metrics = tf.variables_initializer(self._graph.metric_variables)
+            self._reset_metrics = tf.variables_initializer(self.graph.metric_variables)
             # For an export: a finalized graph takes no more collections.
             tf.add_to_collection(tf.saved_model.constants.MAIN_OP_KEY, self._initialize_locals)
-        self._session = tf.Session(graph=self._graph.tf_graph, config=session_config(options))
-        self._graph.tf_graph.finalize()
-        self._path = ""
+        self.session = tf.Session(graph=self.graph.tf_graph, config=session_config(options))
+        self.graph.tf_graph.finalize()
+        self.path = ""
         self._calls: Dict[str, Call] = {}
-        self._predictor = _Predictor(
-            lambda: Evaluator(
-                plugins, options, spec, "predict", folder, total_steps, graph=predict_graph
-            )
+        self._predictor: Optional[Evaluator] = None
+        self._build_predictor = lambda: Evaluator(
+            plugins, options, spec, "predict", folder, total_steps, graph=predict_graph
         )
         self._scorers: Optional[ScorerSet] = None
         if mode == "eval" and splits is not None:
@@ -128,26 +133,9 @@ class Evaluator:
             self._scorers = ScorerSet(plugins, self.run, splits, names)
 
     @property
-    def graph(self) -> build.InferenceGraph:
-        return self._graph
-
-    @property
-    def session(self) -> tf.Session:
-        return self._session
-
-    @property
-    def saver(self) -> tf.train.Saver:
-        return self._saver
-
-    @property
-    def path(self) -> str:
-        """The prefix of the loaded checkpoint; '' before the first `load`."""
-        return self._path
-
-    @property
     def input_hooks(self) -> List[str]:
         """The hooks, of `filter` and `convert`, that examples pass through before this graph."""
-        if not self._graph.takes_examples:
+        if not self.graph.takes_examples:
             return []
         return [name for name in ("filter", "convert") if self._plugins.has_hook(name)]
 
@@ -158,13 +146,13 @@ class Evaluator:
         return sorted(names | self._scorers.names if self._scorers else names)
 
     def _names_of_model(self) -> Set[str]:
-        graph = self._graph
+        graph = self.graph
         return {*graph.losses, *graph.metrics, *graph.example_metrics}
 
     def metric_directions(self) -> Dict[str, Optional[str]]:
         """The name of each metric -> "min" or "max", whichever is better, or None if undeclared."""
         scorers = self._scorers.scorers if self._scorers else []
-        declared = read_directions(self._plugins, self.run, self._graph.losses, scorers)
+        declared = read_directions(self._plugins, self.run, self.graph.losses, scorers)
         return {name: declared.get(name) for name in self.metric_names}
 
     def dependencies(self, metric: str, split: Split) -> Dict[str, Any]:
@@ -184,8 +172,17 @@ class Evaluator:
             CheckpointError: the checkpoint does not fit the graph.
             RetryError: it was deleted meanwhile, by a process that trains its run.
         """
+        with self.graph.tf_graph.as_default():
+            variables = variable_specs(tf.global_variables())
         try:
-            self._restore(path)
+            misfit = find_misfit(read_variable_specs(path), variables, partial=True)
+            if misfit:
+                raise CheckpointError(misfit)
+            with plain_path(path) as plain:
+                self.saver.restore(self.session, plain)
+            if self.graph.after_restore is not None:
+                self.session.run(self.graph.after_restore)
+            self.session.run(self._initialize_locals)
         except (CheckpointError, tf.errors.OpError, ValueError) as error:  # ValueError: a Saver's
             if has_files(path):
                 raise
@@ -193,27 +190,16 @@ class Evaluator:
                 f"{path} was deleted while it was read.",
                 hint="A process trains its run and keeps newer checkpoints; repeat the command.",
             ) from error
-        self._path = path
-        self._predictor.set_checkpoint(path)
-
-    def _restore(self, path: str) -> None:
-        with self._graph.tf_graph.as_default():
-            variables = tf.global_variables()
-        in_checkpoint, in_graph = read_variable_specs(path), variable_specs(variables)
-        mismatch = difference(in_checkpoint, in_graph, partial=True).sentence()
-        if mismatch:
-            raise CheckpointError(mismatch)
-        with plain_path(path) as plain:
-            self._saver.restore(self._session, plain)
-        if self._graph.after_restore is not None:
-            self._session.run(self._graph.after_restore)
-        self._session.run(self._initialize_locals)
+        self.path = path
+        if self._predictor is not None:  # now: a process that trains may delete the checkpoint
+            self._predictor.load(path)
 
     def close(self) -> None:
         if self._scorers is not None:
             self._scorers.close()
-        self._predictor.close()
-        self._session.close()
+        if self._predictor is not None:
+            self._predictor.close()
+        self.session.close()
 
     # ----------------------------------------------------------------------------------- evaluate
 
@@ -240,29 +226,29 @@ class Evaluator:
         Raises:
             DataError: the split is empty, or does not fit the data that the model was trained on.
         """
-        self._check_split(split)
-        graph, tensors = self._graph, self._graph.predictions if keep_examples else {}
+        if len(split) == 0:
+            raise DataError("The split to evaluate is empty.")
+        check_fit(split.components, self.run.data, "The split")
+        graph, tensors = self.graph, self.graph.predictions if keep_examples else {}
         has_intervals = keep_values or folder is not None
         means = graph.example_means(is_quick=not has_intervals)
         values = _ExampleArrays("example_metrics", means, len(split))
         predictions = _ExampleArrays("predict", tensors, len(split))
         metrics = self._measure(split, batch_size, predictions, values)
-        examples = _examples_of(split, predictions.by_name) if keep_examples else None
+        examples: Optional[Dict[str, Any]] = None
+        if keep_examples:
+            features = pack({key: ModelFeatures(split, key) for key in split.columns})[0]
+            labels = copy.copy(split.labels)
+            examples = dict(predictions.by_name, features=features, labels=labels)
         evaluation = Evaluation(metrics, examples, [], {}, {}, values.by_name, {})
         if self._scorers is not None:
-            for result in self._scorers.score(split, self._predictor.predict, folder):
+            for result in self._scorers.score(split, self._predict_for_scorers, folder):
                 evaluation.metrics.update(result.metrics)
                 evaluation.lines.extend(result.lines)
                 evaluation.details.update(result.details)
                 evaluation.depends_on.update(dict.fromkeys(result.metrics, result.depends_on))
                 evaluation.intervals.update(result.intervals)
         return evaluation
-
-    def _check_split(self, split: Split) -> None:
-        """Refuse a split that does not fit; a prepared call would accept any array."""
-        if len(split) == 0:
-            raise DataError("The split to evaluate is empty.")
-        check_fit(split.components, self.run.data, "The split")
 
     def _measure(
         self, split: Split, batch_size: int, predictions: _ExampleArrays, values: _ExampleArrays
@@ -275,8 +261,13 @@ class Evaluator:
             predictions: gets the tensors of `predict`; empty if they are not needed.
             values: gets the values of the examples whose means are metrics.
         """
-        graph = self._graph
-        measure_batch = self._measure_call([*predictions.tensors, *values.tensors])
+        graph = self.graph
+        updates = [update for _, update in graph.metrics.values()]
+        fetches = [*predictions.tensors, *values.tensors, *graph.losses.values(), *updates]
+        feeds = [graph.position, *graph.example_placeholders.values()]
+        measure_batch = self._prepare_call(
+            f"measure {[each.name for each in fetches]}", fetches, feeds
+        )
         sums = dict.fromkeys(graph.losses, 0.0)
         self._prepare_call("reset", [self._reset_metrics])()
         keys = list(graph.example_placeholders)
@@ -296,17 +287,6 @@ class Evaluator:
         read_metrics = self._prepare_call("metrics", [value for value, _ in graph.metrics.values()])
         metrics.update((name, float(value)) for name, value in zip(graph.metrics, read_metrics()))
         return metrics
-
-    def _measure_call(self, tensors: Sequence[tf.Tensor]) -> Call:
-        """A function of a batch's position and its components that updates the metrics.
-
-        It returns the values of `tensors`, then the losses.
-        """
-        graph = self._graph
-        updates = [update for _, update in graph.metrics.values()]
-        fetches = [*tensors, *graph.losses.values(), *updates]
-        feeds = [graph.position, *graph.example_placeholders.values()]
-        return self._prepare_call(f"measure {[t.name for t in tensors]}", fetches, feeds)
 
     # ------------------------------------------------------------------------------------ predict
 
@@ -329,10 +309,19 @@ class Evaluator:
             DataError: the inputs do not fit the model.
         """
         by_name = inputs if isinstance(inputs, dict) else {"features": inputs}
-        if self._graph.takes_examples:
+        if self.graph.takes_examples:
             by_name = pad_sequences(by_name, self.run.data)
-        arrays = check_arrays(by_name, self._graph.input_specs)
-        return self._predict(self._graph.placeholders, arrays, batch_size, position)
+        arrays = check_arrays(by_name, self.graph.input_specs)
+        return self._predict(self.graph.placeholders, arrays, batch_size, position)
+
+    def _predict_for_scorers(
+        self, inputs: ModelInputs, batch_size: Optional[int] = None
+    ) -> Dict[str, np.ndarray]:
+        """As `predict`, through a second evaluator that is built on first use."""
+        if self._predictor is None:
+            self._predictor = self._build_predictor()
+            self._predictor.load(self.path)
+        return self._predictor.predict(inputs, batch_size)
 
     def predict_from_outputs(
         self, values: Dict[str, np.ndarray], position: int = 0
@@ -346,7 +335,7 @@ class Evaluator:
         Raises:
             DataError: the values do not fit the tensors, or a prediction needs more than these.
         """
-        tensors = {name: self._graph.outputs[name] for name in values}
+        tensors = {name: self.graph.outputs[name] for name in values}
         specs = {n: (t.dtype.name, tuple(t.shape.as_list()[1:])) for n, t in tensors.items()}
         try:
             return self._predict(tensors, check_arrays(values, specs), None, position)
@@ -368,7 +357,7 @@ class Evaluator:
         """The predictions for arrays that the tensors of their names are fed with."""
         count = min(map(len, arrays.values()))
         batch_size = batch_size or self.run.options.eval_batch_size
-        predictions, place = self._graph.predictions, self._graph.position
+        predictions, place = self.graph.predictions, self.graph.position
         feeds = [*tensors.values(), *([] if place is None else [place])]
         call = "predict from " + " ".join(tensors)
         predict_batch = self._prepare_call(call, predictions.values(), feeds)
@@ -390,17 +379,11 @@ class Evaluator:
         threads took 7 % of the time of a batch of a small network.
         """
         if name not in self._calls:
-            elements = [self._graph.tf_graph.as_graph_element(fetch) for fetch in fetches]
+            elements = [self.graph.tf_graph.as_graph_element(fetch) for fetch in fetches]
             if not elements:
                 return lambda *arrays: []  # TensorFlow refuses a call without fetches
-            self._calls[name] = make_callable(self._session, elements, feeds, inline=True)
+            self._calls[name] = make_callable(self.session, elements, feeds, inline=True)
         return self._calls[name]
-
-
-def _examples_of(split: Split, predictions: Dict[str, np.ndarray]) -> Dict[str, Any]:
-    """What the hook `evaluated` gets of a split's examples: their predictions and components."""
-    features = pack({key: ModelFeatures(split, key) for key in split.columns})[0]
-    return dict(predictions, features=features, labels=copy.copy(split.labels))
 
 
 def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:
@@ -421,40 +404,6 @@ def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:
             split = Split({name: column}).read(slice(None), is_longest=True)
             padded.update((k.partition("/")[2], array) for k, array in split.items())
     return padded
-
-
-class _Predictor:
-    """Predicts for scorers, through a second evaluator that is built on first use.
-
-    Args:
-        build_evaluator: builds that evaluator, in mode "predict".
-    """
-
-    def __init__(self, build_evaluator: Callable[[], Evaluator]):
-        self._build_evaluator = build_evaluator
-        self._evaluator: Optional[Evaluator] = None
-        self._path = ""
-
-    def set_checkpoint(self, path: str) -> None:
-        """Predict with the checkpoint of this prefix from now on.
-
-        It is loaded at once, except before the first use: a process that trains may delete it.
-        """
-        self._path = path
-        if self._evaluator is not None:
-            self._evaluator.load(path)
-
-    def predict(
-        self, inputs: ModelInputs, batch_size: Optional[int] = None
-    ) -> Dict[str, np.ndarray]:
-        if self._evaluator is None:
-            self._evaluator = self._build_evaluator()
-            self._evaluator.load(self._path)
-        return self._evaluator.predict(inputs, batch_size)
-
-    def close(self) -> None:
-        if self._evaluator is not None:
-            self._evaluator.close()
 
 
 class _ExampleArrays:

@@ -16,7 +16,6 @@ from ..data.named_arrays import random_arrays
 from ..errors import CheckFailed, RetryError, UsageError
 from ..files import plain_folder
 from .evaluator import Evaluator
-from .portable import make_portable
 
 SIGNATURE = "serving_default"
 TOLERANCE = 1e-5  # the largest difference allowed between any two outputs
@@ -34,7 +33,7 @@ def export(
     variables. The SavedModel begins behind the hooks `filter` and `convert`, which are Python:
     whoever serves it has to repeat them.
 
-    Other versions of TensorFlow can load it if they know the ops of the model; see `portable`.
+    TensorFlow from the version that wrote it on can load it.
 
     Args:
         evaluator: in mode "predict", with a loaded checkpoint.
@@ -177,11 +176,6 @@ def _write(evaluator: Evaluator, folder: str) -> None:
             strip_default_attrs=True,
         )
         builder.save()
-    path = os.path.join(folder, tf.saved_model.constants.SAVED_MODEL_FILENAME_PB)
-    with open(path, "rb") as file:
-        content = make_portable(file.read())
-    with open(path, "wb") as file:
-        file.write(content)
 
 
 def _write_description(evaluator: Evaluator, folder: str, hooks: Sequence[str]) -> None:
@@ -194,9 +188,7 @@ def _write_description(evaluator: Evaluator, folder: str, hooks: Sequence[str]) 
     outputs = [f"- {name}" for name in sorted(graph.predictions)]
     lines = [f"# Signature {SIGNATURE}", "", "Inputs:", *inputs, "", "Outputs:", *outputs, ""]
     lines += [describe_input_hooks(hooks), ""] if hooks else []
-    lines.append(
-        f"Written by TensorFlow {VERSION}. Another version loads it if it knows the plugin's ops."
-    )
+    lines.append(f"Written by TensorFlow {VERSION}, for this version and later ones.")
     path = os.path.join(folder, "assets.extra")
     os.makedirs(path)
     with open(os.path.join(path, "README.md"), "w", encoding="utf-8") as file:

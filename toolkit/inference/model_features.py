@@ -10,14 +10,12 @@ from ..data.column import TEXT
 from ..data.examples import Split
 from ..data.structure import FEATURES
 
-_IN_PLACE = ("sort", "partition", "fill", "put", "resize", "setfield", "itemset")  # of arrays
-
 
 class ModelFeatures(np.lib.mixins.NDArrayOperatorsMixin):
-    """Like an array [N, ...] of a component as the model gets it, but read when it is indexed.
+    """A component [N, ...] as the model gets it, read when it is indexed, and always as a copy.
 
-    An index of examples reads these examples. Any other use, such as arithmetic or a method of
-    arrays, converts all of them. What is read is always a copy, and the features are read-only.
+    An index of examples reads these examples. Arithmetic, methods of arrays and functions of NumPy
+    read all of them.
 
     Args:
         split: the examples.
@@ -40,10 +38,6 @@ class ModelFeatures(np.lib.mixins.NDArrayOperatorsMixin):
         dtype = self._split.components[self._key].model_dtype
         return np.dtype(object if dtype == TEXT else dtype)
 
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
     def __len__(self) -> int:
         return len(self._split)
 
@@ -61,30 +55,16 @@ class ModelFeatures(np.lib.mixins.NDArrayOperatorsMixin):
             return array.astype(np.float32) * np.float32(1 / 255)
         return np.array(array, self.dtype)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise _read_only()
-
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        if copy is False:  # of NumPy 2
-            raise ValueError("The features of an evaluation cannot be read without a copy.")
         return np.asarray(self._read(slice(None)), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
-        outputs = inputs[:1] if method == "at" else settings.get("out", ())
-        if any(isinstance(output, ModelFeatures) for output in outputs):
-            raise _read_only()
-        arrays = [np.asarray(x) if isinstance(x, ModelFeatures) else x for x in inputs]
+        if any(isinstance(output, ModelFeatures) for output in settings.get("out", ())):
+            raise TypeError("Features are read-only; np.array(features[...]) is a copy to change.")
+        arrays = [np.asarray(each) if isinstance(each, ModelFeatures) else each for each in inputs]
         return getattr(ufunc, method)(*arrays, **settings)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in _IN_PLACE:
-            raise _read_only()
         return getattr(np.asarray(self), name)
-
-
-def _read_only() -> TypeError:
-    return TypeError(
-        "The features of an evaluation are read-only; np.array(features[...]) is a copy to change."
-    )

@@ -1,31 +1,69 @@
-"""What a trained run predicts on: files of all kinds, pictures and arrays in memory."""
+"""What a trained model predicts on: examples in files, pictures, and arrays in memory.
+
+For each kind of file one function reads a file as examples, flat by key. `read_examples` chooses
+it, joins the files, and converts their examples as the training data was. An image of another size
+is scaled as the training images were, with one note for all. Pixels are inverted on request alone;
+images that look inverted in comparison with the training images give one warning. An image that
+cannot be read is left out where others can.
+
+Legend: N examples, H height, W width, C channels.
+"""
 
 from __future__ import annotations
 
+import glob
 import io
 import os
-from typing import Any, Callable, Sequence
+import re
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..data.arrays.idx import read_idx, starts_as_idx
+from ..data.arrays.npz import read_arrays
 from ..data.column import TEXT, as_array
+from ..data.examples import LENGTH, Split, describe
+from ..data.files.file_index import FileIndex
+from ..data.held_out import NOTHING
+from ..data.images.folder import list_image_files
 from ..data.images.image_file import ImageForm, ImageReader, is_picture, parse_colour
+from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_specs
+from ..data.prepare import Convert, ExampleHooks, prepare
+from ..data.reading_options import DEFAULT_IMAGES, ColumnOptions, ImageOptions
+from ..data.records.record_files import is_record_file
+from ..data.records.schema import model_keys
+from ..data.sources import open_data
 from ..data.spec import DataSpec
+from ..data.structure import FEATURES, LABELS, pack_role
+from ..data.tables.schema import TableSchema
+from ..data.tables.table import read_rows
+from ..data.tables.table_file import TABLE_ENDINGS
+from ..display.waits import waiting
 from ..errors import DataError, UsageError
-from ..run_data import example_hook, images_like, is_images
-from .predict import (
-    Examples,
-    add_axes,
-    expand_paths,
-    read_examples,
-    read_inputs,
-    read_named_examples,
-)
-from .record_examples import are_records, read_record_examples
-from .table_examples import are_tables, read_table_examples
+from ..run_data import border_means, example_hook, images_like, is_images
+from .evaluator import ModelInputs
 from .trained_model import TrainedModel
 
+ARRAY_KEYS = ("features", "images", "x", "x_test", "x_train")
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")  # of Pillow; TIFF has the others
+_IDX_NAME = re.compile(r"([-.]ubyte|\.idx\d?)(\.gz)?$")
+_MIN_CONTRAST = 0.05  # between paper and mean, below which training images have no clear paper
+_MIN_GAIN = 0.2  # by which inverting has to bring an image's paper closer to the training images'
+
+# Flat key -> arrays [n, ...], or a list of sequences without padding, of the examples of one file.
+Flat = Dict[str, Any]
+
+
+class Examples(NamedTuple):
+    """The examples in some files."""
+
+    inputs: ModelInputs  # [N, ...], or a dict of such arrays
+    names: List[str]  # [N], for example "FILE" or "FILE[3]"
+    num_damaged: int = 0  # images that cannot be read, which are left out
+
+
+# ------------------------------------------------------------------------------- for a trained run
 
 
 def read_files(
@@ -38,33 +76,27 @@ def read_files(
 
     Args:
         model: of the run.
-        files: their paths.
-        is_inverted: whether images have light and dark swapped.
-        log: called with notes and warnings.
+        files, is_inverted, log: as for `read_examples`.
 
     Raises:
         DataError: a file is missing or does not fit.
         UsageError: the model is not fed images, and they are inverted.
     """
-    files = list(files)
-    graph = model.predictor.graph
-    options = model.options
-    stored = _stored(model)
+    graph, stored = model.predictor.graph, _stored(model)
     if is_inverted and (stored.feature_names or not graph.takes_examples):
         raise UsageError("The model is not fed images.", hint="Omit --invert.")
     if not graph.takes_examples:
         return read_inputs(files, graph.input_specs)
-    convert = example_hook(model.plugins, "convert")
-    if are_tables(files, stored):
-        images = images_like(stored, options)
-        return read_table_examples(files, stored, images, options.missing, convert)
-    if not is_inverted and are_records(files):
-        images = images_like(stored, options)
-        return read_record_examples(files, stored, images, convert)
-    if stored.feature_names:
-        return read_named_examples(files, stored, convert)
-    ink = model.manifest["data"]["ink"]
-    return read_examples(files, stored, is_inverted, convert, log, ink, _form(model))
+    return read_examples(
+        files,
+        stored,
+        images_like(stored, model.options),
+        model.options.missing,
+        is_inverted,
+        example_hook(model.plugins, "convert"),
+        log,
+        model.manifest["data"]["ink"],
+    )
 
 
 def as_examples(model: TrainedModel, inputs: Any) -> Any:
@@ -94,18 +126,13 @@ def as_examples(model: TrainedModel, inputs: Any) -> Any:
         return examples.inputs
     if not is_images(stored) or not model.predictor.graph.takes_examples:
         raise DataError("The model takes no pictures.", hint="Give it arrays.")
-    height, width, channels = stored.shape
-    form = _form(model)._replace(size=(width, height), channels=channels)
-    pixels = np.stack([_pixels(item, ImageReader(form)) for item in items])
-    convert = example_hook(model.plugins, "convert")
-    return pixels if convert is None else _convert(pixels, convert)
+    reader = ImageReader(_form(stored, images_like(stored, model.options)))
+    pixels = np.stack([_pixels(item, reader) for item in items])
+    return _convert(pixels, example_hook(model.plugins, "convert"))
 
 
-def _convert(pixels: np.ndarray, convert: Any) -> Any:
-    from ..data.examples import Split
-    from ..data.prepare import ExampleHooks, prepare
-
-    return prepare(Split(pixels), ExampleHooks(convert=convert)).features
+def _stored(model: TrainedModel) -> DataSpec:
+    return DataSpec.from_json(model.manifest["data"]["stored"])
 
 
 def _pixels(picture: Any, reader: ImageReader) -> np.ndarray:
@@ -115,15 +142,369 @@ def _pixels(picture: Any, reader: ImageReader) -> np.ndarray:
     return reader.decode(stream.getvalue(), "picture")
 
 
-def _stored(model: TrainedModel) -> DataSpec:
-    return DataSpec.from_json(model.manifest["data"]["stored"])
+def _convert(features: Any, convert: Optional[Convert]) -> Any:
+    """Examples behind the hook `convert`."""
+    if convert is None:
+        return features
+    return prepare(Split(features), ExampleHooks(convert=convert)).features
 
 
-def _form(model: TrainedModel) -> ImageForm:
-    """How image files were read for the training."""
-    options = model.options
-    return ImageForm(
-        fit=options.fit,
-        background=parse_colour(options.background),
-        extends_border=not options.data.startswith("images:"),
+# ------------------------------------------------------------------------------------------- files
+
+
+def read_examples(
+    paths: Sequence[str],
+    spec: DataSpec,
+    images: ImageOptions = DEFAULT_IMAGES,
+    missing: str = "refuse",
+    is_inverted: bool = False,
+    convert: Optional[Convert] = None,
+    log: Callable[[str], None] = lambda text: None,
+    brightness: Optional[Mapping[str, float]] = None,
+) -> Examples:
+    """Read the examples in image files, tables, TFRecord, .npz and IDX files; labels are not read.
+
+    Args:
+        paths: of the files.
+        spec: the `DataSpec` of the training data as stored, before the hook `convert`.
+        images: how image files were read for the training, with the training images' size.
+        missing: what becomes of empty fields of a table, as in `ColumnOptions`; rows are never left
+            out.
+        is_inverted: whether the files have ink and paper swapped; their pixels are then inverted.
+        convert: the hook of that name as a function of one example, or None.
+        log: called with a line for each image that cannot be read, with at most one note on those
+            that are scaled, and with at most one warning on inverted images.
+        brightness: the "border" and "mean" of the training images in [0, 1], to warn of images that
+            look inverted; see `toolkit.run_data.Brightness`.
+
+    Raises:
+        DataError: a file is missing, has another shape or type, or is no image and cannot be read;
+            files are of several kinds of which one is a table or a TFRecord file; or no image can
+            be read.
+        UsageError: examples that are no images cannot be inverted.
+    """
+    if is_inverted and not is_images(spec):
+        raise UsageError(
+            f"The examples are {list(spec.shape)} {spec.dtype}; only images of bytes can be "
+            "inverted.",
+            hint="Omit --invert.",
+        )
+    scaled: List[Tuple[str, str]] = []  # path and size of each image that is scaled
+    read = _choose_reader(paths, spec, images, missing, scaled)
+    flats: List[Flat] = []
+    names: List[str] = []
+    damaged: List[DataError] = []
+    with waiting(f"Reading {len(paths):,} files", len(paths)) as wait:
+        for done, path in enumerate(paths):
+            wait.show(done)
+            try:
+                flat = read(path)
+            except _DamagedImage as error:
+                damaged.append(error)
+                continue
+            flats.append(flat)
+            names += _name_examples(path, len(next(iter(flat.values()))))
+    if not flats:
+        raise damaged[0]
+    for fault in damaged:
+        log(f"left out: {fault.message}")
+    if scaled:
+        log(f"note: {_scaling_note(scaled, spec)}")
+    features = pack_role({key: _join([flat[key] for flat in flats]) for key in flats[0]}, FEATURES)
+    if is_inverted:
+        features = invert(features)
+    if is_images(spec) and look_inverted(features, brightness):
+        log(f"warning: {_inversion_warning(paths, is_inverted)}")
+    return Examples(_convert(features, convert), names, len(damaged))
+
+
+def read_inputs(paths: Sequence[str], specs: ArraySpecs) -> Examples:
+    """Read .npz files for a model with the hook `inputs`.
+
+    Args:
+        paths: of files that contain an array of each name, with one row per example.
+        specs: name -> (dtype, shape of one row).
+
+    Raises:
+        DataError: a file is no .npz file, or its arrays do not fit.
+    """
+    needs = f"the model is fed {describe_specs(specs)}, not examples"
+    files = [check_arrays(_read_npz(path, needs), specs, path) for path in paths]
+    names = [n for p, f in zip(paths, files) for n in _name_examples(p, min(map(len, f.values())))]
+    return Examples({name: np.concatenate([f[name] for f in files]) for name in specs}, names)
+
+
+def expand_paths(paths: Sequence[str]) -> List[str]:
+    """The files that arguments name: the images in a folder and below it, and what a pattern fits.
+
+    Args:
+        paths: files, folders, and patterns as `photos/*.png`.
+
+    Raises:
+        DataError: nothing fits a pattern, or a folder has no image.
+    """
+    files: List[str] = []
+    for path in paths:
+        matches = [path]
+        if os.path.isdir(path):
+            try:
+                matches = list_image_files(path)
+            except DataError:
+                raise DataError(
+                    f"{path} is a folder without images.", hint="Name other files."
+                ) from None
+        elif not os.path.lexists(path) and glob.has_magic(path):
+            matches = sorted(glob.glob(path, recursive=True))
+        if not matches:
+            raise DataError(f"{path}: no file fits this pattern.")
+        files += matches
+    return files
+
+
+def _choose_reader(
+    paths: Sequence[str],
+    spec: DataSpec,
+    images: ImageOptions,
+    missing: str,
+    scaled: List[Tuple[str, str]],
+) -> Callable[[str], Flat]:
+    """The function that reads each of the files. Raises DataError for a mixture, or no table."""
+    if _are_all(paths, "a table", lambda path: path.lower().endswith(TABLE_ENDINGS)):
+        if spec.table is None:
+            raise DataError(
+                f"{paths[0]}: the model was trained on {spec.describe_features()}, not on a table.",
+                hint="Give an .npz file, or image files for a model of images.",
+            )
+        return lambda path: _read_table(path, spec, images, missing)
+    if _are_all(paths, "a TFRecord file", is_record_file):
+        return lambda path: _read_records(path, spec, images)
+    if spec.feature_names:
+        return lambda path: _read_named(path, spec)
+    kinds = {path: _file_kind(path) for path in paths}  # a missing file ends it before any work
+    return lambda path: {FEATURES: _read_plain(path, kinds[path], spec, images, scaled)}
+
+
+def _are_all(paths: Sequence[str], noun: str, is_one: Callable[[str], bool]) -> bool:
+    """Whether files are of a kind. Raises a DataError if only some of them are."""
+    matches = [path for path in paths if is_one(path)]
+    if matches and len(matches) < len(paths):
+        raise DataError(f"{matches[0]} is {noun}, and other files are none.", hint="Give one kind.")
+    return bool(matches)
+
+
+def _read_table(path: str, spec: DataSpec, images: ImageOptions, missing: str) -> Flat:
+    schema = TableSchema.from_json(spec.table or {})._replace(labels=(), label_kind="")
+    options = ColumnOptions(split_column="none", missing="fill" if missing == "fill" else "refuse")
+    return _read_split(Split(read_rows(path, options, images, FileIndex(), schema).features))
+
+
+def _read_records(path: str, spec: DataSpec, images: ImageOptions) -> Flat:
+    """Records, whose features have the names, shapes and types of those of the model."""
+    keys = model_keys(spec)
+    records = None if keys is None else dict(keys, labels=())
+    dataset = open_data(f"tfrecord:{path}", images=images, shares=NOTHING, records=records)
+    split = Split(pack_role(dataset.splits["train"].columns, FEATURES))
+    expected = {key: each[:2] for key, each in spec.flat.items() if not key.startswith(LABELS)}
+    actual = {key: each[:2] for key, each in split.components.items() if key in expected}
+    if actual != expected:
+        raise DataError(
+            f"{path}: the model was trained on {spec.describe_features()}, found "
+            f"{describe(split).describe_features()}.",
+            hint="Give records with the features of the training data.",
+        )
+    return _read_split(split)
+
+
+def _read_split(split: Split) -> Flat:
+    return _cut_sequences(
+        split.read(slice(None)), [k for k, c in split.components.items() if c.is_sequence]
+    )
+
+
+def _read_named(path: str, spec: DataSpec) -> Flat:
+    """An .npz of features by name: a sequence NAME is padded, and NAME_length has the lengths."""
+    components = spec.features
+    specs = {name: (component.dtype, component.shape) for name, component in components.items()}
+    arrays = _read_npz(path, f"the model was trained on {spec.describe_features()}")
+    arrays = {n: _add_channel(arrays[n], specs[n][1]) for n in arrays if n in specs}
+    arrays = check_arrays(arrays, specs, path)
+    cut = _cut_sequences(
+        arrays, [n for n, component in components.items() if component.is_sequence]
+    )
+    return {f"{FEATURES}/{name}": rows for name, rows in cut.items()}
+
+
+def _cut_sequences(arrays: Mapping[str, np.ndarray], sequences: Sequence[str]) -> Flat:
+    """Arrays by name, with a list of rows without padding for each sequence, and no lengths."""
+    cut: Flat = dict(arrays)
+    for name in sequences:
+        cut[name] = [row[:length] for row, length in zip(cut[name], cut.pop(name + LENGTH))]
+    return cut
+
+
+def _join(parts: List[Any]) -> Any:
+    """The values of several files, arrays [n, ...] or lists of sequences, as those of one."""
+    if isinstance(parts[0], list):
+        return [row for part in parts for row in part]
+    return np.concatenate(parts)
+
+
+def _name_examples(path: str, count: int) -> List[str]:
+    """The name of each example in a file: `FILE[3]`, or `FILE` of a single one."""
+    return [path] if count == 1 else [f"{path}[{i}]" for i in range(count)]
+
+
+def _read_npz(path: str, needs: str) -> Dict[str, np.ndarray]:
+    _check_is_file(path)
+    if not path.endswith(".npz"):
+        raise DataError(f"{path}: {needs}.", hint="Give an .npz file with arrays of these names.")
+    return read_arrays(path)
+
+
+def _check_is_file(path: str) -> None:
+    if os.path.isdir(path):
+        raise DataError(f"{path} is a folder.", hint="Name the files in it.")
+    if not os.path.isfile(path):
+        problem = "is not a regular file" if os.path.exists(path) else "no such file"
+        raise DataError(f"{path}: {problem}.")
+
+
+# ------------------------------------------------------------ images and arrays of one feature
+
+
+class _DamagedImage(DataError):
+    """An image that cannot be read."""
+
+
+def _file_kind(path: str) -> str:
+    """The kind of a file by its ending or else by its content: "npz", "idx" or "image"."""
+    _check_is_file(path)
+    name = os.path.basename(path).lower()
+    if name.endswith(IMAGE_ENDINGS):
+        return "image"
+    if name.endswith(".npz"):
+        return "npz"
+    return "idx" if _IDX_NAME.search(name) or starts_as_idx(path) else "image"
+
+
+def _read_plain(
+    path: str, kind: str, spec: DataSpec, images: ImageOptions, scaled: List[Tuple[str, str]]
+) -> np.ndarray:
+    """A file of a kind as examples [n, ...] of the training data's shape and dtype."""
+    if kind == "npz":
+        return _fit_shape(path, _choose_array(path), spec)
+    if kind == "idx":
+        return _fit_shape(path, read_idx(path), spec)
+    if not is_images(spec):
+        raise DataError(
+            f"{path}: the model was trained on examples {list(spec.shape)} {spec.dtype}, not on "
+            "images.",
+            hint="Give an .npz file.",
+        )
+    form = _form(spec, images)
+    try:
+        image = ImageReader(form._replace(size=None)).read(path)
+        if image.shape != spec.shape:
+            scaled.append((path, f"{image.shape[1]}x{image.shape[0]}"))
+            image = ImageReader(form).read(path)
+    except DataError as error:
+        raise _DamagedImage(error.message, hint=error.hint) from error
+    return image[np.newaxis]
+
+
+def _form(spec: DataSpec, images: ImageOptions) -> ImageForm:
+    """The form of an image file: the training images' size, and how others get it."""
+    height, width, channels = spec.shape
+    colour = parse_colour(images.background)
+    return ImageForm((width, height), channels, images.fit, colour, images.extends_border)
+
+
+def _scaling_note(scaled: Sequence[Tuple[str, str]], spec: DataSpec) -> str:
+    path, size = scaled[0]
+    height, width, _ = spec.shape
+    if len(scaled) == 1:
+        return f"{path} is {size}, scaled to {width}x{height}"
+    return f"{len(scaled)} images are scaled to {width}x{height}, the first, {path}, from {size}"
+
+
+def _choose_array(path: str) -> np.ndarray:
+    """The first of ARRAY_KEYS in an .npz file. Raises DataError if it has none of them."""
+    arrays = read_arrays(path)
+    for key in ARRAY_KEYS:
+        if key in arrays:
+            return arrays[key]
+    raise DataError(
+        f"{path}: expected an array {' or '.join(ARRAY_KEYS)}, found "
+        f"{', '.join(sorted(arrays)) or 'none'}."
+    )
+
+
+def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
+    """Check an array's shape and dtype, and add a missing batch or channel axis.
+
+    Returns:
+        [N, ...] of the training data's shape and dtype.
+    """
+    shape = tuple(spec.shape)
+    array = add_axes(array, shape)
+    is_other_kind = (spec.dtype == "uint8") != (array.dtype == np.uint8)
+    is_other_kind |= (spec.dtype == TEXT) != (array.dtype.kind in "OSU")
+    if array.shape[1:] != shape or is_other_kind:
+        raise DataError(
+            f"{path}: expected examples {list(shape)} {spec.dtype}, found "
+            f"{list(array.shape[1:])} {array.dtype}.",
+            hint="" if spec.dtype == TEXT else "Give image files to have them scaled.",
+        )
+    return np.asarray(array, object) if spec.dtype == TEXT else as_dtype(array, spec.dtype, path)
+
+
+def add_axes(array: np.ndarray, shape: Sequence[Optional[int]]) -> np.ndarray:
+    """Examples [N, ...] from an array that may lack the axis of the examples or of one channel.
+
+    Args:
+        array: of examples, or one of them.
+        shape: of one example.
+    """
+    shape = tuple(shape)
+    if array.shape == shape or (shape[-1:] == (1,) and array.shape == shape[:-1]):
+        array = array[np.newaxis]  # [1, ...]
+    return _add_channel(array, shape)
+
+
+def _add_channel(array: np.ndarray, shape: Sequence[Optional[int]]) -> np.ndarray:
+    """Images [N, H, W] as [N, H, W, 1] if examples have this shape."""
+    lacks_channel = shape[-1:] == (1,) and array.shape[1:] == tuple(shape[:-1])
+    return array[..., np.newaxis] if lacks_channel else array
+
+
+def invert(images: np.ndarray) -> np.ndarray:
+    """The images uint8 [N, H, W, C] with light and dark swapped; the alpha of RGBA stays."""
+    inverted = 255 - images
+    if images.shape[-1] == 4:
+        inverted[..., 3] = images[..., 3]
+    return inverted
+
+
+def look_inverted(images: np.ndarray, brightness: Optional[Mapping[str, float]]) -> bool:
+    """Whether most images have ink and paper swapped in comparison with the training images.
+
+    Args:
+        images: uint8 [N, H, W, C].
+        brightness: the "border" and "mean" of the training images; None if they have none.
+    """
+    if not brightness or abs(brightness["border"] - brightness["mean"]) < _MIN_CONTRAST:
+        return False  # the training images have no paper that differs from the ink
+    paper = brightness["border"]
+    borders = border_means(images) / 255.0
+    has_swapped = np.abs(1 - borders - paper) + _MIN_GAIN < np.abs(borders - paper)
+    return bool(has_swapped.mean() > 0.5)
+
+
+def _inversion_warning(paths: Sequence[str], is_inverted: bool) -> str:
+    subject = paths[0] if len(paths) == 1 else f"most images ({paths[0]}, ...)"
+    now = " after --invert" if is_inverted else ""
+    way_out = "omit --invert" if is_inverted else "add --invert to swap them"
+    return (
+        f"light and dark look swapped{now} in {subject} in comparison with the training images; "
+        f"{way_out}"
     )

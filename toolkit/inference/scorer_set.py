@@ -42,23 +42,27 @@ class ScorerSet:
         self._plugins = plugins
         with tf.Graph().as_default():
             answers = plugins.call_hook("scorers", _check_list, run=run, splits=splits)
-        self._scorers: List[Scorer] = [scorer for answer in answers for scorer in answer or ()]
-        for scorer in self._scorers:
+        self.scorers: List[Scorer] = [scorer for answer in answers for scorer in answer or ()]
+        owners = dict.fromkeys(model_metrics, "the model")
+        for scorer in self.scorers:
             _check_type(plugins, scorer)
-        _check_names(self._scorers, model_metrics)
+            for name in scorer.names:
+                if name in owners:
+                    raise ToolkitError(
+                        f"Metric '{name}' of {_describe(scorer)} is already a metric of "
+                        f"{owners[name]}.",
+                        hint="Give it another name.",
+                    )
+                owners[name] = _describe(scorer)
 
     @property
     def names(self) -> Set[str]:
         """The names of all metrics that the scorers may return."""
-        return {name for scorer in self._scorers for name in scorer.names}
-
-    @property
-    def scorers(self) -> List[Scorer]:
-        return self._scorers
+        return {name for scorer in self.scorers for name in scorer.names}
 
     def dependencies(self, metric: str, split: Split) -> Dict[str, Any]:
         """See `Scorer.dependencies`; {} for a metric that no scorer computes."""
-        for scorer in self._scorers:
+        for scorer in self.scorers:
             if metric in scorer.names:
                 return self._call_dependencies(scorer, split)
         return {}
@@ -67,7 +71,7 @@ class ScorerSet:
         self, split: Split, predict: Callable[..., Dict[str, Any]], folder: Optional[str]
     ) -> Iterator[ScoreResult]:
         """Yield the result of each scorer; the arguments are those of `Scorer.score`."""
-        for scorer in self._scorers:
+        for scorer in self.scorers:
             with tf.Graph().as_default():  # during training, the current graph is finalized
                 result = self._plugins.call_plugin_code(
                     _describe(scorer), scorer.score, split, predict, folder
@@ -87,7 +91,7 @@ class ScorerSet:
         return _to_json(scorer, answer)
 
     def close(self) -> None:
-        for scorer in self._scorers:
+        for scorer in self.scorers:
             self._plugins.call_plugin_code(_describe(scorer), scorer.close)
 
 
@@ -127,19 +131,6 @@ def _check_type(plugins: Plugins, scorer: Any) -> None:
             f"Scorer {type(scorer).__name__} of plugin '{plugin}' does not implement 'score'.",
             hint="Define score(self, split, predict, folder) in the class.",
         )
-
-
-def _check_names(scorers: Iterable[Scorer], model_metrics: Iterable[str]) -> None:
-    owners = dict.fromkeys(model_metrics, "the model")
-    for scorer in scorers:
-        for name in scorer.names:
-            if name in owners:
-                raise ToolkitError(
-                    f"Metric '{name}' of {_describe(scorer)} is already a metric of "
-                    f"{owners[name]}.",
-                    hint="Give it another name.",
-                )
-            owners[name] = _describe(scorer)
 
 
 def _check_result(scorer: Scorer, result: Any) -> None:

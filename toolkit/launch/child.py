@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import fcntl
 import os
-import pty
 import signal
-import struct
 import subprocess
 import sys
-import termios
-import tty
-from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..child_process import COMMAND_LINE, python_code
-from .output import LineSplitter, Output
+from .output import LineSplitter
 
 CHUNK = 1 << 16  # bytes
 MAX_READS = 16  # of one stream in turn, so that a process that never pauses does not block others
@@ -24,7 +19,6 @@ MAX_RESTS = 1 << 12  # after the end of a process, whose own processes may still
 _PR_SET_PDEATHSIG = 1  # of Linux's <sys/prctl.h>
 # 137 and 138: killed, or a fault of the machine; 134, 135, 139: crashed (SIGABRT, SIGBUS, SIGSEGV).
 RETRYABLE = (134, 135, 137, 138, 139)
-WindowSize = Tuple[int, int]  # columns, rows
 
 
 class Ending(NamedTuple):
@@ -78,7 +72,7 @@ class Stream:
     """The reading end of what a process writes.
 
     Args:
-        descriptor: of a pipe or a terminal.
+        descriptor: of a pipe.
     """
 
     def __init__(self, descriptor: int):
@@ -94,8 +88,6 @@ class Stream:
                 pieces.append(os.read(self.descriptor, CHUNK))
             except BlockingIOError:
                 break
-            except OSError:  # EIO: the other end of a terminal is closed
-                pieces.append(b"")
             if not pieces[-1]:
                 self._close()
         return pieces
@@ -122,9 +114,8 @@ class Child:
         name: of the task.
         arguments: of the program, from the program's name on.
         variables: its environment.
-        write: called with what it writes to the log.
+        write: called with lines that it writes to the log.
         write_result: called with what it writes to stdout; None if that belongs to the log, too.
-        window: if its log is shown on a terminal, the size of that; None for a pipe.
     """
 
     def __init__(
@@ -132,18 +123,16 @@ class Child:
         name: str,
         arguments: Sequence[str],
         variables: Mapping[str, str],
-        write: Callable[[Output], None],
+        write: Callable[[List[bytes]], None],
         write_result: Optional[Callable[[str], None]] = None,
-        window: Optional[WindowSize] = None,
     ):
         self.name = name
         self.signals: List[int] = []  # what this process has sent to it
         self._write = write
         self._write_result = write_result
-        self._terminal: Optional[int] = None
-        self._splitter = LineSplitter(is_terminal=window is not None)
+        self._splitter = LineSplitter()
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-        log, log_end = self._open_terminal(window) if window else os.pipe()
+        log, log_end = os.pipe()
         results, results_end = os.pipe() if write_result else (-1, log_end)
         try:
             self._process = subprocess.Popen(
@@ -170,22 +159,6 @@ class Child:
         """What may still be read."""
         return [s for s in (self._log, self._results) if s is not None and s.is_open]
 
-    def _open_terminal(self, window: WindowSize) -> Tuple[int, int]:
-        """Both ends of a terminal that changes nothing of what is written."""
-        reader, writer = pty.openpty()
-        tty.setraw(writer)
-        self._terminal = reader
-        self.resize(window)
-        return reader, writer
-
-    def resize(self, window: WindowSize) -> None:
-        """Set the size of the terminal of the process, if it has one."""
-        if self._terminal is not None:
-            columns, rows = window
-            size = struct.pack("HHHH", rows, columns, 0, 0)
-            with contextlib.suppress(OSError):  # it is closed
-                fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
-
     def pump(self) -> None:
         """Pass on what the process has written: its log before what it wrote to stdout later."""
         results = self._results.read() if self._results is not None else []
@@ -204,7 +177,6 @@ class Child:
             return None
         results = self._results.read_rest() if self._results is not None else []
         self._pass_on(self._log.read_rest(), results)
-        self._terminal = None
         code = self._process.wait()
         return Ending(self.name, code if code >= 0 else 128 - code, max(0, -code))
 

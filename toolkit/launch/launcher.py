@@ -7,7 +7,6 @@ import functools
 import os
 import select
 import shlex
-import shutil
 import signal
 import sys
 import time
@@ -17,7 +16,7 @@ from ..child_process import COMMAND_LINE
 from ..cluster.tasks import Task
 from ..errors import is_verbose
 from .chaos import POLL_SECS, Chaos
-from .child import Child, Ending, WindowSize, child_code, python_arguments
+from .child import Child, Ending, child_code, python_arguments
 from .command import Command
 from .layout import Layout, local_environments
 from .output import LAUNCHER, MergedLog
@@ -134,7 +133,7 @@ class Launcher:
 
     def run(self) -> int:
         """Run the job to its end; return its exit code."""
-        with handle_signals(self._interrupt, self._resize) as self._wakeup:
+        with handle_signals(self._interrupt) as self._wakeup:
             try:
                 ending = self._run_to_end()
                 self._end_evaluator(ending)
@@ -228,7 +227,6 @@ class Launcher:
 
     def _start(self, name: str, words: List[str], variables: Mapping[str, str]) -> None:
         environment = {**self._options.variables, **variables}
-        environment.pop("COLUMNS", None)  # which would hide the size of the terminal
         is_chief = name == "chief"
         if name == EVALUATOR:
             self._evaluator_attempt = self._attempt
@@ -242,7 +240,6 @@ class Launcher:
             environment,
             functools.partial(self._log.add, name),
             self._take_result if is_chief else None,
-            self._window() if is_chief and self._log.is_terminal else None,
         )
         self._children.append(child)
         if is_verbose():
@@ -276,17 +273,6 @@ class Launcher:
             self._result += text
         else:
             self._log.write_result(text)
-
-    def _window(self) -> WindowSize:
-        """The size of the terminal, without the columns of the prefix."""
-        columns, rows = shutil.get_terminal_size()
-        with contextlib.suppress(OSError, ValueError):
-            columns, rows = os.get_terminal_size(sys.stderr.fileno())
-        return max(20, columns - self._log.prefix_width), rows
-
-    def _resize(self) -> None:
-        for child in self._children:
-            child.resize(self._window())
 
     # ----------------------------------------------------------------------------------------- end
 

@@ -11,12 +11,11 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
-def handle_signals(interrupt: Callable[[int], None], resize: Callable[[], None]) -> Iterator[int]:
+def handle_signals(interrupt: Callable[[int], None]) -> Iterator[int]:
     """Handle signals in the block; a handler also runs while this process is blocked in a write.
 
     Args:
         interrupt: called with SIGINT, SIGTERM or SIGHUP, unless this process ignores it.
-        resize: called when the terminal has another size.
 
     Yields:
         A descriptor that can be read after a signal, also after the end of a child.
@@ -25,7 +24,6 @@ def handle_signals(interrupt: Callable[[int], None], resize: Callable[[], None])
     for descriptor in (reader, writer):
         os.set_blocking(descriptor, False)
     handlers: Dict[int, Callable[..., Any]] = {signal.SIGCHLD: lambda *_: None}
-    handlers[signal.SIGWINCH] = lambda *_: resize()
     for signum in ENDING_SIGNALS:
         if signal.getsignal(signum) != signal.SIG_IGN:  # as nohup asks for
             handlers[signum] = lambda signum, _: interrupt(signum)

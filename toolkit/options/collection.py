@@ -21,7 +21,7 @@ from typing import (
 import pydantic
 
 from ..errors import UsageError, suggest
-from .core import REMOVED_OPTIONS, CoreOptions
+from .core import CoreOptions
 from .declaration import AUTO, Options, alias_names
 from .paths import find_path, is_path_text, map_paths
 from .text import from_text
@@ -260,9 +260,6 @@ class Collection:
         for key, value in source.values.items():
             alias = key.replace("-", "_")
             name = self._aliases.get(alias, alias)
-            is_removed = name in REMOVED_OPTIONS and name not in self._options.model_fields
-            if source.is_saved and is_removed and value == REMOVED_OPTIONS[name]:
-                continue
             if name in keys and source.values[keys[name]] != value:
                 raise UsageError(
                     f"Options '{keys[name]}' ({source.origin(keys[name])}) and '{key}' "

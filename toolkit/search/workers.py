@@ -68,7 +68,7 @@ class _Workers:
     def run(self, count: int) -> None:
         self._study.on_loss = self._end_lost
         threads = [threading.Thread(target=self._work) for _ in range(count)]
-        with handle_signals(self._interrupt, lambda: None) as wakeup:
+        with handle_signals(self._interrupt) as wakeup:
             for thread in threads:
                 thread.start()
             self._wait(threads, wakeup)

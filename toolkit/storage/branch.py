@@ -1,23 +1,21 @@
 """A branch: a new run that continues from an earlier commit of another run, its parent.
 
 A branch begins as the parent was when it committed that step: with the entries of its commit log up
-to there, so that both chains have the same hashes; its records and events up to the step; the
-checkpoints up to it that still exist. The next entry, the first of the branch itself, names the
-parent. The parent is not changed, and not needed any more.
+to there, so that both chains have the same hashes; its records up to the step; the checkpoints up
+to it that still exist. The next entry, the first of the branch itself, names the parent. The parent
+is not changed, and not needed any more. The events for TensorBoard begin at the branch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
 import secrets
 import shutil
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set
 
-from ..compat import iterate_tfrecords, tf
 from ..errors import CheckpointError, UsageError
-from ..files import make_folders, plain_folder, sync
+from ..files import make_folders, sync
 from .checkpoint_store import CHECKPOINTS
 from .commit_log import Checkpoint
 from .parent import BRANCH, Parent
@@ -156,7 +154,6 @@ def _write_branch(
     steps = _copy_checkpoints(folder, part, step)
     parent = _describe_parent(folder, point).as_json()
     part.commits.add("branch", step=step, kept=steps, parent=parent)
-    _copy_events(folder.file(EVENTS), part.file(EVENTS), step)
     if os.path.isfile(folder.file("data.sha256")):
         shutil.copyfile(folder.file("data.sha256"), part.file("data.sha256"))
     _copy_sources(folder, part)
@@ -215,23 +212,6 @@ def _copy_checkpoints(folder: RunFolder, part: RunFolder, step: int) -> List[int
         if name not in names:
             os.remove(part.file(CHECKPOINTS, name))
     return steps
-
-
-def _copy_events(source: str, target: str, step: int) -> None:
-    """Copy the events of TensorBoard up to a step."""
-    if not os.path.isdir(source):
-        return
-    names = sorted(
-        name for name in os.listdir(source) if os.path.isfile(os.path.join(source, name))
-    )
-    with plain_folder(source) as old, plain_folder(target) as new:
-        for name in names:
-            writer = tf.io.TFRecordWriter(os.path.join(new, name))
-            # A killed process may leave a file without its end.
-            with writer, contextlib.suppress(tf.errors.DataLossError):
-                for record in iterate_tfrecords(os.path.join(old, name)):
-                    if tf.Event.FromString(record).step <= step:
-                        writer.write(record)
 
 
 def _branch_manifest(folder: RunFolder, point: BranchPoint) -> Dict[str, Any]:

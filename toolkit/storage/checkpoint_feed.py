@@ -151,14 +151,6 @@ class CheckpointFeed:
         self._position = max(self._position, item.number)
         self._read()
 
-    def is_of_last_session(self, item: NextCheckpoint) -> bool:
-        """Whether the options of the run, as far as the feed has read, are still those with which
-        it was trained up to this checkpoint.
-        """
-        self._read()
-        later = self._entries()[item.number :]
-        return not any(map(_begins_session, later))
-
     def remaining_steps(self) -> List[int]:
         """The steps of the commits that are neither known nor done with."""
         return sorted({item.checkpoint.step for item in self._pending()})

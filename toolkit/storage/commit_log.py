@@ -257,7 +257,6 @@ def _is_valid_session(values: Dict[str, Any]) -> bool:
         _is_count(values["from"])
         and all(isinstance(values.get(name, {}), dict) for name in _SESSION_DICTS)
         and all(isinstance(files, dict) for files in values.get("plugins", {}).values())
-        and isinstance(values.get("model"), (dict, type(None)))
         and (values.get("parent") is None or is_record(values["parent"]))
         and source_copies.is_valid(values.get(source_copies.SOURCES, {}))
     )

@@ -11,25 +11,25 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..compat import OBJECT_GRAPH, object_graph_names, tf
 from ..errors import CheckpointError, UsageError
 from ..files import open_regular_file
-from .checkpoint_diff import STEP, Specs, VariableSpec, join_names
 from .checkpoint_reader import has_files, hash_tensors, open_reader, read_tensors
 from .parent import WEIGHTS, Parent
-from .run_folder import RunFolder, open_run
-from .variable_map import (
-    check_old_names,
-    find_likely_renames,
-    find_omissions,
-    is_scope,
-    map_texts,
-    match_names,
-    slot_owner,
+from .run_folder import open_run
+from .variables import (
+    STEP,
+    Specs,
+    VariableSpec,
+    find_likely_maps,
+    is_counter,
+    is_weight,
+    join_names,
+    match,
 )
 
 FORMS = (
@@ -39,7 +39,6 @@ FORMS = (
 _KERAS_FILES = (".h5", ".hdf5", ".keras")
 _FILE_ENDING = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})")
 _LATEST = re.compile(r'^model_checkpoint_path: "(.*)"', re.MULTILINE)
-_OTHER_SCOPES = ("toolkit/", "state/")  # of counters, sums of gradients and state of plugins
 _OBJECT_SLOTS = (".OPTIMIZER_SLOT", "optimizer/", "save_counter", "keras_api/metrics")  # in keys
 _MANY = 20  # names in a sentence
 
@@ -56,6 +55,7 @@ class WeightSource(NamedTuple):
         values: of the variables by name. They are read once: a process that trains a run may delete
             the checkpoint.
         class_names: of the data of a run, in the order of the class numbers; () if it has none.
+        plugin: of the run; "" if it is none.
     """
 
     place: str
@@ -64,6 +64,7 @@ class WeightSource(NamedTuple):
     specs: Specs
     values: Dict[str, np.ndarray]
     class_names: Tuple[str, ...] = ()
+    plugin: str = ""
 
     def describe(self) -> str:
         """The source with its step, for messages."""
@@ -143,15 +144,12 @@ def _open_run(path: str, step: str, warn: Callable[[str], None]) -> WeightSource
     best = "last" if folder.checkpoints.best() is None else "best"
     checkpoint = folder.checkpoints.find(step.lstrip("0") or "0" if step else best, warn)
     source = _read_source(str(folder), checkpoint.path, folder.commits.head())
-    return source._replace(class_names=_read_class_names(folder))
-
-
-def _read_class_names(folder: RunFolder) -> Tuple[str, ...]:
-    """The names of a run's classes; () if it has none, or its manifest cannot be read."""
     try:
-        return tuple(folder.read_manifest()["data"]["stored"].get("class_names", ()))
+        class_names = tuple(folder.read_manifest()["data"]["stored"].get("class_names", ()))
     except CheckpointError:
-        return ()
+        class_names = ()
+    plugin = folder.read_config().get("plugin", "")
+    return source._replace(class_names=class_names, plugin=plugin)
 
 
 def _read_source(place: str, path: str, head: str) -> WeightSource:
@@ -270,36 +268,31 @@ def plan_weights(source: WeightSource, in_graph: Specs, renames: Dict[str, str])
     Args:
         source: of the weights.
         in_graph: the specs of the model's variables, without slots.
-        renames: old -> new, from `parse_map`; an empty new leaves out the variables of old.
+        renames: from `parse_map`.
 
     Raises:
         UsageError: a renaming names a variable that does not exist, or that has another shape.
         CheckpointError: no variable fits.
     """
-    targets = {n: spec for n, spec in in_graph.items() if not _is_other(n)}
-    weights = {n: spec for n, spec in source.specs.items() if _is_weight(n, source.specs)}
-    check_old_names(source.specs, targets, renames, weights)
-    omissions = find_omissions(source.specs, renames)
-    specs = {n: spec for n, spec in source.specs.items() if n not in omissions}
-    pairs = match_names(specs, targets, {old: new for old, new in renames.items() if new})
-    names = {new: old for old, new in pairs.items() if _fits(specs[old], targets[new])}
-    for old, new in renames.items():
-        if not is_scope(old) and pairs.get(old) == new and new not in names:
+    specs = source.specs
+    targets = {name: spec for name, spec in in_graph.items() if not is_counter(name)}
+    found = match(specs, targets, renames)
+    for new, old in found.others.items():
+        if renames.get(old) == new:
             raise UsageError(
-                f"--map {old}={new}: '{old}' is {_format(specs[old])}, and '{new}' is "
-                f"{_format(targets[new])}.",
+                f"--map {old}={new}: '{old}' is {specs[old]}, and '{new}' is {targets[new]}.",
                 hint="Omit it: a variable of another shape is initialised.",
             )
-    others = {new: specs[old] for old, new in pairs.items() if new not in names}
-    fresh = sorted(name for name in targets if name not in names)
-    used = set(names.values())
-    unused = sorted(name for name in weights if name not in used and name not in pairs)
-    additions = set(fresh) - set(others) - omissions
-    maps = _likely_maps(specs, targets, set(unused) - omissions, additions)
-    if not names:
-        raise _misfit_error(source, fresh, unused, maps)
-    texts = [_describe_fresh(name, targets[name], others.get(name)) for name in fresh]
-    return WeightPlan(names, texts, unused, maps)
+    unused = [name for name in found.unused if is_weight(name, specs)]
+    both = set(unused) & set(found.fresh)  # which a renaming leaves out
+    additions = set(found.fresh) - set(found.others) - both
+    texts = find_likely_maps(specs, targets, set(unused) - both, additions)
+    maps = [f"--map {text}" for text in texts]
+    if not found.names:
+        raise _misfit_error(source, found.fresh, unused, maps)
+    shapes = {new: f" {targets[new]} (there {specs[old]})" for new, old in found.others.items()}
+    fresh = [name + shapes.get(name, "") for name in found.fresh]
+    return WeightPlan(found.names, fresh, unused, maps)
 
 
 def read_weights(source: WeightSource, plan: WeightPlan, in_graph: Specs) -> Dict[str, np.ndarray]:
@@ -311,61 +304,18 @@ def read_weights(source: WeightSource, plan: WeightPlan, in_graph: Specs) -> Dic
         }
 
 
-def _is_other(name: str) -> bool:
-    """Whether a variable is no weight: the step, a counter, a sum or state of a plugin."""
-    return name == STEP or name.startswith(_OTHER_SCOPES)
-
-
-def _is_weight(name: str, specs: Specs) -> bool:
-    """Whether a variable of a source is a weight; not if it is a slot of another one."""
-    is_power = re.fullmatch(r"(.*/)?beta[12]_power(_\d+)?", name) is not None
-    return not (is_power or _is_other(name)) and slot_owner(name, specs) is None
-
-
-def _fits(spec: VariableSpec, target: VariableSpec) -> bool:
-    """Whether a value fits a variable: the shape is the same, and so is the kind of number."""
-    dtypes = [tf.as_dtype(each.dtype) for each in (spec, target)]
-    is_number = dtypes[0] == dtypes[1] or all(dtype.is_floating for dtype in dtypes)
-    return spec.shape == target.shape and is_number
-
-
-def _likely_maps(
-    specs: Specs, targets: Specs, removals: Set[str], additions: Set[str]
-) -> List[str]:
-    leading, _ = find_likely_renames(specs, targets, removals, additions)
-    return [f"--map {text}" for text in map_texts(specs, targets, leading, leading)]
-
-
 def _misfit_error(
     source: WeightSource, fresh: List[str], unused: List[str], maps: List[str]
 ) -> CheckpointError:
-    hint = (
-        f"Rename them: {' '.join(maps)}"
-        if maps
-        else (
+    hint = f"Rename them: {' '.join(maps)}"
+    if not maps:
+        hint = (
             f"It has {join_names(unused) or 'no weights'}; the model has {join_names(fresh)}. "
             "Rename variables or scopes with --map OLD=NEW."
         )
-    )
+    plugin = f" (plugin {source.plugin})" if source.plugin else ""
     return CheckpointError(
-        f"No variable of {source.describe()}{_plugin_of(source)} has the name and the shape of a "
-        "variable of the model.",
+        f"No variable of {source.describe()}{plugin} has the name and the shape of a variable of "
+        "the model.",
         hint=hint,
     )
-
-
-def _plugin_of(source: WeightSource) -> str:
-    """The plugin of a run, for a message; '' if the source is no run."""
-    if not source.parent.head:
-        return ""
-    config = RunFolder(os.path.dirname(os.path.dirname(source.path))).read_config()
-    plugin = config.get("plugin") if isinstance(config, dict) else None
-    return f" (plugin {plugin})" if isinstance(plugin, str) else ""
-
-
-def _describe_fresh(name: str, spec: VariableSpec, other: Optional[VariableSpec]) -> str:
-    return name if other is None else f"{name} {_format(spec)} (there {_format(other)})"
-
-
-def _format(spec: VariableSpec) -> str:
-    return f"{spec.dtype} {spec.shape}"

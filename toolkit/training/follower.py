@@ -27,7 +27,7 @@ from .faults import translated_errors
 from .peers import BEGIN, HASH, REASON_SECS, RUN, STEP, SUMS, await_reason, is_refusal, shared_facts
 from .provenance import reproducibility_facts
 from .setup import Job, check_options, read_spec
-from .step_mode import TrainingPlan, plan_builder
+from .step_mode import PlanBuilder, TrainingPlan
 from .step_runner import refusal_fetches
 
 
@@ -119,8 +119,9 @@ class Follower:
         return shared_facts(dict(facts, reader=self._plan.reader.kind, mode=self._plan.mode.value))
 
     def _build_plan(self) -> TrainingPlan:
-        builder = plan_builder(
-            self._job, self._run_data, self._replica, self._plan_options(), self._strategy()
+        options, strategy = self._plan_options(), self._strategy()
+        builder = PlanBuilder(
+            self._job, self._run_data, self._replica, options, strategy, has_hooks=False
         )
         return builder.build()
 

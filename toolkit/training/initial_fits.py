@@ -21,24 +21,21 @@ def compute_initial_values(
     plugins: Plugins,
     read_split: Callable[[str], Any],
     names: Container[str],
-    is_start: bool,
 ) -> None:
     """Compute and assign the values of all `run.fit_initial_values`. No op is added to the graph.
 
     Args:
-        session: whose variables are initialised, and restored if there is a checkpoint.
+        session: of a run that begins, whose variables are initialised.
         run: of the graph.
         plugins: of the run.
         read_split: from the name of a split to the `Split` after `filter` and `convert`.
-        names: of the variables that neither a checkpoint nor initial weights gave a value.
-        is_start: whether no checkpoint was restored.
+        names: of the variables that initial weights gave no value.
 
     Raises:
         ToolkitError: a function failed, or returned arrays that do not fit the variables.
     """
     for fit in step_builder_of(run).initial_fits:
-        is_due = is_start and fit.is_of_data
-        if is_due or any(variable.op.name in names for variable in fit.variables):
+        if fit.is_of_data or any(variable.op.name in names for variable in fit.variables):
             for variable, value in _compute(fit, plugins, read_split("train")):
                 initial_value = variable.initializer.inputs[1]
                 session.run(variable.initializer, {initial_value: value})

@@ -10,10 +10,9 @@ import numpy as np
 from ..compat import tf
 from ..errors import CheckpointError, UsageError
 from ..options import CoreOptions, join_step, split_step
-from ..storage.checkpoint_diff import Specs, variable_specs
 from ..storage.parent import WEIGHTS, Parent
 from ..storage.run_folder import RunFolder
-from ..storage.variable_map import parse_map
+from ..storage.variables import Specs, parse_map, variable_specs
 from ..storage.weights import WeightPlan, WeightSource, open_weights, plan_weights, read_weights
 
 WAY_OUT = (
@@ -148,7 +147,7 @@ def open_initial_weights(
     """
     if not options.init_from:
         return None
-    renames = parse_map(options.map, allow_empty=True)
+    renames = parse_map(options.map)
     path, step = split_step(options.init_from)
     if not step and not os.path.exists(path):
         path, step = split_step(path.rstrip("/"))  # RUN@STEP/

@@ -1,19 +1,28 @@
-"""Provenance: what is recorded once per run and again per session."""
+"""Provenance: what is recorded once per run and again per session, with the plugins' sources."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import os
 import platform
+import shutil
+import subprocess
 import sys
-from typing import Any, Dict, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Sequence
 
 from .. import __version__
 from ..compat import VERSION
 from ..data.files.hash_list import summarize
 from ..data.files.parallel import count_cores
 from ..options import ORIGINS
-from ..plugins import Plugins
+from ..plugins import Plugin, Plugins
 from ..run_data import RunData, measure_brightness
+from ..storage.run_folder import RunFolder
+from ..storage.source_copies import write_copies
+
+_GIT_SECS = 5.0  # for one call of git
+_DISCOVERY = ("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
 
 
 def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
@@ -90,3 +99,82 @@ def versions() -> Dict[str, str]:
         "pluggy": pluggy.__version__,
         "platform": sys.platform,
     }
+
+
+# ----------------------------------------------------------------------------------------- sources
+
+
+def record_sources(
+    folder: RunFolder,
+    plugins: Plugins,
+    hashes: Dict[str, Dict[str, str]],
+    warn: Callable[[str], None],
+) -> Dict[str, Any]:
+    """Copy the sources of the plugins to the folder of the run.
+
+    Args:
+        folder: of the run.
+        plugins: that train it.
+        hashes: of the files of each plugin, by its name, as the session records them.
+        warn: called with a text for each plugin of which a file is not copied.
+
+    Returns:
+        For the session's entry in the commit log: where the copies are, by the plugin's name.
+
+    Raises:
+        RetryError: the folder cannot be written.
+    """
+    record = {}
+    for plugin in plugins.all:
+        files = hashes.get(plugin.name)
+        if not files:
+            continue
+        copy = write_copies(folder, plugin.name, files, plugin.read_source)
+        if copy.omitted:
+            names = ", ".join(copy.omitted[:3]) + (" ..." if copy.omitted[3:] else "")
+            warn(f"{copy.place} lacks files that are large or have just changed: {names}")
+        record[plugin.name] = dict(copy._asdict())
+    return record
+
+
+def read_git_commits(plugins: Iterable[Plugin]) -> Dict[str, Dict[str, Any]]:
+    """The commit of the git work tree in which the files of each plugin lie.
+
+    A work tree may be a stranger's, whose configuration and attributes can name programs to run, so
+    git only reads references and trees here.
+
+    Returns:
+        The name of a plugin -> `{"commit": ..., "branch": None with a detached head}`. There is
+        none without git, and where the commit has no file of the plugin.
+    """
+    commits = {}
+    for plugin in plugins:
+        with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
+            folder = plugin.source_folder
+            words = _call_git(folder, ["rev-parse", "HEAD", "--abbrev-ref", "HEAD"])
+            commit, branch = words.split()
+            places = {os.path.join(os.curdir, n.split(os.sep)[0]) for n in plugin.sha256()}
+            if _call_git(folder, ["ls-tree", commit, "--", *sorted(places)]):
+                branch_name = None if branch == "HEAD" else branch
+                commits[plugin.name] = {"commit": commit, "branch": branch_name}
+    return commits
+
+
+def _call_git(folder: str, words: List[str]) -> str:
+    """What git writes to stdout. Raises OSError or SubprocessError if it fails or is missing."""
+    program = shutil.which("git")
+    if not folder or program is None or not os.path.isabs(program):
+        raise FileNotFoundError("git")
+    own = {n: v for n, v in os.environ.items() if not n.startswith("GIT_") or n in _DISCOVERY}
+    own.update(GIT_ALLOW_PROTOCOL="none", GIT_NO_LAZY_FETCH="1", GIT_OPTIONAL_LOCKS="0")
+    output = subprocess.run(
+        [program, "--no-pager", *words],
+        cwd=folder,
+        env=own,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        timeout=_GIT_SECS,
+        check=True,
+    ).stdout
+    return os.fsdecode(output)

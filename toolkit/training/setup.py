@@ -17,7 +17,6 @@ from ..options import ORIGINS, CoreOptions, Resolved, flag_name, is_choice
 from ..plugins import Plugins
 from ..preset_choice import choose_presets, update_config
 from ..run_data import RunData
-from ..storage.checkpoint_diff import RestoreOptions
 from ..storage.run_folder import RunFolder
 from .length import whole_steps
 
@@ -35,7 +34,6 @@ class Job(NamedTuple):
         config: the contents of config.json.
         argv: the command that the manifest records.
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
-        restore_options: how the model may differ from its checkpoint.
         allow_other_data: whether a resume may continue with other data.
         allow_other_rate: whether the learning rate may jump because the run gets another length.
         notes: sentences on the choice of options, for the first lines of the run.
@@ -48,7 +46,6 @@ class Job(NamedTuple):
     config: Dict[str, Any]
     argv: Sequence[str]
     pause_at: Optional[int] = None
-    restore_options: RestoreOptions = RestoreOptions()
     allow_other_data: bool = False
     allow_other_rate: bool = False
     notes: Sequence[str] = ()

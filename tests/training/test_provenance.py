@@ -1,4 +1,4 @@
-"""The state of the work tree of a plugin: what is recorded, and what is never run."""
+"""The commit of the work tree of a plugin: what is recorded, and what is never run."""
 
 import os
 import shutil
@@ -10,8 +10,8 @@ from linear_fixtures import write_bars
 from run_fixtures import sessions, write_plugin
 
 from toolkit.plugins import Plugin
-from toolkit.training import git_state
-from toolkit.training.git_state import read_git_states
+from toolkit.training import provenance
+from toolkit.training.provenance import read_git_commits
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -23,7 +23,7 @@ def git(*words):
 
 def states_of(path="mine.py"):
     path = os.path.abspath(path)
-    return read_git_states([Plugin("mine", path, "model", None, path, "")])
+    return read_git_commits([Plugin("mine", path, "model", None, path, "")])
 
 
 def state_of(path="mine.py"):
@@ -33,7 +33,7 @@ def state_of(path="mine.py"):
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """Git has time, also on a busy machine."""
-    monkeypatch.setattr(git_state, "_SECS", 120.0)
+    monkeypatch.setattr(provenance, "_GIT_SECS", 120.0)
 
 
 @pytest.fixture
@@ -48,34 +48,12 @@ def tree(here):
     return here
 
 
-def test_a_clean_tree_has_its_commit_and_branch(tree):
-    (tree / "other.txt").write_text("no code")
+def test_a_tree_has_its_commit_and_branch(tree):
+    (tree / "mine.py").write_text("import mate  # changed\n")
     state = state_of()
     assert len(state["commit"]) == 40 and state["branch"] == "main"
-    assert state["is_dirty"] is False
-
-
-@pytest.mark.parametrize("name", ["mine.py", "mate.py", "\u00e4.py"])
-def test_a_file_of_the_plugin_that_is_not_as_committed_is_a_change(tree, name):
-    (tree / "\u00e4.py").write_text("Y = 1\n")
-    (tree / "mine.py").write_text("import mate, \u00e4\n", encoding="utf-8")
-    git("add", ".")
-    git("commit", "-q", "-m", "second")
-    assert state_of()["is_dirty"] is False
-    (tree / name).write_text((tree / name).read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    assert state_of()["is_dirty"] is True
-
-
-def test_a_package_is_compared_with_its_folders(tree):
-    (tree / "packed" / "part").mkdir(parents=True)
-    for name in ("__init__.py", "part/__init__.py", "part/inner.py"):
-        (tree / "packed" / name).write_text("X = 1\n")
-    git("add", ".")
-    git("commit", "-q", "-m", "second")
-    plugin = Plugin("p", "packed:", "model", None, str(tree / "packed" / "__init__.py"), "")
-    assert read_git_states([plugin])["p"]["is_dirty"] is False
-    (tree / "packed" / "part" / "later.py").write_text("")
-    assert read_git_states([plugin])["p"]["is_dirty"] is True
+    git("checkout", "-q", "--detach")
+    assert state_of() == {**state, "branch": None}
 
 
 @pytest.mark.parametrize("place", ["outside", "untracked", "no git", "broken", "no commit"])
@@ -98,7 +76,7 @@ def test_elsewhere_there_is_no_state(tree, monkeypatch, place):
 def test_the_users_own_variables_do_not_move_the_repository(tree, monkeypatch):
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"):
         monkeypatch.setenv(name, str(tree / "absent"))
-    assert state_of()["is_dirty"] is False
+    assert state_of()["branch"] == "main"
 
 
 def test_nothing_that_a_repository_names_is_run(tree):
@@ -118,7 +96,7 @@ def test_nothing_that_a_repository_names_is_run(tree):
         shutil.copy(program, str(hooks / name))
     (tree / "mate.py").write_text("X = 2\n")
     os.utime(str(tree / "other.txt"), (1, 1))
-    assert state_of()["is_dirty"] is True
+    assert state_of()["branch"] == "main"
     assert not (tree / "executed").exists()
     subprocess.run(["git", "diff"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert (tree / "executed").exists()  # git itself would have run it
@@ -135,5 +113,5 @@ def test_a_run_records_the_state_of_each_session(here, cli, flags):
     write_plugin("    pass  # changed")
     assert cli("resume", "run", "--steps", 4, "--trust").code == 0
     first, second = (session["git"]["mine"] for session in sessions(here / "run"))
-    assert first["is_dirty"] is False and second == {**first, "is_dirty": True}
+    assert first == second and first["branch"] == "main"
     assert read_json("run/manifest.json")["git"] == {"mine": second}

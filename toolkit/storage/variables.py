@@ -1,0 +1,326 @@
+"""The variables of a checkpoint and of a graph, and which of them belong together.
+
+    in_checkpoint, in_graph = read_variable_specs(path), variable_specs(tf.global_variables())
+    find_misfit(in_checkpoint, in_graph)                    why a resume cannot restore it
+    match(in_checkpoint, in_graph, parse_map(["dense/=linear/"]))     which gets the value of which
+
+A slot of a variable is what an optimizer, an accumulator or an average stores for it. Its name
+contains the variable's name, as in `linear/w/Adam` and `toolkit/accumulated/linear/w`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
+
+from ..compat import tf
+from ..errors import UsageError, suggest
+from .checkpoint_reader import open_reader
+
+STEP = tf.GraphKeys.GLOBAL_STEP
+_OTHER_SCOPES = ("toolkit/", "state/")  # of counters, sums of gradients and state of plugins
+_MIN_SIMILARITY = 0.6  # of two names that are alike, by difflib's ratio
+Pair = Tuple[str, str]  # a name of the source, a name of the graph
+
+
+class VariableSpec(NamedTuple):
+    """The shape and dtype of a variable in a checkpoint or a graph."""
+
+    shape: List[int]
+    dtype: str  # by name, such as "float32"
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.shape}"
+
+    def fits(self, other: VariableSpec) -> bool:
+        """Whether a value of this spec fits a variable: shape and kind of number are the same."""
+        dtypes = [tf.as_dtype(each.dtype) for each in (self, other)]
+        is_number = dtypes[0] == dtypes[1] or all(dtype.is_floating for dtype in dtypes)
+        return self.shape == other.shape and is_number
+
+
+Specs = Dict[str, VariableSpec]  # by the name of the variable
+
+
+def read_variable_specs(path: str) -> Specs:
+    """The specs of the variables in a checkpoint.
+
+    Args:
+        path: the prefix of its files.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    with open_reader(path) as reader:
+        shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    return {
+        name: VariableSpec(list(shape), tf.as_dtype(dtypes[name]).name)
+        for name, shape in shapes.items()
+    }
+
+
+def variable_specs(variables: Iterable[tf.Variable]) -> Specs:
+    """The specs of variables in a graph, by the names under which a Saver stores them."""
+    return {v.op.name: VariableSpec(v.shape.as_list(), v.dtype.base_dtype.name) for v in variables}
+
+
+def find_misfit(in_checkpoint: Specs, in_graph: Specs, partial: bool = False) -> str:
+    """How a graph differs from the checkpoint that is to be restored, as a sentence; '' if it does
+    not.
+
+    Args:
+        in_checkpoint: from `read_variable_specs`.
+        in_graph: from `variable_specs`.
+        partial: whether the checkpoint may contain more variables than the graph.
+    """
+    kinds = {
+        "added": sorted(set(in_graph) - set(in_checkpoint)),
+        "removed": [] if partial else sorted(set(in_checkpoint) - set(in_graph)),
+        "reshaped": [
+            f"{name} {in_graph[name]} (was {in_checkpoint[name]})"
+            for name in sorted(set(in_graph) & set(in_checkpoint))
+            if in_graph[name] != in_checkpoint[name]
+        ],
+    }
+    parts = [f"{kind} {join_names(names)}" for kind, names in kinds.items() if names]
+    return f"The model differs from its checkpoint: {'; '.join(parts)}." if parts else ""
+
+
+def join_names(names: List[str], limit: int = 5) -> str:
+    """The first names, separated by commas, and how many there are besides."""
+    text = ", ".join(names[:limit])
+    return text + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+# ----------------------------------------------------------------------------------------- weights
+
+
+def is_weight(name: str, specs: Specs) -> bool:
+    """Whether a variable is a weight: not the step, a counter, state of a plugin, or a slot."""
+    is_power = re.fullmatch(r"(.*/)?beta[12]_power(_\d+)?", name) is not None
+    return not (is_power or is_counter(name)) and _slot_owner(name, specs) is None
+
+
+def is_counter(name: str) -> bool:
+    """Whether a variable is the step, a counter, a sum of gradients or state of a plugin."""
+    return name == STEP or name.startswith(_OTHER_SCOPES)
+
+
+def _slot_owner(name: str, specs: Specs) -> Optional[str]:
+    """The variable whose slot this name is, or None.
+
+    A name that starts with a variable's name is a slot of it; one that contains it further on is
+    if it has the variable's shape.
+    """
+    parts = name.split("/")
+    for size in range(len(parts) - 1, 0, -1):
+        for first in range(len(parts) - size + 1):
+            other = "/".join(parts[first : first + size])
+            if other in specs and (first == 0 or specs[other].shape == specs[name].shape):
+                return other
+    return None
+
+
+# ------------------------------------------------------------------------------------------- match
+
+
+class Match(NamedTuple):
+    """Which variables of a graph get the values of which variables of a source.
+
+    Attributes:
+        names: variable of the graph -> variable of the source.
+        others: likewise, what belongs together but differs in shape or kind of number.
+        fresh: the variables of the graph that get no value.
+        unused: the variables of the source that belong to none of the graph.
+    """
+
+    names: Dict[str, str]
+    others: Dict[str, str]
+    fresh: List[str]
+    unused: List[str]
+
+
+def parse_map(texts: Iterable[str]) -> Dict[str, str]:
+    """Parse the values of --map.
+
+    Args:
+        texts: "OLD=NEW" each: two variables, or two scopes that both end in "/". The scope "/"
+            contains all names. Without NEW, OLD is left out.
+
+    Returns:
+        The renamings, old -> new.
+
+    Raises:
+        UsageError: a text has another form, or an OLD or a NEW occurs twice.
+    """
+    renames: Dict[str, str] = {}
+    for text in texts:
+        old, equals, new = (part.strip() for part in text.partition("="))
+        is_pair = not new or _is_scope(old) == _is_scope(new)
+        if not old or not equals or "=" in new or not is_pair:
+            raise UsageError(
+                f"--map {text} is not OLD=NEW.",
+                hint="Give two names of variables, or two scopes that both end in '/'.",
+            )
+        if old == new:
+            raise UsageError(f"--map {text} renames nothing.", hint="Omit it.")
+        if old in renames or new and new in renames.values():
+            name = old if old in renames else new
+            raise UsageError(
+                f"--map {text} names '{name}' a second time.",
+                hint="Each OLD gets one NEW, and each NEW one OLD.",
+            )
+        renames[old] = new
+    return renames
+
+
+def match(source: Specs, graph: Specs, renames: Mapping[str, str]) -> Match:
+    """Which variables belong together: those of one name, with or without a renaming.
+
+    A variable's renaming overrides a scope's, and a longer scope's a shorter one's.
+
+    Args:
+        source: the specs of a checkpoint.
+        graph: those of a model.
+        renames: from `parse_map`.
+
+    Raises:
+        UsageError: a renaming names a variable or a scope that does not exist.
+    """
+    for old, new in renames.items():
+        if not _contains(source, old) or new and not list(_find_pairs(source, graph, old, new)):
+            raise _unknown_name_error(source, graph, old, new)
+    targets: Dict[str, str] = {}  # by the name in the source; "" for what is left out
+    pairs: Dict[str, str] = {}
+    for old, new in sorted(renames.items(), key=lambda pair: (_is_scope(pair[0]), -len(pair[0]))):
+        for name in sorted(source):
+            target = _rename(name, old, new)
+            if target is None or name in targets:
+                continue
+            if not new:
+                targets[name] = ""
+            elif target in graph and target not in pairs:
+                targets[name] = target
+                pairs[target] = name
+    for name in source:
+        if name in graph and name not in targets:
+            pairs.setdefault(name, name)
+    names = {new: old for new, old in pairs.items() if source[old].fits(graph[new])}
+    used = set(pairs.values())
+    return Match(
+        names,
+        {new: old for new, old in pairs.items() if new not in names},
+        sorted(name for name in graph if name not in names),
+        sorted(name for name in source if name not in used),
+    )
+
+
+def _find_pairs(source: Specs, graph: Specs, old: str, new: str) -> Iterator[Pair]:
+    """The pairs of existing names to which one renaming applies."""
+    for name in sorted(source):
+        target = _rename(name, old, new)
+        if target is not None and target in graph:
+            yield name, target
+
+
+def _rename(name: str, old: str, new: str) -> Optional[str]:
+    """The new name under one renaming; None if it does not apply to the name."""
+    if not _is_scope(old):
+        return new if name == old else None
+    old, new = old.lstrip("/"), new.lstrip("/")
+    return new + name[len(old) :] if name.startswith(old) else None
+
+
+def _unknown_name_error(source: Specs, graph: Specs, old: str, new: str) -> UsageError:
+    """The error for a renaming that applies to no name."""
+    text = f"--map {old}={new}"
+    if _contains(graph, old) and new and _contains(source, new):
+        return UsageError(
+            f"{text}: '{old}' is in the model and '{new}' in the checkpoint.",
+            hint=f"The name in the checkpoint comes first: --map {new}={old}",
+        )
+    if _contains(source, old) and _contains(graph, new):
+        return UsageError(
+            f"{text}: no variable has one name in the checkpoint and the other in the model.",
+            hint=f"The parts of the names after '{old}' and '{new}' have to be equal.",
+        )
+    is_old = not _contains(source, old)
+    name, specs = (old, source) if is_old else (new, graph)
+    known = [n for n in specs if is_weight(n, specs)] or list(specs)
+    scopes = {n[: place.end()] for n in known for place in re.finditer("/", n)}
+    return UsageError(
+        f"{text}: the {'checkpoint' if is_old else 'model'} has no "
+        f"{'scope' if _is_scope(name) else 'variable'} '{name}'.",
+        hint=suggest(name, sorted(scopes) if _is_scope(name) else known),
+    )
+
+
+def _contains(specs: Specs, name: str) -> bool:
+    """Whether there is this variable, or a variable in this scope."""
+    if not _is_scope(name):
+        return name in specs
+    return any(variable.startswith(name.lstrip("/")) for variable in specs)
+
+
+def _is_scope(name: str) -> bool:
+    return name.endswith("/")
+
+
+# ----------------------------------------------------------------------------------- likely renames
+
+
+def find_likely_maps(
+    source: Specs, graph: Specs, removals: Set[str], additions: Set[str]
+) -> List[str]:
+    """The values for --map that perform likely renamings: of a scope if several variables share it.
+
+    Args:
+        source: the specs of a checkpoint.
+        graph: those of a model.
+        removals: the names of the source among which to look.
+        additions: those of the graph.
+    """
+    scores: Dict[Pair, Tuple[bool, float]] = {}  # equal last parts come first, then alike names
+    for new in sorted(additions):
+        matcher = difflib.SequenceMatcher(None, "", new, autojunk=False)
+        for old in sorted(removals):
+            if source[old] == graph[new]:
+                matcher.set_seq1(old)
+                score = old.split("/")[-1] == new.split("/")[-1], matcher.ratio()
+                if score[0] or score[1] >= _MIN_SIMILARITY:
+                    scores[old, new] = score
+    groups: Dict[Pair, Set[Pair]] = {}
+    for pair in _find_best(scores, 0) & _find_best(scores, 1):
+        groups.setdefault(_differing_scopes(*pair), set()).add(pair)
+    texts = []
+    for (old, new), pairs in sorted(groups.items()):
+        # Renaming the scope could rename more than these variables.
+        if len(pairs) > 1 and set(_find_pairs(source, graph, old, new)) == pairs:
+            pairs = {(old, new)}
+        texts += [f"{old_name}={new_name}" for old_name, new_name in sorted(pairs)]
+    return texts
+
+
+def _find_best(scores: Mapping[Pair, Tuple[bool, float]], side: int) -> Set[Pair]:
+    """The best pair of each name of one side, where no other is equally good."""
+    ranks: Dict[str, List[Pair]] = {}
+    for pair in sorted(scores, key=lambda pair: scores[pair], reverse=True):
+        ranks.setdefault(pair[side], []).append(pair)
+    return {
+        pairs[0]
+        for pairs in ranks.values()
+        if len(pairs) == 1 or scores[pairs[0]] > scores[pairs[1]]
+    }
+
+
+def _differing_scopes(old: str, new: str) -> Pair:
+    """The scopes in which two names differ, such as a/ and b/ for a/c/d and b/c/d. If their last
+    parts differ, the names themselves.
+    """
+    olds, news = old.split("/"), new.split("/")
+    if olds[-1] != news[-1]:
+        return old, new
+    while olds and news and olds[-1] == news[-1]:
+        del olds[-1], news[-1]
+    return "/".join(olds) + "/", "/".join(news) + "/"
