@@ -15,10 +15,10 @@ import json
 import os
 import struct
 import warnings
-from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ...compat import tf
 from ...errors import DataError
@@ -309,7 +309,7 @@ class _Numbers:
         self._dtype = "<f4" if plan.kind == FLOATS else "<i8"
         self._values, self._starts = _create(folder, name), _create(folder, name + "-starts")
         self._end = 0
-        self._lengths = set()
+        self._lengths: Set[int] = set()
         self._starts.write(struct.pack("<q", 0))
 
     def add(self, values: np.ndarray, record: bytes, position: int, place: str) -> bytes:
