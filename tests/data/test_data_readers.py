@@ -256,8 +256,6 @@ def test_a_split_within_the_limit_is_resident():
     with tf.Graph().as_default():
         assert isinstance(build_reader("auto", split, 2, resident_limit=159), StreamReader)
         assert not isinstance(build_reader("auto", split, 2, resident_limit=160), StreamReader)
-        with pytest.raises(UsageError, match="'disk'"):
-            build_reader("disk", split, 2)
 
 
 @pytest.mark.parametrize("form", ["plain", "compressed", "large"])
