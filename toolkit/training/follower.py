@@ -20,7 +20,7 @@ from ..errors import RetryError, ToolkitError
 from ..graph.replica import Replica
 from ..graph.session_config import session_config
 from ..graph.step_strategy import PLAIN, PlainStep
-from ..options import ORIGINS, CoreOptions
+from ..options import CoreOptions
 from ..run_data import open_run_data
 from . import variable_values
 from .faults import translated_errors
@@ -45,7 +45,7 @@ class Follower:
         self._job, self._console = job, console
         self._cluster, self._channel = cluster, channel
         recorded = read_spec(job.folder)
-        origins = job.config.get(ORIGINS) if recorded is None else None
+        origins = job.origins if recorded is None else None
         self._run_data = open_run_data(
             job.plugins,
             job.options,
@@ -54,7 +54,7 @@ class Follower:
             origins=origins,
         )
         self._job = job = job.with_presets(self._run_data)
-        check_options(job.options, self._run_data, job.config.get(ORIGINS))
+        check_options(job.options, self._run_data, job.origins)
         self._replica = self._make_replica()
         self._plan = self._build_plan()
         self._current: Optional[Commands] = None

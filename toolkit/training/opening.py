@@ -12,12 +12,16 @@ from ..compat import tf
 from ..display.console import Console
 from ..display.waits import waiting
 from ..errors import CheckpointError, UsageError
-from ..options import ORIGINS
 from ..run_data import RunData, open_run_data
 from ..storage.commit_log import Checkpoint
 from ..storage.parent import WEIGHTS, Parent
 from ..storage.run_folder import RunFolder
-from ..storage.variables import find_misfit, read_variable_specs, variable_specs
+from ..storage.variables import (
+    find_misfit,
+    find_renamed_scope,
+    read_variable_specs,
+    variable_specs,
+)
 from .best_metric import BestMetric
 from .initial_weights import InitialWeights, name_step, open_initial_weights, read_parents
 from .peers import NoPeers
@@ -90,7 +94,7 @@ def open_training(
     if weights is not None:
         parents.setdefault(WEIGHTS, weights.parent)
     # The data, which decide the presets that are still open: this is the job that is trained.
-    recorded, origins = read_spec(folder), job.config.get(ORIGINS)
+    recorded, origins = read_spec(folder), job.origins
     run_data = open_run_data(job.plugins, job.options, recorded, is_training=True, origins=origins)
     job = job._replace(config=name_step(job.config, parents.get(WEIGHTS))).with_presets(run_data)
     check_options(job.options, run_data, origins)
@@ -131,13 +135,16 @@ def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
         CheckpointError: the model is another one.
     """
     in_checkpoint = read_variable_specs(checkpoint.path)
-    misfit = find_misfit(in_checkpoint, variable_specs(tf.global_variables()))
+    in_graph = variable_specs(tf.global_variables())
+    misfit = find_misfit(in_checkpoint, in_graph)
     if misfit:
+        scopes = find_renamed_scope(in_checkpoint, in_graph)
+        renamed = f" --map {scopes[0]}/={scopes[1]}/" if scopes else ""
         raise CheckpointError(
             misfit,
             hint="Resume with the plugin and the options with which the run was started, or begin "
             f"a new run with its weights: toolkit run --config {folder.argument}/config.json "
-            f"--init-from {folder.argument}",
+            f"--init-from {folder.argument}{renamed}",
         )
 
 
@@ -147,7 +154,7 @@ def _naming_origin(job: Job) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        origin = (job.config.get(ORIGINS) or {}).get(error.option)
+        origin = job.origins.get(error.option)
         if origin:
             error.message = f"Option '{error.option}' ({origin}): {error.message}"
         raise
