@@ -190,7 +190,8 @@ PUBLIC_NAMES = {
 def test_plugins_import_public_names_of_toolkit_and_of_each_other():
     import toolkit
 
-    packages = [name.replace("-", "_") for name in os.listdir(os.path.join(REPOSITORY, "plugins"))]
+    folders = os.listdir(os.path.join(REPOSITORY, "plugins"))
+    packages = [name.replace("-", "_") for name in folders]
     for path, text in sources("plugins", "samples"):
         if os.sep + "tests" + os.sep in path:
             continue
@@ -200,7 +201,7 @@ def test_plugins_import_public_names_of_toolkit_and_of_each_other():
                 assert set(names) <= set(toolkit.__all__), f"{path} imports {names}"
             other = re.match(r"toolkit_(\w+)", module)
             if other and other.group(1) in packages:
-                is_own = os.sep + "toolkit_" + other.group(1) + os.sep in path
+                is_own = path.split(os.sep)[1].replace("-", "_") == other.group(1)
                 assert is_own or set(names) <= PUBLIC_NAMES.get(module, set()), path
 
 

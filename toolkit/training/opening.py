@@ -12,7 +12,6 @@ from ..compat import tf
 from ..display.console import Console
 from ..display.waits import waiting
 from ..errors import CheckpointError, UsageError
-from ..options import ORIGINS
 from ..run_data import RunData, open_run_data
 from ..storage.commit_log import Checkpoint
 from ..storage.parent import WEIGHTS, Parent
@@ -95,7 +94,7 @@ def open_training(
     if weights is not None:
         parents.setdefault(WEIGHTS, weights.parent)
     # The data, which decide the presets that are still open: this is the job that is trained.
-    recorded, origins = read_spec(folder), job.config.get(ORIGINS)
+    recorded, origins = read_spec(folder), job.origins
     run_data = open_run_data(job.plugins, job.options, recorded, is_training=True, origins=origins)
     job = job._replace(config=name_step(job.config, parents.get(WEIGHTS))).with_presets(run_data)
     check_options(job.options, run_data, origins)
@@ -155,7 +154,7 @@ def _naming_origin(job: Job) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        origin = (job.config.get(ORIGINS) or {}).get(error.option)
+        origin = job.origins.get(error.option)
         if origin:
             error.message = f"Option '{error.option}' ({origin}): {error.message}"
         raise
