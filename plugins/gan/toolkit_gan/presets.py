@@ -26,8 +26,8 @@ def _read_papers() -> Dict[str, Dict[str, Any]]:
     return presets
 
 
-# Our own: sn-hinge with ten times the learning rate, falling to zero. Of the methods tried on MNIST,
-# it reached the lowest Frechet distance in the same time.
+# Our own: sn-hinge with ten times the learning rate, falling to zero. Of the methods tried on
+# MNIST, it reached the lowest Frechet distance in the same time.
 QUICK = {
     "loss": "hinge",
     "spectral_norm": True,
@@ -38,8 +38,8 @@ QUICK = {
 # Our own, for images without labels. The clusters of a network that learned from the images agree
 # better with what the images show than those of pixels.
 UNLABELLED = {**QUICK, "steps": 5000, "conditional": "clusters", "cluster_features": "self"}
-# Our own, for few images: augmentation for a discriminator that would learn them by heart, and small
-# clusters, within the classes if there are any. More steps than that of many images.
+# Our own, for few images: augmentation for a discriminator that would learn them by heart, and
+# small clusters, within the classes if there are any. More steps than that of many images.
 SMALL_DATA = {**QUICK, "steps": 12_000, "diff_augment": ["auto"], "conditional": "clusters"}
 
 # The options that each preset sets. Flags and configuration files take precedence.
