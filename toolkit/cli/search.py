@@ -26,8 +26,8 @@ from ..display.waits import waiting
 from ..errors import CheckpointError, InterruptedRun, ToolkitError, UsageError
 from ..plugins import Plugins, require_trust
 from ..storage.folder import shell_argument
+from .plugin_command import PluginCommand
 from .plugin_options import (
-    PluginCommand,
     Selection,
     missing_plugin_error,
     option_values,
