@@ -6,8 +6,7 @@ It has no run folder: the chief alone writes checkpoints, metrics and reports.
 from __future__ import annotations
 
 import contextlib
-import signal
-from typing import Any, Dict, List, NoReturn, Optional
+from typing import Any, Dict, NoReturn, Optional
 
 import numpy as np
 
@@ -24,9 +23,11 @@ from ..options import ORIGINS, CoreOptions
 from ..run_data import open_run_data
 from . import variable_values
 from .faults import translated_errors
+from .loop import open_session
 from .peers import BEGIN, HASH, REASON_SECS, RUN, STEP, SUMS, await_reason, is_refusal, shared_facts
 from .provenance import reproducibility_facts
 from .setup import Job, check_options, read_spec
+from .signals import FirstSignal
 from .step_mode import PlanBuilder, TrainingPlan
 from .step_runner import refusal_fetches
 
@@ -73,9 +74,9 @@ class Follower:
         config = configure(session_config(plan.options), self._cluster)
         server = start_server(self._cluster, config)
         scaffold = self._scaffold(plan)
-        with plan.graph.tf_graph.as_default(), Signals() as signals:
+        with plan.graph.tf_graph.as_default(), FirstSignal() as signals:
             self._current = commands = self._commands(plan, signals)
-            with translated_errors(commands), _open_session(
+            with translated_errors(commands), open_session(
                 server.target, scaffold, config
             ) as session:
                 session.run_step_fn(commands.obey)
@@ -109,7 +110,7 @@ class Follower:
         """The scaffold of the session, which then calls `_begin`."""
         return tf.train.Scaffold(saver=plan.saver, init_fn=lambda _, session: self._begin(session))
 
-    def _commands(self, plan: TrainingPlan, signals: Signals) -> Commands:
+    def _commands(self, plan: TrainingPlan, signals: FirstSignal) -> Commands:
         return Commands(self._channel, plan, signals)
 
     # ------------------------------------------------------------------------------------- the rest
@@ -145,7 +146,7 @@ class Commands:
         target: the last step of the run.
     """
 
-    def __init__(self, channel: Channel, plan: TrainingPlan, signals: Signals):
+    def __init__(self, channel: Channel, plan: TrainingPlan, signals: FirstSignal):
         self._channel, self._graph, self._signals = channel, plan.graph, signals
         self._reader = plan.reader
         self._target = [self._graph.step_after, *refusal_fetches(self._graph)]
@@ -228,45 +229,3 @@ class Commands:
         loop = self._graph.loop
         feeds = {} if loop is None else {loop.num_steps: np.int32(num_steps)}
         session.run([self._graph.train_op, self._target], feeds)
-
-
-def _open_session(master: str, scaffold, config):
-    return tf.train.MonitoredTrainingSession(
-        master=master,
-        scaffold=scaffold,
-        config=config,
-        save_checkpoint_secs=None,
-        save_checkpoint_steps=None,
-        save_summaries_steps=None,
-        save_summaries_secs=None,
-        log_step_count_steps=None,
-    )
-
-
-class Signals:
-    """The first SIGINT or SIGTERM is passed on to the chief; the second ends the process at once.
-
-    Attributes:
-        signum: of the first signal; 0 for none.
-    """
-
-    def __init__(self) -> None:
-        self.signum = 0
-        self._handlers: List[Any] = []
-
-    def __enter__(self) -> Signals:
-        try:
-            self._handlers = [
-                (s, signal.signal(s, self._note)) for s in (signal.SIGINT, signal.SIGTERM)
-            ]
-        except ValueError:  # not in the main thread
-            self._handlers = []
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        for signum, handler in self._handlers:
-            signal.signal(signum, handler)
-
-    def _note(self, signum: int, frame: Any) -> None:
-        self.signum = signum
-        signal.signal(signum, signal.SIG_DFL)

@@ -22,9 +22,10 @@ from ..graph.replica import Replica
 from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..options import CoreOptions
-from .follower import Commands, Follower, Signals
+from .follower import Commands, Follower
 from .peers import RUN, Interruption, NoPeers, Peers, await_reason, is_refusal
 from .rounds import Share, TicketRunner
+from .signals import FirstSignal
 from .step_mode import TrainingPlan
 from .step_runner import CallResult
 
@@ -219,7 +220,7 @@ class ServerFollower(Follower):
             saver=plan.saver,
         )
 
-    def _commands(self, plan: TrainingPlan, signals: Signals) -> Commands:
+    def _commands(self, plan: TrainingPlan, signals: FirstSignal) -> Commands:
         return RoundCommands(self._channel, plan, signals)
 
 
@@ -231,7 +232,7 @@ class RoundCommands(Commands):
         target: the last step of the run.
     """
 
-    def __init__(self, channel: Channel, plan: TrainingPlan, signals: Signals):
+    def __init__(self, channel: Channel, plan: TrainingPlan, signals: FirstSignal):
         super().__init__(channel, plan, signals)
         self._runner: Optional[TicketRunner] = None
 
@@ -258,22 +259,6 @@ class RoundCommands(Commands):
         return bool(self._signals.signum)
 
 
-class SignalNotice(Signals):
-    """Passes the first SIGINT or SIGTERM of a parameter server on to the chief.
-
-    Args:
-        channel: to the chief, after `join`.
-    """
-
-    def __init__(self, channel: Channel):
-        super().__init__()
-        self._channel = channel
-
-    def _note(self, signum: int, frame: Any) -> None:
-        super()._note(signum, frame)
-        self._channel.notify({"signal": signum})
-
-
 class ParameterServer:
     """A process that holds variables.
 
@@ -295,7 +280,7 @@ class ParameterServer:
             PeerError: another process has failed or is gone.
         """
         self._channel.join({})
-        with SignalNotice(self._channel):
+        with FirstSignal(lambda signum: self._channel.notify({"signal": signum})):
             return self._channel.wait()
 
 

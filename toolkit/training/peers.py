@@ -326,7 +326,13 @@ def check_hashes(name: str, step: int, own: Dict[str, str], others: Dict[str, st
     """
     names = sorted(variable for variable in own if others.get(variable) != own[variable])
     if names:
-        raise _difference(name, step, names)
+        more = f" and {len(names) - 1} more variables" if len(names) > 1 else ""
+        raise ToolkitError(
+            f"The replicas differ at step {step}: {name} has other values of '{names[0]}'{more}.",
+            hint="What a plugin writes into variables by run.update_state or by an op of its own "
+            "may not depend on the examples of one replica: average them by "
+            "run.mean_over_replicas. Processors of different kinds may round differently, too.",
+        )
 
 
 def is_refusal(error: tf.errors.OpError) -> bool:
@@ -349,16 +355,6 @@ def await_reason(channel: Channel, error: tf.errors.OpError) -> None:
         channel.check(REASON_SECS)
 
 
-def _difference(name: str, step: int, names: Sequence[str]) -> ToolkitError:
-    more = f" and {len(names) - 1} more variables" if len(names) > 1 else ""
-    return ToolkitError(
-        f"The replicas differ at step {step}: {name} has other values of '{names[0]}'{more}.",
-        hint="What a plugin writes into variables by run.update_state or by an op of its own may "
-        "not depend on the examples of one replica: average them by run.mean_over_replicas. "
-        "Processors of different kinds may round differently, too.",
-    )
-
-
 def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
     """Compare a follower's facts with the chief's.
 
@@ -370,7 +366,6 @@ def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
     Raises:
         UsageError: names the first difference.
     """
-    hint = "Start every process with the same command, installation and data."
     if own.get("mode") != others.get("mode"):
         raise UsageError(
             f"{name} can make several steps per call, and the chief cannot, or the reverse: a "
@@ -379,36 +374,30 @@ def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
         )
     for title, value in own.items():
         other = others.get(title)
+        if value == other:
+            continue
+        difference = f"{title} {other!r:.60}, the chief {value!r:.60}"
         if isinstance(value, dict) and isinstance(other, dict):
-            for key in sorted({*value, *other}):
-                if value.get(key) != other.get(key):
-                    difference = _describe(title, key, value.get(key), other.get(key))
-                    raise UsageError(f"{name} has {difference}.", hint=hint)
-        elif value != other:
-            raise UsageError(
-                f"{name} has {title} {other!r:.60}, the chief {value!r:.60}.", hint=hint
+            key = min(k for k in {*value, *other} if value.get(k, ...) != other.get(k, ...))
+            difference = (
+                f"{title.rstrip('s')} {key} = {other.get(key)!r:.60}, the chief "
+                f"{value.get(key)!r:.60}"
             )
-
-
-def _describe(title: str, key: str, own: Any, other: Any) -> str:
-    """What another process has, and the chief has not: one item of a fact that is a dict."""
-    if title == "data":  # hashes say nothing
-        return f"other data than the chief: {key}"
-    if title == "plugins":
-        return f"another version of the plugin '{key}' than the chief"
-    return f"{title.rstrip('s')} {key} = {other!r:.60}, the chief {own!r:.60}"
+            if title == "data":  # hashes say nothing
+                difference = f"other data than the chief: {key}"
+            elif title == "plugins":
+                difference = f"another version of the plugin '{key}' than the chief"
+        raise UsageError(
+            f"{name} has {difference}.",
+            hint="Start every process with the same command, installation and data.",
+        )
 
 
 def shared_facts(facts: Dict[str, Any]) -> Dict[str, Any]:
     """Those of `provenance.reproducibility_facts` that are equal in all processes of a job."""
-    versions = {name: facts["versions"][name] for name in ("toolkit", "tensorflow")}
-    options = {n: v for n, v in facts["options"].items() if n not in _OWN_OPTIONS}
+    names = ("plugins", "data", "partition", "reader", "mode")
     return {
-        "versions": versions,
-        "options": options,
-        "plugins": facts["plugins"],
-        "data": facts["data"],
-        "partition": facts["partition"],
-        "reader": facts["reader"],
-        "mode": facts["mode"],
+        **{name: facts[name] for name in names},
+        "versions": {name: facts["versions"][name] for name in ("toolkit", "tensorflow")},
+        "options": {n: v for n, v in facts["options"].items() if n not in _OWN_OPTIONS},
     }

@@ -24,13 +24,12 @@ from ..graph.session_config import choose_threads, session_config
 from ..graph.step_strategy import PLAIN, XLA, PlainStep
 from ..options import CoreOptions
 from ..run_data import RunData
-from .autotune import MAX_STEPS
 from .hooks.plugin_hooks import build_plugin_hooks, refused_variables
 from .hooks.runner import RunHook
 from .length import check_accumulation
 from .random_ops import RandomOp, find_random_ops
 from .setup import Job, training_reader, training_run
-from .step_runner import StepRunner
+from .step_runner import MAX_STEPS, StepRunner
 
 # XLA has to compile, here and again in the session of the run, which takes seconds.
 MIN_RUN_SECS = 60.0
