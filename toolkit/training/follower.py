@@ -16,15 +16,26 @@ from ..cluster.tasks import Cluster
 from ..compat import tf
 from ..display.console import Console
 from ..errors import RetryError, ToolkitError
-from ..graph.replica import Replica
 from ..graph.session_config import session_config
-from ..graph.step_strategy import PLAIN, PlainStep
-from ..options import ORIGINS, CoreOptions
+from ..options import ORIGINS
 from ..run_data import open_run_data
 from . import variable_values
 from .faults import translated_errors
 from .loop import open_session
-from .peers import BEGIN, HASH, REASON_SECS, RUN, STEP, SUMS, await_reason, is_refusal, shared_facts
+from .peers import (
+    BEGIN,
+    HASH,
+    REASON_SECS,
+    RUN,
+    STEP,
+    SUMS,
+    await_reason,
+    is_refusal,
+    plan_options,
+    replica_of,
+    shared_facts,
+    strategy_of,
+)
 from .provenance import reproducibility_facts
 from .setup import Job, check_options, read_spec
 from .signals import FirstSignal
@@ -48,16 +59,16 @@ class Follower:
         recorded = read_spec(job.folder)
         origins = job.config.get(ORIGINS) if recorded is None else None
         self._run_data = open_run_data(
-            job.plugins,
-            job.options,
-            recorded,
-            is_training=True,
-            origins=origins,
+            job.plugins, job.options, recorded, is_training=True, origins=origins
         )
         self._job = job = job.with_presets(self._run_data)
         check_options(job.options, self._run_data, job.config.get(ORIGINS))
-        self._replica = self._make_replica()
-        self._plan = self._build_plan()
+        self._replica = replica_of(cluster, job.options.batch_size)
+        options = plan_options(job.options) if cluster.has_ps else job.options
+        builder = PlanBuilder(
+            job, self._run_data, self._replica, options, strategy_of(cluster), has_hooks=False
+        )
+        self._plan = builder.build()
         self._current: Optional[Commands] = None
 
     def train(self) -> NoReturn:
@@ -84,20 +95,6 @@ class Follower:
 
     # ---------------------------------------------------------- what differs with parameter servers
 
-    def _make_replica(self) -> Replica:
-        """The replica that this process trains. Raises UsageError if the batch is too small."""
-        assert self._cluster.rank is not None
-        batch_size = self._job.options.batch_size
-        replica = Replica(self._cluster.rank, self._cluster.num_trainers, batch_size)
-        replica.check_batch_size()
-        return replica
-
-    def _plan_options(self) -> CoreOptions:
-        return self._job.options
-
-    def _strategy(self) -> PlainStep:
-        return PLAIN
-
     def _describe(self) -> str:
         """What this process does, for its log."""
         replica = self._replica
@@ -118,13 +115,6 @@ class Follower:
     def _facts(self) -> Dict[str, Any]:
         facts = reproducibility_facts(self._job.plugins, self._run_data, self._job.config)
         return shared_facts(dict(facts, reader=self._plan.reader.kind, mode=self._plan.mode.value))
-
-    def _build_plan(self) -> TrainingPlan:
-        options, strategy = self._plan_options(), self._strategy()
-        builder = PlanBuilder(
-            self._job, self._run_data, self._replica, options, strategy, has_hooks=False
-        )
-        return builder.build()
 
     def _begin(self, session) -> None:
         """Take the state of the chief's session."""

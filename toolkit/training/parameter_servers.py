@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 import numpy as np
 
-from ..cluster.server import device_name, start_server
+from ..cluster.server import start_server
 from ..cluster.tasks import Cluster
 from ..compat import make_callable, tf
-from ..errors import UsageError
 from ..graph.asynchronous import AsynchronousStep
 from ..graph.build import TrainingGraph
-from ..graph.replica import Replica
 from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..options import CoreOptions
@@ -34,25 +32,6 @@ if TYPE_CHECKING:
     from ..graph.step_sums import StepSums
 
 
-def plan_options(options: CoreOptions) -> CoreOptions:
-    """The options of a plan with parameter servers: one step per call.
-
-    Raises:
-        UsageError: an option is not possible with them.
-    """
-    refusals = {
-        "--accumulate": (options.accumulate > 1, options.accumulate, "--accumulate 1"),
-        "--xla": (options.xla == "on", "on", "--xla off"),
-    }
-    for flag, (is_refused, value, remedy) in refusals.items():
-        if is_refused:
-            raise UsageError(
-                f"{flag} is {value}, which training with parameter servers does not support.",
-                hint=f"Set {remedy}, or start the workers without parameter servers.",
-            )
-    return options.model_copy(update={"steps_per_call": 1, "xla": "off"})
-
-
 class ServerPeers(Peers):
     """The other workers of a run with parameter servers, as its chief sees them.
 
@@ -63,13 +42,8 @@ class ServerPeers(Peers):
 
     def __init__(self, cluster: Cluster, channel: Channel):
         super().__init__(cluster, channel)
-        self.strategy = _strategy(cluster)
         self._replies: List[Dict[str, Any]] = []
         self._interruptions: List[Interruption] = []
-
-    def replica(self, batch_size: int) -> Replica:
-        """The chief's part: whole batches."""
-        return _replica(self._cluster, batch_size)
 
     def facts(self) -> Dict[str, Any]:
         """What the run's log records of the cluster."""
@@ -85,9 +59,6 @@ class ServerPeers(Peers):
             f"{servers} parameter {noun}; each step is one batch of {batch_size} of one of {names}",
             "the order of the updates is not reproducible, so another run has other bits",
         ]
-
-    def plan_options(self, options: CoreOptions) -> CoreOptions:
-        return plan_options(options)
 
     def _read_state(self, session: tf.Session) -> bytes:
         """Nothing: the variables are on the servers, where the chief has restored them."""
@@ -194,15 +165,6 @@ class RoundRunner:
 class ServerFollower(Follower):
     """A worker of a run with parameter servers, not its chief; arguments as of `Follower`."""
 
-    def _make_replica(self) -> Replica:
-        return _replica(self._cluster, self._job.options.batch_size)
-
-    def _plan_options(self) -> CoreOptions:
-        return plan_options(self._job.options)
-
-    def _strategy(self) -> AsynchronousStep:
-        return _strategy(self._cluster)
-
     def _describe(self) -> str:
         return f"{self._cluster.task.name} of {self._cluster.num_trainers} workers"
 
@@ -282,12 +244,3 @@ class ParameterServer:
         self._channel.join({})
         with FirstSignal(lambda signum: self._channel.notify({"signal": signum})):
             return self._channel.wait()
-
-
-def _strategy(cluster: Cluster) -> AsynchronousStep:
-    return AsynchronousStep(device_name(cluster.task), len(cluster.jobs["ps"]))
-
-
-def _replica(cluster: Cluster, batch_size: int) -> Replica:
-    assert cluster.rank is not None
-    return Replica(cluster.rank, 1, batch_size, is_asynchronous=True)

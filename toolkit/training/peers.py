@@ -22,10 +22,11 @@ from typing import (
 
 import numpy as np
 
-from ..cluster.server import check_port, configure, start_server
+from ..cluster.server import check_port, configure, device_name, start_server
 from ..cluster.tasks import Cluster
 from ..compat import tf
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
+from ..graph.asynchronous import AsynchronousStep
 from ..graph.guard import read_refusal
 from ..graph.replica import ALONE, Replica
 from ..graph.step_strategy import PLAIN, PlainStep
@@ -140,6 +141,7 @@ class Peers(NoPeers):
 
     def __init__(self, cluster: Cluster, channel: Channel):
         self.count = cluster.num_trainers - 1
+        self.strategy = strategy_of(cluster)
         self._cluster, self._channel = cluster, channel
         self._server: Any = None
         self._has_begun = False
@@ -151,14 +153,10 @@ class Peers(NoPeers):
         return self._server.target if self._server is not None else ""
 
     def replica(self, batch_size: int) -> Replica:
-        """The chief's replica.
+        return replica_of(self._cluster, batch_size)
 
-        Raises:
-            UsageError: the batch is too small for so many.
-        """
-        replica = Replica(0, self._cluster.num_trainers, batch_size)
-        replica.check_batch_size()
-        return replica
+    def plan_options(self, options: CoreOptions) -> CoreOptions:
+        return plan_options(options) if self._cluster.has_ps else options
 
     def facts(self) -> Dict[str, Any]:
         """What the run's log records of the cluster."""
@@ -295,6 +293,46 @@ class DismissedPeers(NoPeers):
 
     def end(self, error: Optional[BaseException] = None) -> None:
         self._peers.end(error)
+
+
+def replica_of(cluster: Cluster, batch_size: int) -> Replica:
+    """The replica that a process of a cluster trains: with parameter servers, on whole batches.
+
+    Raises:
+        UsageError: the batch is too small for so many.
+    """
+    assert cluster.rank is not None
+    if cluster.has_ps:
+        return Replica(cluster.rank, 1, batch_size, is_asynchronous=True)
+    replica = Replica(cluster.rank, cluster.num_trainers, batch_size)
+    replica.check_batch_size()
+    return replica
+
+
+def strategy_of(cluster: Cluster) -> PlainStep:
+    """The strategy of a step in a process of a cluster."""
+    if cluster.has_ps:
+        return AsynchronousStep(device_name(cluster.task), len(cluster.jobs["ps"]))
+    return PLAIN
+
+
+def plan_options(options: CoreOptions) -> CoreOptions:
+    """The options of a plan with parameter servers: one step per call.
+
+    Raises:
+        UsageError: an option is not possible with them.
+    """
+    refusals = {
+        "--accumulate": (options.accumulate > 1, options.accumulate, "--accumulate 1"),
+        "--xla": (options.xla == "on", "on", "--xla off"),
+    }
+    for flag, (is_refused, value, remedy) in refusals.items():
+        if is_refused:
+            raise UsageError(
+                f"{flag} is {value}, which training with parameter servers does not support.",
+                hint=f"Set {remedy}, or start the workers without parameter servers.",
+            )
+    return options.model_copy(update={"steps_per_call": 1, "xla": "off"})
 
 
 def describe_replicas(replica: Replica, names: Sequence[str]) -> str:
