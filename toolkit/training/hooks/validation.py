@@ -70,12 +70,12 @@ class Validation(SessionHook):
         self._best_evaluation = state.get("best_evaluation")
         if self._best is None:
             return
-        metric, note = self._metric, "no metric chooses the best checkpoint any more"
-        difference = metric.find_difference(self._best) if metric else note
-        if difference:
-            note = (
-                f"the best checkpoint is chosen again from here: {difference}" if metric else note
-            )
+        note = "no metric chooses the best checkpoint any more"
+        if self._metric is not None:
+            difference = self._metric.find_difference(self._best)
+            again = "the best checkpoint is chosen again from here"
+            note = f"{again}: {difference}" if difference else ""
+        if note:
             self.loop.log(f"note   {note}; step {self._best.get('step')} was best")
             self._best, self._waited, self._best_evaluation = None, 0, None
         elif self._best["step"] not in [each.step for each in self._folder.checkpoints.list()]:
@@ -115,7 +115,8 @@ class Validation(SessionHook):
         if metric is not None:
             if metric.name not in metrics:
                 raise ToolkitError(
-                    f"The evaluation has no metric '{metric.name}' to choose the best checkpoint by.",
+                    f"The evaluation has no metric '{metric.name}' to choose the best checkpoint "
+                    "by.",
                     hint=f"It has {', '.join(sorted(metrics)) or 'none'}.",
                 )
             value, noise = metrics[metric.name], metrics.get(f"{metric.name}_noise", 0.0)
