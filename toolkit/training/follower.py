@@ -17,8 +17,6 @@ from ..compat import tf
 from ..display.console import Console
 from ..errors import RetryError, ToolkitError
 from ..graph.session_config import session_config
-from ..options import ORIGINS
-from ..run_data import open_run_data
 from . import variable_values
 from .faults import translated_errors
 from .loop import open_session
@@ -37,7 +35,7 @@ from .peers import (
     strategy_of,
 )
 from .provenance import reproducibility_facts
-from .setup import Job, check_options, read_spec
+from .setup import Job, open_job
 from .signals import FirstSignal
 from .step_mode import PlanBuilder, TrainingPlan
 from .step_runner import refusal_fetches
@@ -54,15 +52,9 @@ class Follower:
     """
 
     def __init__(self, job: Job, console: Console, cluster: Cluster, channel: Channel):
-        self._job, self._console = job, console
-        self._cluster, self._channel = cluster, channel
-        recorded = read_spec(job.folder)
-        origins = job.config.get(ORIGINS) if recorded is None else None
-        self._run_data = open_run_data(
-            job.plugins, job.options, recorded, is_training=True, origins=origins
-        )
-        self._job = job = job.with_presets(self._run_data)
-        check_options(job.options, self._run_data, job.config.get(ORIGINS))
+        self._console, self._cluster, self._channel = console, cluster, channel
+        job, self._run_data = open_job(job)
+        self._job = job
         self._replica = replica_of(cluster, job.options.batch_size)
         options = plan_options(job.options) if cluster.has_ps else job.options
         builder = PlanBuilder(

@@ -88,7 +88,7 @@ class ServerPeers(Peers):
         if command == RUN:
             self._replies = self._receive()
             self._interruptions += [
-                Interruption(int(reply["signal"]), task.name)
+                (int(reply["signal"]), task.name)
                 for task, reply in zip(self._cluster.trainers[1:], self._replies)
                 if reply["signal"]
             ]
@@ -105,7 +105,7 @@ class ServerPeers(Peers):
         """
         self._channel.check()
         for task, message in self._channel.notifications():
-            self._interruptions.append(Interruption(int(message["signal"]), task.name))
+            self._interruptions.append((int(message["signal"]), task.name))
         interruptions, self._interruptions = self._interruptions, []
         return interruptions
 

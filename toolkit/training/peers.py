@@ -15,9 +15,9 @@ from typing import (
     Dict,
     Iterator,
     List,
-    NamedTuple,
     Optional,
     Sequence,
+    Tuple,
 )
 
 import numpy as np
@@ -46,20 +46,9 @@ _OWN_OPTIONS = ("data", "folder", "plugin", "with", "console_secs", "init_from")
 
 
 REASON_SECS = 4.0  # until the channel knows why another process has ended
+Interruption = Tuple[int, str]  # a signal that a process of the job got, and the name of its task
 # Errors of TensorFlow where another process has ended.
 _CONSEQUENCES = (tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.UnavailableError)
-
-
-class Interruption(NamedTuple):
-    """A signal that a process of the job got.
-
-    Attributes:
-        signum: its number.
-        process: the name of the task.
-    """
-
-    signum: int
-    process: str
 
 
 class NoPeers:
@@ -236,7 +225,7 @@ class Peers(NoPeers):
         self._is_waiting = False
         followers = self._cluster.trainers[1:]
         return [
-            Interruption(int(reply["signal"]), task.name)
+            (int(reply["signal"]), task.name)
             for task, reply in zip(followers, replies)
             if reply.get("signal")
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..data.readers.batch_slice import BatchSlice
 from ..data.readers.reader import Reader, ReaderOptions, is_resident, make_reader
@@ -16,8 +16,10 @@ from ..graph.step_strategy import PLAIN, PlainStep
 from ..options import ORIGINS, CoreOptions, Resolved, flag_name, is_choice
 from ..plugins import Plugins
 from ..preset_choice import choose_presets, update_config
-from ..run_data import RunData
+from ..run_data import RunData, open_run_data
+from ..storage.parent import Parent
 from ..storage.run_folder import RunFolder
+from .initial_weights import name_step
 from .length import whole_steps
 
 TIMED_RECORD_STEPS = 100  # at most from one record to the next of a run with --max-secs
@@ -51,13 +53,26 @@ class Job(NamedTuple):
     notes: Sequence[str] = ()
     resolved: Optional[Resolved] = None
 
-    def with_presets(self, run_data: RunData) -> Job:
-        """Return the job with the presets that the data choose. Raises ToolkitError."""
-        if self.resolved is None or not self.resolved.open_presets:
-            return self
-        now = choose_presets(self.resolved, run_data)
-        config = update_config(self.config, self.resolved, now)
-        return self._replace(options=now.options, config=config, notes=now.notes, resolved=None)
+
+def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
+    """The job as it is trained, and its data, which decide the presets that were still open.
+
+    Args:
+        job: of a process of the run.
+        parent: the weights with which the run begins, or began.
+
+    Raises:
+        ToolkitError: the data cannot be used, or options do not fit them.
+    """
+    recorded, origins = read_spec(job.folder), job.config.get(ORIGINS)
+    run_data = open_run_data(job.plugins, job.options, recorded, is_training=True, origins=origins)
+    job = job._replace(config=name_step(job.config, parent))
+    if job.resolved is not None and job.resolved.open_presets:
+        now = choose_presets(job.resolved, run_data)
+        config = update_config(job.config, job.resolved, now)
+        job = job._replace(options=now.options, config=config, notes=now.notes, resolved=None)
+    check_options(job.options, run_data, origins)
+    return job, run_data
 
 
 def total_steps(options: CoreOptions, num_examples: int) -> int:
