@@ -26,7 +26,7 @@ from .data.spec import DataSpec
 from .data.structure import LABELS, pack
 from .errors import DataError, ToolkitError, UsageError
 from .graph.run import Run
-from .options import CoreOptions, flag_name, is_choice
+from .options import NOT_SET, CoreOptions, Origin, flag_name
 from .plugins import Plugins
 
 FROM_PLUGIN = "plugin "  # begins the name of data that the hook `data` returned
@@ -40,7 +40,7 @@ _SOURCE_OPTIONS = (  # those that choose and shape the data of a source
 
 
 def open_from_plugin(
-    plugins: Plugins, options: CoreOptions, origins: Optional[Mapping[str, str]] = None
+    plugins: Plugins, options: CoreOptions, origins: Optional[Mapping[str, Origin]] = None
 ) -> Optional[Dataset]:
     """The data set that the hook `data` returns; None if there is no hook or it returns None.
 
@@ -110,10 +110,10 @@ class _WatchedOptions:
         return iter(self._options)
 
 
-def _refuse_idle_choices(plugin: str, origins: Mapping[str, str], names: Set[str]) -> None:
+def _refuse_idle_choices(plugin: str, origins: Mapping[str, Origin], names: Set[str]) -> None:
     """Refuse the first option that a person set and that has no effect on a plugin's own data."""
     for name in _SOURCE_OPTIONS:
-        if name in names or not is_choice(origins.get(name, "")):
+        if name in names or not origins.get(name, NOT_SET).is_choice:
             continue
         raise UsageError(
             f"{flag_name(name)} ({origins[name]}) has no effect: plugin '{plugin}' has data of its "

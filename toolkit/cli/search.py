@@ -27,7 +27,6 @@ from ..errors import CheckpointError, InterruptedRun, ToolkitError, UsageError
 from ..plugins import Plugins, require_trust
 from ..storage.folder import shell_argument
 from .plugin_options import (
-    FlagTexts,
     PluginCommand,
     Selection,
     missing_plugin_error,
@@ -246,7 +245,9 @@ def _check_storage(folder: str, storage: str) -> None:
 # ---------------------------------------------------------------------------------------- continue
 
 
-def _read_study(folder: str, storage: Optional[str], own: _Flags, values: FlagTexts) -> _Plan:
+def _read_study(
+    folder: str, storage: Optional[str], own: _Flags, values: Dict[str, typed.Value]
+) -> _Plan:
     """Return the study that is in the folder, or in the storage."""
     from ..search.definition import DEFINITION_FILE, read_definition
 
@@ -360,7 +361,7 @@ def _plan(
     folder: str,
     selection: Selection,
     own: _Flags,
-    values: FlagTexts,
+    values: Dict[str, typed.Value],
     workers: int,
     dry_run: bool,
 ) -> _Plan:
@@ -403,7 +404,9 @@ def _plan(
     return _Plan(definition, lines, estimate_secs(definition, validation.answers[0], workers))
 
 
-def _draft(selection: Selection, own: _Flags, values: FlagTexts, workers: int) -> Draft:
+def _draft(
+    selection: Selection, own: _Flags, values: Dict[str, typed.Value], workers: int
+) -> Draft:
     """Return what the command says of the study."""
     from ..search.planning import Draft
     from ..search.resolution import (
@@ -420,7 +423,7 @@ def _draft(selection: Selection, own: _Flags, values: FlagTexts, workers: int) -
     cls = type(resolved.options)
     layers = [file_layer(layer, cls) for layer in selection.layers]
     layers += variable_layers(typed.environment(), cls)
-    flags = absolute_texts(values, cls)
+    flags = absolute_texts({name: each.value for name, each in values.items()}, cls)
     aliases = typed.alias_names(cls)
     flags = {aliases.get(name, name): text for name, text in flags.items()}
     trial_options = TrialOptions(selection.plugins, layers, flags)

@@ -85,7 +85,7 @@ def _check(request: Request, plugins: Plugins, values: Mapping[str, Any], folder
 def _open_trainer(plugins: Plugins, resolved: Resolved, path: str, console: Console) -> Trainer:
     """Return the trainer of a run that has not begun: its graphs are built, nothing is written."""
     model, others = plugins.model.reference, [each.reference for each in plugins.extensions]
-    config = run_values(model, others, resolved.options, path, resolved.first_origins)
+    config = run_values(model, others, resolved.options, path, resolved.origins)
     job = Job(plugins, resolved.options, RunFolder(path, is_new=True), config, ["toolkit search"])
     return Trainer(job, console)
 
@@ -96,7 +96,7 @@ def _count_examples(plugins: Plugins, resolved: Resolved) -> int:
     Raises:
         UsageError: there is no validation split by which to choose.
     """
-    data = open_run_data(plugins, resolved.options, origins=resolved.first_origins)
+    data = open_run_data(plugins, resolved.options, origins=resolved.origins)
     if not data.splits.get("validation"):
         raise UsageError(
             "The data has no validation split, by which a search chooses.",

@@ -6,15 +6,19 @@ import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
 
 from ..options import (
+    FLAG,
     ORIGINS,
     CoreOptions,
     Layer,
+    Origin,
     Resolved,
+    Value,
     alias_names,
     find_path,
     map_paths,
     map_reference,
     merge,
+    read_origins,
     resolve,
     variable_name,
 )
@@ -54,16 +58,19 @@ class TrialOptions:
         Raises:
             UsageError: a value is wrong, alone or beside the others.
         """
-        flags = {**self._flags, **values}
+        flags: Dict[str, Any] = {
+            **self._flags,
+            **{n: Value(value, Origin(FLAG, f"--vary {n}")) for n, value in values.items()},
+        }
         if length is not None:
             flags["steps"] = str(length)
-        origins = {name: f"--vary {name}" for name in values}
-        return resolve(self.plugins.options(), self._layers, self._variables, flags, origins)
+        return resolve(self.plugins.options(), self._layers, self._variables, flags)
 
 
 def _typed_layer(layer: study.Layer) -> Layer:
     values = dict(layer.values)
-    return Layer(layer.place, values, (), values.pop(ORIGINS, None))
+    origins = values.pop(ORIGINS, None)
+    return Layer(layer.place, values, (), origins and read_origins(origins, layer.place))
 
 
 def variables_of(layers: Sequence[study.Layer]) -> Dict[str, str]:
@@ -97,8 +104,8 @@ def file_layer(layer: Layer, options: Type[CoreOptions]) -> study.Layer:
         else value
         for name, value in layer.values.items()
     }
-    if layer.first_origins is not None:
-        values[ORIGINS] = dict(layer.first_origins)
+    if layer.origins is not None:
+        values[ORIGINS] = {name: origin.saved for name, origin in layer.origins.items()}
     return study.Layer(os.path.abspath(layer.file), values)
 
 

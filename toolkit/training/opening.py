@@ -12,12 +12,16 @@ from ..compat import tf
 from ..display.console import Console
 from ..display.waits import waiting
 from ..errors import CheckpointError, UsageError
-from ..options import ORIGINS
 from ..run_data import RunData
 from ..storage.commit_log import Checkpoint
 from ..storage.parent import WEIGHTS, Parent
 from ..storage.run_folder import RunFolder
-from ..storage.variables import find_misfit, read_variable_specs, variable_specs
+from ..storage.variables import (
+    find_misfit,
+    find_renamed_scope,
+    read_variable_specs,
+    variable_specs,
+)
 from .best_metric import BestMetric
 from .initial_weights import InitialWeights, open_initial_weights, read_parents
 from .peers import NoPeers
@@ -128,13 +132,16 @@ def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
         CheckpointError: the model is another one.
     """
     in_checkpoint = read_variable_specs(checkpoint.path)
-    misfit = find_misfit(in_checkpoint, variable_specs(tf.global_variables()))
+    in_graph = variable_specs(tf.global_variables())
+    misfit = find_misfit(in_checkpoint, in_graph)
     if misfit:
+        scopes = find_renamed_scope(in_checkpoint, in_graph)
+        renamed = f" --map {scopes[0]}/={scopes[1]}/" if scopes else ""
         raise CheckpointError(
             misfit,
             hint="Resume with the plugin and the options with which the run was started, or begin "
             f"a new run with its weights: toolkit run --config {folder.argument}/config.json "
-            f"--init-from {folder.argument}",
+            f"--init-from {folder.argument}{renamed}",
         )
 
 
@@ -144,7 +151,7 @@ def _naming_origin(job: Job) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        origin = (job.config.get(ORIGINS) or {}).get(error.option)
+        origin = job.origins.get(error.option)
         if origin:
             error.message = f"Option '{error.option}' ({origin}): {error.message}"
         raise

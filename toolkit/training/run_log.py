@@ -17,7 +17,7 @@ from ..display.waits import waiting
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..graph.model_summary import count_parameters, list_model_variables
 from ..graph.session_config import effective_threads
-from ..options import ORIGINS, PresetChoice
+from ..options import DATA
 from ..run_data import RunData, describe_missing_splits
 from ..storage.manifest import FINISHED
 from ..storage.session_changes import THREADS, find_session_changes
@@ -136,8 +136,7 @@ class RunLog:
         order = self._job.plugins.describe_order()
         if order:
             log(f"order  {order}")
-        origins = self._job.config.get(ORIGINS) or {}
-        notes = [*self._job.notes, *plan_notes(self._plan, origins), *changes]
+        notes = [*self._job.notes, *plan_notes(self._plan, self._job.origins), *changes]
         for note in notes + self._changes_since_last_session():
             self.note(note)
         names = [hook.name for hook in hooks if not hook.has_due_steps]
@@ -169,12 +168,10 @@ class RunLog:
 
     def _preset_facts(self) -> Dict[str, Any]:
         """The presets that the data chose, each with the reason."""
-        origins = self._job.config.get(ORIGINS) or {}
-        choices = [(n, PresetChoice(self._job.config[n], origin)) for n, origin in origins.items()]
         presets = [
-            {"option": option, "name": choice.name, "reason": choice.reason}
-            for option, choice in choices
-            if choice.reason
+            {"option": option, "name": self._job.config[option], "reason": origin.place}
+            for option, origin in self._job.origins.items()
+            if origin.kind == DATA
         ]
         return {"presets": presets} if presets else {}
 

@@ -86,7 +86,8 @@ def check(
     else:
         values = option_values(flags, sets)
         resolve(ctx.obj, values, use_environment=False)  # refuses wrong values
-        results, data = _check_contracts(ctx.obj, values, words, is_short, as_json)
+        texts = {option: each.value for option, each in values.items()}
+        results, data = _check_contracts(ctx.obj, texts, words, is_short, as_json)
     broken = [result.name for result in results if result.status == "failed"]
     if as_json:
         print_json(_summarize(name, data, results))
