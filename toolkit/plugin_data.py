@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Set
 import numpy as np
 
 from .data.column import Column, Sequences
+from .data.decoded import hash_texts
 from .data.examples import (
     LENGTH,
     Dataset,
@@ -19,8 +20,6 @@ from .data.examples import (
     iterate_slices,
     with_classes,
 )
-from .data.images.image_array import hash_texts
-from .data.readers.mapped import identify
 from .data.reading_options import ColumnOptions, ImageOptions
 from .data.spec import DataSpec
 from .data.structure import LABELS, pack
@@ -184,17 +183,15 @@ def _hash_split(split: Split) -> str:
     rest.columns = {}
     for key, column in sorted(split.columns.items()):
         if _reads_files(column):
-            texts += [key, identify(column.values)]
+            texts += [key, column.values.identity]
         else:
             rest.columns[key] = column
     return hash_texts([*texts, rest.sha256() if rest.columns else ""])
 
 
 def _reads_files(column: Column) -> bool:
-    """Whether numbers come from files that are hashed; of a memory map, the content is hashed."""
-    values = column.values
-    has_files = getattr(values, "identity", "") or getattr(values, "paths", None)
-    return bool(has_files) and np.dtype(values.dtype).kind in "biuf"
+    """Whether values are known without being decoded; of a memory map, the content is hashed."""
+    return bool(getattr(column.values, "identity", ""))
 
 
 def _align_sequences(splits: Dict[str, Split]) -> Dict[str, Split]:

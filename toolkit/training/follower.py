@@ -183,7 +183,6 @@ class Commands:
             session.run(sums.assign, {sums.value: rows})
             return {}
         if command["do"] == HASH:
-            self._check_input_files()
             return {"hashes": variable_values.hashes(session)}
         try:
             if command["do"] == RUN:
@@ -200,12 +199,6 @@ class Commands:
             raise
         self.step += int(command["steps"])
         return {"signal": self._signals.signum}
-
-    def _check_input_files(self) -> None:
-        """Raise DataError if a file has changed that this process has read."""
-        change = getattr(self._reader, "file_change", None)
-        if change is not None:
-            raise change
 
     def _run_steps(self, session, num_steps: int) -> None:
         loop = self._graph.loop

@@ -291,16 +291,12 @@ class Loop:
         comes after all files, and older checkpoints are deleted after the entry.
 
         Raises:
-            DataError: a file of examples has changed; the state may have learned from the change.
             ToolkitError: the replicas differ.
             RetryError: the folder cannot be written.
         """
         if step == self._committed_step:
             return
-        # The state has to be that of the run's data, and the same in all processes.
-        change = getattr(self._reader, "file_change", None)
-        if change is not None:
-            raise change
+        # The state has to be the same in all processes.
         self._peers.check_equal(self.session, step)
         # The tensors. No meta graph: it would dominate the time and the size of a save.
         folder, options = self._folder, self._job.options
