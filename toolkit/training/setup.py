@@ -6,10 +6,13 @@ import math
 import multiprocessing
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ..compat import tf
 from ..data.readers.batch_slice import BatchSlice
 from ..data.readers.reader import Reader, ReaderOptions, is_resident, make_reader
 from ..data.spec import DataSpec
 from ..errors import UsageError
+from ..graph.build import build_training
+from ..graph.model_summary import count_parameters, list_model_variables, scope_sizes
 from ..graph.replica import ALONE, Replica
 from ..graph.run import Run, step_builder_of
 from ..graph.step_strategy import PLAIN, PlainStep
@@ -280,3 +283,21 @@ def training_run(
     if replica.count > 1:
         options = options.model_copy(update={"batch_size": replica.num_examples})
     return Run("train", options, run_data.spec, folder, total, strategy, replica=replica)
+
+
+def summarize_model(plugins: Plugins, resolved: Resolved) -> Dict[str, Any]:
+    """The variables of the model that a run would train, and its sizes, in JSON values. It builds
+    the graph of training, without a session.
+    """
+    run_data = open_run_data(plugins, resolved.options)
+    options = choose_presets(resolved, run_data).options
+    with tf.Graph().as_default() as tf_graph:
+        reader = training_reader(options, run_data)
+        run = training_run(options, run_data, "", reader)
+        build_training(plugins, run, reader, tf_graph, False)
+        variables = list_model_variables(run, tf_graph)
+    return {
+        "variables": [dict(variable._asdict()) for variable in variables],
+        "scopes": {name: dict(c._asdict()) for name, c in scope_sizes(variables).items()},
+        "model": dict(count_parameters(variables)._asdict()),
+    }

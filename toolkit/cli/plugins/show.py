@@ -182,31 +182,12 @@ def _exists(name: str) -> bool:
 
 
 def _summarize(selection: Selection, values: Dict[str, Any]) -> Dict[str, Any]:
-    """The variables of the model, in the order in which it creates them, and its sizes, from the
-    graph of training.
-    """
-    from ...compat import tf
-    from ...graph.build import build_training
-    from ...graph.model_summary import count_parameters, list_model_variables, scope_sizes
-    from ...preset_choice import choose_presets
-    from ...run_data import open_run_data
-    from ...training.setup import training_reader, training_run
+    """The variables of the model, in the order in which it creates them, and its sizes."""
+    from ...training.setup import summarize_model
 
     resolved = resolve(selection, values, use_environment=False)
-    plugins = selection.plugins
-    assert plugins is not None  # a model plugin is named
-    run_data = open_run_data(plugins, resolved.options)
-    options = choose_presets(resolved, run_data).options
-    with tf.Graph().as_default() as tf_graph:
-        reader = training_reader(options, run_data)
-        run = training_run(options, run_data, "", reader)
-        build_training(plugins, run, reader, tf_graph, False)
-        variables = list_model_variables(run, tf_graph)
-    return {
-        "variables": [dict(variable._asdict()) for variable in variables],
-        "scopes": {name: dict(c._asdict()) for name, c in scope_sizes(variables).items()},
-        "model": dict(count_parameters(variables)._asdict()),
-    }
+    assert selection.plugins is not None  # a model plugin is named
+    return summarize_model(selection.plugins, resolved)
 
 
 # ------------------------------------------------------------------------------------------- print
