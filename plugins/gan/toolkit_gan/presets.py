@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import importlib
 import os
-import sys
 from typing import Any, Dict, NamedTuple
 
 from toolkit import DataSpec
@@ -18,7 +17,10 @@ FEW_PER_CLASS = 15  # images; below, a class or a cluster is an image and its co
 
 def _read_papers() -> Dict[str, Dict[str, Any]]:
     """The presets of papers: name -> options. Each is a configuration file in the folder papers."""
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        toml = importlib.import_module("tomllib")
+    except ImportError:  # before Python 3.11
+        toml = importlib.import_module("tomli")
     presets = {}
     for path in sorted(glob.glob(os.path.join(os.path.dirname(__file__), "papers", "*.toml"))):
         with open(path, "rb") as file:
