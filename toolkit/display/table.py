@@ -33,8 +33,11 @@ def format_table(
 
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
     for name in header:
-        justify = "right" if name in right else "left"
-        table.add_column(Text(escape_line(name)), justify=justify, overflow="fold")
+        table.add_column(
+            Text(escape_line(name)),
+            justify="right" if name in right else "left",
+            overflow="fold",
+        )
     for row in rows:
         table.add_row(*(Text(escape_line(cell)) for cell in row))
     stream = io.StringIO()
