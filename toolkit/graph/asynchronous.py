@@ -75,7 +75,8 @@ class AsynchronousStep(PlainStep):
         self._number = tf.placeholder_with_default(global_step.read_value(), [], "ticket")
         return self._number
 
-    def apply(self, updates, options, earlier, more_follow, start) -> GuardedUpdate:
+    @staticmethod
+    def guard(updates, options, earlier=(), more_follow=False, step_start=None) -> GuardedUpdate:
         """Apply updates behind one guard; see `guard_by_condition`.
 
         A refusal leaves earlier updates of the step as they are: to give variables their former

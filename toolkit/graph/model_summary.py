@@ -1,10 +1,14 @@
-"""The variables of a model: how many numbers they are, and which of them training changes."""
+"""The variables of a model: how many numbers they are, which of them training changes, and whether
+they fit in memory.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence
 
 from ..compat import tf
+from ..data.files.memory import available_memory, format_bytes
+from ..errors import UsageError
 from .run import Run, step_builder_of
 
 
@@ -35,17 +39,16 @@ def list_model_variables(run: Run, tf_graph: tf.Graph) -> List[ModelVariable]:
         tf_graph: the graph.
     """
     builder = step_builder_of(run)
-    frozen = builder.frozen_variables()
-    trainable = {v.op.name for v in tf_graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
-    return [_describe(variable, trainable - frozen) for variable in builder.parameters]
-
-
-def _describe(variable: Any, trained: Iterable[str]) -> ModelVariable:
-    name, shape = variable.op.name, variable.shape
-    numbers = int(shape.num_elements() or 0) if shape.is_fully_defined() else 0
-    sizes = [int(size or 0) for size in shape.as_list()] if shape.rank is not None else []
-    dtype = variable.dtype.base_dtype
-    return ModelVariable(name, sizes, dtype.name, numbers, numbers * dtype.size, name in trained)
+    trained = {v.op.name for v in tf_graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
+    trained -= builder.frozen_variables()
+    variables = []
+    for v in builder.parameters:
+        numbers, dtype = int(v.shape.num_elements() or 0), v.dtype.base_dtype
+        sizes = [int(size or 0) for size in v.shape.as_list()] if v.shape.rank is not None else []
+        is_trained = v.op.name in trained
+        size = numbers * dtype.size
+        variables.append(ModelVariable(v.op.name, sizes, dtype.name, numbers, size, is_trained))
+    return variables
 
 
 def count_parameters(variables: Iterable[ModelVariable]) -> ParameterCounts:
@@ -61,3 +64,22 @@ def scope_sizes(variables: Iterable[ModelVariable]) -> Dict[str, ParameterCounts
     for variable in variables:
         scopes.setdefault(variable.name.partition("/")[0], []).append(variable)
     return {name: count_parameters(members) for name, members in scopes.items()}
+
+
+def check_model_size(variables: Sequence[Any]) -> None:
+    """Refuse variables that do not fit in the available memory.
+
+    Raises:
+        UsageError: names their size and the largest of them.
+    """
+    sizes = {v: (v.shape.num_elements() or 0) * int(v.dtype.base_dtype.size) for v in variables}
+    total, available = sum(sizes.values()), available_memory()
+    if available is None or total <= available:
+        return
+    largest = max(variables, key=lambda v: sizes[v])
+    raise UsageError(
+        f"The model's variables and their slots take {format_bytes(total)}, and "
+        f"{format_bytes(available)} are available: '{largest.op.name}' alone is "
+        f"{largest.shape.as_list()}.",
+        hint="Choose a smaller network.",
+    )

@@ -17,7 +17,7 @@ from ..compat import HAS_XLA, tf
 from ..data.structure import describe_key
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph, build_compiled, build_training
-from ..graph.model_size import check_model_size
+from ..graph.model_summary import check_model_size
 from ..graph.replica import Replica
 from ..graph.run import step_builder_of
 from ..graph.session_config import choose_threads, session_config

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Container, Dict, List, NamedTuple, Optional, Sequence
 
 from ...compat import tf
-from ...graph.adoption import upstream
+from ...graph.ops import upstream
 
 
 class VariableReads:
