@@ -74,7 +74,6 @@ class OpOrigin(NamedTuple):
     type: str
     stack: List[SourceLine]  # lines of plugins, the innermost last; [] where the core created it
     gradient_of: Optional[Tuple[str, str]]  # name and type of the forward op, for a gradient
-    is_loop_output: bool  # computed inside a loop of the graph, where nothing can be fetched
 
     @property
     def source_line(self) -> Optional[SourceLine]:
@@ -189,9 +188,8 @@ class Finding(NamedTuple):
                 f"the variable '{self.op.name}' was already non-finite before {update}: "
                 f"{self.tensor}."
             )
-        loop = ", computed inside a loop" if self.op.is_loop_output else ""
         return (
-            f"the first non-finite tensor is '{self.tensor.name}' (op {self.op.type}{loop}): "
+            f"the first non-finite tensor is '{self.tensor.name}' (op {self.op.type}): "
             f"{self.tensor}."
         )
 
@@ -209,7 +207,6 @@ class Finding(NamedTuple):
             "op_type": self.op.type,
             "stack": [line._asdict() for line in self.op.stack],
             "gradient_of": self.op.gradient_of,
-            "inside": self.op.is_loop_output,
             "inputs": [summary._asdict() for summary in self.inputs],
             "rows": self.rows,
             "positions": self.batch.positions.tolist(),
