@@ -16,8 +16,8 @@ from toolkit_gan import forward_pass, losses, networks, train_step
 from toolkit_gan.options import GanOptions
 
 from toolkit import DataSpec, Run, testing, tf
-from toolkit.graph.run import step_builder_of
 from toolkit.graph.ops import state_updates
+from toolkit.graph.run import step_builder_of
 from toolkit.options import resolve
 
 # Plain gradient descent at rate 0.1 on the Wasserstein loss: every step can be computed by hand.

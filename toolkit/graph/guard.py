@@ -107,7 +107,8 @@ def guard_by_selection(
     change, changed_handles = _track(apply_all, [finite, *before.values()])
     state_handles = {op.inputs[0].name for update in updates for op in update.state_updates}
     frozen_handles = {op.inputs[0].name for update in updates for op in update.frozen_updates}
-    old_values, frozen_values = [], []
+    old_values: List[Tuple[Any, Any]] = []
+    frozen_values: List[Tuple[Any, Any]] = []
     for variable in tf.global_variables():
         name, captured_name = variable.handle.name, own_handle(variable).name
         if captured_name in state_handles | frozen_handles:
@@ -205,7 +206,7 @@ def make_refusal(values: Sequence[GuardValues], options: Any, earlier: Sequence[
     A refusal rolls the earlier updates of the step back. Then it fails with an assertion that holds
     name, loss and norm of each update; or counts the step, which an earlier guard may have done.
     """
-    skipped = create_counter(SKIPPED_STEPS) if options.on_nonfinite == "skip" else None
+    skipped: Any = create_counter(SKIPPED_STEPS) if options.on_nonfinite == "skip" else None
 
     def fail():
         with tf.control_dependencies(_assign(_values_before_step(earlier))):

@@ -78,8 +78,9 @@ def _keras_creator(seed: int) -> Callable[..., Any]:
 
     def create(next_creator, **kwargs):
         value = kwargs.get("initial_value")
-        initializer = value.func if isinstance(value, functools.partial) else None
+        initializer: Any = getattr(value, "func", None)  # of a functools.partial
         if hasattr(initializer, "_random_generator") and initializer.get_config()["seed"] is None:
+            assert isinstance(value, functools.partial)
             kwargs["initial_value"] = functools.partial(
                 make_value, initializer, *value.args, **value.keywords
             )

@@ -203,9 +203,7 @@ class Replica:
         """
         if self.count == 1:
             return list(updates), list(tensors)
-        is_float = [
-            op.type in STATE_UPDATES and op.inputs[1].dtype.is_floating for op in updates
-        ]
+        is_float = [op.type in STATE_UPDATES and op.inputs[1].dtype.is_floating for op in updates]
         values = [op.inputs[1] for op, has_float in zip(updates, is_float) if has_float]
         means = self.mean([*tensors, *values])
         averages = iter(means[len(tensors) :])

@@ -256,8 +256,10 @@ class UpdateOptimizers:
             if arguments:
                 reasons["optimizer_args"] = "only a named optimizer takes it"
         if self.has_object:
-            values = {f"the rate of group '{g.pattern}'": g.learning_rate for g in self._groups}
-            values.update(learning_rate=rate, schedule=schedule)
+            values: Dict[str, Any] = {"learning_rate": rate, "schedule": schedule}
+            values.update(
+                (f"the rate of group '{g.pattern}'", g.learning_rate) for g in self._groups
+            )
             idle = [subject for subject, value in values.items() if value is not None]
             reasons.update(dict.fromkeys(idle, "the optimizer object has a rate of its own"))
         for subject, reason in reasons.items():
