@@ -38,7 +38,7 @@ from .data.sources import open_data, uses_option
 from .data.spec import DataSpec
 from .data.structure import FEATURES
 from .errors import DataError
-from .options import CoreOptions
+from .options import CoreOptions, Origin
 from .plugin_data import FROM_PLUGIN, open_from_plugin
 from .plugins import Plugins
 
@@ -208,7 +208,7 @@ def open_run_data(
     options: CoreOptions,
     recorded: Optional[DataSpec] = None,
     is_training: bool = False,
-    origins: Optional[Mapping[str, str]] = None,
+    origins: Optional[Mapping[str, Origin]] = None,
 ) -> RunData:
     """Open the data of the plugin's `data` hook, or else what the options name.
 

@@ -5,8 +5,8 @@ from linear_fixtures import Linear, write_bars
 
 import toolkit
 from toolkit import UsageError, hookimpl, tf
-from toolkit.graph import model_summary
-from toolkit.graph.model_summary import check_model_size
+from toolkit.graph import model_size
+from toolkit.graph.model_size import check_model_size
 from toolkit.graph.regularization import count_omitted_losses
 
 L2 = tf.keras.regularizers.l2
@@ -102,12 +102,12 @@ def variable(name, shape, dtype=tf.float32):
 @pytest.mark.usefixtures("graph")
 @pytest.mark.parametrize("dtype, count", [(tf.float32, AVAILABLE // 4), (tf.int64, AVAILABLE // 8)])
 def test_variables_may_take_all_memory_and_not_a_byte_more(monkeypatch, dtype, count):
-    monkeypatch.setattr(model_summary, "available_memory", lambda: AVAILABLE)
+    monkeypatch.setattr(model_size, "available_memory", lambda: AVAILABLE)
     check_model_size([variable("all", [count], dtype)])
     variables = [*tf.global_variables(), variable("one", [1])]
     with pytest.raises(UsageError, match=r"take 1\.0 GB, and 1\.0 GB are available: 'all' alone"):
         check_model_size(variables)
-    monkeypatch.setattr(model_summary, "available_memory", lambda: None)
+    monkeypatch.setattr(model_size, "available_memory", lambda: None)
     check_model_size(variables)  # nothing is refused where the memory is not known
 
 

@@ -101,7 +101,7 @@ def _open(plugin: Optional[str], values: Dict[str, Any]) -> Tuple[typed.CoreOpti
             f"Plugin '{plugin}' has no options that change training images.", hint="Omit --plugin."
         )
     resolved = typed.resolve(plugins.options(), flags=values)
-    data = open_run_data(plugins, resolved.options, origins=resolved.first_origins)
+    data = open_run_data(plugins, resolved.options, origins=resolved.origins)
     resolved = choose_presets(resolved, data)
     for note in resolved.notes:
         sys.stderr.write(f"note: {note}\n")

@@ -30,13 +30,12 @@ class ImageOptions(NamedTuple):
     extends_border: bool = False
     shapes: Tuple[Tuple[str, Tuple[int, int, int]], ...] = ()
 
-    def arguments(self, component: str = "") -> Dict[str, Any]:
-        """The arguments of `open_paths` for the images of a component."""
-        values = self._asdict()
-        shape = dict(values.pop("shapes")).get(component)
-        if shape is not None:
-            values.update(image_size=f"{shape[1]}x{shape[0]}", channels=shape[2])
-        return values
+    def of(self, component: str) -> ImageOptions:
+        """The options of the images of a component."""
+        shape = dict(self.shapes).get(component)
+        if shape is None:
+            return self
+        return self._replace(image_size=f"{shape[1]}x{shape[0]}", channels=shape[2])
 
 
 DEFAULT_IMAGES = ImageOptions()

@@ -1,14 +1,10 @@
-"""The variables of a model: how many numbers they are, which of them training changes, and whether
-they fit in memory.
-"""
+"""The variables of a model: how many numbers they are, and which of them training changes."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Sequence
+from typing import Dict, Iterable, List, NamedTuple
 
 from ..compat import tf
-from ..data.files.memory import available_memory, format_bytes
-from ..errors import UsageError
 from .run import Run, step_builder_of
 
 
@@ -64,22 +60,3 @@ def scope_sizes(variables: Iterable[ModelVariable]) -> Dict[str, ParameterCounts
     for variable in variables:
         scopes.setdefault(variable.name.partition("/")[0], []).append(variable)
     return {name: count_parameters(members) for name, members in scopes.items()}
-
-
-def check_model_size(variables: Sequence[Any]) -> None:
-    """Refuse variables that do not fit in the available memory.
-
-    Raises:
-        UsageError: names their size and the largest of them.
-    """
-    sizes = {v: (v.shape.num_elements() or 0) * int(v.dtype.base_dtype.size) for v in variables}
-    total, available = sum(sizes.values()), available_memory()
-    if available is None or total <= available:
-        return
-    largest = max(variables, key=lambda v: sizes[v])
-    raise UsageError(
-        f"The model's variables and their slots take {format_bytes(total)}, and "
-        f"{format_bytes(available)} are available: '{largest.op.name}' alone is "
-        f"{largest.shape.as_list()}.",
-        hint="Choose a smaller network.",
-    )

@@ -357,6 +357,7 @@ class CoreOptions(Options):
         unit="evaluations",
         group="Evaluation",
         resume_may_change=True,
+        used_if={"evaluate": True},
         ge=0,
     )
 
@@ -503,8 +504,6 @@ class CoreOptions(Options):
     def _check_evaluation(self) -> CoreOptions:
         if self.early_stopping and not self.best_metric:
             raise ValueError("early stopping needs a metric: set best_metric")
-        if (self.best_metric or self.early_stopping) and not self.evaluate:
-            raise ValueError("best_metric needs evaluations: set evaluate, or leave it out")
         return self
 
 
