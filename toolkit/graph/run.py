@@ -245,7 +245,8 @@ class Run:
                 of several arguments, such as placeholders of their shapes that `build` makes for
                 it; None for placeholders of the run's features.
             kwargs: further arguments by name. Without them, `training` (or `is_training`) is
-                whether the mode is "train", and `labels` are placeholders, or None.
+                whether the mode is "train", whatever its default, and `run` is the run, in each
+                call; in `build`, `labels` are placeholders, or None.
 
         Returns:
             A function with the parameters of `fn`. It has the attributes `variables` and
