@@ -13,7 +13,7 @@ from ..graph.ops import upstream
 from ..graph.run import Run
 from ..plugins import Plugins
 from .chain import Chain, Inspection, is_float, to_floats
-from .finding import BatchValues, Finding, OpOrigin, RefusedUpdate, TensorSummary
+from .finding import BatchValues, Finding, TensorSummary
 from .op_traceback import forward_op, plugin_lines
 from .replay import Replay
 
@@ -84,14 +84,12 @@ def _describe(replay: Replay, guard_values: GuardValues, chain: Chain) -> Findin
     return Finding(
         kind=kind,
         step=replay.step + 1,
-        update=RefusedUpdate(guard_values.name, *map(float, fetched["scalars"])),
+        update=GuardValues(guard_values.name, *map(float, fetched["scalars"])),
         tensor=_summarize(tensor, values[tensor.name]),
-        op=OpOrigin(
-            name=tensor.op.inputs[0].op.name if is_named else tensor.op.name,
-            type=tensor.op.type,
-            stack=plugin_lines(tensor.op) if kind == "op" else [],
-            gradient_of=(forward.name, forward.type) if is_gradient else None,
-        ),
+        op=tensor.op.inputs[0].op.name if is_named else tensor.op.name,
+        op_type=tensor.op.type,
+        stack=plugin_lines(tensor.op) if kind == "op" else [],
+        gradient_of=(forward.name, forward.type) if is_gradient else None,
         inputs=[_summarize(x, values.get(x.name)) for x in inputs],
         rows=_nonfinite_rows(replay, scalars, tensor, values[tensor.name], batch, kind),
         batch=batch,
