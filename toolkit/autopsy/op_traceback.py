@@ -46,7 +46,9 @@ def find_failing_line(error: BaseException, graph: Optional[tf.Graph]) -> str:
     call = _PYTHON_CALL.search(text)
     lines = _PYTHON_LINE.findall(call.group()) if call else []
     own = [f"{_absolute(file)}:{line}" for file, line in lines if not _is_library(_absolute(file))]
-    for name in _NODE.findall(text) if graph is not None and not own else ():
+    if own or graph is None:
+        return own[-1] if own else ""
+    for name in _NODE.findall(text):
         with contextlib.suppress(KeyError, ValueError):  # an op within a function
             # Nothing of a plugin created the copy of a replica.
             op = graph.get_operation_by_name(original_name(name))

@@ -161,7 +161,6 @@ def adapt(optimizer: Any, scope: str, rate: Any = None) -> Adapter:
     """
     cls = _adapter_class(optimizer)
     is_new, subject = cls is KerasOptimizer, _describe(optimizer)
-    _check_graph(optimizer)
     for name in CLIPPING:
         if cls is not TrainOptimizer and getattr(optimizer, name, None) is not None:
             raise UsageError(
@@ -199,24 +198,6 @@ def _adapter_class(optimizer: Any) -> type:
     fault = "is of Keras 3, not for graphs"
     fault = fault if "keras" in modules else "is no optimizer that works in a graph"
     raise UsageError(f"{subject} {fault}.", hint=_CLASSES)
-
-
-def _check_graph(optimizer: Any) -> None:
-    """Refuse an object that has tensors or variables of another graph."""
-    graphs = [tf.get_default_graph()]
-    while getattr(graphs[-1], "outer_graph", None) is not None:
-        graphs.append(graphs[-1].outer_graph)
-    parts = {**vars(optimizer), **getattr(optimizer, "_hyper", {})}
-    for name, part in parts.items():
-        # tf.train converts its arguments for each graph again, to attributes of these names.
-        is_converted = name.endswith(("_t", "_tensor", "_on_worker"))
-        graph = None if is_converted else getattr(part, "graph", None)
-        if isinstance(graph, tf.Graph) and graph not in graphs:
-            raise UsageError(
-                f"{_describe(optimizer)} was made in another graph: its '{part.name}' is there.",
-                hint="Make it in the hook 'optimize', or pass a function from the learning rate "
-                "to the optimizer.",
-            )
 
 
 def _describe(optimizer: Any) -> str:
