@@ -130,5 +130,5 @@ def test_options_that_the_plugin_replaces_are_noted_at_the_start(cli, optimizer,
     flags = ["--optimizer", "sgd", "--learning-rate", "0.5", "--warmup-steps", "1"]
     result = cli(*argv, *flags, "--run-dir", "r")
     assert result.code == 0, result.err
-    lines = [line for line in result.err.splitlines() if "has no effect: the plugin" in line]
+    lines = [line for line in result.err.splitlines() if "has no effect: no update" in line]
     assert {line.split()[1] for line in lines} == idle
