@@ -12,6 +12,7 @@ from data_fixtures import npy_bytes
 
 from toolkit.data.arrays import idx, npz
 from toolkit.data.examples import Split, iterate_slices
+from toolkit.data.reading_options import Settings
 from toolkit.errors import DataError
 
 MEGABYTE = 1 << 20
@@ -85,7 +86,7 @@ def test_an_array_whose_header_promises_another_size_is_refused(tmp_path, payloa
     header = str({"descr": "|u1", "fortran_order": False, "shape": (4, 4)})
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x_train.npy", npy_bytes(header, bytes(payload), version))
-    message, peak = peak_while(lambda: npz.open_npz(path))
+    message, peak = peak_while(lambda: npz.open_npz(Settings(path)))
     assert f"{path}: expected" in message and "bytes for the array 'x_train', found" in message
     assert peak < MEGABYTE
 

@@ -228,7 +228,7 @@ def test_several_columns_of_labels_are_a_vector(rows):
         (
             "a,label\n1,x\n2,y\n",
             {"label_kind": "value"},
-            "t.csv: row 2: expected a number in 'label'",
+            "t.csv: row 1: expected a number in 'label'",
         ),
         ("a,species\n1,x\n", {}, "found 'a', 'species'"),
         ("a,label,target\n1,x,y\n", {}, "found 'label', 'target'"),

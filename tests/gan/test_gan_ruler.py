@@ -9,6 +9,7 @@ from toolkit_gan.scores.extractor import PixelFeatures
 from toolkit_gan.scores.ruler import Mark, locate
 
 from toolkit.data.arrays.digits import open_mnist5k
+from toolkit.data.reading_options import Settings
 
 MARKS = [Mark("real images", 1.0), Mark("a 3-tap blur", 2.0), Mark("one class missing", 5.0)]
 
@@ -85,7 +86,7 @@ def test_class_means_are_one_image_for_each_class():
 @pytest.fixture(scope="module")
 def marks():
     """The ruler of real digits, by their pixels."""
-    splits = open_mnist5k().splits
+    splits = open_mnist5k(Settings("mnist5k")).splits
     features = PixelFeatures((28, 28, 1))
     images, labels = splits["train"].take(slice(None, None, 2))
     feature_sets = ruler.damage_features(images, labels, features, features(images))

@@ -20,8 +20,8 @@ from ...errors import DataError
 from ...files import atomic_write
 from ..examples import Dataset, Split, check_label_range, describe
 from ..files.cache import open_entry
-from ..files.file_index import FileIndex
-from ..held_out import DEFAULT_SHARES, Shares, hold_out
+from ..held_out import hold_out
+from ..reading_options import Settings
 
 ELEMENTS = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 FEATURE_TYPES = ("uint8", ">f4")
@@ -100,42 +100,30 @@ def write_idx(path: str, array: np.ndarray) -> None:
             file.write(np.ascontiguousarray(array[start : start + 4096], dtype).tobytes())
 
 
-def open_idx(
-    folder: str,
-    name: str = "",
-    num_classes: int = 0,
-    shares: Shares = DEFAULT_SHARES,
-    class_names: Tuple[str, ...] = (),
-    index: Optional[FileIndex] = None,
-) -> Dataset:
+def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
     """Open a folder of IDX files with the names of MNIST's; test files may be missing.
 
     Args:
-        folder: the folder.
-        name: of the data set; "" for `idx:` and the folder.
-        num_classes: K; 0 for the largest label + 1, or the number of names.
-        shares: of the examples, held out for test and validation.
-        class_names: in the order of the labels.
-        index: knows the hashes of the files; None to compute them.
+        settings: with the folder.
+        class_names: in the order of the labels; () for as many numbers as the labels need.
 
     Raises:
         DataError: a file is missing or damaged, or files do not fit together.
     """
+    folder, index = settings.path, settings.index
     paths = _find_files(folder)
     files = {os.path.basename(path): path for pair in paths.values() for path in pair}
     splits = {split: read_pair(*pair) for split, pair in paths.items()}
     _check_shapes(splits, paths)
-    count = len(class_names) or num_classes
-    count = count or 1 + max(
+    count = len(class_names) or 1 + max(
         int(part.labels.max()) for part in splits.values() if part.labels is not None
     )
     for split, part in splits.items():
         check_label_range(part.labels, count, paths[split][1])
     spec = describe(splits["train"], class_names, count)
-    index = index or FileIndex()
     hashes = dict(zip(files, index.digests(list(files.values()))))
-    splits = hold_out(splits, shares, index=index, files=list(hashes.values()))
-    return Dataset(name or "idx:" + folder, spec, splits, files, sha256=hashes)
+    splits = hold_out(splits, settings.shares, index=index, files=list(hashes.values()))
+    return Dataset("idx:" + folder, spec, splits, files, sha256=hashes)
 
 
 def _check_shapes(splits: Dict[str, Split], paths: Dict[str, Any]) -> None:

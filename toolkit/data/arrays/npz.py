@@ -11,8 +11,8 @@ import numpy as np
 
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
-from ..files.file_index import FileIndex
-from ..held_out import DEFAULT_SHARES, Shares, hold_out
+from ..held_out import hold_out
+from ..reading_options import Settings
 from ..structure import FEATURES
 from .label_arrays import LabelArrays, read_label_arrays
 from .npz_keys import HINT, find_keys, unused_keys
@@ -31,37 +31,27 @@ class _Arrays(NamedTuple):
     labels: Dict[str, np.ndarray]
 
 
-def open_npz(
-    path: str,
-    shares: Shares = DEFAULT_SHARES,
-    index: Optional[FileIndex] = None,
-    label_kind: str = "auto",
-) -> Dataset:
+def open_npz(settings: Settings) -> Dataset:
     """Open an .npz file as a data set; either all splits have labels or none has.
-
-    Args:
-        path: the file.
-        shares: of the examples, held out for test and validation.
-        index: knows the hash of the file; None to compute it.
-        label_kind: "class", "value", or "auto" for what the types of the labels say.
 
     Raises:
         DataError: the file cannot be used.
     """
+    path, index = settings.path, settings.index
     with _open(path) as file:
         keys = find_keys(path, file.files)
         names = [name for each in keys.values() for name in each.all]
         _check_sizes(path, file, names)
         arrays = {name: _read_array(path, file, name) for name in names}
         unused = unused_keys(file.files, keys)
-    splits, labels = make_splits(path, arrays, label_kind)
+    splits, labels = make_splits(path, arrays, settings.columns.label_kind)
     only = labels.get("")
     spec = describe(splits["train"], only.class_names if only else (), _count(only))
     notes = [f"Arrays that are not read: {', '.join(unused[:10])}."] if unused else []
     notes += [note for each in labels.values() for note in each.notes]
-    index, name = index or FileIndex(), os.path.basename(path)
+    name = os.path.basename(path)
     hashes = {name: index.digests([path])[0]}
-    splits = hold_out(splits, shares, index=index, files=list(hashes.values()))
+    splits = hold_out(splits, settings.shares, index=index, files=list(hashes.values()))
     return Dataset("npz:" + path, spec, splits, {name: path}, notes, hashes)
 
 
@@ -73,7 +63,7 @@ def make_splits(
     Args:
         source: of the arrays, for error messages.
         arrays: by the names of `npz_keys`.
-        label_kind: as for `open_npz`.
+        label_kind: "class", "value", or "auto" for what the types of the labels say.
 
     Raises:
         DataError: the arrays are no examples.
