@@ -97,7 +97,7 @@ class Settings(NamedTuple):
     records: Optional[Mapping[str, Any]] = None
 
     @property
-    def index(self) -> FileIndex:
+    def files(self) -> FileIndex:
         """What is known of the files."""
         return self.file_index or FileIndex(self.path, self.cache_dir)
 

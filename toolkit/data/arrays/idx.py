@@ -110,7 +110,7 @@ def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
     Raises:
         DataError: a file is missing or damaged, or files do not fit together.
     """
-    folder, index = settings.path, settings.index
+    folder, index = settings.path, settings.files
     paths = _find_files(folder)
     files = {os.path.basename(path): path for pair in paths.values() for path in pair}
     splits = {split: read_pair(*pair) for split, pair in paths.items()}

@@ -37,7 +37,7 @@ def open_npz(settings: Settings) -> Dataset:
     Raises:
         DataError: the file cannot be used.
     """
-    path, index = settings.path, settings.index
+    path, index = settings.path, settings.files
     with _open(path) as file:
         keys = find_keys(path, file.files)
         names = [name for each in keys.values() for name in each.all]

@@ -51,7 +51,7 @@ def open_images(settings: Settings) -> Dataset:
     folder = settings.path
     listings = list_images(folder)
     paths = [path for listing in listings.values() for path in listing.paths]
-    images = open_paths(folder, paths, settings.index, settings.images)
+    images = open_paths(folder, paths, settings.files, settings.images)
     splits = {
         name: Split(images.select(listing.paths), listing.labels)
         for name, listing in listings.items()

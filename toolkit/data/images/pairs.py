@@ -214,7 +214,7 @@ def open_pairs(settings: Settings) -> Dataset:
     Raises:
         DataError: images have no partner, or label images other sizes than their pictures.
     """
-    folder, options, index = settings.path, settings.images, settings.index
+    folder, options, index = settings.path, settings.images, settings.files
     listings = list_pairs(folder)
     first, second = listings["train"].names
     sides = tuple(
@@ -375,7 +375,7 @@ def _describe_domains(names: Iterable[str], counts: Sequence[int]) -> str:
 
 def _open_masks(settings: Settings, listings: Dict[str, Listing], pictures: ImagePaths) -> Dataset:
     """Pictures as features, and their label images as labels."""
-    folder, index = settings.path, settings.index
+    folder, index = settings.path, settings.files
     paths = [path for listing in listings.values() for path in listing.paths[1]]
     table = index.describe_images(paths)
     check_sizes(paths, table.sizes, pictures.paths, pictures.sizes)

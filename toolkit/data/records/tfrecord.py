@@ -73,7 +73,7 @@ def open_tfrecord(settings: Settings) -> Dataset:
     if settings.records is None:
         refuse_conflicts(settings.columns)
     files = find_shards(place)
-    digests = settings.index.digests(files.paths)
+    digests = settings.files.digests(files.paths)
     shards = list_shards(files.paths, digests, settings.cache_dir)
     reader = _RecordReader(settings, shards)
     features, labels, class_names = reader.read()

@@ -68,7 +68,7 @@ def open_table(settings: Settings) -> Dataset:
         UsageError: an option names no column, or one column twice.
         DataError: the table cannot be used.
     """
-    path, columns, files_index = settings.path, settings.columns, settings.index
+    path, columns, files_index = settings.path, settings.columns, settings.files
     schema = TableSchema.from_json(settings.table) if settings.table else None
     rows = read_with_all_faults(
         lambda options: read_rows(path, options, settings.images, files_index, schema), columns

@@ -75,7 +75,7 @@ class TableFile(NamedTuple):
             return self._read_json(stream) if self.is_json else self._read_csv(stream)
 
     def _read_csv(self, stream: IO[str]) -> Dict[str, Fields]:
-        import pandas
+        import pandas  # type: ignore[import-untyped]
 
         _read_header(stream, self.path)
         width = len(self.columns)
