@@ -11,7 +11,7 @@ from typing_extensions import Literal
 from toolkit import Split, ToolkitError, UsageError, hookimpl, option
 from toolkit.api import load_plugins, open_data, train
 from toolkit.options import DATA, Origin, Value, resolve
-from toolkit.search.resolution import TrialOptions
+from toolkit.preset_choice import choose_by_data
 from toolkit.storage.run_folder import RunFolder
 from toolkit.testing import make_run
 
@@ -181,8 +181,8 @@ def test_a_run_of_an_earlier_version_keeps_its_default(tmp_path, data):
 
 def test_the_data_choose_for_trials_of_a_search_and_for_data_that_code_opens(data):
     plugins = load_plugins(Plugin(Recipes))
-    trials = TrialOptions(plugins, [], {"data": data})
-    assert trials.resolve_for_data({}).options.preset == "fast"
-    assert trials.resolve_for_data({"preset": "slow"}).options.preset == "slow"
+    for values, preset in [({}, "fast"), ({"preset": "slow"}, "slow")]:
+        trial = resolve(plugins.options(), flags=dict(values, data=data))
+        assert choose_by_data(plugins, trial).options.preset == preset
     assert open_data(Plugin(Recipes), {"data": data}).options.learning_rate == 0.9
     assert make_run(Plugin(Recipes), "eval", open_data(Plugin(Recipes)).data).options.gain == 2.0
