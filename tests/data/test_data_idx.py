@@ -5,8 +5,9 @@ import os
 import numpy as np
 import pytest
 from data_fixtures import gzip_bytes, idx_bytes, numbered_images
+from file_fixtures import write_idx
 
-from toolkit.data.arrays.idx import open_idx, read_idx, write_idx
+from toolkit.data.arrays.idx import open_idx, read_idx
 from toolkit.data.column import memory_map
 from toolkit.data.reading_options import Settings
 from toolkit.errors import DataError

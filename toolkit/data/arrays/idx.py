@@ -17,7 +17,6 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ...errors import DataError
-from ...files import atomic_write
 from ..examples import Dataset, Split, check_label_range, describe
 from ..files.cache import open_entry
 from ..held_out import hold_out
@@ -87,17 +86,6 @@ def starts_as_idx(path: str) -> bool:
     except (OSError, EOFError, zlib.error):
         return False
     return start[:2] == b"\0\0" and len(start) == 4 and start[2] in ELEMENTS and 1 <= start[3] <= 8
-
-
-def write_idx(path: str, array: np.ndarray) -> None:
-    """Write an array, uint8, int32 or float32 [N, ...], as an IDX file, atomically."""
-    dtype = "uint8" if array.dtype == np.uint8 else ">i4" if array.dtype.kind in "iu" else ">f4"
-    code = {name: code for code, name in ELEMENTS.items()}[dtype]
-    with atomic_write(path) as file:
-        file.write(struct.pack(">HBB", 0, code, array.ndim))
-        file.write(struct.pack(f">{array.ndim}I", *array.shape))
-        for start in range(0, len(array), 4096):
-            file.write(np.ascontiguousarray(array[start : start + 4096], dtype).tobytes())
 
 
 def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:

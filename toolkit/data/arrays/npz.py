@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
-from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -16,12 +16,6 @@ from ..reading_options import Settings
 from ..structure import FEATURES
 from .label_arrays import LabelArrays, read_label_arrays
 from .npz_keys import HINT, find_keys, unused_keys
-
-_HEADER_READERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-    (3, 0): np.lib.format.read_array_header_2_0,  # its names are UTF-8, and its sizes as in 2.0
-}
 
 
 class _Arrays(NamedTuple):
@@ -41,7 +35,6 @@ def open_npz(settings: Settings) -> Dataset:
     with _open(path) as file:
         keys = find_keys(path, file.files)
         names = [name for each in keys.values() for name in each.all]
-        _check_sizes(path, file, names)
         arrays = {name: _read_array(path, file, name) for name in names}
         unused = unused_keys(file.files, keys)
     splits, labels = make_splits(path, arrays, settings.columns.label_kind)
@@ -98,7 +91,6 @@ def _count(labels: Optional[LabelArrays]) -> int:
 def read_arrays(path: str) -> Dict[str, np.ndarray]:
     """Every array of an .npz file by its name. Raises DataError if one cannot be used."""
     with _open(path) as file:
-        _check_sizes(path, file, file.files)
         return {key: _read_array(path, file, key) for key in file.files}
 
 
@@ -125,42 +117,6 @@ def _not_npz_error(path: str, error: Exception) -> DataError:
     if start == b"PK\x03\x04":
         content = f"a damaged zip file ({_reason(error)})"
     return DataError(f"{path}: expected an .npz file, found {content}.", hint=HINT)
-
-
-def _check_sizes(path: str, file: Any, keys: Iterable[str]) -> None:
-    """Refuse arrays whose headers promise other sizes than the zip file, before one is unpacked."""
-    members = {member.filename: member for member in file.zip.infolist()}
-    for key in keys:
-        member = members.get(key + ".npy", members.get(key))
-        if member is None:
-            continue  # without labels
-        expected = _header_size(file.zip, member)
-        if expected is not None and expected != member.file_size:
-            raise DataError(
-                f"{path}: expected {expected:,} bytes for the array '{key}', found "
-                f"{member.file_size:,}.",
-                hint="The file is damaged; copy it again.",
-            )
-
-
-def _header_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Optional[int]:
-    """The size of a member in bytes by the header of its array; None if it has none that numpy
-    can read, or one of Python objects: reading the array says so.
-    """
-    try:
-        with archive.open(member) as stream, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about files from Python 2, which are fine
-            read_header = _HEADER_READERS[np.lib.format.read_magic(stream)]
-            shape, _, dtype = read_header(stream)
-            start = stream.tell()
-    except Exception:  # damaged bytes can make zipfile and numpy raise anything
-        return None
-    if dtype.hasobject or min(shape, default=0) < 0:
-        return None
-    count = 1
-    for dimension in shape:
-        count *= dimension
-    return start + count * dtype.itemsize
 
 
 def _read_array(path: str, file: Any, key: str) -> np.ndarray:
