@@ -18,7 +18,7 @@ from . import sensitivity, two_sample
 PAIRS_PER_ROW = 4  # of the sheet of nearest images
 GIVEAWAYS_PER_ROW, GIVEAWAY_ROWS = 8, 5
 COPIED_TIMES = 3  # so many times the share of near samples that is expected suggests copies
-COPIED_RATIO = 0.5  # and so does a lower nearest-neighbour ratio, of all or of a class
+COPIED_RATIO = 0.5  # and so does a lower nearest-neighbour ratio
 MAX_CLASSES = 200  # of the page's table
 MANY = 0.9  # of the samples are recognised: a first advice is what every generator begins with
 
@@ -236,7 +236,6 @@ def _nearest(nearest: Dict[str, Any]) -> List[Fact]:
     """Distances to training images, in features and pixels, and whether they suggest copies."""
     kinds = {"features": nearest, "blurred pixels": nearest.get("pixels")}
     facts: List[Fact] = []
-    copied: List[str] = []
     for kind, values in kinds.items():
         if not values:
             continue
@@ -247,19 +246,11 @@ def _nearest(nearest: Dict[str, Any]) -> List[Fact]:
         text = f"unknown: half of the real images or more are also training images, in {kind}"
         if ratio is not None:
             text = f"{ratio:.2f} in {kind} (well below 1 would suggest copied training images)"
-        if values["classes"]:
-            lowest = min(values["classes"], key=values["classes"].get)
-            text += f"; lowest of a class: {values['classes'][lowest]:.2f} ({lowest})"
         text = (
             f"nearest-neighbour ratio {text}; {near:.1%} of the samples are as near to a training "
             f"image as the nearest {expected:.1%} of the real images"
         )
         facts.append(Fact(text, is_warning, 2 if is_warning else 0))
-        copied += [k for k, value in values["classes"].items() if value < COPIED_RATIO]
-    if copied:
-        names = ", ".join(dict.fromkeys(copied))
-        text = "much nearer to training images than other real images are: samples of "
-        facts.append(Fact(text + names, True, 2))
     return facts if any(fact.warning for fact in facts) else [Fact(NO_COPIES, True), *facts]
 
 
