@@ -97,7 +97,7 @@ def page_content(details: Dict[str, Any], files: Sequence[str]) -> Dict[str, Any
     if details.get("classes"):
         tables.append(_class_table(details["classes"]))
     if details.get("ruler"):
-        tables += [_ruler_table(details), _measure_table(details["measures"])]
+        tables.append(_ruler_table(details))
     warnings = sorted((fact for fact in facts if fact.warning), key=lambda fact: fact.warning)
     advice = [
         "Look at the surest fakes: that is what gives the samples away.",
@@ -173,13 +173,12 @@ def _distance(details: Dict[str, Any]) -> List[Fact]:
     }
     facts = [Fact(text + (f", on the ruler {place}" if place else ""), True, headline=headline)]
     facts.append(Fact(f"{FLOOR}; {RULER}" if place else FLOOR))
+    low, high = (short(distance["interval"][end]) for end in ("low", "high"))
+    text = f"95 % interval of the FD, over samples and real images: {low} to {high}"
     if distance["low"] is not None:
-        low, high, wide_low, wide_high = map(
-            short,
-            (distance["low"], distance["high"], *map(distance["interval"].get, ("low", "high"))),
-        )
-        text = f"95 % interval of the mean FD: {low} to {high}, from {len(distance['values'])} sets"
-        facts.append(Fact(f"{text} of samples; over real images, too: {wide_low} to {wide_high}"))
+        low, high = short(distance["low"]), short(distance["high"])
+        text += f"; of its mean over {len(distance['values'])} sets of samples: {low} to {high}"
+    facts.append(Fact(text))
     return facts
 
 
@@ -321,25 +320,6 @@ def _ruler_table(details: Dict[str, Any]) -> Dict[str, Any]:
         "bars": ["Frechet distance"],
         "log": True,
         "marked": "this run",
-    }
-
-
-def _measure_table(measures: Dict[str, Any]) -> Dict[str, Any]:
-    """What each measure gives for real images and for damaged ones, and whether it is refused."""
-    names = list(dict.fromkeys(name for each in measures.values() for name in each["damages"]))
-    rows = [
-        [
-            measure.replace("_", " "),
-            each["real"],
-            *[each["damages"].get(name) for name in names],
-            "refused" if each.get("refusal") else "",
-        ]
-        for measure, each in measures.items()
-    ]
-    return {
-        "title": "What each measure gives for real images, and for real images with severe damage",
-        "columns": ["measure", "real images", *names, ""],
-        "rows": rows,
     }
 
 
