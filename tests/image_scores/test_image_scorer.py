@@ -248,7 +248,9 @@ def test_the_lines_of_a_full_score_name_floor_place_and_features_and_define_the_
     assert classes.startswith("all classes present; least frequent: ")
     assert " x floor (n = 300, m = 300), on the ruler " in lines_of(result)[1]
     assert lines_of(result)[1].startswith("Frechet distance (FD) ")
-    assert "mean over 3 sets of samples: " in text and "all classes present; least frequent: " in text
+    assert (
+        "mean over 3 sets of samples: " in text and "all classes present; least frequent: " in text
+    )
     features = "features classifier runs/quarters, step 700, F = 4, sha256 abababababababab"
     assert features + ", test accuracy 99.4%" in text
     assert "mostly noise" not in text and "not judged" not in text
