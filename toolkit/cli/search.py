@@ -48,7 +48,7 @@ _RUN_FLAGS = {
 }
 # The flags of the search itself that define a study.
 _OWN_FLAGS = (
-    *("vary", "sampler", "trials", "seeds", "examples", "cpu_secs", "halving", "rungs", "metric"),
+    *("vary", "sampler", "trials", "seeds", "examples", "halving", "rungs", "metric"),
     "study_seed",
 )
 
@@ -104,12 +104,6 @@ class SearchCommand(PluginCommand):
     type=click.IntRange(1),
     metavar="N",
     help="Budget: examples that each trial reads; else --steps, --epochs or a usual run.",
-)
-@click.option(
-    "--cpu-secs",
-    type=click.FloatRange(0, min_open=True),
-    metavar="S",
-    help="Budget: CPU seconds of training, timed before the first trial of a configuration.",
 )
 @click.option(
     "--halving",
@@ -346,7 +340,7 @@ def _state(
     workers: int,
 ) -> Definition:
     """Return what the command says of the study; what it leaves open is false."""
-    from ..search.definition import CPU_SECS, EXAMPLES, STEPS, Budget, Definition
+    from ..search.definition import EXAMPLES, STEPS, Budget, Definition
     from ..search.space import parse_space
     from ..search.trial_options import (
         THREADS,
@@ -362,15 +356,13 @@ def _state(
     texts = absolute_texts({name: each.value for name, each in values.items()}, cls)
     flags = {aliases.get(name, name): text for name, text in texts.items()}
     lengths = {"--steps": flags.get("steps"), "--epochs": flags.get("epochs")}
-    lengths.update({"--examples": own["examples"], "--cpu-secs": own["cpu_secs"]})
+    lengths["--examples"] = own["examples"]
     names = [name for name, value in lengths.items() if value is not None]
     if len(names) > 1:
         raise UsageError(
             f"Both {names[0]} and {names[1]} set the budget of a trial.", hint="Set one of them."
         )
     budget = Budget(EXAMPLES, own["examples"] or 0)
-    if own["cpu_secs"] is not None:
-        budget = Budget(CPU_SECS, own["cpu_secs"])
     if "steps" in flags and options.steps is not None:
         budget = Budget(STEPS, options.steps)
     has_threads = any(name in flags or getattr(options, name) for name in THREADS)
@@ -486,11 +478,11 @@ def _print_outcome(outcome: Outcome, folder: str, as_json: bool) -> int:
 
 def _train(plan: _Plan, folder: str, workers: int) -> Outcome:
     """Train all trials, and return what came of them."""
-    from ..search.length import find_length
     from ..search.outcome import read_outcome, write_outcome
     from ..search.progress import ProgressLines
     from ..search.sampler import count_results
     from ..search.study import Study
+    from ..search.trial_options import find_length
     from ..search.trial_run import run_trial
     from ..search.workers import run_workers
 

@@ -36,15 +36,13 @@ def find_special_options(records: Sequence[RunRecord]) -> List[Dict[str, Any]]:
     for record in records:
         groups[record.plugin].append(record)
     left_out = {*options_without_effect(), *_SHOWN_ELSEWHERE}
-    varying = {
-        plugin: _find_varying(group) if len(group) > 1 else None for plugin, group in groups.items()
-    }
+    varying = {plugin: _find_varying(group) for plugin, group in groups.items()}
     return [
         {
             name: value
             for name, value in own_options(record).items()
             if name not in left_out
-            and (varying[record.plugin] is None or name in varying[record.plugin])
+            and (len(groups[record.plugin]) == 1 or name in varying[record.plugin])
         }
         for record in records
     ]

@@ -19,7 +19,7 @@ from ..storage.manifest import read_json
 FORMAT = 2
 DEFINITION_FILE = "study.json"
 FLOAT, INT, CHOICE = "float", "int", "choice"  # kinds of dimensions
-STEPS, EXAMPLES, CPU_SECS = "steps", "examples", "cpu_secs"  # kinds of budgets
+STEPS, EXAMPLES = "steps", "examples"  # kinds of budgets
 RANDOM, TPE, GRID = "random", "tpe", "grid"  # samplers
 LAST, BEST = "last", "best"  # which evaluation of a trial counts
 # Statuses of results.
@@ -105,8 +105,7 @@ class Budget(NamedTuple):
     """What each trial may spend, equal for all.
 
     Attributes:
-        kind: STEPS, EXAMPLES (each step reads a batch of them) or CPU_SECS (of training, timed
-            before the first trial of a configuration).
+        kind: STEPS or EXAMPLES (each step reads a batch of them).
         amount: of them; 0 for one that a command leaves open.
     """
 
@@ -114,8 +113,7 @@ class Budget(NamedTuple):
     amount: float
 
     def __str__(self) -> str:
-        unit = "CPU seconds" if self.kind == CPU_SECS else self.kind
-        return f"{self.amount:,.10g} {unit} per trial"
+        return f"{self.amount:,.10g} {self.kind} per trial"
 
 
 class Definition(NamedTuple):

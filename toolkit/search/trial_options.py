@@ -7,6 +7,7 @@ import os
 import shlex
 from typing import Any, Dict, List, Mapping, Optional, Type
 
+from ..errors import ToolkitError
 from ..files import write_json
 from ..options import (
     FLAG,
@@ -25,6 +26,7 @@ from ..options import (
     variable_name,
 )
 from ..plugins import Plugins, choose
+from ..preset_choice import choose_by_data
 from ..storage.manifest import read_json
 from .definition import EXAMPLES, STEPS, Budget, Definition, Trial, value_text
 
@@ -75,6 +77,20 @@ def budget_steps(budget: Budget, examples_per_step: int) -> Optional[int]:
         return None
     per_step = examples_per_step if budget.kind == EXAMPLES else 1
     return max(1, -int(-budget.amount // per_step))
+
+
+def find_length(plugins: Plugins, definition: Definition, values: Mapping[str, Any]) -> int:
+    """Return the length of a configuration's trials in steps.
+
+    A configuration that cannot be trained has the length 1: its run says why.
+    """
+    if definition.budget.kind == STEPS:
+        return math.ceil(definition.budget.amount)
+    try:
+        options = choose_by_data(plugins, resolve_trial(plugins, definition, values)).options
+    except ToolkitError:
+        return 1
+    return budget_steps(definition.budget, options.batch_size * options.batches_per_step) or 1
 
 
 def evaluation_interval(definition: Definition, length: int) -> int:

@@ -25,10 +25,10 @@ from toolkit_gan.scores.sample_scorer import SampleScorer
 from toolkit import DataError, UsageError, open_trained
 
 FOLDER = "plugins"  # the subfolder of a tournament with a search for each plugin
-BUDGETS = ("--steps", "--epochs", "--examples", "--cpu-secs")
+BUDGETS = ("--steps", "--epochs", "--examples")
 _COMMON_FLAGS = (
     *("--search-dir", "--vary", "--sampler", "--trials", "--halving", "--rungs", "--plugin"),
-    *("--seed", "--seeds", "--workers", "--storage", "--dry-run", "--json"),
+    *("--seed", "--seeds", "--workers", "--dry-run", "--json"),
     *BUDGETS,
     *(f"--{name.replace('_', '-')}" for name in DATA_OPTIONS),
 )
