@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from typing import Any, Dict, List, Mapping, Optional, Type
+from typing import Any, Callable, Dict, List, Mapping, Optional, Type
 
 from ..errors import ToolkitError
 from ..files import write_json
@@ -214,15 +214,7 @@ def absolute_reference(reference: str) -> str:
 
 def absolute_layer(layer: Layer, options: Type[CoreOptions]) -> Layer:
     """Return the values of a configuration file with absolute paths."""
-    names = alias_names(options)
-    values = {}
-    for name, value in layer.values.items():
-        present = names.get(name, name)
-        if present in options.model_fields:
-            value = map_paths(
-                options, present, value, lambda path: _absolute(find_path(path, layer.folders))
-            )
-        values[name] = value
+    values = _map_values(options, layer.values, lambda path: find_path(path, layer.folders))
     return Layer(os.path.abspath(layer.file), values, (), layer.origins)
 
 
@@ -235,13 +227,21 @@ def environment_texts(environment: Mapping[str, str], options: Type[CoreOptions]
 
 def absolute_texts(texts: Mapping[str, Any], options: Type[CoreOptions]) -> Dict[str, str]:
     """Return the texts of options by name, paths in them absolute."""
+    values = _map_values(options, texts, lambda path: path)
+    return {name: str(value) for name, value in values.items()}
+
+
+def _map_values(
+    options: Type[CoreOptions], values: Mapping[str, Any], find: Callable[[str], str]
+) -> Dict[str, Any]:
+    """Return values by name with the absolute paths of what `find` finds; others as they are."""
     names = alias_names(options)
-    result = {}
-    for name, text in texts.items():
-        present = names.get(name, name)
-        is_option = present in options.model_fields
-        result[name] = str(map_paths(options, present, text, _absolute) if is_option else text)
-    return result
+    return {
+        name: map_paths(options, names.get(name, name), value, lambda path: _absolute(find(path)))
+        if names.get(name, name) in options.model_fields
+        else value
+        for name, value in values.items()
+    }
 
 
 def _absolute(path: str) -> str:
