@@ -10,7 +10,7 @@ import math
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError, RetryError, UsageError
 from ..files import write_json
 from ..options import Layer, Origin, format_value
 from ..storage.folder import shell_argument
@@ -315,11 +315,15 @@ def _has_values(definition: Definition, configuration: Configuration) -> bool:
 
 
 def write_study(folder: str, study: Stored) -> None:
-    """Write study.json in one moment. The caller has the lock of the study."""
+    """Write study.json in one moment, under the lock of the study. Raises RetryError."""
     configurations = [study.configurations[number] for number in sorted(study.configurations)]
     entries = [each._asdict() for each in configurations]
     values = dict(study.definition.as_json(), configurations=entries)
-    write_json(os.path.join(folder, DEFINITION_FILE), values)
+    path = os.path.join(folder, DEFINITION_FILE)
+    try:
+        write_json(path, values)
+    except OSError as error:
+        raise RetryError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def refuse_differences(before: Definition, now: Definition, folder: str) -> None:
