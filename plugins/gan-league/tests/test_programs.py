@@ -67,9 +67,7 @@ def test_each_budget_has_a_folder_and_the_same_programs():
         ("5-minutes", 5.0),
     ]
     assert {each.programs[0].name for each in plans} == {"a"}
-    words = plans[0].searches[0]
-    assert words[words.index("--cpu-secs") + 1] == "12"
-    assert words[1] == os.path.join("cup", "0.2-minutes")
+    assert plans[0].searches[0][1] == os.path.abspath("cup/0.2-minutes/presets/quick")
     (plan,) = training.plans("cup", "auto", [], "2", 1, [], ["a=sh x"])
     assert plan.folder == os.path.abspath("cup") and plan.presets == ["auto"]
 
