@@ -148,3 +148,12 @@ def test_the_journal_lists_each_checkpoint_and_the_end(run):
         "step 12: checkpoint saved",
         "step 12: reached step 12",
     ]
+
+
+def test_samples_of_random_codes_have_scores(tmp_path):
+    few = {"quick_samples": 100, "score_samples": 100, "two_sample": "no"}
+    values = dict(SMALL, batch_size=8, steps=4, features="pixels", **few)
+    data = testing.write_digits(str(tmp_path / "digits.npz"), count=160)
+    summary = testing.train("vae", str(tmp_path / "run"), ["image-scores"], data=data, **values)
+    scores = summary["test"]["details"]["scores"]
+    assert scores["n"] == 100 and "nearest.png" in scores["files"]
