@@ -299,7 +299,7 @@ def test_the_health_of_several_updates_has_the_accuracies_of_metrics_jsonl(monke
 
     monkeypatch.setattr(Health, "judge", spy)
     settings = {"network": "mlp", "width": 4, "batch_size": 8, "norm_samples": 20, "evaluate": "no"}
-    settings.update(discriminator_steps=3, sample_steps=1, log_steps=1, steps=4)
+    settings.update(discriminator_steps=3, features="pixels", sample_steps=1, log_steps=1, steps=4)
     data = testing.write_digits(str(tmp_path / "digits.npz"), count=300)
     testing.train("gan", str(tmp_path / "run"), data=data, **settings)
     metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
