@@ -49,7 +49,8 @@ def write_run(
     manifest: Optional[Mapping[str, Any]] = None,
     **options: Any,
 ) -> str:
-    """Write config.json, manifest.json and the commit log of a run; return the path of its folder.
+    """Write config.json and the commit log of a run, from its beginning to its end; return the path
+    of its folder.
 
     Args:
         path: of the folder.
@@ -58,7 +59,7 @@ def write_run(
         metrics: of the test split; None for a run without a test.
         test: further values of the test's result.
         records: of metrics.jsonl.
-        manifest: further values of the manifest.
+        manifest: further values of its state.
         options: that differ from the defaults of `options_of`.
     """
     os.makedirs(path, exist_ok=True)
@@ -73,30 +74,13 @@ def write_run(
     for record in records:
         log.append(dict(record))
     sessions = list(sessions) or [Session(0, {50: fake_hash(path, 50), 100: fake_hash(path, 100)})]
-    write_commits(path, sessions, values)
     step = max([0, *sessions[-1].commits])
     contents: Dict[str, Any] = {
-        "format": 3,
         "status": "finished",
-        "argv": ["toolkit", "run", "--plugin", "classifier"],
-        "total_steps": 100,
         "step": step,
         "reason": f"reached step {step}",
+        "seconds": 12.5,
         "exit_code": 0,
-        "versions": VERSIONS,
-        "created": "2026-11-22T22:36:43+00:00",
-        "plugins": {
-            "classifier": {"kind": "model", "distribution": "toolkit 0.2.0", "sha256": FILES}
-        },
-        "data": {
-            "name": "mnist5k",
-            "sha256": {"mnist.csv": "d" * 64},
-            "examples": {"train": 400, "validation": 50, "test": 50},
-            "partition": "e" * 64,
-            "stored": SPEC,
-            "spec": SPEC,
-            "ink": None,
-        },
         "best": None,
         "summary": {"steps": step, "seconds": 12.5, "finished": True, "best": None, "test": None},
     }
@@ -104,14 +88,27 @@ def write_run(
         result = {"split": "test", "step": step, "examples": 50, "metrics": dict(metrics)}
         contents["summary"]["test"] = dict(result, **(test or {}))
     contents.update(manifest or {})
-    write_json(os.path.join(path, "manifest.json"), contents)
+    _write_commits(path, sessions, values)
+    CommitLog(os.path.join(path, "commits.jsonl"), str).add("end", **contents)
     return path
 
 
-def write_commits(path: str, sessions: Iterable[Session], options: Mapping[str, Any]) -> None:
-    """Write the commit log of a run; see `write_run`."""
+def _write_commits(path: str, sessions: Iterable[Session], options: Mapping[str, Any]) -> None:
+    """Write the commit log of a run up to its end; see `write_run`."""
     metrics = JsonLines(os.path.join(path, "metrics.jsonl"))
     log = CommitLog(os.path.join(path, "commits.jsonl"), str)
+    plugin = {"kind": "model", "distribution": "toolkit 0.2.0", "sha256": FILES}
+    data = {
+        "name": "mnist5k",
+        "sha256": {"mnist.csv": "d" * 64},
+        "examples": {"train": 400, "validation": 50, "test": 50},
+        "partition": "e" * 64,
+        "stored": SPEC,
+        "spec": SPEC,
+        "ink": None,
+    }
+    created = "2026-11-22T22:36:43+00:00"
+    log.add("run", created=created, plugins={"classifier": plugin}, data=data)
     for session in sessions:
         facts = {
             "versions": VERSIONS,
@@ -120,6 +117,8 @@ def write_commits(path: str, sessions: Iterable[Session], options: Mapping[str, 
             "data": {"mnist.csv": "d" * 64},
             "partition": "e" * 64,
             "options": dict(options, **session.options),
+            "argv": ["toolkit", "run", "--plugin", "classifier"],
+            "total_steps": 100,
             "compiled": False,
             "reader": "resident",
         }

@@ -13,7 +13,7 @@ import pytest
 from file_fixtures import REPOSITORY, read_json
 from linear_fixtures import LINEAR
 from PIL import Image
-from run_fixtures import set_manifest
+from run_fixtures import set_state
 
 from toolkit import cli_options
 from toolkit.cli import run_command, streams
@@ -263,7 +263,7 @@ FORGED = "ok\nchaos       kills: 200; all equal"
 @pytest.mark.parametrize("key", ["reason", "status", FORGED])
 @pytest.mark.parametrize("command", ["doctor", "verify", "resume"])
 def test_a_manifest_writes_no_line_of_its_own(cli, trained, command, key):
-    set_manifest(trained / "run", **{key: FORGED})
+    set_state(trained / "run", **{key: FORGED})
     result = cli(command, trained / "run")
     assert not [r for r in (result.out + result.err).split("\n") if r.startswith("chaos ")]
 

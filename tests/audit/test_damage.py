@@ -7,7 +7,7 @@ import re
 
 import pytest
 from file_fixtures import drop_line, edit, flip_byte
-from run_fixtures import checkpoint_file, damage, rewrite_last_commit, set_manifest, unseal
+from run_fixtures import checkpoint_file, damage, rewrite_last_commit, set_state, unseal
 
 from toolkit.files import sha256_of
 from toolkit.storage.run_folder import RunFolder
@@ -37,7 +37,7 @@ def remove(name):
 
 def forget_commits(run):
     os.remove(str(run / "commits.jsonl"))
-    set_manifest(run, status="running")
+    set_state(run, status="running")
 
 
 def recommit(run, kept):
@@ -67,7 +67,7 @@ def add_commit(run, number, kept):
         os.remove(str(run / "commits.jsonl"))
     else:
         unseal(run)
-        set_manifest(run, status="stopped")
+        set_state(run, status="stopped")
     values = {name: v for name, v in entry.items() if name not in ("kind", "previous", "hash")}
     RunFolder(str(run)).commits.add("commit", **dict(values, kept=kept))
 
@@ -171,17 +171,17 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
     ),
     "no configuration": (remove("config.json"), "config.json is missing.", [CONFIG]),
     "another step": (
-        lambda run: set_manifest(run, step=8),
+        lambda run: set_state(run, step=8),
         "manifest: the run finished at step 8, but the commit log ends at step 6 (1 more fault).",
         [SEAL, MANIFEST],
     ),
     "a step that is a text": (
-        lambda run: set_manifest(run, step="6"),
+        lambda run: set_state(run, step="6"),
         "manifest.json: 'step' is '6'",
         [METRICS, SEAL, MANIFEST],
     ),
     "another status": (
-        lambda run: set_manifest(run, status="hurried"),
+        lambda run: set_state(run, status="hurried"),
         "manifest: its status is 'hurried', which is unknown.",
         [MANIFEST],
     ),
@@ -191,7 +191,7 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
         [METRICS, SEAL, MANIFEST],
     ),
     "another reason": (
-        lambda run: set_manifest(run, reason="x"),
+        lambda run: set_state(run, reason="x"),
         'seal: reason is "x", sealed as "reached step 6".',
         [SEAL],
     ),

@@ -15,7 +15,7 @@ from run_fixtures import (
     UNCHANGED,
     damage,
     forget,
-    set_manifest,
+    set_state,
     unseal,
     write_plugin,
 )
@@ -117,7 +117,7 @@ def test_a_run_in_training(doctor, run):
 
 
 def test_a_run_that_was_killed(doctor, run):
-    set_manifest(run, status="running", summary=None, metrics=None)
+    set_state(run, status="running", summary=None, metrics=None)
     unseal(run)
     drop_line(run / "commits.jsonl", -1)  # and before it committed step 6
     report = doctor(0, run)
@@ -144,7 +144,7 @@ def test_a_run_that_was_killed(doctor, run):
     ],
 )
 def test_how_it_ended(doctor, run, status, reason, state):
-    set_manifest(run, status=status, reason=reason)
+    set_state(run, status=status, reason=reason)
     report = doctor(0, run)
     assert (report["state"], report["do"]) == (["The run " + state], [CONTINUE])
 

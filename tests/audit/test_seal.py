@@ -6,7 +6,7 @@ import os
 import pytest
 from file_fixtures import drop_line, read_json
 from linear_fixtures import LINEAR, Linear, write_bars
-from run_fixtures import set_manifest, unseal
+from run_fixtures import set_state, unseal
 
 from toolkit import hookimpl, testing
 from toolkit.storage.run_folder import RunFolder
@@ -74,14 +74,14 @@ def test_each_value_of_the_manifest_that_has_changed_is_named(cli, run, place, v
     for name in names:
         values = values[name]
     values[last] = value
-    set_manifest(run, **manifest)
+    set_state(run, **manifest)
     (fault,) = faults(cli, run)
     assert fault.startswith(f"{place} is {json.dumps(value)}, ")
     assert "seal: " + fault.rstrip(".") in cli("verify", run).err
 
 
 def test_several_changes_are_all_named(cli, run):
-    set_manifest(run, reason="x", created="y")
+    set_state(run, reason="x", created="y")
     assert [fault.split()[0] for fault in faults(cli, run)] == ["created", "reason"]
 
 
@@ -94,7 +94,7 @@ def test_another_hash_of_data_or_plugin_is_named_beside_the_sessions(cli, run, s
     manifest["data"]["sha256"][name] = "0" * 64
     (plugin,) = manifest["plugins"]
     manifest["plugins"][plugin]["sha256"] = {"other.py": "0" * 64}
-    set_manifest(run, **dict(manifest, status=status))
+    set_state(run, **dict(manifest, status=status))
     expected = [
         f"the hash of plugin '{plugin}' is not that of the first session",
         f"the hash of data '{name}' is not that of the last session",
@@ -103,9 +103,9 @@ def test_another_hash_of_data_or_plugin_is_named_beside_the_sessions(cli, run, s
 
 
 def test_the_forged_manifest_of_a_run_that_was_killed_after_its_seal_is_named(cli, run):
-    set_manifest(run, status="trained", summary=None, metrics=None)
+    set_state(run, status="trained", summary=None, metrics=None)
     assert faults(cli, run) == []  # as a kill leaves it
-    set_manifest(run, best={"step": 2, "metric": "accuracy", "value": 0.99})
+    set_state(run, best={"step": 2, "metric": "accuracy", "value": 0.99})
     assert [fault.split()[0] for fault in faults(cli, run)][-1:] == ["best.value"]
 
 
@@ -115,7 +115,7 @@ FORGED = "the summary is that of a finished run, and no seal contains it"
 def forge_summary(run, status):
     summary = read_json(run, "manifest.json")["summary"]
     summary["test"]["metrics"]["accuracy"] = 0.99
-    set_manifest(run, status=status, summary=summary)
+    set_state(run, status=status, summary=summary)
 
 
 @pytest.mark.parametrize("status", ["trained", "stopped", "running", "interrupted", "failed"])
@@ -136,7 +136,7 @@ def test_the_forged_summary_of_a_run_without_seal_is_named(cli, run, status):
     ],
 )
 def test_the_forged_summary_of_a_sealed_run_is_named(cli, run, status, fault):
-    set_manifest(run, status=status)
+    set_state(run, status=status)
     assert bool(faults(cli, run)) == (status == "stopped")
     forge_summary(run, status)
     assert faults(cli, run)[0].startswith(fault)

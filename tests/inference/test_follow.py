@@ -12,7 +12,7 @@ import pytest
 from file_fixtures import read_json, sha256s
 from generator_fixtures import SCORED_GENERATOR
 from linear_fixtures import LINEAR, Linear, bars, expected_logits, write_bars
-from run_fixtures import set_manifest
+from run_fixtures import set_state
 
 from toolkit import Scorer, ScoreResult, ToolkitError, hookimpl, testing
 from toolkit.cli import follow as follow_module
@@ -34,7 +34,7 @@ class Growth:
             self.lines = file.readlines()
         self.now = 0.0
         self.at_step = {}  # step -> what else happens when it is committed
-        set_manifest(run, **DEAD)
+        set_state(run, **DEAD)
         self.show(count)
 
     def sleep(self, secs):
@@ -44,7 +44,7 @@ class Growth:
             entry = json.loads(self.lines[self.count - 1])
             self.at_step.get(entry.get("step"), lambda: None)()
         else:
-            set_manifest(self.run, **self.end)
+            set_state(self.run, **self.end)
 
     def show(self, count):
         """Let the commit log have its first entries alone."""
@@ -258,7 +258,7 @@ def test_verify_names_records_of_no_checkpoint_of_the_run(cli, run, line, fault)
     "status, code, word", [("diverged", 3, "diverged"), ("interrupted", 143, "interrupted")]
 )
 def test_the_exit_code_is_that_of_the_run(cli, run, status, code, word):
-    set_manifest(run, status=status, exit_code=code, reason="Step 7 is not finite.\nMore.")
+    set_state(run, status=status, exit_code=code, reason="Step 7 is not finite.\nMore.")
     result = cli("evaluate", run, "--follow")
     assert result.code == code and "step 6" in result.out
     assert f"is {word}: Step 7 is not finite; 1 checkpoint was" in result.err
@@ -298,7 +298,7 @@ def test_a_run_that_does_not_begin_or_was_killed_can_be_tried_again(cli, run, he
     result = cli("evaluate", "none", "--follow", "--idle-secs", 0)
     assert result.code == 138
     assert result.err.splitlines()[0] == "Waiting for a run in none."
-    set_manifest(run, **DEAD)
+    set_state(run, **DEAD)
     result = cli("evaluate", run, "--follow", "--idle-secs", 0)
     assert result.code == 138 and "step 6" in result.out
     assert "Continue it: toolkit resume " in result.err

@@ -11,7 +11,7 @@ import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR, Linear
 from PIL import Image
-from run_fixtures import set_manifest
+from run_fixtures import set_state
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
 from record_fixtures import example, records  # noqa: E402
@@ -94,7 +94,7 @@ def test_other_classes_are_no_data_to_resume_with(evaluate, cli):
 def test_other_held_out_examples_are_not_resumed_in_silence(evaluate, cli):
     data = read_json("run", "manifest.json")["data"]
     del data["partition"]
-    set_manifest(Path("run"), data=data)
+    set_state(Path("run"), data=data)
     result = cli("resume", "run", "--steps", "160")
     assert result.code == 4 and "held out" in result.err and "--allow data" in result.err
     assert cli("resume", "run", "--steps", "160", "--allow", "data").code == 0

@@ -15,7 +15,7 @@ import process_fixtures
 import pytest
 from file_fixtures import sha256s
 from folder_fixtures import DATA, SPEC, begin, commit, save, write
-from run_fixtures import set_manifest
+from run_fixtures import set_state
 
 from toolkit.data.column import Component
 from toolkit.data.spec import DataSpec
@@ -626,7 +626,7 @@ def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
 def test_a_file_that_is_no_manifest_is_an_error(run, text):
     write(text, run.file("manifest.json"))
     with pytest.raises(CheckpointError, match="manifest.json"):
-        run.read_manifest()
+        run.state()
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "config.json"])
@@ -670,9 +670,9 @@ COMPONENT = [[None, 3], "float32", "value", 0, [], 0, []]
     ids=str,
 )
 def test_the_error_for_a_value_of_the_wrong_type_has_its_place(run, name, value):
-    set_manifest(Path(run.path), **{name.partition(".")[0]: value})
+    set_state(Path(run.path), **{name.partition(".")[0]: value})
     with pytest.raises(CheckpointError, match=f"manifest.json: '{name}") as error:
-        run.read_manifest()
+        run.state()
     assert error.value.exit_code == 5
 
 
@@ -680,8 +680,8 @@ def test_the_error_for_a_value_of_the_wrong_type_has_its_place(run, name, value)
 def test_a_component_is_read_as_it_was_written(run, padding):
     component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding, (4, 8))
     components = [("features/a", component)]
-    set_manifest(Path(run.path), data=dict(DATA, spec=dict(SPEC, components=components)))
-    result = DataSpec.from_json(run.read_manifest()["data"]["spec"])
+    set_state(Path(run.path), data=dict(DATA, spec=dict(SPEC, components=components)))
+    result = DataSpec.from_json(run.state()["data"]["spec"])
     assert repr(result.flat) == repr(dict(components))
 
 
@@ -694,9 +694,9 @@ def test_a_component_is_read_as_it_was_written(run, padding):
     ],
 )
 def test_the_error_for_a_missing_value_has_its_place(run, data, missing):
-    set_manifest(Path(run.path), data=data)
+    set_state(Path(run.path), data=data)
     with pytest.raises(CheckpointError, match=f"manifest.json: '{missing}' is missing"):
-        run.read_manifest()
+        run.state()
 
 
 def test_a_process_that_only_tries_the_lock_does_not_make_a_run_fail(run, monkeypatch):
@@ -711,7 +711,7 @@ def test_a_process_that_only_tries_the_lock_does_not_make_a_run_fail(run, monkey
 
 @pytest.mark.parametrize("depth", [300, 600])
 def test_a_manifest_that_is_nested_too_deeply_is_damaged(run, depth):
-    text = json.dumps(dict(run.read_manifest(), note="NOTE"))
+    text = json.dumps(dict(run.state(), note="NOTE"))
     write(text.replace('"NOTE"', "[" * depth + "]" * depth), run.file("manifest.json"))
     with pytest.raises(CheckpointError, match="manifest.json is not valid: .* nested too deeply"):
         run.update_manifest(status="running")

@@ -82,7 +82,7 @@ def test_the_checkpoint_with_the_best_metric_is_kept(data):
     options = {"checkpoint_steps": 2, "keep_checkpoints": 1, "best_metric": "min:loss"}
     testing.train(Linear, "run", data=data, steps=20, **options)
     lowest = min(records("run", "eval"), key=lambda r: r["loss"])
-    best = RunFolder("run").read_manifest()["best"]
+    best = RunFolder("run").state()["best"]
     assert (best["step"], best["value"]) == (lowest["step"], lowest["loss"])
     assert RunFolder("run").checkpoints.find("best").step == lowest["step"]
 

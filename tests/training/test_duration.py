@@ -3,7 +3,7 @@
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import Linear, write_bars
-from run_fixtures import set_manifest
+from run_fixtures import set_state
 from synthetic_runs import Session, write_run
 
 from toolkit import DivergedError, hookimpl, testing, tf
@@ -45,7 +45,7 @@ def test_a_resume_adds_its_seconds_to_those_before(data, here):
     manifest = read_json("run", "manifest.json")
     assert manifest["seconds"] == manifest["summary"]["seconds"]
     first = manifest["seconds"] + 1000
-    set_manifest(here / "run", seconds=first)
+    set_state(here / "run", seconds=first)
     summary = testing.train(Linear, "run", data=data, steps=6)
     seconds = read_record("run").seconds
     assert seconds == pytest.approx(first + summary["seconds"], abs=0.02)

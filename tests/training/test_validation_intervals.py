@@ -73,7 +73,7 @@ def train(data, tmp_path):
 
 
 def evaluations_of(folder):
-    return folder.read_manifest()["validation"]
+    return folder.state()["validation"]
 
 
 def test_the_manifest_has_the_last_and_the_best_evaluation_with_intervals(train):
@@ -115,7 +115,7 @@ def test_a_kill_before_the_manifest_is_written_changes_no_evaluation(train, monk
             raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Validation, "_update_manifest", die)
+        patch.setattr(Validation, "_record_state", die)
         train("killed")
     folder = train("killed")
     assert evaluations_of(folder) == whole
@@ -134,7 +134,7 @@ def test_a_run_without_a_best_metric_has_the_last_evaluation_and_one_without_any
     assert evaluations["best"] is None
     assert evaluations["last"]["step"] == 2
     without = train("without", evaluate=False, steps=1, best_metric=None)
-    assert "validation" not in without.read_manifest()
+    assert "validation" not in without.state()
 
 
 def test_the_intervals_of_scorers_are_recorded_too(train):

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 from ..files import write_json
 from ..options import flag_name
-from ..storage.manifest import read_json
+from ..storage.jsonl import read_json
 from .definition import Definition, Layer, Trial, value_text
 from .resolution import VARIABLES, variables_of
 

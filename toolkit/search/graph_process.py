@@ -13,7 +13,7 @@ from ..errors import DivergedError, ToolkitError, UsageError
 from ..options import CoreOptions, Resolved
 from ..plugins import Plugins, choose, describe_failure
 from ..run_data import open_run_data
-from ..storage.manifest import read_json
+from ..storage.jsonl import read_json
 from ..storage.run_folder import RunFolder
 from ..training.trainer import Job, Trainer
 from .graph_check import BUILD, PROBE, Answer, Request, budget_steps, write_answer

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional
 
 from ..errors import CheckpointError, UsageError
 from ..files import write_json
-from ..storage.manifest import read_json
+from ..storage.jsonl import read_json
 
 JOURNAL, SQLITE = "journal", "sqlite"  # kinds of places
 JOURNAL_FILE = "study.journal"

@@ -18,7 +18,7 @@ from ..inference.evaluator import Evaluator
 from ..options import ORIGINS, CoreOptions
 from ..run_data import open_run_data
 from ..storage.commit_log import Checkpoint
-from ..storage.manifest import FINISHED
+from ..storage.entries import FINISHED
 from ..storage.parent import WEIGHTS, Parent
 from .devices import open_devices
 from .hook_list import build_hooks, build_plugin_hooks
@@ -196,7 +196,7 @@ class Trainer:
         self._plan.reader.initialize(session, step)
 
     def train_and_test(self) -> Dict[str, Any]:
-        """Train, test, and return the summary that is also kept in the manifest.
+        """Train, test, and return the summary that the seal has, too.
 
         However the run ends, its page is written, and the plugins are notified.
         """
@@ -223,13 +223,13 @@ class Trainer:
         """
         if self._job.folder.is_new or not self._job.plugins.has_hook("run_ended"):
             return
-        manifest = self._job.folder.read_manifest()
+        state = self._job.folder.state()
         try:
             self._job.plugins.call_hook(
                 "run_ended",
                 run=self._plan.graph.run,
-                status=manifest["status"],
-                reason=manifest.get("reason", ""),
+                status=state["status"],
+                reason=state.get("reason", ""),
             )
         finally:
             if self.page:
@@ -275,7 +275,7 @@ class Trainer:
         """
         if self._job.folder.is_new:
             return
-        record, dataset = self._job.folder.read_manifest()["data"], self._run_data.dataset
+        record, dataset = self._job.folder.state()["data"], self._run_data.dataset
         check_same_classes(record, dataset)
         if not self._job.allow_other_data:
             check_same_data(record, dataset, self._job.folder.file(LIST_FILE))
@@ -303,7 +303,7 @@ class Trainer:
 
     def is_finished(self) -> bool:
         """Whether the run is finished, and its newest checkpoint at the target."""
-        if self._start is None or self._job.folder.read_manifest()["status"] != FINISHED:
+        if self._start is None or self._job.folder.state()["status"] != FINISHED:
             return False
         return self._start.step >= self.total_steps
 
@@ -348,7 +348,7 @@ class Trainer:
         if job.folder.is_new:
             plan = builder.build()
         else:
-            was_compiled = job.folder.read_manifest().get("xla", False)
+            was_compiled = job.folder.state().get("xla", False)
             plan = builder.build(self._start.step if self._start else 0, was_compiled)
         return self._peers.complete(
             plan, lambda replica, first: self._plan_builder(replica).build_like(first)
@@ -368,7 +368,7 @@ class Trainer:
     def _read_total_steps(self) -> Optional[int]:
         """The length of the run in its last session; None if it has none."""
         folder = self._job.folder
-        return None if folder.is_new else folder.read_manifest().get("total_steps")
+        return None if folder.is_new else folder.state().get("total_steps")
 
     def _describe_other_length(self, is_allowed: bool) -> str:
         if self._start is None or self._steps_before is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from ...errors import ToolkitError
+from ...files import to_json_value
 from ...storage.run_folder import RunFolder
 from ..best_metric import BestMetric, read_best_value
 from .base import SessionHook
@@ -24,10 +25,10 @@ class ValidationResult(NamedTuple):
 
 
 class Validation(SessionHook):
-    """Evaluates committed checkpoints, moves `best`, and stops early; the manifest records both.
+    """Evaluates committed checkpoints, moves `best`, and stops early; the commit log records both.
 
-    The manifest also has the last evaluation and that of the best checkpoint, with intervals. A
-    checkpoint has them too, as it has `best`, so that a resume repeats them.
+    It also has the last evaluation and that of the best checkpoint, with intervals. A checkpoint
+    has them too, as it has `best`, so that a resume repeats them.
 
     If the evaluation has a metric NAME_noise, the standard deviation of NAME, `best` moves to a
     newer checkpoint also where its value is worse than the best one by no more than this noise:
@@ -96,7 +97,7 @@ class Validation(SessionHook):
         return True  # the checkpoint hook, which runs before this one, decides
 
     def on_restore(self, session, step):
-        self._update_manifest()
+        self._record_state(step)
         # The commit is from before its evaluation, which is repeated, with the same numbers.
         self.on_committed(step, self._folder.checkpoints.prefix(step))
         self._evaluate_pending()
@@ -127,23 +128,19 @@ class Validation(SessionHook):
                 record["within_noise"] = True
             self._wait_for_better(self._metric, is_better)
         self._record(dict(record, **metrics))
-        self._update_manifest()
+        self._record_state(step)
 
-    def _update_manifest(self) -> None:
-        manifest = self._folder.read_manifest()
-        values = {
+    def _record_state(self, step: int) -> None:
+        """Add the best checkpoint and the evaluations so far to the commit log, if they changed."""
+        last, best = self._last_evaluation, self._best_evaluation
+        values: Dict[str, Any] = {
             "best": self._best,
             "evaluations_since_best": self._waited,
-            "validation": self._evaluations(),
+            "validation": None if last is None else {"last": last, "best": best},
         }
-        if any(manifest.get(name) != value for name, value in values.items()):
-            self._folder.update_manifest(**values)
-
-    def _evaluations(self) -> Optional[Dict[str, Any]]:
-        """The last and the best evaluation, for the manifest; None if there are none."""
-        if self._last_evaluation is None:
-            return None
-        return {"last": self._last_evaluation, "best": self._best_evaluation}
+        state = self._folder.state()
+        if {name: state.get(name) for name in values} != to_json_value(values):
+            self._folder.record("evaluated", step=step, **values)
 
     def _find_difference(self) -> str:
         """Why `best` has to begin again, as a sentence; '' if it need not."""
