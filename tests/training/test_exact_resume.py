@@ -205,10 +205,10 @@ def test_a_death_within_a_commit_leaves_no_trace(data, monkeypatch, whole, momen
         if dies:
             raise Death
 
-    def die_in_the_evaluation(self):
-        if moment == "in the evaluation" and self.loop.step == 10:
+    def die_in_the_evaluation(self, step):
+        if moment == "in the evaluation" and step == 10:
             raise Death
-        update(self)
+        update(self, step)
 
     with monkeypatch.context() as patch, pytest.raises(Death):
         patch.setattr(Validation, "_record_state", die_in_the_evaluation)

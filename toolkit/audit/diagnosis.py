@@ -185,11 +185,17 @@ REPAIRS = {
     "manifest": "The numbers in manifest.json are not those of the run; a resume writes it again.",
     "seal": "Copy the reports back; the numbers in them are not those of the run.",
 }
-RESTORE_LOG = "Copy an intact commits.jsonl back; no command continues without it."
+RESTORE_LOG = (
+    "Copy an intact commits.jsonl back, or start a new run in another folder; no command continues "
+    "without it."
+)
 
 
 def _add_advice(diagnosis: Diagnosis, folder: RunFolder, checks: List[Check], resume: str) -> None:
     """Add what can be done about the state of a run and the faults that the checks found."""
+    if _try(folder.state) is None:
+        diagnosis.advice.append(RESTORE_LOG)
+        return
     try:
         newest = folder.checkpoints.newest()
     except CheckpointError as error:
@@ -233,9 +239,7 @@ def _advise_on_state(
     folder: RunFolder, newest: Optional[Checkpoint], faulty: List[str], resume: str
 ) -> List[str]:
     """How to continue, from the way in which the run ended."""
-    state = _try(folder.state)
-    if state is None:
-        return [RESTORE_LOG]
+    state = folder.state()
     if state["status"] == "diverged":
         return [_advise_on_divergence(folder, state["step"])]
     if state["status"] != FINISHED or not folder.checkpoints.is_intact():

@@ -22,8 +22,8 @@ from ..errors import (
 from ..files import atomic_write
 from ..launch.child import RETRYABLE
 from ..statistics.intervals import LEVEL
-from ..storage.folder_lock import is_locked
 from ..storage.entries import FINISHED as RUN_FINISHED
+from ..storage.folder_lock import is_locked
 from ..storage.jsonl import read_json
 from ..storage.run_folder import RunFolder
 from ..training.best_metric import BestMetric

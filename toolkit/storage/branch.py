@@ -22,6 +22,7 @@ from .parent import BRANCH, Parent
 from .run_folder import EVENTS, RunFolder
 from .source_copies import read_copies
 
+
 class BranchPoint(NamedTuple):
     """The commit from which a branch continues.
 

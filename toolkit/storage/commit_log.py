@@ -115,8 +115,8 @@ class CommitLog:
             raise CheckpointError(f"{self.path} is damaged: {fault}.", path=self.path)
         version = (entries[0].values.get("versions") or {}).get("toolkit")
         raise FormatError(
-            f"{self.path} is not of format {FORMAT}; version {str(version or 'unknown'):.20} of the "
-            "toolkit wrote it, or an earlier state of this one.",
+            f"{self.path} is not of format {FORMAT}; version {str(version or 'unknown'):.20} of "
+            "the toolkit wrote it.",
             hint="Read the run with the version that wrote it, or train it again: toolkit run "
             "--config RUN/config.json",
             path=self.path,

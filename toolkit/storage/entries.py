@@ -294,7 +294,7 @@ def apply(state: Dict[str, Any], values: Dict[str, Any]) -> None:
     if kind == "run":
         state.clear()
         state.update(format=FORMAT, status=RUNNING, step=0, seconds=0.0, exit_code=None)
-        state.update(reason="", summary=None)
+        state.update(reason="", summary=None, best=None, evaluations_since_best=0, validation=None)
     if not state:
         return
     if kind == "session":

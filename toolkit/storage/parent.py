@@ -42,4 +42,3 @@ class Parent(NamedTuple):
         if self.kind == BRANCH:
             return f"The run is a branch of {self.name}{step} (tensors {self.tensors[:16]})."
         return f"The run began with the weights of {self.name}{step} (tensors {self.tensors[:16]})."
-

@@ -40,8 +40,8 @@ def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
             "sha256": summarize(run_data.dataset.sha256),
             "examples": {name: len(split) for name, split in run_data.splits.items()},
             "partition": run_data.dataset.partition(),
-            "stored": dict(run_data.dataset.spec._asdict()),
-            "spec": dict(run_data.spec._asdict()),
+            "stored": run_data.dataset.spec.as_json(),
+            "spec": run_data.spec.as_json(),
             "ink": dict(brightness._asdict()) if brightness else None,
         },
     }

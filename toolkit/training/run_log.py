@@ -228,8 +228,15 @@ class RunLog:
         if result.is_done:  # written last: a resume repeats what a kill prevents
             reports = hash_reports(self._folder, (test or {}).get("reports", ""))
             metrics = dict(self._folder.metrics.position()._asdict())
-            seal = dict(status=FINISHED, step=result.step, reports=reports, metrics=metrics)
-            self._folder.record("seal", summary=relative, exit_code=0, **seal)
+            self._folder.record(
+                "seal",
+                status=FINISHED,
+                step=result.step,
+                exit_code=0,
+                summary=relative,
+                metrics=metrics,
+                reports=reports,
+            )
         else:
             self._folder.record("end", **dict(self._last_end, summary=relative, exit_code=0))
         return summary
@@ -290,12 +297,10 @@ class RunLog:
             return ""
         return os.path.join(str(self._folder), PAGE)
 
-    def _write_end(
-        self, status: str, step: int, reason: str, seconds: float, **facts: Any
-    ) -> None:
+    def _write_end(self, status: str, step: int, reason: str, seconds: float, **facts: Any) -> None:
         """Write how the session ended; `seconds` are its own, `facts` further values."""
         seconds = round(self._seconds_before + seconds, 2)
-        self._last_end = dict(status=status, step=step, reason=reason, seconds=seconds)
+        self._last_end = {"status": status, "step": step, "reason": reason, "seconds": seconds}
         self._folder.record("end", **self._last_end, **dict({"exit_code": None}, **facts))
 
     def _examine(self, step: int) -> str:
