@@ -60,7 +60,8 @@ def forget(path="mine.py"):
 
 def set_state(run, **values):
     """Let the commit log say so of a run, as if its session had ended once more."""
-    RunFolder(os.path.abspath(str(run))).record("end", **values)
+    kind = "evaluated" if {"best", "validation"} & set(values) else "end"
+    RunFolder(os.path.abspath(str(run))).record(kind, **values)
 
 
 def checkpoint_file(run, step, ending="data-00000-of-00001"):

@@ -16,6 +16,9 @@ MACHINE = {"processor": "EPYC", "cores": 2, "threads within an op": 1}
 FILES = {"toolkit_classifier/__init__.py": "a" * 64}
 
 
+OF_SESSION = ("argv", "total_steps", "versions", "parent", "hooks", "model", "git")
+
+
 class Session(NamedTuple):
     """What one session of a run did.
 
@@ -59,7 +62,7 @@ def write_run(
         metrics: of the test split; None for a run without a test.
         test: further values of the test's result.
         records: of metrics.jsonl.
-        manifest: further values of its state.
+        manifest: further values of its state, by which entry has them.
         options: that differ from the defaults of `options_of`.
     """
     os.makedirs(path, exist_ok=True)
@@ -88,15 +91,27 @@ def write_run(
         result = {"split": "test", "step": step, "examples": 50, "metrics": dict(metrics)}
         contents["summary"]["test"] = dict(result, **(test or {}))
     contents.update(manifest or {})
-    _write_commits(path, sessions, values)
-    CommitLog(os.path.join(path, "commits.jsonl"), str).add("end", **contents)
+    log = CommitLog(os.path.join(path, "commits.jsonl"), str)
+    of_run = {name: contents.pop(name) for name in ("created", "data") if name in contents}
+    of_session = {name: contents.pop(name) for name in OF_SESSION if name in contents}
+    _write_commits(log, sessions, values, of_run, of_session)
+    of_evaluation = {
+        name: contents.pop(name) for name in ("best", "validation") if name in contents
+    }
+    log.add("evaluated", **dict({"best": None}, **of_evaluation))
+    log.add("end", **contents)
     return path
 
 
-def _write_commits(path: str, sessions: Iterable[Session], options: Mapping[str, Any]) -> None:
+def _write_commits(
+    log: CommitLog,
+    sessions: Iterable[Session],
+    options: Mapping[str, Any],
+    of_run: Mapping[str, Any],
+    of_session: Mapping[str, Any],
+) -> None:
     """Write the commit log of a run up to its end; see `write_run`."""
-    metrics = JsonLines(os.path.join(path, "metrics.jsonl"))
-    log = CommitLog(os.path.join(path, "commits.jsonl"), str)
+    metrics = JsonLines(os.path.join(os.path.dirname(log.path), "metrics.jsonl"))
     plugin = {"kind": "model", "distribution": "toolkit 0.2.0", "sha256": FILES}
     data = {
         "name": "mnist5k",
@@ -108,7 +123,8 @@ def _write_commits(path: str, sessions: Iterable[Session], options: Mapping[str,
         "ink": None,
     }
     created = "2026-11-22T22:36:43+00:00"
-    log.add("run", created=created, plugins={"classifier": plugin}, data=data)
+    run = {"created": created, "plugins": {"classifier": plugin}, "data": data}
+    log.add("run", **dict(run, **of_run))
     for session in sessions:
         facts = {
             "versions": VERSIONS,
@@ -122,7 +138,7 @@ def _write_commits(path: str, sessions: Iterable[Session], options: Mapping[str,
             "compiled": False,
             "reader": "resident",
         }
-        facts.update(session.facts)
+        facts.update(of_session, **session.facts)
         log.add("session", **{"from": session.start}, kept=[], **facts)
         for step, tensors in session.commits.items():
             digest = _digest_until(metrics, step)

@@ -15,7 +15,7 @@ from toolkit.storage.run_folder import RunFolder
 
 ADDRESSES = {"worker": ["127.0.0.1:22221", "127.0.0.1:22222"]}
 EVALUATOR = json.dumps({"cluster": ADDRESSES, "task": {"type": "evaluator", "index": 0}})
-RUNNING = {"status": "running", "summary": None, "metrics": None, "exit_code": None}
+RUNNING = {"status": "running", "summary": None, "exit_code": None}
 
 
 @pytest.fixture

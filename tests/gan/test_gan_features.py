@@ -221,13 +221,11 @@ def cache(monkeypatch, tmp_path, classifier_run):
     return Cache(monkeypatch, tmp_path, classifier_run)
 
 
-def edit_manifest(folder, change):
-    path = os.path.join(folder, "manifest.json")
-    with open(path, encoding="utf-8") as file:
-        manifest = json.load(file)
-    change(manifest)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(manifest, file)
+def add_entries(folder, **entries):
+    """Let the commit log of a run have these entries, too."""
+    log = RunFolder(folder).commits
+    for kind, values in entries.items():
+        log.add(kind, **values)
 
 
 def test_auto_trains_a_classifier_once_and_then_finds_it(cache):
@@ -245,12 +243,14 @@ def test_auto_trains_a_classifier_once_and_then_finds_it(cache):
 def test_auto_refuses_a_classifier_of_unknown_accuracy_that_nobody_chose(
     cache, plugin, last, is_refused
 ):
-    def forget_test(manifest):
+    def forget_test(run_dir):
         known = {"step": 60, "metrics": {"accuracy": 0.99}, "examples": 500}
-        manifest["summary"]["test"] = None
-        manifest["validation"] = {"last": known, "best": None} if last else None
+        validation = {"last": known, "best": None} if last else None
+        add_entries(
+            run_dir, evaluated={"best": None, "validation": validation}, end={"summary": {}}
+        )
 
-    cache.after_training = lambda run_dir: edit_manifest(run_dir, forget_test)
+    cache.after_training = forget_test
     few = Split(SPLITS["train"].features[:31], SPLITS["train"].labels[:31])  # too few for `self`
     assert (cache.features(few, features_plugin=plugin).name == "pixels") is is_refused
     name = cache.features(few, features_plugin=plugin, features="classifier").name
@@ -318,7 +318,7 @@ def test_of_two_trainings_at_once_both_use_the_first_to_end(cache):
     def finish_another(run_dir):
         if len(cache.trainings) == 1:
             cache.features()  # another process, which finishes before us
-            os.remove(os.path.join(run_dir, "manifest.json"))  # ours could not be opened
+            os.remove(os.path.join(run_dir, "commits.jsonl"))  # ours could not be opened
 
     cache.after_training = finish_another
     assert cache.features().size > 1
@@ -335,7 +335,7 @@ def test_a_training_that_was_killed_long_ago_is_removed(cache):
 
 
 def interrupt_training(folder):
-    edit_manifest(folder, lambda manifest: manifest.update(summary=None, status="interrupted"))
+    add_entries(folder, end={"summary": None, "status": "interrupted"})
 
 
 def damage_checkpoint(folder):

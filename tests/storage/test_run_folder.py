@@ -613,7 +613,8 @@ def test_a_folder_in_place_of_a_file_is_an_error(run):
 def test_a_component_is_read_as_it_was_written(run, padding):
     component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding, (4, 8))
     spec = DataSpec((), "", components=(("features/a", component),))
-    run.record("end", data=dict(DATA, spec=spec.as_json()))
+    data = dict(DATA, spec=spec.as_json())
+    run.record("session", **{"from": 0, "kept": []}, data_facts=data)
     result = DataSpec.from_json(reopen(run).state()["data"]["spec"])
     assert repr(result.flat) == repr(spec.flat)
 

@@ -155,14 +155,17 @@ class _Evaluations(_Values):
     best: Optional[_Evaluation]
 
 
-class _Entry(_Facts):
+class _Entry(_Values):
+    kind: str
     previous: str  # the hash of the entry before it
+    hash: str
 
 
 class _Run(_Entry):
     created: str
     plugins: Dict[str, _Plugin]
     data: _Data
+    parent: Optional[_Parent] = None
     presets: List[_Preset] = []
 
 
@@ -174,6 +177,8 @@ class _Branch(_Entry):
 
 
 class _Session(_Entry):
+    model_config = ConfigDict(strict=True, extra="allow")
+
     from_step: _Count = Field(alias="from")
     kept: List[_Count]
     parent: Optional[_Parent] = None
@@ -208,6 +213,7 @@ class _Commit(_Entry):
 
 
 class _Evaluated(_Entry):
+    step: _Count = 0
     best: Optional[_Best]
     evaluations_since_best: _Count = 0
     validation: Optional[_Evaluations] = None
@@ -219,6 +225,7 @@ class _End(_Entry):
     reason: str = ""
     seconds: _Number = 0.0  # of training, in all sessions
     exit_code: Optional[int] = None  # of the process that trained; None until it has ended
+    hook_ms: Optional[Dict[str, Optional[_Number]]] = None
     summary: Optional[Dict[str, Any]] = None
 
 
