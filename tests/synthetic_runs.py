@@ -95,10 +95,8 @@ def write_run(
     of_run = {name: contents.pop(name) for name in ("created", "data") if name in contents}
     of_session = {name: contents.pop(name) for name in OF_SESSION if name in contents}
     _write_commits(log, sessions, values, of_run, of_session)
-    of_evaluation = {
-        name: contents.pop(name) for name in ("best", "validation") if name in contents
-    }
-    log.add("evaluated", **dict({"best": None}, **of_evaluation))
+    best, validation = contents.pop("best"), contents.pop("validation", None)
+    log.add("evaluated", best=best, validation=validation)
     log.add("end", **contents)
     return path
 
@@ -123,15 +121,15 @@ def _write_commits(
         "ink": None,
     }
     created = "2026-11-22T22:36:43+00:00"
-    run = {"created": created, "plugins": {"classifier": plugin}, "data": data}
-    log.add("run", **dict(run, **of_run))
+    run = {"created": created, "plugins": {"classifier": plugin}, "data": data, **of_run}
+    log.add("run", **run)
     for session in sessions:
         facts = {
             "versions": VERSIONS,
             "machine": MACHINE,
             "plugins": {"classifier": FILES},
-            "data": {"mnist.csv": "d" * 64},
-            "partition": "e" * 64,
+            "data": run["data"]["sha256"],
+            "partition": run["data"].get("partition", ""),
             "options": dict(options, **session.options),
             "argv": ["toolkit", "run", "--plugin", "classifier"],
             "total_steps": 100,

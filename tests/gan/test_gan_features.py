@@ -26,6 +26,7 @@ from toolkit_gan.scores.extractor import NetworkFeatures, PixelFeatures, open_fe
 import toolkit
 from toolkit import CheckpointError, DataError, DataSpec, InterruptedRun, Split, UsageError
 from toolkit.options import CoreOptions
+from toolkit.storage.run_folder import RunFolder
 
 # --------------------------------------------------------------------------------- pixel features
 
@@ -246,9 +247,8 @@ def test_auto_refuses_a_classifier_of_unknown_accuracy_that_nobody_chose(
     def forget_test(run_dir):
         known = {"step": 60, "metrics": {"accuracy": 0.99}, "examples": 500}
         validation = {"last": known, "best": None} if last else None
-        add_entries(
-            run_dir, evaluated={"best": None, "validation": validation}, end={"summary": {}}
-        )
+        evaluated = {"best": None, "validation": validation}
+        add_entries(run_dir, evaluated=evaluated, end={"summary": {}})
 
     cache.after_training = forget_test
     few = Split(SPLITS["train"].features[:31], SPLITS["train"].labels[:31])  # too few for `self`
