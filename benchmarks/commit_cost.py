@@ -19,15 +19,16 @@ import toolkit
 from toolkit import tf
 from toolkit.storage.checkpoint_store import CheckpointStore
 from toolkit.storage.commit_log import CommitLog
-from toolkit.training.hooks import checkpoints, hook_state
+from toolkit.training import loop
+from toolkit.training.hooks import hook_state
 
 PARTS = {
     "tensors written": (tf.train.Saver, "save"),
     "hooks' memory": (hook_state, "save"),
-    "tensors read back and hashed": (checkpoints, "fingerprint"),
+    "tensors read back and hashed": (loop, "fingerprint"),
     "files synced and hashed": (CheckpointStore, "_make_durable"),
     "entry added": (CommitLog, "add"),
-    "whole commit": (checkpoints.Checkpoints, "commit"),
+    "whole commit": (loop.Loop, "commit"),
 }
 
 

@@ -332,18 +332,18 @@ def renamed(here):
 
 
 @pytest.mark.parametrize(
-    "argv, variable, message",
+    "argv, variable, place",
     [
-        (["--force-of-it", "2"], "", "--force-of-it is now called --strength."),
-        (["--set", "force_of_it=2"], "", "--force-of-it is now called --strength."),
-        (["--config", "a.toml"], "", "a.toml: force_of_it is now called strength."),
-        (["--config", "a.json"], "", "a.json: force_of_it is now called strength."),
-        ([], "2", "TOOLKIT_FORCE_OF_IT is now called TOOLKIT_STRENGTH."),
+        (["--force-of-it", "2"], "", "flag --force-of-it"),
+        (["--set", "force_of_it=2"], "", "flag --set force_of_it"),
+        (["--config", "a.toml"], "", "a.toml"),
+        (["--config", "a.json"], "", "a.json"),
+        ([], "2", "TOOLKIT_FORCE_OF_IT"),
     ],
     ids=["flag", "set", "TOML", "JSON", "variable"],
 )
-def test_an_earlier_name_of_an_option_works_and_one_warning_says_the_present_name(
-    cli, here, renamed, monkeypatch, argv, variable, message
+def test_an_earlier_name_of_an_option_works_and_a_note_says_the_present_name(
+    cli, here, renamed, monkeypatch, argv, variable, place
 ):
     if variable:
         monkeypatch.setenv("TOOLKIT_FORCE_OF_IT", variable)
@@ -352,7 +352,7 @@ def test_an_earlier_name_of_an_option_works_and_one_warning_says_the_present_nam
     result = cli("run", "--plugin", LINEAR, *renamed, *argv, "--print-config", "--json")
     rows = json.loads(result.out)
     assert rows["strength"]["value"] == 2 and "force_of_it" not in rows
-    assert result.err == f"warning: {message}\n"
+    assert result.err == f"note: force_of_it ({place}) is now called strength\n"
 
 
 def test_help_shows_the_present_flags_alone(cli, renamed):
@@ -368,10 +368,7 @@ def test_a_resume_may_allow_a_change_by_the_earlier_name(cli, renamed):
     assert result.code == 2 and "other options: strength was 1.0, now 2.0." in result.err
     result = cli(*argv, "--allow", "force-of-it")
     assert result.code == 0
-    assert result.err.startswith(
-        "warning: --force-of-it is now called --strength.\n"
-        "warning: --allow force_of_it: force_of_it is now called strength.\n"
-    )
+    assert "force_of_it (flag --force-of-it) is now called strength" in result.err
 
 
 @pytest.mark.parametrize(

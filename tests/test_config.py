@@ -8,11 +8,10 @@ import shutil
 
 import pytest
 from file_fixtures import read_json
-from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
+from linear_fixtures import LINEAR, write_bars
 from run_fixtures import write_plugin
 
-import toolkit
-from toolkit import Options, UsageError, hookimpl, open_trained, option
+from toolkit import Options, UsageError, open_trained, option
 from toolkit import config as configuration
 from toolkit.options import CoreOptions, find_path, move_start, resolve
 
@@ -166,7 +165,7 @@ def test_print_config_as_text_has_one_line_per_option_and_leaves_nothing(cli, he
     result = cli("run", "--plugin", LINEAR, "--print-config", "--set", "gain=2")
     lines = {line.split()[0]: line.split()[1:] for line in result.out.split("\n") if line}
     assert result.code == 0
-    assert lines["gain"] == ["2.0", "--set", "gain"]
+    assert lines["gain"] == ["2.0", "flag", "--set", "gain"]
     assert lines["steps"] == ["none", "default"]
     assert set(lines) == set(CoreOptions.model_fields) | {"plugin", "with", "gain"}
     assert list(here.iterdir()) == []
@@ -221,23 +220,6 @@ def test_every_path_that_a_run_stores_is_relative_but_that_of_its_folder(cli, he
             values = json.loads(text)
             text = json.dumps({k: v for k, v in values.items() if k not in ("argv", "folder")})
         assert str(here) not in text, name
-
-
-class RenamedOptions(LinearOptions):
-    strength: float = option(1.0, "a number", aliases=("force_of_it",))
-
-
-class Renamed(Linear):
-    @hookimpl
-    def options(self):
-        return RenamedOptions
-
-
-def test_code_that_uses_an_earlier_name_of_an_option_gets_a_warning_with_the_present_one(here):
-    data = write_bars("bars.npz")
-    with pytest.warns(FutureWarning, match="^Option force_of_it is now called strength.$"):
-        opened = toolkit.open_data(Renamed, {"data": data, "force_of_it": 2})
-    assert opened.options.strength == 2
 
 
 # -------------------------------------------------------------------------------- runs that moved

@@ -27,15 +27,18 @@ QUICK = ["--steps", "1", "--no-evaluate", "--steps-per-call", "1"]
         ),
         (
             ["--steps", "5", "--set", "epochs=2"],
-            "Both steps (flag --steps) and epochs (--set epochs) set the length of the run.\n",
+            "Both steps (flag --steps) and epochs (flag --set epochs) set the length of the run.\n",
         ),
         (
             ["--optimizer-args", "beta1=0.5", "--optimizer-args", "beta1=0.6"],
             "Option 'optimizer_args' (flag --optimizer-args): 'beta1=0.5,beta1=0.6' sets beta1 to ",
         ),
         # Values that are none.
-        (["--set", "clip_limit=inf"], "Option 'clip_limit' is 'inf' (--set clip_limit): should"),
-        (["--set", "seed=x"], "Option 'seed' is 'x' (--set seed): should be a valid integer"),
+        (
+            ["--set", "clip_limit=inf"],
+            "Option 'clip_limit' is 'inf' (flag --set clip_limit): should",
+        ),
+        (["--set", "seed=x"], "Option 'seed' is 'x' (flag --set seed): should be a valid integer"),
         (["--set", "seed"], "--set seed: expected name=value."),
         (["--batch-size", ""], "Option 'batch_size' is '' (flag --batch-size): should be a valid"),
         (["--data", ""], "Option 'data' is '' (flag --data): "),

@@ -17,13 +17,15 @@ from toolkit.options import (
     FIXED_FLAGS,
     CoreOptions,
     Layer,
+    Origin,
     changeable_options,
     describe,
     merge,
+    read_origins,
     resolve,
     result_options,
 )
-from toolkit.options.collection import describe_errors
+from toolkit.options.resolution import describe_errors
 from toolkit.plugins import Plugins
 
 # Beyond a limit of each option that has one.
@@ -261,7 +263,7 @@ def layered(count):
     flags = {"batch_size": "5"} if count > 4 else {}
     classes = [("linear", LinearOptions)] if count else []
     resolved = resolve(classes, layers, variables, flags)
-    return resolved.options.batch_size, resolved.origins["batch_size"]
+    return resolved.options.batch_size, str(resolved.origins["batch_size"])
 
 
 def test_defaults_yield_to_plugin_to_files_in_order_to_variables_to_flags():
@@ -278,7 +280,7 @@ def test_defaults_yield_to_plugin_to_files_in_order_to_variables_to_flags():
 def test_an_option_of_a_plugin_has_its_variable_and_its_flag():
     classes = Plugins(make_plugin(Linear)).options()
     assert resolve(classes, [], {"TOOLKIT_GAIN": "3"}).options.gain == 3.0
-    assert resolve(classes, [], {}, {"gain": "2"}).origins["gain"] == "flag --gain"
+    assert resolve(classes, [], {}, {"gain": "2"}).origins["gain"] == ("flag", "--gain", "")
 
 
 class Odd(Options):
@@ -301,7 +303,7 @@ LENGTHS = "Both steps ({}) and epochs ({}) set the length of the run."
         ),
         (
             {"layers": [("a", {"best_metric": "loss", "evaluate": False})]},
-            "Best_metric needs evaluations: set evaluate, or leave it out.",
+            "best_metric (a) needs evaluations: set evaluate, or leave it out.",
             None,
         ),
         ({"layers": [("a", {"epochs": 2, "steps": 7})]}, LENGTHS.format("a", "a"), None),
@@ -340,7 +342,7 @@ def test_the_strongest_layer_sets_the_length(layers, more, length):
     resolved = resolve([], layers, **more)
     assert (resolved.options.steps, resolved.options.epochs) == length
     if layers and length[0] is None:
-        assert resolved.origins["steps"] == "default"
+        assert str(resolved.origins["steps"]) == "default"
 
 
 # ---------------------------------------------------------------------------- variables and merging
@@ -461,7 +463,7 @@ def test_a_preset_replaces_values_of_weaker_layers_and_a_note_says_which(
     assert (resolved.options.learning_rate, resolved.options.gain) == (rate, gain)
     assert resolved.notes == notes
     if rate != 0.5:
-        assert resolved.origins["learning_rate"] == f"preset {resolved.options.preset}"
+        assert str(resolved.origins["learning_rate"]) == f"preset {resolved.options.preset}"
 
 
 def test_an_unknown_preset_is_an_error_that_lists_the_presets():
@@ -524,7 +526,8 @@ def with_two(layers=(), **flags):
 def test_two_classes_have_presets_of_their_own():
     resolved = with_two(style="thick")
     assert (resolved.options.width, resolved.options.gain) == (9, 2.0)
-    assert (resolved.origins["width"], resolved.origins["gain"]) == ("preset thick", "preset slow")
+    origins = (str(resolved.origins[name]) for name in ("width", "gain"))
+    assert [*origins] == ["preset thick", "preset slow"]
     assert with_two(style="thick", width="3").options.width == 3
     assert with_two([("a.toml", {"width": 4})], style="thick").notes == [
         "width is 9 by preset thick (flag --style), no longer 4 (a.toml)"
@@ -564,21 +567,28 @@ def test_the_length_of_a_preset_replaces_a_weaker_one_and_a_note_says_which(laye
 def saved(resolved):
     """A layer with the configuration that a run with these options saves."""
     values = resolved.options.model_dump(mode="json")
-    return Layer("r/config.json", values, (), resolved.first_origins)
+    texts = {name: origin.saved for name, origin in resolved.origins.items()}
+    return Layer("r/config.json", values, (), read_origins(texts, "r/config.json"))
 
 
-@pytest.mark.parametrize("has_origins", [True, False])
-def test_a_preset_takes_the_place_of_the_preset_of_a_saved_run(has_origins):
-    layer = saved(with_preset(log_steps="7"))
-    if not has_origins:
-        layer = layer._replace(first_origins={})
-    again = with_preset([layer], preset="fast")
+def test_an_origin_is_read_as_it_was_saved_and_what_is_none_is_left_out():
+    saved_origins = {"a": "file my runs/a.toml", "b": "default", "c": "flag --set c"}
+    assert read_origins({**saved_origins, "d": "rumour", "e": 3, "f": "flag \n"}) == {
+        "a": Origin("file", "my runs/a.toml"),
+        "b": Origin("default"),
+        "c": Origin("flag", "--set c"),
+    }
+    assert str(read_origins(saved_origins, "r/config.json")["a"]) == "r/config.json: my runs/a.toml"
+    assert {n: each.saved for n, each in read_origins(saved_origins).items()} == saved_origins
+    assert [read_origins(saved_origins)[name].is_choice for name in "abc"] == [True, False, True]
+
+
+def test_a_preset_takes_the_place_of_the_preset_of_a_saved_run():
+    again = with_preset([saved(with_preset(log_steps="7"))], preset="fast")
     assert (again.options.learning_rate, again.options.gain) == (0.9, 1.0)
-    assert again.options.log_steps == 7
-    if has_origins:
-        assert again.notes == []
-        assert again.origins["log_steps"] == "r/config.json: flag --log-steps"
-        assert again.first_origins["log_steps"] == "flag --log-steps"
+    assert again.options.log_steps == 7 and again.notes == []
+    assert str(again.origins["log_steps"]) == "r/config.json: flag --log-steps"
+    assert again.origins["log_steps"].saved == "flag --log-steps"
 
 
 def test_a_choice_of_a_saved_run_that_a_preset_replaces_is_noted():
@@ -595,7 +605,7 @@ def test_a_saved_run_without_a_new_preset_has_its_values_and_their_first_origins
     first = with_preset(preset="fast", gain="3")
     again = with_preset([saved(first)])
     assert again.options.model_dump() == first.options.model_dump()
-    assert again.first_origins == first.first_origins
+    assert saved(again) == saved(first)
 
 
 # -------------------------------------------------------------------------- what a plugin declares
@@ -612,17 +622,15 @@ def ranked(layers=(), **flags):
 def test_a_plugins_best_metric_counts_only_with_evaluations():
     without = ranked(evaluate="no")
     assert ranked(evaluate="yes").options.best_metric == "min:distance"
-    assert (without.options.best_metric, without.origins["best_metric"]) == (None, "no evaluation")
-    with pytest.raises(UsageError, match="(?i)^best_metric needs evaluations"):
+    assert not without.options.evaluate and without.notes == []
+    with pytest.raises(UsageError, match="^best_metric .flag --best-metric. needs evaluations"):
         ranked(evaluate="no", best_metric="min:distance")
 
 
 def test_a_plugins_best_metric_is_back_where_a_resume_evaluates_again():
-    same = ranked([saved(ranked(evaluate="no"))])
-    assert (same.options.best_metric, same.first_origins["best_metric"]) == (None, "no evaluation")
-    again = ranked([saved(same)], evaluate="yes")
+    again = ranked([saved(ranked(evaluate="no"))], evaluate="yes")
     assert again.options.best_metric == "min:distance"
-    assert again.first_origins["best_metric"] == "plugin ranked"
+    assert again.origins["best_metric"].saved == "plugin ranked"
     assert ranked([saved(ranked(best_metric="none"))]).options.best_metric is None
 
 
@@ -648,15 +656,6 @@ def test_of_the_core_all_but_reports_checkpoints_and_the_machine_affects_the_res
     assert changeable_options(CoreOptions) == without_effect | length
 
 
-def test_a_saved_option_that_the_core_no_longer_has_is_left_out_at_its_default_alone():
-    def read(value):
-        return resolve([], [Layer("run/config.json", {"sync_batch_norm": value}, (), {})])
-
-    assert "sync_batch_norm" not in read(False).origins
-    with pytest.raises(UsageError, match=r"no option 'sync_batch_norm' \(run/config.json\)"):
-        read(True)
-
-
 # ---------------------------------------------------------------------------------- earlier names
 
 
@@ -673,7 +672,9 @@ def test_a_saved_option_that_the_core_no_longer_has_is_left_out_at_its_default_a
 def test_a_stronger_layer_takes_precedence_whichever_name_it_uses(layer, flags, value):
     resolved = resolve(RENAMED, [("a.toml", layer)], flags=flags)
     assert resolved.options.norm_samples == value
-    assert bool(resolved.earlier_names) == ("samples" in {**layer, **flags})
+    place = {**dict.fromkeys(layer, "a.toml"), **dict.fromkeys(flags, "flag --samples")}
+    note = f"samples ({place.get('samples')}) is now called norm_samples"
+    assert resolved.notes == ([note] if "samples" in place else [])
 
 
 def test_two_names_with_different_values_in_one_layer_are_refused_in_one_sentence():

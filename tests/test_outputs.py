@@ -243,8 +243,7 @@ REFUSED_IN_RUNS = dict(
 def test_no_output_is_in_the_folder_of_a_run_or_a_study(cli, here, no_work, name, place):
     write_run("run"), write_run("other", seed=2)
     os.makedirs("run/sub"), os.makedirs("study/trials")
-    for path in ("study/study.json", "study/study.journal"):
-        (here / path).write_text("{}")
+    (here / "study" / "study.json").write_text("{}")
     argv, ending = REFUSED_IN_RUNS[name]
     path = place + ending
     os.symlink("run", "link")

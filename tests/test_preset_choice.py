@@ -10,10 +10,8 @@ from typing_extensions import Literal
 
 from toolkit import Split, ToolkitError, UsageError, hookimpl, option
 from toolkit.api import load_plugins, open_data, train
-from toolkit.options import PresetChoice, is_choice, resolve
-from toolkit.plugins import Plugins
-from toolkit.preset_choice import recorded_choices
-from toolkit.search.resolution import TrialOptions
+from toolkit.options import DATA, Origin, Value, resolve
+from toolkit.preset_choice import choose_by_data
 from toolkit.storage.run_folder import RunFolder
 from toolkit.testing import make_run
 
@@ -36,11 +34,11 @@ class Recipes(NamedRecipes):
         return ("fast", f"there are {num_examples} examples") if num_examples > 4 else ("slow", "-")
 
 
-FAST = {"preset": PresetChoice.by_data("fast", "so it is")}
+FAST = {"preset": Value("fast", Origin(DATA, "so it is"))}
 
 
-def with_recipes(layers=(), choices=None, cls=Recipes, **flags):
-    return resolve([("recipes", cls)], layers, None, flags, choices=choices)
+def with_recipes(layers=(), **flags):
+    return resolve([("recipes", Recipes)], layers, None, flags)
 
 
 # --------------------------------------------------------------------------------------- resolution
@@ -56,9 +54,9 @@ def test_until_the_data_are_open_the_first_preset_counts():
 def test_a_choice_names_the_preset_and_its_origin_is_the_reason():
     resolved = with_recipes().choose(FAST)
     assert (resolved.options.preset, resolved.options.learning_rate) == ("fast", 0.9)
-    assert resolved.origins["preset"] == resolved.first_origins["preset"] == "auto: so it is"
-    assert resolved.origins["learning_rate"] == "preset fast"
-    assert not resolved.open_presets and not is_choice(resolved.first_origins["preset"])
+    assert resolved.origins["preset"] == ("data", "so it is", "")
+    assert str(resolved.origins["learning_rate"]) == "preset fast"
+    assert not resolved.open_presets and not resolved.origins["preset"].is_choice
 
 
 @pytest.mark.parametrize(
@@ -85,22 +83,10 @@ def test_auto_by_name_takes_the_place_of_values_of_weaker_layers_like_a_name():
 def test_a_choice_changes_nothing_where_a_person_names_the_preset():
     resolved = with_recipes(preset="slow").choose(FAST)
     assert (resolved.options.preset, resolved.options.gain) == ("slow", 2.0)
-    assert resolved.origins["preset"] == "flag --preset"
+    assert str(resolved.origins["preset"]) == "flag --preset"
 
 
 # -------------------------------------------------------------------------------- what is refused
-
-
-class Unready(Recipes):
-    preset: Literal["slow", "fast"] = option("slow", "which recipe")
-
-    @classmethod
-    def choose_preset(cls, data, num_examples):
-        return "slow", "it is there"
-
-
-class Early(Recipes):
-    presets = {"slow": {}, "fast": {"image_size": 9}}
 
 
 class Plugin(Linear):
@@ -112,18 +98,6 @@ class Plugin(Linear):
     @hookimpl
     def options(self):
         return self.cls
-
-
-@pytest.mark.parametrize(
-    "cls, message",
-    [
-        (Unready, "Option 'preset' of plugin 'plugin' is no text that may be 'auto'"),
-        (Early, "Option 'preset' of plugin 'plugin' has the preset 'fast', which sets 'image_size"),
-    ],
-)
-def test_a_class_with_a_faulty_declaration_is_refused_when_it_is_loaded(cls, message):
-    with pytest.raises(ToolkitError, match=message):
-        Plugins(load_plugins(Plugin(cls)).model).options()
 
 
 @pytest.mark.parametrize(
@@ -180,7 +154,7 @@ def test_a_run_saves_the_name_and_the_reason_and_a_resume_has_the_same(tmp_path,
     reason = f"there are {count} examples"
     assert f"note   preset fast, because {reason}" in lines
     assert (config["preset"], config["learning_rate"], config["gain"]) == ("fast", 0.9, 1.0)
-    assert config["origins"]["preset"] == f"auto: {reason}"
+    assert config["origins"]["preset"] == f"data {reason}"
     assert manifest["presets"] == [{"option": "preset", "name": "fast", "reason": reason}]
     session = RunFolder(folder).commits.sessions()[0]
     assert session["options"]["preset"] == "fast"
@@ -193,23 +167,9 @@ def test_a_run_saves_the_name_and_the_reason_and_a_resume_has_the_same(tmp_path,
     train(Plugin(Other), folder, dict(options, steps=3))
     train(Plugin(Other), folder, dict(options, steps=4, preset="auto"))
     config = read_json(folder, "config.json")
-    assert (config["preset"], config["origins"]["preset"]) == ("fast", f"auto: {reason}")
+    assert (config["preset"], config["origins"]["preset"]) == ("fast", f"data {reason}")
     with pytest.raises(UsageError, match="preset was fast, now slow"):
         train(plugin, folder, dict(options, steps=5, preset="slow"))
-
-
-def test_a_run_keeps_the_values_of_a_preset_that_has_others_since(tmp_path, data):
-    class Later(Recipes):
-        presets = {"slow": {}, "fast": {"learning_rate": 0.7, "batch_size": 3}}
-
-    folder, options = str(tmp_path / "run"), {"data": data, "batch_size": 4}
-    train(Plugin(Recipes), folder, dict(options, steps=2))
-    train(Plugin(Later), folder, dict(options, steps=3, preset="auto"))
-    # As the command that began the run resolves its options, without config.json.
-    resolved = recorded_choices(with_recipes(cls=Later), RunFolder(folder))
-    assert (resolved.options.preset, resolved.options.learning_rate) == ("fast", 0.9)
-    assert resolved.options.batch_size == 8  # the default of the plugin
-    assert resolved.origins["learning_rate"] == "preset fast"
 
 
 def test_a_run_of_an_earlier_version_keeps_its_default(tmp_path, data):
@@ -221,8 +181,8 @@ def test_a_run_of_an_earlier_version_keeps_its_default(tmp_path, data):
 
 def test_the_data_choose_for_trials_of_a_search_and_for_data_that_code_opens(data):
     plugins = load_plugins(Plugin(Recipes))
-    trials = TrialOptions(plugins, [], {"data": data})
-    assert trials.resolve_for_data({}).options.preset == "fast"
-    assert trials.resolve_for_data({"preset": "slow"}).options.preset == "slow"
+    for values, preset in [({}, "fast"), ({"preset": "slow"}, "slow")]:
+        trial = resolve(plugins.options(), flags=dict(values, data=data))
+        assert choose_by_data(plugins, trial).options.preset == preset
     assert open_data(Plugin(Recipes), {"data": data}).options.learning_rate == 0.9
     assert make_run(Plugin(Recipes), "eval", open_data(Plugin(Recipes)).data).options.gain == 2.0

@@ -9,7 +9,7 @@ from linear_fixtures import LINEAR, Linear
 from PIL import Image
 
 import toolkit
-from toolkit import DataError, Split, ToolkitError, check_features, hookimpl, testing
+from toolkit import DataError, Decoded, Split, ToolkitError, check_features, hookimpl, testing
 from toolkit.options import CoreOptions
 from toolkit.plugins import Plugin, Plugins
 from toolkit.run_data import open_from_options, open_other_data, open_run_data
@@ -197,46 +197,32 @@ def test_a_fault_of_convert_has_the_position_in_the_split(monkeypatch):
         run_data_of(Failing(), normalize="yes")
 
 
-class FileRows:
-    """Images of 6 x 6 from the bytes of a file; counts the rows that are read."""
-
-    is_decoded, dtype, count = False, np.dtype(np.uint8), 0
-
-    def __init__(self, path):
-        self.paths = [str(path)]
-        self.shape = (len(path.read_bytes()) // 36, 6, 6, 1)
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __getitem__(self, rows):
-        array = np.fromfile(self.paths[0], np.uint8).reshape(self.shape)[rows]
-        FileRows.count += len(array)
-        return array
-
-
 @pytest.mark.parametrize("reader", ["stream", "mapped"])
-def test_files_of_a_plugin_are_hashed_without_decoding_them(tmp_path, monkeypatch, reader):
+def test_what_a_plugin_decodes_is_known_by_its_identity(tmp_path, monkeypatch, reader):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("toolkit.data.readers.mapped.is_quick", lambda values: False)
-    path, labels = tmp_path / "rows", np.arange(3000) % 3
+    monkeypatch.setattr("toolkit.data.readers.mapped._QUICK_ROWS", 1)
+    identity, labels, decoded = ["first"], np.arange(30) % 3, []
+
+    def decode(row):
+        decoded.append(row)
+        return np.zeros([6, 6, 1])
 
     class Reading(Linear):
         @hookimpl
         def data(self, split):
-            rows = {"train": slice(0, 2000), "test": slice(2000, 3000)}.get(split)
-            return rows and Split(FileRows(path), labels, index=np.arange(3000)[rows])
+            rows = {"train": slice(0, 20), "test": slice(20, 30)}.get(split)
+            images = Decoded(decode, (30, 6, 6, 1), identity=identity[0])
+            return rows and Split(images, labels, index=np.arange(30)[rows])
 
     def sha256():
         return run_data_of(Reading(), reader=reader).dataset.sha256
 
-    path.write_bytes(bytes(3000 * 36))
     first = sha256()
-    monkeypatch.setattr(FileRows, "count", 0)
-    assert sha256() == first and first["train"] != first["test"] and FileRows.count < 300
-    path.write_bytes(bytes(36) + b"\1" + bytes(3000 * 36 - 37))  # in a row that is not sampled
+    assert sha256() == first and first["train"] != first["test"]
+    assert not decoded or len(decoded) == 30
+    identity[0] = "second"
     second = sha256()
     assert second["train"] != first["train"] and second["test"] != first["test"]
-    labels[2999] = 2 - labels[2999]
+    labels[29] = 2 - labels[29]
     third = sha256()
     assert third["train"] == second["train"] and third["test"] != second["test"]

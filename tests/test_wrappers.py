@@ -177,20 +177,6 @@ def test_a_wrapper_may_catch_the_exception_of_what_it_wraps():
     assert call_through(catch, Failing) == "caught mine"
 
 
-def test_the_former_kind_of_wrapper_gets_the_result_or_the_plugins_own_exception():
-    def replace(self):
-        outcome = yield
-        try:
-            outcome.force_result(f"<{outcome.get_result()}>")
-        except ValueError as error:
-            outcome.force_result(f"instead of {error}")
-
-    assert call_through(replace, Plain, hookwrapper=True) == "<call(x, y)>"
-    assert call_through(replace, Failing, hookwrapper=True) == "instead of mine"
-    with pytest.raises(ToolkitError, match="Plugin 'model' failed in its hook 'call': ValueError"):
-        call_through(read_result, Failing, hookwrapper=True)
-
-
 def test_the_order_is_described_from_outside_to_inside():
     inner, outer = extension("inner", loss=replace_labels), extension("outer", loss=replace_labels)
     plugins = Plugins(make_plugin(Plain, "model"), [inner, outer])

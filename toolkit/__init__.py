@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .compat import ONEDNN as ONEDNN
     from .compat import tf as tf
     from .data.column import Column as Column
+    from .data.decoded import Decoded as Decoded
     from .data.examples import Dataset as Dataset
     from .data.examples import Split as Split
     from .data.files.cache import cache_folder as cache_folder
@@ -75,6 +76,7 @@ _HOME = {  # public name: the module that defines it
     "SessionHook": "toolkit.training.hooks.base",
     "Every": "toolkit.training.hooks.base",
     "Column": "toolkit.data.column",
+    "Decoded": "toolkit.data.decoded",
     "read_dataset": "toolkit.data.readers.pipeline",
     "Split": "toolkit.data.examples",
     "normalize": "toolkit.data.normalization",

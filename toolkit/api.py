@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import warnings
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -136,7 +135,7 @@ def open_trainer(
     else:
         folder = reserve(run_dir)
         resolved = _resolve_options(plugins, options)
-    values = config.run_values(model, others, resolved.options, folder.path, resolved.first_origins)
+    values = config.run_values(model, others, resolved.options, folder.path, resolved.origins)
     job = Job(
         plugins,
         resolved.options,
@@ -181,22 +180,18 @@ def _resolve_options(
     options: Mapping[str, Any],
     layers: Iterable[Layer] = (),
 ) -> Resolved:
-    """Resolve options, with a FutureWarning for each that has an earlier name.
+    """Resolve options.
 
     Args:
         options: values or texts by option name; `data` may be arrays.
         layers: the run's saved configuration, if there is one.
     """
-    from .options import FLAGS, resolve
+    from .options import OPTION, Origin, Value, resolve
 
     if options.get("data") is not None:
         options = dict(options, data=_name_data(options["data"]))
-    origins = {name: f"option {name}" for name in options}
-    resolved = resolve(plugins.options(), layers, flags=options, flag_origins=origins)
-    for use in resolved.earlier_names:
-        if use.layer == FLAGS:
-            warnings.warn(f"Option {use.alias} is now called {use.name}.", FutureWarning, 4)
-    return resolved
+    values = {name: Value(value, Origin(OPTION, name)) for name, value in options.items()}
+    return resolve(plugins.options(), layers, flags=values)
 
 
 def _name_data(data: Any) -> str:
@@ -289,7 +284,7 @@ def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> Plugi
 
     plugins = load_plugins(plugin)
     resolved = _resolve_options(plugins, options or {})
-    run_data = open_run_data(plugins, resolved.options, origins=resolved.first_origins)
+    run_data = open_run_data(plugins, resolved.options, origins=resolved.origins)
     return PluginData(choose_presets(resolved, run_data).options, run_data)
 
 

@@ -154,7 +154,7 @@ def optional_output() -> ContextManager[None]:
     """Within the block, what cannot be written to stdout is dropped with a warning.
 
     For a command whose result is in files, so that its exit code says whether these are complete.
-    Elsewhere the command ends with the exit code 138 if stdout is closed or full.
+    Elsewhere the command ends with the exit code 1 if stdout is closed or full.
     """
     optional: Callable[[], ContextManager[None]]
     optional = getattr(sys.stdout, "optional", contextlib.nullcontext)

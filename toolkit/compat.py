@@ -255,13 +255,17 @@ def variable_scope_store() -> Any:
     return tf.get_collection_ref(("__varscope",))[0]
 
 
-def iterate_tfrecords(path: str) -> Iterator[bytes]:
+def iterate_tfrecords(path: str, compression: str = "") -> Iterator[bytes]:
     """The records of a TFRecord file, whose checksums are verified.
+
+    Args:
+        path: of the file.
+        compression: "", "GZIP" or "ZLIB".
 
     Raises:
         tf.errors.DataLossError: a record is damaged.
     """
-    return tf.io.tf_record_iterator(path)
+    return tf.io.tf_record_iterator(path, tf.io.TFRecordOptions(compression))
 
 
 def float_operations(graph: tf.Graph) -> int:

@@ -19,11 +19,13 @@ from .options import (
     ORIGINS,
     Layer,
     Options,
+    Origin,
     find_path,
     is_path_text,
     map_paths,
     map_reference,
     move_start,
+    read_origins,
 )
 from .storage.run_folder import RunFolder
 
@@ -37,26 +39,26 @@ class Config(NamedTuple):
         extensions: the references of the extensions, likewise.
         values: of options by name, as the file has them.
         folders: at which relative paths in the values may start, the best first.
-        first_origins: where the run had each value from, if a run saved the file; else None.
+        origins: where the run had each value from, if a run saved the file; else None.
     """
 
     plugin: str
     extensions: List[str]
     values: Dict[str, Any]
     folders: Tuple[str, ...]
-    first_origins: Optional[Dict[str, str]] = None
+    origins: Optional[Mapping[str, Origin]] = None
 
     def layer(self, path: str) -> Layer:
         """Return the values for `resolve`; `path` of the file, for messages."""
-        return Layer(path, self.values, self.folders, self.first_origins)
+        origins = self.origins
+        if origins is not None:
+            origins = {name: each._replace(saved_in=path) for name, each in origins.items()}
+        return Layer(path, self.values, self.folders, origins)
 
 
 def read(path: str) -> Config:
     """Read a TOML or JSON file with `plugin`, `with` and options. Raises UsageError."""
-    values = read_values(path)
-    return parse_values(
-        os.path.dirname(os.path.abspath(path)), values, path, _is_saved(path, values)
-    )
+    return parse_values(os.path.dirname(os.path.abspath(path)), read_values(path), path)
 
 
 def read_values(path: str) -> Dict[str, Any]:
@@ -104,24 +106,21 @@ def _toml() -> Any:
         return importlib.import_module("tomli")
 
 
-def parse_values(
-    folder: str, contents: Mapping[str, Any], path: str = "config.json", is_saved: bool = True
-) -> Config:
+def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.json") -> Config:
     """As `read`, for values that were already read.
 
     Args:
         folder: the folder of the file, at which relative paths start.
         contents: the values.
         path: the file, for messages.
-        is_saved: whether a run saved the values.
     """
     values = dict(contents)
     folders: Tuple[str, ...] = (folder,)
-    first_origins = None
-    if is_saved:
+    origins = None
+    if {FOLDER, ORIGINS} & set(values):  # which a run saved
         former = values.pop(FOLDER, None)
         folders += (former,) if is_path_text(former) and os.path.isabs(former) else ()
-        first_origins = _first_origins(values.pop(ORIGINS, None))
+        origins = read_origins(values.pop(ORIGINS, None))
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
     if not isinstance(extensions, list) or not all(map(is_path_text, [plugin, *extensions])):
         raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")
@@ -131,28 +130,7 @@ def parse_values(
         map_reference(reference, lambda name: find_path(name, folders))
         for reference in [plugin, *extensions]
     ]
-    return Config(plugin, extensions, values, folders, first_origins)
-
-
-def _first_origins(value: Any) -> Dict[str, str]:
-    """Return the origins that a run saved, without what is none."""
-    pairs = value.items() if isinstance(value, dict) else ()
-    return {
-        name: origin
-        for name, origin in pairs
-        if isinstance(origin, str) and origin.isprintable() and len(origin) < 1000
-    }
-
-
-def is_run_config(path: str) -> bool:
-    """Whether a run saved the file, so that nobody wrote it by hand."""
-    folder, name = os.path.split(os.path.abspath(path))
-    return name == "config.json" and os.path.exists(os.path.join(folder, "manifest.json"))
-
-
-def _is_saved(path: str, values: Mapping[str, Any]) -> bool:
-    """Whether a run saved the values of a file, which may be a copy of a run's config.json."""
-    return is_run_config(path) or (path.endswith(".json") and FOLDER in values)
+    return Config(plugin, extensions, values, folders, origins)
 
 
 def read_run_config(folder: RunFolder) -> Config:
@@ -180,7 +158,7 @@ def run_values(
     extensions: Sequence[str],
     options: Options,
     folder: str,
-    first_origins: Optional[Mapping[str, str]] = None,
+    origins: Optional[Mapping[str, Origin]] = None,
 ) -> Dict[str, Any]:
     """Return the contents of config.json in a run's folder: everything to train the run again.
 
@@ -189,11 +167,9 @@ def run_values(
         extensions: the references of the extensions.
         options: the values.
         folder: the run's folder.
-        first_origins: where each value was first set, see `Resolved`.
+        origins: where each value comes from, see `Resolved`.
     """
-    values = json_values(options)
-    origins = dict(first_origins) if first_origins else None
-    config = Config(plugin, list(extensions), values, (), origins)
+    config = Config(plugin, list(extensions), json_values(options), (), origins)
     return dict(move(config, type(options), folder), **{FOLDER: os.path.realpath(folder)})
 
 
@@ -218,7 +194,7 @@ def move(config: Config, options: Type[Options], folder: str) -> Dict[str, Any]:
     for name, value in config.values.items():
         is_option = name in options.model_fields
         contents[name] = map_paths(options, name, value, move_path) if is_option else value
-    if config.first_origins is not None:
-        contents[ORIGINS] = config.first_origins
+    if config.origins is not None:
+        contents[ORIGINS] = {name: origin.saved for name, origin in config.origins.items()}
         contents[FOLDER] = next(iter(config.folders), folder)
     return contents

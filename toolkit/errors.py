@@ -9,8 +9,6 @@
     +-- InterruptedRun    130 or 143  Ctrl-C or SIGTERM; the state is committed
     +-- RetryError        138         a fault of the machine; the same command may succeed later
 
-A command that cannot write its output ends with 138, or with 141 if the reader has gone (`| head`).
-
 A message is one sentence with the values and the place; the hint is one sentence with the way out.
 """
 

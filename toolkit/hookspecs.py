@@ -76,8 +76,7 @@ def hookimpl(function: Optional[Callable] = None, **marks: Any) -> Any:
 
     Args:
         function: the function; omitted where the marker is used as `@hookimpl(...)`.
-        marks: `wrapper`, `hookwrapper`, `optionalhook`, `tryfirst`, `trylast`, `specname`, as in
-            pluggy.
+        marks: `wrapper`, `optionalhook`, `tryfirst`, `trylast`, `specname`, as in pluggy.
     """
     if function is None:
         return lambda target: hookimpl(target, **marks)

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Set
 import numpy as np
 
 from .data.column import Column, Sequences
+from .data.decoded import hash_texts
 from .data.examples import (
     LENGTH,
     Dataset,
@@ -19,14 +20,12 @@ from .data.examples import (
     iterate_slices,
     with_classes,
 )
-from .data.images.image_array import hash_texts
-from .data.readers.mapped import identify
 from .data.reading_options import ColumnOptions, ImageOptions
 from .data.spec import DataSpec
 from .data.structure import LABELS, pack
 from .errors import DataError, ToolkitError, UsageError
 from .graph.run import Run
-from .options import CoreOptions, flag_name, is_choice
+from .options import NOT_SET, CoreOptions, Origin, flag_name
 from .plugins import Plugins
 
 FROM_PLUGIN = "plugin "  # begins the name of data that the hook `data` returned
@@ -40,7 +39,7 @@ _SOURCE_OPTIONS = (  # those that choose and shape the data of a source
 
 
 def open_from_plugin(
-    plugins: Plugins, options: CoreOptions, origins: Optional[Mapping[str, str]] = None
+    plugins: Plugins, options: CoreOptions, origins: Optional[Mapping[str, Origin]] = None
 ) -> Optional[Dataset]:
     """The data set that the hook `data` returns; None if there is no hook or it returns None.
 
@@ -110,10 +109,10 @@ class _WatchedOptions:
         return iter(self._options)
 
 
-def _refuse_idle_choices(plugin: str, origins: Mapping[str, str], names: Set[str]) -> None:
+def _refuse_idle_choices(plugin: str, origins: Mapping[str, Origin], names: Set[str]) -> None:
     """Refuse the first option that a person set and that has no effect on a plugin's own data."""
     for name in _SOURCE_OPTIONS:
-        if name in names or not is_choice(origins.get(name, "")):
+        if name in names or not origins.get(name, NOT_SET).is_choice:
             continue
         raise UsageError(
             f"{flag_name(name)} ({origins[name]}) has no effect: plugin '{plugin}' has data of its "
@@ -184,17 +183,15 @@ def _hash_split(split: Split) -> str:
     rest.columns = {}
     for key, column in sorted(split.columns.items()):
         if _reads_files(column):
-            texts += [key, identify(column.values)]
+            texts += [key, column.values.identity]
         else:
             rest.columns[key] = column
     return hash_texts([*texts, rest.sha256() if rest.columns else ""])
 
 
 def _reads_files(column: Column) -> bool:
-    """Whether numbers come from files that are hashed; of a memory map, the content is hashed."""
-    values = column.values
-    has_files = getattr(values, "identity", "") or getattr(values, "paths", None)
-    return bool(has_files) and np.dtype(values.dtype).kind in "biuf"
+    """Whether values are known without being decoded; of a memory map, the content is hashed."""
+    return bool(getattr(column.values, "identity", ""))
 
 
 def _align_sequences(splits: Dict[str, Split]) -> Dict[str, Split]:

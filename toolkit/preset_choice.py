@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, Type
 
-from .config import Config, json_values, read_run_config
+from .config import json_values, read_run_config
 from .errors import ToolkitError
-from .options import AUTO, ORIGINS, Options, PresetChoice, Resolved, preset_origin
+from .options import AUTO, DATA, NOT_SET, ORIGINS, Options, Origin, Resolved, Value
 from .plugins import Plugins, describe_failure
 from .storage.run_folder import RunFolder
 
@@ -36,7 +36,9 @@ def choose_presets(resolved: Resolved, run_data: RunData) -> Resolved:
     }
     now = resolved.choose(choices)
     _refuse_other_data(resolved, now, run_data.dataset.option_names)
-    reasons = [describe_choice(option, choice) for option, choice in choices.items()]
+    reasons = [
+        describe_choice(option, name, origin.place) for option, (name, origin) in choices.items()
+    ]
     return now._replace(notes=[*reasons, *now.notes])
 
 
@@ -46,11 +48,11 @@ def choose_by_data(plugins: Plugins, resolved: Resolved) -> Resolved:
         return resolved
     from .run_data import open_run_data  # imports TensorFlow
 
-    data = open_run_data(plugins, resolved.options, origins=resolved.first_origins)
+    data = open_run_data(plugins, resolved.options, origins=resolved.origins)
     return choose_presets(resolved, data)
 
 
-def _choose(plugin: str, cls: Type[Options], run_data: RunData) -> PresetChoice:
+def _choose(plugin: str, cls: Type[Options], run_data: RunData) -> Value:
     """Ask a plugin for a preset."""
     count = sum(run_data.spec.class_counts) or len(run_data.splits["train"])
     try:
@@ -72,12 +74,12 @@ def _choose(plugin: str, cls: Type[Options], run_data: RunData) -> PresetChoice:
             f"choose_preset of plugin '{plugin}' returned '{name}' without a reason.",
             hint='Return a reason, which completes "preset NAME, because ...".',
         )
-    return PresetChoice.by_data(name, reason)
+    return Value(name, Origin(DATA, reason))
 
 
-def describe_choice(option: str, choice: PresetChoice) -> str:
+def describe_choice(option: str, name: str, reason: str) -> str:
     """Return a sentence on which value of an option of presets counts, and why."""
-    return f"{option} {choice.name}, because {choice.reason}"
+    return f"{option} {name}, because {reason}"
 
 
 def _refuse_other_data(before: Resolved, now: Resolved, names: Iterable[str]) -> None:
@@ -103,20 +105,13 @@ def recorded_choices(resolved: Resolved, folder: RunFolder) -> Resolved:
         return resolved
     config = read_run_config(folder)
     names = {option: config.values.get(option) for option in resolved.open_presets}
-    choices = {
-        option: _recorded_choice(config, option, name)
-        for option, name in names.items()
-        if isinstance(name, str) and name != AUTO
-    }
-    return resolved.choose(choices)
-
-
-def _recorded_choice(config: Config, option: str, name: str) -> PresetChoice:
-    """The preset of a run with the values that the run had from it."""
-    origins = config.first_origins or {}
-    names = [each for each in config.values if origins.get(each) == preset_origin(name)]
-    values = {each: config.values[each] for each in names}
-    return PresetChoice(name, origins.get(option, "default"), values)
+    return resolved.choose(
+        {
+            option: Value(name, (config.origins or {}).get(option, NOT_SET))
+            for option, name in names.items()
+            if isinstance(name, str) and name != AUTO
+        }
+    )
 
 
 def update_config(config: Mapping[str, Any], before: Resolved, now: Resolved) -> Dict[str, Any]:
@@ -129,4 +124,5 @@ def update_config(config: Mapping[str, Any], before: Resolved, now: Resolved) ->
     """
     values, others = json_values(now.options), json_values(before.options)
     changes = {name: value for name, value in values.items() if value != others[name]}
-    return {**config, **changes, ORIGINS: dict(now.first_origins)}
+    origins = {name: origin.saved for name, origin in now.origins.items()}
+    return {**config, **changes, ORIGINS: origins}

@@ -12,7 +12,7 @@ import numpy as np
 from .data.classes import match_classes
 from .data.column import Component
 from .data.examples import Dataset, Split, describe, iterate_slices
-from .data.held_out import NOTHING, Shares
+from .data.held_out import NOTHING
 from .data.images.image_file import format_size
 from .data.normalization import Moments, examples_per_chunk, measure_moments
 from .data.prepare import (
@@ -26,13 +26,19 @@ from .data.prepare import (
 )
 from .data.readers.mapped import decode_splits
 from .data.readers.reader import RESIDENT_LIMIT
-from .data.reading_options import ColumnOptions, ImageOptions
+from .data.reading_options import (
+    ColumnOptions,
+    ImageOptions,
+    column_options,
+    image_options,
+    reading_settings,
+)
 from .data.records.schema import model_keys
 from .data.sources import open_data, uses_option
 from .data.spec import DataSpec
 from .data.structure import FEATURES
 from .errors import DataError
-from .options import CoreOptions
+from .options import CoreOptions, Origin
 from .plugin_data import FROM_PLUGIN, open_from_plugin
 from .plugins import Plugins
 
@@ -202,7 +208,7 @@ def open_run_data(
     options: CoreOptions,
     recorded: Optional[DataSpec] = None,
     is_training: bool = False,
-    origins: Optional[Mapping[str, str]] = None,
+    origins: Optional[Mapping[str, Origin]] = None,
 ) -> RunData:
     """Open the data of the plugin's `data` hook, or else what the options name.
 
@@ -301,37 +307,9 @@ def _is_image(component: Component) -> bool:
     return is_rank_3 and component.dtype == "uint8"
 
 
-def image_options(options: CoreOptions) -> ImageOptions:
-    """How `images:` reads its files."""
-    return ImageOptions(options.image_size, options.channels, options.fit, options.background)
-
-
-def column_options(options: CoreOptions) -> ColumnOptions:
-    """Which columns of a table, or keys of records, are features, labels and splits."""
-    values = [getattr(options, name) for name in ColumnOptions._fields]
-    return ColumnOptions._make(tuple(v) if isinstance(v, list) else v for v in values)
-
-
-def held_out_shares(options: CoreOptions) -> Shares:
-    """How much is held out of data without a test or validation split."""
-    return Shares(
-        options.validation_share,
-        options.test_share,
-        options.folds,
-        options.fold,
-        options.split_seed,
-    )
-
-
 def open_from_options(options: CoreOptions) -> Dataset:
     """Open the data that the options name, without a plugin."""
-    return open_data(
-        options.data,
-        images=image_options(options),
-        columns=column_options(options),
-        shares=held_out_shares(options),
-        rehash=options.rehash,
-    )
+    return open_data(options.data, **reading_settings(options))
 
 
 def _with_label_check(convert: Callable, num_classes: int) -> Callable:

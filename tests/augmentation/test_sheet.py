@@ -147,7 +147,7 @@ def test_a_preset_sets_every_strength_and_a_flag_takes_precedence(preset):
     resolved = options(augment=preset, rotate="3")
     expected = dict(AugmentationOptions.presets[preset], rotate=3.0)
     assert {name: getattr(resolved.options, name) for name in OFF} == expected
-    assert resolved.origins["flip"] == f"preset {preset}"
+    assert str(resolved.origins["flip"]) == f"preset {preset}"
     assert resolved.notes == []
 
 

@@ -53,9 +53,9 @@ def test_the_values_of_a_preset_are_not_special_beside_its_name(here):
     assert special("a", "b") == [{"preset": "x"}, {"preset": "y"}]
 
 
-def test_extensions_are_special_and_a_copied_configuration_is_not(here):
+def test_extensions_are_special(here):
     write_run("a", **{"with": ["ema"]})
-    write_run("b", learning_rate=0.1, origins={"learning_rate": "x/config.json: default"})
+    write_run("b")
     assert special("a", "b") == [{"with": ["ema"]}, {}]
 
 

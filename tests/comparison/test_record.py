@@ -22,7 +22,7 @@ def test_a_finished_run_has_its_end_options_and_metrics(here):
         100,
     )
     assert record.options["learning_rate"] == 0.1 and "folder" not in record.options
-    assert record.origins["learning_rate"] == "flag"
+    assert record.origins["learning_rate"].saved == "flag"
     assert record.metrics == {"accuracy": 0.9}
     assert (record.plugin, record.extensions, record.seconds) == ("classifier", [], 12.5)
 

@@ -6,7 +6,16 @@ import struct
 import numpy as np
 from PIL import Image
 
-from toolkit.data.records.record_files import masked_crc32c
+
+def masked_crc32c(content):
+    """The checksum of TFRecord files."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def varint(number):

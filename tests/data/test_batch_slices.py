@@ -7,8 +7,8 @@ from PIL import Image
 from reader_fixtures import read
 
 from toolkit.compat import tf
+from toolkit.data.decoded import Decoded
 from toolkit.data.examples import Split
-from toolkit.data.images.image_array import ImageFiles
 from toolkit.data.images.image_file import ImageForm, ImageReader
 from toolkit.data.readers.batch_slice import BatchSlice
 from toolkit.data.readers.pipeline import read_dataset
@@ -27,7 +27,9 @@ def in_files(folder):
     paths = [str(folder / f"{i:02}.png") for i in range(NUM_EXAMPLES)]
     for i, path in enumerate(paths):
         Image.new("L", (3, 2), i).save(path)
-    images = ImageFiles(paths, ImageReader(ImageForm(channels=1)), (2, 3, 1), ("digest",))
+    reader = ImageReader(ImageForm(channels=1))
+    shape = (NUM_EXAMPLES, 2, 3, 1)
+    images = Decoded(lambda row: reader.read(paths[row]), shape, identity="images", paths=paths)
     return Split(images, np.arange(NUM_EXAMPLES))
 
 

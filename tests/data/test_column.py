@@ -5,28 +5,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from toolkit import Column, DataError, Split, ToolkitError
+from toolkit import Column, DataError, Decoded, Split, ToolkitError
 from toolkit.data.column import Sequences
 from toolkit.data.examples import describe
 from toolkit.data.prepare import ExampleHooks, prepare
-
-
-class Rows:
-    """An object like an array, which may return something else than it declares."""
-
-    def __init__(self, shape, dtype="float32", answer=None):
-        self.shape, self.dtype = shape, np.dtype(dtype)
-        self.answer = answer or (lambda count: np.ones((count, *shape[1:]), dtype))
-        self.reads = []
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __getitem__(self, rows):
-        assert isinstance(rows, slice) or np.asarray(rows).ndim == 1, rows
-        count = len(range(*rows.indices(len(self)))) if isinstance(rows, slice) else len(rows)
-        self.reads.append(count)
-        return self.answer(count)
 
 
 def message(function, *arguments):
@@ -36,28 +18,11 @@ def message(function, *arguments):
     return error.value.message
 
 
-@pytest.mark.parametrize(
-    "rows, text",
-    [
-        (Rows((9, 2), answer=lambda n: np.ones((1, 2), "f4")), "float32 [1, 2] for 4 examples"),
-        (Rows((9, 2), answer=lambda n: np.ones((n, 3), "f4")), "float32 [4, 3] for 4 examples"),
-        (Rows((9, 2), "uint8", lambda n: np.full((n, 2), 0.7)), "float64 [4, 2] for 4 examples"),
-    ],
-)
-def test_an_object_like_an_array_returns_what_it_declares(rows, text):
-    split = Split(rows)
-    assert text in message(split.take, np.arange(4))
-    assert text in message(split.take, slice(0, 4))
-
-
-def test_labels_of_an_object_like_an_array_are_read_at_once():
-    rows = Rows((9,), "int64", lambda n: np.arange(n))
-    assert Split(np.zeros([9, 2]), rows).labels.tolist() == list(range(9))
-    assert rows.reads == [9]
-
-
-def test_grey_images_of_an_object_like_an_array_get_a_channel():
-    split = Split(Rows((9, 4, 6), "uint8"))
+def test_what_is_decoded_may_be_labels_and_grey_images():
+    labels = Decoded(lambda row: row, (9,), "int64")
+    images = Decoded(lambda row: np.full([4, 6], row), (9, 4, 6))
+    split = Split(images, labels)
+    assert split.labels.tolist() == list(range(9))
     assert split.shape == (4, 6, 1) and split.take([1, 2])[0].shape == (2, 4, 6, 1)
 
 

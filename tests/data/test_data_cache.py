@@ -9,8 +9,7 @@ from toolkit_gan.scores import extractor
 import toolkit
 from toolkit.data.arrays import idx
 from toolkit.data.arrays.download import open_download
-from toolkit.data.images.image_array import EncodedImages, hash_texts
-from toolkit.data.images.image_file import ImageForm, ImageReader
+from toolkit.data.decoded import Decoded
 from toolkit.data.readers.mapped import map_rows
 from toolkit.errors import RetryError
 
@@ -26,9 +25,7 @@ def train_the_classifier_of_the_scores(folder):
 
 
 def decode_images(folder):
-    reader = ImageReader(ImageForm(channels=1))
-    values = EncodedImages(lambda row: b"", str, 9, reader, (2, 3, 1), [], hash_texts(["a"]))
-    map_rows(values, toolkit.cache_folder())
+    map_rows(Decoded(lambda row: b"", (9, 2, 3, 1), identity="a"), toolkit.cache_folder())
 
 
 @pytest.mark.parametrize("place", ["file", "file/cache"])

@@ -1,4 +1,4 @@
-"""Compressed files: the size that they promise is compared with memory and with the contents."""
+"""Compressed files: the size that they promise is compared with their contents."""
 
 import gzip
 import os
@@ -12,7 +12,6 @@ from data_fixtures import npy_bytes
 
 from toolkit.data.arrays import idx, npz
 from toolkit.data.examples import Split, iterate_slices
-from toolkit.data.files import memory
 from toolkit.errors import DataError
 
 MEGABYTE = 1 << 20
@@ -20,9 +19,9 @@ MEGABYTE = 1 << 20
 
 @pytest.fixture
 def limit(monkeypatch, tmp_path):
-    """A function that sets the available memory in bytes; the cache is empty."""
+    """A function that sets the bytes of arrays that are read into memory; the cache is empty."""
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    return lambda count: monkeypatch.setattr(memory, "available_memory", lambda: count)
+    return lambda count: monkeypatch.setattr(idx, "UNPACK_LIMIT", count)
 
 
 def write_gzip(path, shape, payload):
@@ -45,20 +44,6 @@ def peak_while(call):
     return result, peak
 
 
-def test_a_gzip_file_that_fits_nowhere_is_refused_before_it_is_unpacked(
-    tmp_path, limit, monkeypatch
-):
-    path = tmp_path / "train.gz"
-    write_gzip(path, (32, 1024, 1024), 32 * MEGABYTE)
-    limit(16 * MEGABYTE)
-    monkeypatch.setattr(idx, "free_bytes", lambda: 16 * MEGABYTE)
-    message, peak = peak_while(lambda: idx.read_idx(str(path)))
-    assert message == (
-        f"{path}: expected 33.6 MB of free space in the cache to unpack it, found 16.8 MB."
-    )
-    assert peak < MEGABYTE
-
-
 @pytest.mark.parametrize("size, is_mapped", [(32, True), (16, False)])
 def test_a_gzip_file_is_read_into_its_array_or_once_unpacked_into_the_cache(
     tmp_path, limit, monkeypatch, size, is_mapped
@@ -71,7 +56,7 @@ def test_a_gzip_file_is_read_into_its_array_or_once_unpacked_into_the_cache(
     assert isinstance(array, np.memmap) == is_mapped
     assert peak < (16 if is_mapped else 24) * MEGABYTE
     if is_mapped:
-        monkeypatch.setattr(idx, "_unpack", lambda *_: pytest.fail("unpacked again"))
+        monkeypatch.setattr(idx.os, "mkdir", lambda *_: pytest.fail("unpacked again"))
         assert isinstance(idx.read_idx(str(path)), np.memmap)
 
 
@@ -93,17 +78,6 @@ def test_a_gzip_file_that_is_longer_than_its_header_says_is_not_unpacked_to_its_
     assert peak < 8 * MEGABYTE
 
 
-@pytest.mark.parametrize("call", [npz.open_npz, npz.read_arrays], ids=["data", "predict"])
-def test_arrays_that_do_not_fit_together_are_refused_before_one_is_unpacked(tmp_path, limit, call):
-    path = str(tmp_path / "data.npz")
-    zeros = np.zeros((12, 1024, 1024), np.uint8)
-    np.savez_compressed(path, x_train=zeros, x_test=zeros)
-    limit(20 * MEGABYTE)
-    message, peak = peak_while(lambda: call(path))
-    assert message.startswith(f"{path}: expected data that fits in memory, found 25.2 MB where")
-    assert peak < MEGABYTE
-
-
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("payload", [0, 15, 17, 16 * MEGABYTE])
 def test_an_array_whose_header_promises_another_size_is_refused(tmp_path, payload, version):
@@ -114,39 +88,6 @@ def test_an_array_whose_header_promises_another_size_is_refused(tmp_path, payloa
     message, peak = peak_while(lambda: npz.open_npz(path))
     assert f"{path}: expected" in message and "bytes for the array 'x_train', found" in message
     assert peak < MEGABYTE
-
-
-@pytest.mark.parametrize(
-    "limit, usage, stat, expected",
-    [
-        ("max\n", "100\n", "", 500 * 1024),
-        ("", "", "", 500 * 1024),
-        ("2048\n", "", "", 2048),
-        ("2048\n", "2000\n", "", 48),
-        ("2048\n", "2000\n", "file 1\ninactive_file 500\n", 548),  # what the system can free
-        ("2048\n", "3000\n", "", 0),
-        ("2048\n", "2000\n", "nonsense\n", 48),
-        ("9223372036854771712\n", "2000\n", "", 500 * 1024),  # no limit in cgroups 1
-    ],
-)
-def test_the_memory_that_a_container_has_left_counts(
-    monkeypatch, tmp_path, limit, usage, stat, expected
-):
-    (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable:     500 kB\n")
-    for name, text in [("memory.max", limit), ("memory.current", usage), ("memory.stat", stat)]:
-        if text:
-            (tmp_path / name).write_text(text)
-    container = memory._CONTAINERS[0]._replace(folder=str(tmp_path))
-    monkeypatch.setattr(memory, "_MEMINFO", str(tmp_path / "meminfo"))
-    monkeypatch.setattr(memory, "_CONTAINERS", (container,))
-    assert memory.available_memory() == expected
-
-
-def test_without_proc_no_size_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(memory, "_MEMINFO", str(tmp_path / "absent"))
-    monkeypatch.setattr(memory, "_CONTAINERS", ())
-    assert memory.available_memory() is None
-    memory.check_memory("a.npz", 1 << 60)
 
 
 @pytest.mark.parametrize(

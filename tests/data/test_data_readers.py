@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 
 import numpy as np
 import process_fixtures
@@ -257,8 +256,6 @@ def test_a_split_within_the_limit_is_resident():
     with tf.Graph().as_default():
         assert isinstance(build_reader("auto", split, 2, resident_limit=159), StreamReader)
         assert not isinstance(build_reader("auto", split, 2, resident_limit=160), StreamReader)
-        with pytest.raises(UsageError, match="'disk'"):
-            build_reader("disk", split, 2)
 
 
 @pytest.mark.parametrize("form", ["plain", "compressed", "large"])
@@ -390,44 +387,6 @@ def cut_file(path):
 def append_record(path):
     with open(path, "ab") as file:
         file.write(bytes(16))
-
-
-@pytest.mark.parametrize("change", [cut_file, append_record, os.remove])
-def test_a_file_that_changes_while_it_streams_is_named(idx_folder, change):
-    failure = read_epoch(idx_folder(), change)
-    assert failure.exit_code == 4 and "train-images-idx3-ubyte changed" in failure.message
-
-
-def touch_file(path):
-    os.utime(path, (0, 0))
-
-
-def put_another(path):
-    shutil.copy(path, path + "-copy")
-    os.replace(path + "-copy", path)
-
-
-@pytest.mark.parametrize(
-    "change, is_named",
-    [(append_record, True), (put_another, True), (touch_file, False), (os.remove, False)],
-)
-def test_a_change_is_sure_by_another_size_or_another_file(idx_folder, change, is_named):
-    folder = idx_folder()
-    with tf.Graph().as_default():
-        reader = build_reader("stream", train_split(folder), 2)
-        assert reader.file_change is None
-        change(os.path.join(folder, "train-labels-idx1-ubyte"))
-        assert (reader.file_change is not None) == is_named
-        assert "train-labels-idx1-ubyte changed" in reader.failure.message
-
-
-def test_an_equal_file_of_another_run_in_the_cache_is_no_change(idx_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("toolkit.data.arrays.idx.UNPACK_LIMIT", 0)
-    with tf.Graph().as_default():
-        reader = build_reader("stream", train_split(idx_folder(True)), 2)
-        (images,) = tmp_path.glob("cache/streams/*/train-images-idx3-ubyte")
-        put_another(str(images))
-        assert reader.file_change is None
 
 
 def test_a_mapped_file_that_is_cut_is_refused_before_it_is_read(idx_folder):

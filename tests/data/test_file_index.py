@@ -105,7 +105,7 @@ def test_a_file_that_was_just_written_is_not_trusted(folder, tmp_path, reads):
 @pytest.mark.parametrize("content", [b"", b"no table", b"PK\3\4 cut"], ids=repr)
 def test_a_damaged_table_is_written_again(folder, tmp_path, reads, content):
     digests(folder, tmp_path / "cache")
-    (table,) = (tmp_path / "cache").rglob("table.npz")
+    (table,) = (tmp_path / "cache").rglob("files.sqlite")
     table.write_bytes(content)
     for _ in range(2):
         assert digests(folder, tmp_path / "cache") == expected(folder)

@@ -127,9 +127,7 @@ def test_a_split_of_equal_images_is_noted(tree):
 @pytest.mark.parametrize(
     "value, images, text",
     [
-        ("images:{}", ImageOptions(fit="squeeze"), "The fit is 'squeeze'"),
         ("images:{}", ImageOptions(background="reddish"), "'reddish' is no colour"),
-        ("images:{}", ImageOptions(channels=2), "channels is 2"),
         ("mnist5k", ImageOptions(image_size=32), "--image-size 32 has no effect on the data 'mni"),
         ("mnist5k", ImageOptions(channels=3), "--channels 3 has no effect on the data 'mnist5k'"),
         ("mnist5k", ImageOptions(fit="crop"), "--fit crop has no effect on the data 'mnist5k'"),

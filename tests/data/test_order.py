@@ -27,21 +27,6 @@ def test_a_part_of_the_order_may_begin_anywhere(count, window):
         assert np.array_equal(part, whole[first : first + count])
 
 
-@SIZES
-@WINDOWS
-def test_the_ranges_to_read_ahead_are_each_example_once_an_epoch(count, window):
-    ranges = EpochOrder(count, 3, window).ranges(0, 3 * count)
-    numbers = np.concatenate([np.arange(*part) for part in ranges])
-    assert np.bincount(numbers).tolist() == [3] * count
-
-
-def test_the_ranges_of_an_epoch_come_in_the_order_of_its_windows():
-    examples = EpochOrder(8192, 3, 1024)
-    ranges = examples.ranges(0, 1024)
-    numbers = np.concatenate([np.arange(*part) for part in ranges])
-    assert np.array_equal(np.sort(numbers), np.sort(examples.positions(0, 1024)))
-
-
 def test_without_a_window_examples_come_in_their_own_order():
     assert EpochOrder(5, 1, 0).positions(3, 7).tolist() == [3, 4, 0, 1, 2, 3, 4]
 

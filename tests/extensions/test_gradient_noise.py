@@ -34,7 +34,7 @@ def test_its_variance_falls_with_the_step(graph, step, eta, gamma):
 
 def test_steps_variables_and_updates_have_their_own(graph):
     first = noise(0, noise_gamma=0.0)
-    for other in (noise(1, noise_gamma=0.0), noise(0, "critic", noise_gamma=0.0)):
+    for other in (noise(1, noise_gamma=0.0), noise(0, "discriminator", noise_gamma=0.0)):
         assert abs(np.corrcoef(first.ravel(), other.ravel())[0, 1]) < 0.05
 
 
@@ -81,5 +81,6 @@ def test_the_gradients_of_both_players_of_a_gan_can_be_changed(data):
     small = {"network": "mlp", "width": 4, "features": "pixels", "batch_size": 4}
     with open_steps(data, "gan", recorder, **small) as steps:
         trained = steps.graph.tf_graph.get_collection("trainable_variables")
-        critic, generator = recorder.variables.values()
-        assert critic | generator == {v.op.name for v in trained} and not critic & generator
+        discriminator, generator = recorder.variables.values()
+        assert discriminator | generator == {v.op.name for v in trained}
+        assert not discriminator & generator

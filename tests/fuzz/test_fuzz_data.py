@@ -22,10 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutations import file_names, mutants, pieces
 from PIL import Image
-from record_fixtures import example, field, png, record, records
+from record_fixtures import example, field, masked_crc32c, png, record, records
 
 from toolkit.data.arrays.idx import ELEMENTS
-from toolkit.data.records.record_files import masked_crc32c
 
 # ------------------------------------------------------------------------------------ intact files
 

@@ -112,7 +112,7 @@ def build_point_game(discriminator=(1.0,), features=None, generator=None, **valu
     generator = generator or Point()
     model = networks.Gan(generator, LinearDiscriminator(*discriminator), generator)
     if features is None:
-        features = tf.fill([run.options.batch_size * run.options.n_critic, 1], 0.5)
+        features = tf.fill([run.options.batch_size * run.options.discriminator_steps, 1], 0.5)
     return build_step(model, features, run)
 
 
@@ -120,7 +120,7 @@ def build_image_game(**values) -> GameStep:
     """A step of the plugin's own networks, on grey images."""
     run = make_run(**dict(DESCENT, **values))
     model = networks.build(run)
-    count = run.options.batch_size * run.options.n_critic
+    count = run.options.batch_size * run.options.discriminator_steps
     return build_step(model, tf.fill([count, 8, 8, 1], 0.5), run)
 
 
@@ -160,7 +160,7 @@ def assignments_of(op):
 
 
 def update_ops(network):
-    """The gradient-descent ops of a network, by its name in metrics: "critic" or "generator"."""
+    """The gradient-descent ops of a network, "discriminator" or "generator"."""
     operations = tf.get_default_graph().get_operations()
     is_update = "ResourceApplyGradientDescent"
     return [o for o in operations if o.type == is_update and f"optimizer/{network}/" in o.name]

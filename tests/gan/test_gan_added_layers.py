@@ -232,7 +232,7 @@ def test_the_heads_have_one_more_input_that_each_group_shares(network):
         plain = Discriminator(make_run(**values)).variables
     sizes = [[v.shape.num_elements() for v in vs] for vs in (discriminator.variables, plain)]
     extra = {v.op.name: a - b for v, a, b in zip(discriminator.variables, *sizes) if a != b}
-    assert extra == {"critic/logits/kernel": 1, "critic/embedding/kernel": 3}
+    assert extra == {"discriminator/logits/kernel": 1, "discriminator/embedding/kernel": 3}
     images, labels = images_of(), tf.constant([0, 1, 2, 0])
     weights = discriminator.weights(iterate=False)
     half, whole = (

@@ -126,7 +126,7 @@ def test_each_cluster_has_fifteen_images_and_8000_examples_and_there_are_rows_fo
 
 
 @pytest.mark.parametrize(
-    "batch_size, n_critic, replica, examples",
+    "batch_size, discriminator_steps, replica, examples",
     [
         (8, 1, Replica(), 8 * 10),
         (4, 1, Replica(rank=1, count=2, batch_size=8), 8 * 10),  # of 4 examples in each replica
@@ -134,9 +134,9 @@ def test_each_cluster_has_fifteen_images_and_8000_examples_and_there_are_rows_fo
     ],
 )
 def test_the_examples_of_all_replicas_and_updates_set_the_number_of_clusters(
-    batch_size, n_critic, replica, examples
+    batch_size, discriminator_steps, replica, examples
 ):
-    values = make_options(batch_size=batch_size, n_critic=n_critic)
+    values = make_options(batch_size=batch_size, discriminator_steps=discriminator_steps)
     run = toolkit.Run("train", values, UNLABELLED, total_steps=10, replica=replica)
     assert clusters.Clusters(run)._examples == examples
 

@@ -54,7 +54,7 @@ def verdicts(records, health=None):
 IN_A_ROW = {
     "total-collapse": [{}, {}, COLLAPSED, COLLAPSED],
     "lost-classes": [{}, LOST, LOST, LOST],
-    "critic-saturated": [{}, {}, {}, SATURATED, SATURATED, SATURATED],
+    "discriminator-saturated": [{}, {}, {}, SATURATED, SATURATED, SATURATED],
     "generator-frozen": [{}, FROZEN, FROZEN],
 }
 
@@ -65,9 +65,9 @@ IN_A_ROW = {
         ("total-collapse", "step 2000 they vary 0.010 times as much as real images (up to 0.90"),
         ("total-collapse", "--penalty r1"),
         ("lost-classes", "lack 1 of 4 classes: 'b' (0 of 200, expected 50)"),
-        ("critic-saturated", "100 % of the real and 100 % of the generated"),
-        ("critic-saturated", "gradient norm is 1.0e-05 (usually 5.0e-01)"),
-        ("critic-saturated", "--discriminator-rate"),
+        ("discriminator-saturated", "100 % of the real and 100 % of the generated"),
+        ("discriminator-saturated", "gradient norm is 1.0e-05 (usually 5.0e-01)"),
+        ("discriminator-saturated", "--discriminator-rate"),
         ("generator-frozen", "since step 1000 its samples changed by 0.0e+00"),
         ("generator-frozen", "in step 1500 its gradient norm is 0.0e+00"),
     ],
@@ -91,7 +91,7 @@ def test_several_failures_at_once_are_as_many_verdicts():
     [
         (COLLAPSED, "total-collapse", 2500),
         (LOST, "lost-classes", 3000),
-        (SATURATED, "critic-saturated", 3000),
+        (SATURATED, "discriminator-saturated", 3000),
         (FROZEN, "generator-frozen", 2500),
     ],
 )
@@ -137,9 +137,9 @@ RARE = {"class_counts": (100, 1, 50, 49)}
         ([RIGHT] * 20, None, []),
         # Adam and RMSProp divide a gradient by its usual size: samples that change are enough.
         ([dict(SATURATED, change=0.02)] * 20, None, []),
-        ([SATURATED] * 10, None, [(1500, "critic-saturated")]),
+        ([SATURATED] * 10, None, [(1500, "discriminator-saturated")]),
         # A gradient of a hundredth of the usual one is lost.
-        ([STEEP] * 3 + [FADED] * 3, None, [(3000, "critic-saturated")]),
+        ([STEEP] * 3 + [FADED] * 3, None, [(3000, "discriminator-saturated")]),
         ([{}] * 3 + [FADED] * 3, None, []),
         # A fall to less than a quarter is a collapse, also from a start of thousands of steps, but
         # samples that vary more than reals are no measure to fall from.

@@ -42,30 +42,36 @@ def names_of(variables):
                 "generator/dense/kernel": [64, 7 * 7 * 64],
                 "generator/conv2/kernel": [4, 4, 32, 64],
                 "generator/output/kernel": [4, 4, 1, 32],
-                "critic/conv1/kernel": [4, 4, 1, 32],
-                "critic/conv2/kernel": [4, 4, 32, 64],
-                "critic/logits/kernel": [7 * 7 * 64, 1],
+                "discriminator/conv1/kernel": [4, 4, 1, 32],
+                "discriminator/conv2/kernel": [4, 4, 32, 64],
+                "discriminator/logits/kernel": [7 * 7 * 64, 1],
             },
         ),
         # Larger images make more layers,
-        ((8, 8, 3), {}, {"critic/logits/kernel": [4 * 4 * 4, 1]}),
-        ((32, 32, 3), {}, {"critic/logits/kernel": [8 * 8 * 8, 1]}),
-        ((64, 64, 3), {}, {"critic/logits/kernel": [8 * 8 * 16, 1]}),
+        ((8, 8, 3), {}, {"discriminator/logits/kernel": [4 * 4 * 4, 1]}),
+        ((32, 32, 3), {}, {"discriminator/logits/kernel": [8 * 8 * 8, 1]}),
+        ((64, 64, 3), {}, {"discriminator/logits/kernel": [8 * 8 * 16, 1]}),
         (  # whose filters stop at eight times the width.
             (256, 256, 1),
             {"width": 2},
-            {"critic/conv4/kernel": [4, 4, 8, 16], "critic/conv5/kernel": [4, 4, 16, 16]},
+            {
+                "discriminator/conv4/kernel": [4, 4, 8, 16],
+                "discriminator/conv5/kernel": [4, 4, 16, 16],
+            },
         ),
         (  # Hidden layers of the mlp have eight units per unit of width.
             (8, 8, 1),
             {"network": "mlp", "width": 3},
-            {"critic/dense1/kernel": [64, 24], "critic/dense3/kernel": [24, 24]},
+            {"discriminator/dense1/kernel": [64, 24], "discriminator/dense3/kernel": [24, 24]},
         ),
         (  # The images of labels are inputs as large as an example. They have one axis, as a bias
             # has: neither weight clipping nor weight decay shrinks them.
             (16, 16, 3),
             {"conditional": "concat"},
-            {"critic/label/images": [3 * 16 * 16 * 3], "critic/conv1/kernel": [4, 4, 6, 4]},
+            {
+                "discriminator/label/images": [3 * 16 * 16 * 3],
+                "discriminator/conv1/kernel": [4, 4, 6, 4],
+            },
         ),
         (  # Labels enter by the norms, with a row for each class, instead of the latent numbers.
             (16, 16, 3),
@@ -124,7 +130,7 @@ def test_variables_are_resources_named_by_their_network_and_the_average_starts_e
         average = Generator(run, "average", "generator", trainable=False)
     names, others = names_of(generator.variables), names_of(discriminator.variables)
     assert all(name.startswith("generator/") for name in names)
-    assert all(name.startswith("critic/") for name in others)
+    assert all(name.startswith("discriminator/") for name in others)
     assert sorted(names + others) == sorted(names_of(tf.trainable_variables()))
     assert {v.op.type for v in tf.global_variables()} == {"VarHandleOp"}  # reads wait for updates
     assert names_of(average.variables) == [n.replace("generator/", "average/") for n in names]
@@ -276,7 +282,7 @@ def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(network, valu
     gradient = tf.gradients(tf.reduce_sum(outputs.logits), images)[0]
     slopes = tf.gradients(tf.reduce_sum(gradient**2), discriminator.variables)
     # A bias shifts a piecewise linear discriminator: its slope, and so the penalty, stays as it is.
-    idle = ("bias", "beta", "critic/classes/kernel")
+    idle = ("bias", "beta", "discriminator/classes/kernel")
     missing = [n for n, s in zip(names_of(discriminator.variables), slopes) if s is None]
     assert all(name.endswith(idle) for name in missing)
     slopes = evaluate(*[slope for slope in slopes if slope is not None])
@@ -340,7 +346,7 @@ def test_a_read_under_a_dependency_sees_the_updates_before_it():
     with tf.control_dependencies(first.updates):
         second = discriminator.weights(iterate=True)
     with session() as tf_session:
-        u = [v for v in tf.global_variables() if v.op.name == "critic/conv1/u"][0]
+        u = [v for v in tf.global_variables() if v.op.name == "discriminator/conv1/u"][0]
         kernel, start = tf_session.run([discriminator.variables[0], u])
         tf_session.run(second.updates)
         end = tf_session.run(u)

@@ -124,9 +124,21 @@ R3GAN = {"network": "r3gan", "spectral_norm": False}
         ("r3gan has none", dict(NORM_LABELS, preset="r1r2", **R3GAN), {"conditional": "none"}),
         ("spectral_norm divides", {"network": "r3gan", "spectral_norm": True}, R3GAN),
         # Updates and groups.
-        ("set n_critic to 1", {"update": "simultaneous", "n_critic": 2}, {"n_critic": 1}),
-        ("accumulate is 2 and n_critic is 5", {"accumulate": 2, "n_critic": 5}, {"n_critic": 1}),
-        ("accumulate is 2 and n_critic is 2", {"accumulate": 2, "n_critic": 2}, {"accumulate": 1}),
+        (
+            "set discriminator_steps to 1",
+            {"update": "simultaneous", "discriminator_steps": 2},
+            {"discriminator_steps": 1},
+        ),
+        (
+            "accumulate is 2 and discriminator_steps is 5",
+            {"accumulate": 2, "discriminator_steps": 5},
+            {"discriminator_steps": 1},
+        ),
+        (
+            "accumulate is 2 and discriminator_steps is 2",
+            {"accumulate": 2, "discriminator_steps": 2},
+            {"accumulate": 1},
+        ),
         *[
             (
                 f"minibatch_stddev is {size} and batch_size is {batch_size}",

@@ -109,10 +109,10 @@ def square_in_a_loop(x):
     [
         (lambda x: images_of(2, 4, 4, 3, seed=3), "do not depend on the images"),
         # These have a first derivative alone,
-        (tf.nn.lrn, "none of op 'critic/LRN' .*LRNGrad"),
+        (tf.nn.lrn, "none of op 'discriminator/LRN' .*LRNGrad"),
         (
             lambda x: tf.image.resize_nearest_neighbor(x, [8, 8]),
-            "none of op 'critic/ResizeNearestNeighbor' .*ResizeNearestNeighborGrad",
+            "none of op 'discriminator/ResizeNearestNeighbor' .*ResizeNearestNeighborGrad",
         ),
         # this one not even that.
         (lambda x: tf.image.adjust_hue(x, 0.1), "AdjustHue"),
@@ -122,7 +122,7 @@ def square_in_a_loop(x):
 )
 def test_what_cannot_be_differentiated_twice_is_refused_by_name(act, message):
     x = images_of(2, 4, 4, 3)
-    with tf.name_scope("critic"):
+    with tf.name_scope("discriminator"):
         logits = sum_of_squares(act(tf.ones([4, 4, 3]) * x))
     with pytest.raises(UsageError, match=message):
         penalties.input_gradients(logits, x)
@@ -178,7 +178,7 @@ def test_clipping_bounds_all_of_the_discriminator_but_learned_inputs(norm):
 
 # -------------------------------------------------------------------------------------------- LeCam
 
-AVERAGES = ["critic/average_logit/real", "critic/average_logit/fake"]
+AVERAGES = ["discriminator/average_logit/real", "discriminator/average_logit/fake"]
 
 
 def test_the_penalty_is_that_of_the_paper_where_reals_are_above_and_fakes_below():
@@ -198,7 +198,7 @@ def play(steps, weight=1.0, theta=-1.0, start=0, **values):
     averages = lecam.AverageLogits(run)
     generator = Point(theta)
     model = networks.Gan(generator, LinearDiscriminator(1.0), generator, average_logits=averages)
-    count = run.options.batch_size * run.options.n_critic
+    count = run.options.batch_size * run.options.discriminator_steps
     game = build_step(model, tf.fill([count, 1], 0.75), run)
     names = [v for name in AVERAGES for v in tf.global_variables() if v.op.name == name]
     rows = []
@@ -209,11 +209,11 @@ def play(steps, weight=1.0, theta=-1.0, start=0, **values):
     return np.array(rows)
 
 
-def expect(steps, weight=1.0, theta=-1.0, start=0, n_critic=1, rate=0.1):
+def expect(steps, weight=1.0, theta=-1.0, start=0, discriminator_steps=1, rate=0.1):
     """The same numbers by hand; the logits are psi / 2 and psi * theta."""
     psi, averages, rows = 1.0, np.zeros(2), []
     for step in range(steps):
-        for _ in range(n_critic):
+        for _ in range(discriminator_steps):
             count = max(step - start, 0)
             means = np.array([psi / 2, psi * theta])
             averages = averages + (1 - min(0.99, count / (count + 1))) * (means - averages)
@@ -227,7 +227,9 @@ def expect(steps, weight=1.0, theta=-1.0, start=0, n_critic=1, rate=0.1):
 
 
 @pytest.mark.parametrize(
-    "case", [{}, {"weight": 0.3, "n_critic": 2}, {"start": 2}], ids=["first", "critic", "start"]
+    "case",
+    [{}, {"weight": 0.3, "discriminator_steps": 2}, {"start": 2}],
+    ids=["first", "discriminator", "start"],
 )
 def test_steps_and_averages_are_those_of_the_formula(case):
     expected = expect(5, **case)
@@ -236,7 +238,7 @@ def test_steps_and_averages_are_those_of_the_formula(case):
 
 
 def test_the_averages_are_state_of_the_training_alone():
-    game = build_image_game(lecam=0.3, n_critic=2, spectral_norm=True)
+    game = build_image_game(lecam=0.3, discriminator_steps=2, spectral_norm=True)
     assignments = assignments_of(game.op)  # behind the guard, once per update
     assert [assignments.pop(name) for name in AVERAGES] == [2, 2]
     assert all(name.endswith("/u") for name in assignments)

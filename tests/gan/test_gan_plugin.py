@@ -72,7 +72,7 @@ def test_two_steps_move_every_kernel_of_both_networks(digits_in_memory, values):
     assert all(np.isfinite(value).all() for value in after.values())
     assert np.isfinite(list(losses.values())).all() and {"d_loss", "g_loss"} <= set(losses)
     kernels = [name for name in trained if name.endswith("/kernel")]
-    assert {name.split("/")[0] for name in kernels} == {"critic", "generator"}
+    assert {name.split("/")[0] for name in kernels} == {"discriminator", "generator"}
     assert [name for name in kernels if np.array_equal(before[name], after[name])] == []
     if penalty not in ("none", "lp"):  # which costs nothing for slopes below one
         assert losses["penalty"] > 0
@@ -100,7 +100,7 @@ def test_pictures_and_scores_do_not_change_the_training(values):
     "values",
     [
         {
-            **{"preset": "wgan", "n_critic": 2, "schedule": "cosine", "decay_steps": 10},
+            **{"preset": "wgan", "discriminator_steps": 2, "schedule": "cosine", "decay_steps": 10},
             "reader": "stream",
         },
         {
@@ -256,9 +256,13 @@ def test_options_of_reports_and_scores_may_change_on_resume_and_the_method_may_n
     [
         ({"best_metric": "min:kernel_distance"}, 2, "which only 'toolkit evaluate' measures"),
         ({"features": "nowhere"}, 2, "There is no run at 'nowhere'"),
-        ({"n_critic": 90}, 2, "A step takes 90 batches of 8 = 720 examples"),
+        ({"discriminator_steps": 90}, 2, "A step takes 90 batches of 8 = 720 examples"),
         ({"preset": "dcgan", "penalty": "r1"}, 2, "Batch norm in the discriminator"),
-        ({"accumulate": 2, "n_critic": 2}, 2, "accumulate is 2 and n_critic is 2"),
+        (
+            {"accumulate": 2, "discriminator_steps": 2},
+            2,
+            "accumulate is 2 and discriminator_steps is 2",
+        ),
         ({"validation_share": 0.02}, 4, "needs 10 images or more, and the split 'validation'"),
     ],
 )

@@ -58,7 +58,9 @@ def test_the_health_of_several_updates_has_the_accuracies_of_metrics_jsonl(
         return judge(self, record)
 
     monkeypatch.setattr(health.Health, "judge", spy)
-    settings = dict(SMALL, n_critic=3, features="pixels", sample_steps=1, log_steps=1, steps=4)
+    settings = dict(
+        SMALL, discriminator_steps=3, features="pixels", sample_steps=1, log_steps=1, steps=4
+    )
     testing.train("gan", str(tmp_path / "run"), data=digits, **settings)
     metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
     metrics = {m["step"]: m for m in metrics if "d_accuracy_real" in m and m["step"] in records}

@@ -67,9 +67,9 @@ MOMENTUM = {
     "values, steps, expected",
     [
         # The discriminator has n updates before the generator: psi falls by 0.1 theta three times.
-        ({"n_critic": 3}, 1, [0.7, 1.07]),
+        ({"discriminator_steps": 3}, 1, [0.7, 1.07]),
         # 1 - 0.1, clipped to 0.5, less 0.1: clipped once at the end, it would be 0.5.
-        ({"n_critic": 2, "weight_clip": 0.5}, 1, [0.4, 1.04]),
+        ({"discriminator_steps": 2, "weight_clip": 0.5}, 1, [0.4, 1.04]),
         # Each network has its own rate: psi = 1 - 0.2 * 1; theta = 1 + 0.5 * 0.8.
         ({"discriminator_rate": 0.2, "generator_rate": 0.5}, 1, [0.8, 1.4]),
         # Each has its own optimizer. psi: 1 - 0.1, then 0.9 - 0.1 (0.5 + 1.09); theta by plain
@@ -101,7 +101,7 @@ RATES = {"discriminator_rate": 0.2, "generator_rate": 0.4}
 )
 def test_a_schedule_lowers_the_rates_of_its_networks(values, rates, later):
     run = build_point_game(decay_steps=1, decay_rate=0.5, **values).run
-    logged = [run.logged[name + "/learning_rate"] for name in ("critic", "generator")]
+    logged = [run.logged[name + "/learning_rate"] for name in ("discriminator", "generator")]
     with session() as tf_session:
         assert tf_session.run(logged) == pytest.approx(rates)
         tf_session.run(run.global_step.assign(1))
@@ -120,7 +120,7 @@ class Echo(Point):
 
 def test_five_updates_use_five_batches_and_five_noises_and_make_one_step():
     features = tf.constant(np.arange(20, dtype=np.float32)[:, None] / 40)
-    run = make_run(shape=(1,), n_critic=5, **dict(DESCENT, network="mlp"))
+    run = make_run(shape=(1,), discriminator_steps=5, **dict(DESCENT, network="mlp"))
     discriminator = LinearDiscriminator(1.0)
     op = build_step(networks.Gan(Echo(), discriminator, None), features, run).op
     calls = {"reals": discriminator.calls[0:10:2], "op": op}
@@ -139,8 +139,8 @@ def test_five_updates_use_five_batches_and_five_noises_and_make_one_step():
 
 
 def test_when_alternating_every_read_of_the_generators_pass_waits_for_the_discriminator():
-    build_point_game(update="alternating", n_critic=2)
-    first, second = update_ops("critic")
+    build_point_game(update="alternating", discriminator_steps=2)
+    first, second = update_ops("discriminator")
     (last,) = update_ops("generator")
     assert first in ancestors(second) and second in ancestors(last)
     reads = [o for o in ancestors(last) if o.type == "ReadVariableOp" and o not in ancestors(first)]
@@ -150,11 +150,11 @@ def test_when_alternating_every_read_of_the_generators_pass_waits_for_the_discri
 
 def test_when_simultaneous_both_updates_wait_for_both_gradients():
     run = build_point_game(update="simultaneous").run
-    (discriminator,), (generator,) = update_ops("critic"), update_ops("generator")
+    (discriminator,), (generator,) = update_ops("discriminator"), update_ops("generator")
     before_both = ancestors(discriminator) & ancestors(generator)
     assert [o for o in before_both if o.type == "LogicalAnd"]  # one guard over both gradients
     assert discriminator not in ancestors(generator) and generator not in ancestors(discriminator)
-    norms = {run.logged[name + "/gradient_norm"].op for name in ("critic", "generator")}
+    norms = {run.logged[name + "/gradient_norm"].op for name in ("discriminator", "generator")}
     assert norms <= before_both
 
 
@@ -182,12 +182,12 @@ def test_the_line_of_a_penalty_goes_from_a_real_image_to_a_sample_of_its_class(p
 
 
 def test_weights_are_clipped_after_the_update_and_before_the_next_pass():
-    build_image_game(weight_clip=0.01, n_critic=2)
-    kernel = "critic/conv1/kernel"
+    build_image_game(weight_clip=0.01, discriminator_steps=2)
+    kernel = "discriminator/conv1/kernel"
     operations = tf.get_default_graph().get_operations()
     writes = [o for o in operations if o.type == "AssignVariableOp" and variable_name(o) == kernel]
     clips = [o for o in writes if o.inputs[1].op.type in ("Maximum", "ClipByValue")]
-    updates = [o for o in update_ops("critic") if variable_name(o) == kernel]
+    updates = [o for o in update_ops("discriminator") if variable_name(o) == kernel]
     assert len(clips) == len(updates) == 2
     assert all(update in ancestors(clip) for clip, update in zip(clips, updates))
     kernels = [o for o in update_ops("generator") if variable_name(o).endswith("/kernel")]
@@ -202,9 +202,9 @@ def test_weights_are_clipped_after_the_update_and_before_the_next_pass():
     [
         ({"spectral_norm": True}, 1, 2),
         ({"spectral_norm": True, "penalty": "wgan-gp"}, 1, 2),
-        ({"spectral_norm": True, "penalty": "r1r2", "n_critic": 3}, 3, 4),
+        ({"spectral_norm": True, "penalty": "r1r2", "discriminator_steps": 3}, 3, 4),
         ({"spectral_norm": True, "update": "simultaneous"}, 1, 1),
-        ({"preset": "dcgan", "n_critic": 2}, 0, 3),  # batch norm in both networks
+        ({"preset": "dcgan", "discriminator_steps": 2}, 0, 3),  # batch norm in both networks
     ],
     ids=str,
 )

@@ -276,7 +276,7 @@ GAN = {
     [
         ("classifier", dict(SMALL, **MLP)),  # with dropout and augmentation
         ("classifier", dict(SMALL, accumulate=2, mixup=0.2)),  # with batch norm
-        ("gan", dict(GAN, preset="wgan-gp", n_critic=3)),
+        ("gan", dict(GAN, preset="wgan-gp", discriminator_steps=3)),
         pytest.param("classifier", dict(SMALL, **MLP, xla="on"), marks=ONLY_2),
     ],
     ids=["perceptron", "convolutions", "gan", "compiled"],
@@ -293,7 +293,9 @@ def test_a_classifier_and_a_gan_give_the_same_run(digits, tmp_path, plugin, opti
 def test_a_compiled_gan_gives_the_same_run_and_samples_for_any_number_of_steps_per_call(
     digits, tmp_path
 ):
-    check_same_run(tmp_path, "gan", (1, 7), data=digits, xla="on", **dict(GAN, n_critic=2))
+    check_same_run(
+        tmp_path, "gan", (1, 7), data=digits, xla="on", **dict(GAN, discriminator_steps=2)
+    )
 
 
 @ONLY_2
@@ -345,7 +347,9 @@ def test_a_compiled_step_agrees_with_a_plain_one(digits, tmp_path, options):
 def test_a_compiled_gan_agrees_with_a_plain_one_in_its_first_step(digits, tmp_path):
     records = []
     for xla in ("off", "on"):
-        values = dict(GAN, data=digits, steps=1, preset="wgan-gp", n_critic=2, evaluate="no")
+        values = dict(
+            GAN, data=digits, steps=1, preset="wgan-gp", discriminator_steps=2, evaluate="no"
+        )
         testing.train("gan", str(tmp_path / xla), xla=xla, **dict(values, log_steps=1))
         records += read_records(str(tmp_path / xla))
     plain, compiled = records

@@ -43,9 +43,7 @@ ZERO = "an-extension-at-zero-strength-changes-nothing"
 def few_contracts(monkeypatch):
     """Check these contracts alone."""
     names = ["options-have-types-and-help", "the-global-step-advances-by-one", ZERO]
-    monkeypatch.setattr(
-        contracts.registry, "ALL", [each for each in contracts.ALL if each.name in names]
-    )
+    monkeypatch.setattr(contracts, "ALL", [each for each in contracts.ALL if each.name in names])
 
 
 @pytest.fixture
@@ -79,6 +77,17 @@ def test_a_broken_contract_exits_with_6(cli, here, few_contracts):
     assert result.code == 6
     assert f"\nfailed   {ZERO}: With factor=0.5, 'factor' changes the run: " in result.out
     assert f"Error: {LINEAR} breaks 1 of 3 contracts: {ZERO}." in result.err
+
+
+def test_contracts_are_chosen_by_a_word_and_the_first_broken_one_may_be_the_last(cli):
+    argv = ["plugins", "check", "faulty_plugins:NoHelp", "-k", "options-"]
+    for more, first_words in (([], ["failed", "ok"]), (["-x"], ["failed"])):
+        result = cli(*argv, *more)
+        assert [line.split()[0] for line in result.out.splitlines()[:-1]] == first_words
+        assert result.code == 6
+    result = cli("plugins", "check", LINEAR, "-k", "lorns")
+    assert result.code == 2 and "No contract is named with lorns." in result.err
+    assert "learns-eight-examples" in result.err
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ SEARCH = {
         {"name": "status"},
     ],
     "rows": [[0, 0.5, 0.9, 0.8, 0.95, "finished"], [1, 2.0, None, None, None, "failed"]],
-    "importance": [{"name": "rate", "share": 0.7, "low": 0.5, "high": 0.8}],
+    "importance": {"rate": 0.7},
     "test": {"name": "accuracy", "value": 0.88, "low": 0.8, "high": 0.9},
     "verdict": "On the test split, 0 is better (p = 0.1).",
     "again": "toolkit run",

@@ -225,7 +225,7 @@ def test_a_branch_is_made_again_from_its_parent(here):
 
 def test_curves_are_grouped_and_the_split_decides_their_look(here):
     metrics = {
-        "critic/learning_rate": 1.0,
+        "discriminator/learning_rate": 1.0,
         "g_loss": 1.0,
         "d_loss": 2.0,
         "d_real": 0.5,

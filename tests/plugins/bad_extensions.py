@@ -32,13 +32,13 @@ Error: The wrapper of hook 'call' of extension 'bad' returned a tensor float32 [
 dict of tensors ({here}).
 Return {name: tensor}, with a name for each output.
 
-# hookwrapper raises
+# former kind of wrapper (exit code 2)
 @hookimpl(hookwrapper=True)  # here
 def loss():
     outcome = yield
     outcome.force_result(None)
-Error: The wrapper of hook 'loss' of extension 'bad' returned None ({here}).
-A model hook returns a value; is a 'return' missing?
+Error: Hook 'loss' of extension 'bad' ({here}) is a wrapper of pluggy's former kind.
+Mark it @toolkit.hookimpl(wrapper=True): 'result = yield', then 'return result'.
 
 # late change of gradients
 @hookimpl(wrapper=True)

@@ -15,7 +15,7 @@ from test_plugins import SOURCE, distribution
 
 from toolkit import ToolkitError, UsageError
 from toolkit.plugins import list_plugins, load
-from toolkit.plugins.requirements import find_unmet
+from toolkit.plugins.entry_points import find_unmet
 
 sys.path.append(os.path.join(REPOSITORY, "benchmarks"))
 import help_time  # noqa: E402

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from toolkit.search.definition import LAST, STEPS, TPE, Budget, Definition, Dimension, Layer
+from toolkit.options import Layer
+from toolkit.search.definition import LAST, STEPS, TPE, Budget, Definition, Dimension
 
 RATE = Dimension("learning_rate", "float", 1e-4, 1e-2, is_log=True)
 SIZE = Dimension("batch_size", "choice", choices=(16, 32))
@@ -16,6 +18,7 @@ def small_definition(**values: Any) -> Definition:
         plugin="classifier",
         extensions=(),
         layers=(Layer("base.toml", {"normalize": True}),),
+        variables={},
         flags={"network": "mlp"},
         space=(RATE, SIZE),
         sampler=TPE,
@@ -31,3 +34,8 @@ def small_definition(**values: Any) -> Definition:
         threads=1,
     )
     return definition._replace(**values)
+
+
+def study_json(**values: Any) -> str:
+    """The contents of a study.json without configurations."""
+    return json.dumps(dict(small_definition(**values).as_json(), configurations=[]))

@@ -7,9 +7,10 @@ import signal
 import process_fixtures
 import pytest
 from linear_fixtures import write_bars
-from search_fixtures import small_definition
+from search_fixtures import study_json
 
-from toolkit.search.definition import Dimension, Layer, read_definition
+from toolkit.options import Layer
+from toolkit.search.definition import Dimension, read_study
 
 SEARCH = ["search", "--plugin", "classifier", "--vary", "network=mlp,cnn"]
 SMALL = ["search", "--search-dir", "s", "--plugin", "held_fixtures:Held", "--data", "npz:bars.npz"]
@@ -30,6 +31,7 @@ SMALL += ["--vary", "learning_rate=1e-3..1e-1:log", "--trials", "2", "--steps", 
         ([*SEARCH, "--search-dir", "s", "--max-secs", "3"], "not at equal budgets"),
         ([*SEARCH, "--search-dir", "s", "--no-evaluate"], "chooses by evaluations"),
         ([*SEARCH, "--search-dir", "s", "--rungs", "10%"], "--halving is not"),
+        ([*SEARCH, "--search-dir", "s", "--steps", "7", "--examples", "7"], "Both --steps and --"),
         (["search", "--search-dir", "study", "--seeds", "3"], "--seeds cannot be set alone"),
         (["search", "--search-dir", "study", "--vary", "clip=1,2"], "--vary cannot be set alone"),
         (["search", "--search-dir", "study", "--trials", "3"], "has 4 trials, and --trials is 3"),
@@ -41,7 +43,7 @@ def test_a_mistake_gets_one_sentence(cli, here, words, message):
     for name, text in (("full", "x"), ("study", ""), ("damaged", "{}")):
         (here / name).mkdir()
         (here / name / ("x" if name == "full" else "study.json")).write_text(text)
-    (here / "study" / "study.json").write_text(json.dumps(small_definition().as_json()))
+    (here / "study" / "study.json").write_text(study_json())
     result = cli(*words)
     assert result.code in (2, 5)
     assert message in result.err
@@ -52,8 +54,7 @@ def test_a_mistake_gets_one_sentence(cli, here, words, message):
 def test_a_study_of_somebody_else_executes_no_code_without_trust(cli, here):
     (here / "evil.py").write_text("open('executed', 'w')")
     (here / "s").mkdir()
-    definition = small_definition(plugin=str(here / "evil.py"))
-    (here / "s" / "study.json").write_text(json.dumps(definition.as_json()))
+    (here / "s" / "study.json").write_text(study_json(plugin=str(here / "evil.py")))
     result = cli("search", "--search-dir", "s")
     assert result.code == 2
     assert "code that you have not run before; it was not executed" in result.err
@@ -66,14 +67,14 @@ def test_a_study_of_somebody_else_executes_no_code_without_trust(cli, here):
 def test_a_study_sets_options_alone_and_no_other_flag_of_the_trials(cli, here, place):
     (here / "evil.py").write_text("open('executed', 'w')")
     evil = str(here / "evil.py")
-    layer = Layer("variables" if place == "variables" else "c.toml", {"with": evil})
     values = {
         "flags": {"flags": {"with": evil}},
         "space": {"space": (Dimension("with", "choice", choices=(evil, "b")),)},
-    }.get(place, {"layers": (layer,)})
+        "configuration file": {"layers": (Layer("c.toml", {"with": evil}),)},
+        "variables": {"variables": {"with": evil}},
+    }[place]
     (here / "s").mkdir()
-    definition = small_definition(**values)
-    (here / "s" / "study.json").write_text(json.dumps(definition.as_json()))
+    (here / "s" / "study.json").write_text(study_json(**values))
     result = cli("search", "--search-dir", "s")
     assert result.code == 5
     assert "sets 'with', which is no option of classifier" in result.err
@@ -136,7 +137,7 @@ def test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table(undist
     ended = process_fixtures.run("search", "--search-dir", "t")
     assert ended.code == 0, ended.err
     assert results_of(folder / "t") == results_of(folder / "s")
-    one, other = (read_definition(str(folder / name)) for name in "st")
+    one, other = (read_study(str(folder / name)).definition for name in "st")
     assert one == other._replace(threads=one.threads)
 
 

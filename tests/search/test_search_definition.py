@@ -1,37 +1,29 @@
 """The definition of a study: JSON both ways, and what differs between two."""
 
-import json
-
 import pytest
 from search_fixtures import RATE, small_definition
 
-from toolkit.errors import CheckpointError, UsageError
+from toolkit.errors import CheckpointError
+from toolkit.options import Layer, Origin
 from toolkit.search.definition import (
     Budget,
     Configuration,
     Dimension,
-    Trial,
-    TrialResult,
+    Stored,
     find_differences,
-    read_definition,
-    write_definition,
+    read_study,
+    write_study,
 )
 
 
-def test_each_record_is_a_json_value_and_back():
-    trial = Trial(Configuration(3, {"learning_rate": 1e-3, "freeze": ["a", "b"]}), 2, 1, 90)
-    result = TrialResult(3, 2, 1, "paused", "", 0.5, 30, 1.5, 2.5, "trials/0003-s2")
-    for record in (small_definition(), trial, result, result._replace(low=0.4, high=0.6)):
-        assert type(record).from_json(json.loads(json.dumps(record.as_json()))) == record
-
-
-def test_a_definition_is_written_once(tmp_path):
-    assert read_definition(str(tmp_path)) is None
-    write_definition(str(tmp_path), small_definition())
-    write_definition(str(tmp_path), small_definition(threads=4))
-    assert read_definition(str(tmp_path)) == small_definition()
-    with pytest.raises(UsageError, match=r"trials was 4, now 5"):
-        write_definition(str(tmp_path), small_definition(trials=5))
+def test_what_is_written_of_a_study_is_read(tmp_path):
+    assert read_study(str(tmp_path)) is None
+    layer = Layer("base.toml", {"shift": 1}, (), {"shift": Origin("flag", "--shift", "x")})
+    definition = small_definition(layers=(layer,), variables={"clip": "1"})
+    configuration = Configuration(0, {"learning_rate": 1e-3, "batch_size": 32}, 90)
+    study = Stored(definition, {0: configuration})
+    write_study(str(tmp_path), study)
+    assert read_study(str(tmp_path)) == study
 
 
 def test_differences_have_the_names_that_a_user_has_for_them():
@@ -44,11 +36,11 @@ def test_differences_have_the_names_that_a_user_has_for_them():
     assert "--vary batch_size was" in text and "now not set" in text
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", '{"format": 9}', "{"])
+@pytest.mark.parametrize("text", ["[]", "{}", '{"format": 1}', "{"])
 def test_a_damaged_definition_gives_one_sentence(tmp_path, text):
     (tmp_path / "study.json").write_text(text)
     with pytest.raises(CheckpointError, match="study.json"):
-        read_definition(str(tmp_path))
+        read_study(str(tmp_path))
 
 
 @pytest.mark.parametrize(

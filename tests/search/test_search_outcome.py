@@ -2,14 +2,22 @@
 
 import json
 
+import fake_trials
+import numpy as np
 import pytest
-from fake_trials import result_of
+from fake_trials import open_study, undisturbed_results
 from search_fixtures import small_definition
 
-from toolkit.search.definition import RANDOM
-from toolkit.search.outcome import Outcome, explain_absence, format_outcome, read_outcome
+from toolkit.search.definition import RANDOM, Configuration
+from toolkit.search.halving import Standing
+from toolkit.search.outcome import (
+    Outcome,
+    explain_absence,
+    format_outcome,
+    measure_importance,
+    read_outcome,
+)
 from toolkit.search.progress import ProgressLines
-from toolkit.search.study import Study
 from toolkit.search.table import Row
 
 HALVING = {"sampler": RANDOM, "rungs": (0.5, 1.0), "reduction": 2, "trials": 2, "seeds": (1,)}
@@ -42,11 +50,10 @@ def test_a_best_configuration_without_a_second_has_a_reason_for_the_missing_verd
 
 def test_a_study_in_which_one_trained_to_its_end_says_why_it_has_no_verdict(tmp_path):
     definition = small_definition(**HALVING)
-    study = Study(definition, str(tmp_path), log=lambda text: None)
-    for trial in iter(study.claim, None):
-        study.finish(trial, result_of(definition, trial))
+    undisturbed_results(definition, tmp_path)
+    study = open_study(definition, tmp_path)
+    study.find_due()
     outcome = read_outcome(study, str(tmp_path))
-    study.close()
     assert "halving stopped 1 at step 50" in outcome.verdict
     text = "\n".join(format_outcome(outcome, str(tmp_path)))
     assert "verdict  None: only configuration" in text
@@ -55,16 +62,46 @@ def test_a_study_in_which_one_trained_to_its_end_says_why_it_has_no_verdict(tmp_
 
 def test_a_line_says_how_many_trials_have_come_to_which_rung(tmp_path, capsys):
     definition = small_definition(**HALVING)
-    study = Study(definition, str(tmp_path), log=lambda text: None)
-    progress = ProgressLines(study, 1)
-    for trial in iter(study.claim, None):
-        result = result_of(definition, trial)
-        study.finish(trial, result)
-        progress.report(trial, result)
-    study.close()
+    study = open_study(definition, tmp_path)
+    progress = ProgressLines(study)
+
+    def train(trial, log):
+        fake_trials.train(definition, trial, str(tmp_path))
+        progress.report(trial, study.result(trial))
+
+    while study.train_next(train):
+        pass
     lines = capsys.readouterr().err.splitlines()
     starts = [line[: line.index("  000")] for line in lines]
     assert starts == ["rung 1/2  trial 1/2", "rung 1/2  trial 2/2", "rung 2/2  trial 1/1"]
+
+
+def history(count, value):
+    random = np.random.RandomState(0)
+    entries = []
+    for number in range(count):
+        values = {
+            "learning_rate": float(10 ** random.uniform(-4, -2)),
+            "batch_size": int(random.choice([16, 32])),
+        }
+        entries.append((Configuration(number, values), Standing(0, value(values), False)))
+    return entries
+
+
+def test_the_importance_finds_the_option_that_matters():
+    entries = history(30, lambda values: np.log10(values["learning_rate"]))
+    shares, note = measure_importance(small_definition(), entries)
+    assert (list(shares), note) == (["learning_rate", "batch_size"], "")
+    assert shares["learning_rate"] > 0.8 > 0.2 > shares["batch_size"]
+
+
+@pytest.mark.parametrize(
+    "count, value, note", [(9, lambda v: v["batch_size"], "needs 10"), (12, lambda v: 1.0, "same")]
+)
+def test_without_enough_evidence_there_is_no_importance(count, value, note):
+    shares, text = measure_importance(small_definition(), history(count, value))
+    assert shares == {}
+    assert note in text
 
 
 @pytest.mark.parametrize(
@@ -81,5 +118,5 @@ def test_a_line_says_how_many_trials_have_come_to_which_rung(tmp_path, capsys):
 def test_brackets_are_for_intervals_alone(band, text):
     test = {"accuracy": dict(zip(("value", "low", "high", "deviation", "seeds"), band))}
     definition = small_definition(space=())
-    outcome = Outcome(definition, [row(0, "finished")], [], "", test, "", "toolkit run")
+    outcome = Outcome(definition, [row(0, "finished")], {}, "", test, "", "toolkit run")
     assert f"test     {text}" in format_outcome(outcome, "study")

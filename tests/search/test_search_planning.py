@@ -3,21 +3,22 @@
 import pytest
 from search_fixtures import RATE, SIZE, small_definition
 
-from toolkit.errors import UsageError
+from toolkit.api import load_plugins
+from toolkit.errors import RetryError, UsageError
 from toolkit.options import CoreOptions
-from toolkit.search import planning
-from toolkit.search.commands import evaluation_interval, pause_step
-from toolkit.search.cost import count_results, rung_counts
+from toolkit.search import length, planning
 from toolkit.search.definition import Budget, Dimension
-from toolkit.search.graph_check import Answer
+from toolkit.search.graphs import Answer
+from toolkit.search.length import find_length
 from toolkit.search.planning import (
-    Draft,
     choose_metric,
     continue_study,
     plan_study,
     read_rungs,
     with_more_trials,
 )
+from toolkit.search.sampler import count_results, rung_counts
+from toolkit.search.trial_options import evaluation_interval, pause_step
 from toolkit.search.validation import limit_values
 
 ANSWER = Answer(
@@ -28,34 +29,18 @@ ANSWER = Answer(
 )
 
 
-def draft(**values):
-    flags = values.pop("flags", {})
-    base = Draft(
-        plugin="p",
-        extensions=(),
-        layers=(),
-        flags=flags,
-        space=(RATE, SIZE),
-        options=CoreOptions(**flags),
-        sampler=None,
-        trials=None,
-        num_seeds=1,
-        examples=None,
-        cpu_secs=None,
-        reduction=0,
-        rungs="",
-        metric="",
-        study_seed=0,
-        threads=1,
-    )
-    return base._replace(**values)
+def stated(**values):
+    """What a command says that leaves everything open."""
+    left_open = {"sampler": "", "trials": 0, "seeds": (1,), "budget": Budget("examples", 0)}
+    left_open.update(rungs=(), metric="", direction="", moment="", layers=(), flags={})
+    return small_definition(**dict(left_open, **values))
 
 
 @pytest.fixture
 def plan(monkeypatch):
-    def call(answer=ANSWER, **values):
-        monkeypatch.setattr(planning, "check_configurations", lambda *_: [answer])
-        return plan_study(draft(**values), "folder")
+    def call(answer=ANSWER, options=None, rungs="", **values):
+        monkeypatch.setattr(planning, "check_graphs", lambda *_: [answer])
+        return plan_study(stated(**values), CoreOptions(**(options or {})), rungs)
 
     return call
 
@@ -87,21 +72,57 @@ def test_a_metric_without_a_meaning_is_refused(text, message):
     "values, budget",
     [
         ({}, Budget("examples", 10000)),  # ten epochs
-        ({"flags": {"epochs": "3"}}, Budget("examples", 3000)),
-        ({"flags": {"steps": "70"}}, Budget("steps", 70)),
-        ({"examples": 500}, Budget("examples", 500)),
-        ({"cpu_secs": 1.5}, Budget("cpu_secs", 1.5)),
+        ({"flags": {"epochs": "3"}, "options": {"epochs": 3}}, Budget("examples", 3000)),
+        ({"options": {"steps": 70}}, Budget("steps", 70)),  # of a configuration file
+        ({"budget": Budget("cpu_secs", 1.5)}, Budget("cpu_secs", 1.5)),
+        ({"budget": Budget("examples", 500)}, Budget("examples", 500)),
     ],
 )
 def test_the_budget_is_stated_or_that_of_a_usual_run(plan, values, budget):
     definition = plan(**values)
     assert definition.budget == budget
-    assert not {"steps", "epochs", "seed"} & set(definition.flags)
+    assert "epochs" not in definition.flags
 
 
-def test_two_budgets_are_refused(plan):
-    with pytest.raises(UsageError, match="Both --steps and --cpu-secs"):
-        plan(flags={"steps": "70"}, cpu_secs=1.0)
+def test_the_length_of_a_trial_follows_from_the_budget_and_the_batch():
+    plugins = load_plugins("classifier")
+    for budget, steps in [(Budget("steps", 70), 70), (Budget("examples", 321), 6)]:
+        assert find_length(plugins, stated(budget=budget), {"batch_size": 64}) == steps
+    assert find_length(plugins, stated(budget=budget), {"batch_size": -1}) == 1  # its run says why
+
+
+@pytest.fixture
+def time_length(monkeypatch):
+    def call(*answers):
+        left, call.probes = list(answers), []
+
+        def check(definition, values, probe_secs):
+            call.probes.append(probe_secs)
+            return [left.pop(0)]
+
+        monkeypatch.setattr(length, "check_graphs", check)
+        return length.find_length(None, stated(budget=Budget("cpu_secs", 30)), {})
+
+    return call
+
+
+def test_a_probe_of_the_time_of_a_step_gives_the_length(time_length):
+    assert time_length(Answer(cpu_secs_per_step=0.1)) == 300
+    assert time_length(Answer(cpu_secs_per_step=100.0)) == 1
+
+
+def test_steps_that_are_too_slow_for_a_short_probe_are_timed_by_a_longer_one(time_length):
+    assert time_length(Answer(), Answer(cpu_secs_per_step=10.0)) == 3
+    first, second = time_length.probes
+    assert second >= 5 * first
+    with pytest.raises(UsageError, match="makes fewer than two steps in 60"):
+        time_length(Answer(), Answer())
+
+
+def test_a_fault_of_the_machine_is_no_length(time_length):
+    with pytest.raises(RetryError, match="disk is full"):
+        time_length(Answer(error="The disk is full.", exit_code=138))
+    assert time_length(Answer(error="It cannot be built.", exit_code=1)) == 1  # its run says so
 
 
 def test_a_small_space_of_lists_is_a_grid_and_another_one_is_not(plan):
@@ -111,10 +132,6 @@ def test_a_small_space_of_lists_is_a_grid_and_another_one_is_not(plan):
     assert plan(space=(SIZE,), sampler="random", trials=9).trials == 2  # there are no more
     with pytest.raises(UsageError, match="learning_rate is a range without a step"):
         plan(sampler="grid")
-
-
-def test_the_seeds_begin_at_that_of_the_runs(plan):
-    assert plan(flags={"seed": "5"}, num_seeds=3).seeds == (5, 6, 7)
 
 
 def test_the_moment_is_that_of_the_checkpoint_that_the_test_evaluates(plan):
@@ -157,7 +174,7 @@ def test_rungs_end_with_an_evaluation():
 
 def test_rungs_at_one_step_are_refused(plan):
     with pytest.raises(UsageError, match="two of them are the same"):
-        plan(flags={"steps": "3"}, reduction=3)
+        plan(budget=Budget("steps", 3), reduction=3)
 
 
 def test_the_count_of_trials_follows_the_halving():
@@ -167,17 +184,17 @@ def test_the_count_of_trials_follows_the_halving():
 
 
 def test_a_command_that_repeats_a_study_defines_the_same_one(plan):
-    study = plan(trials=7, num_seeds=2, reduction=2)
-    values = {"trials": 7, "num_seeds": 2, "reduction": 2}
-    assert continue_study(draft(**values), study) == study
-    other = continue_study(draft(**values, metric="min:loss"), study)
+    values = {"trials": 7, "seeds": (1, 2), "reduction": 2}
+    study = plan(**values)
+    assert continue_study(stated(**values), "", study) == study
+    other = continue_study(stated(**values, metric="loss", direction="min"), "", study)
     assert (other.metric, other.direction) == ("loss", "min")
 
 
 def test_what_a_command_leaves_open_is_that_of_the_study(plan):
     study = plan(trials=7, sampler="random")
-    assert continue_study(draft(), study) == study
-    assert continue_study(draft(trials=9), study) == study._replace(trials=9)
+    assert continue_study(stated(), "", study) == study
+    assert continue_study(stated(trials=9), "", study) == study._replace(trials=9)
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,19 @@ import pytest
 
 from toolkit.config import json_values
 from toolkit.errors import UsageError
+from toolkit.options import merge, resolve
 from toolkit.plugins import Plugins
 from toolkit.search.definition import Dimension
-from toolkit.search.resolution import TrialOptions
 from toolkit.search.space import count_configurations, parse_space
 
 
 def parse(*texts):
-    trials = TrialOptions(Plugins.load("classifier"), (), {})
+    options = Plugins.load("classifier").options()
 
     def check(name, value):
-        return json_values(trials.resolve({name: value}).options)[name]
+        return json_values(resolve(options, flags={name: value}).options)[name]
 
-    return parse_space(texts, trials.cls, check)
+    return parse_space(texts, merge(options), check)
 
 
 @pytest.mark.parametrize(

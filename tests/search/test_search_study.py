@@ -1,16 +1,24 @@
 """A study has the same results whoever trains its trials, and whoever is killed."""
 
 import collections
+import contextlib
+import json
 import os
 import random
+import signal
+import subprocess
+import sys
+import threading
 
+import fake_trials
+import process_fixtures
 import pytest
-from fake_trials import Deaths, result_of, undisturbed_results
+from fake_trials import LENGTH, open_study, read_configurations, undisturbed_results
 from search_fixtures import small_definition
 
 from toolkit.errors import CheckpointError, UsageError
-from toolkit.search.definition import GRID, RANDOM, STOPPED, TPE, Dimension
-from toolkit.search.study import BATCH, RECORDS, Study, stored_definition
+from toolkit.search.definition import GRID, RANDOM, STOPPED, TPE, Dimension, Stored, write_study
+from toolkit.storage.folder_lock import is_locked, lock_file
 
 HALVING = {"rungs": (1 / 9, 1 / 3, 1.0), "reduction": 3}
 STUDIES = {
@@ -29,133 +37,142 @@ STUDIES = {
 }
 
 
-class Simulation:
-    """Processes that claim, train, are killed at random moments, and start again.
+class Killed(Exception):
+    """In place of the death of a process: it leaves what it has written, and its locks end."""
+
+
+class Workers:
+    """Threads, each as a process with a study of its own, that are killed at random moments.
 
     Attributes:
         trainings: how often each trial was begun.
-        kills: how many processes were killed.
+        kills: how many there were.
     """
 
-    def __init__(self, definition, folder, seed, processes, kill_rate):
+    def __init__(self, definition, folder, seed, kill_rate):
         self.trainings = collections.Counter()
         self.kills = 0
         self._definition = definition
         self._folder = folder
         self._random = random.Random(seed)
-        self._deaths = Deaths()
         self._kill_rate = kill_rate
-        self._studies = [self._start() for _ in range(processes)]
-        self._trials = [None] * processes
+        self._lock = threading.Lock()
+        self._present = set()
 
-    def _start(self):
-        return Study(self._definition, str(self._folder), log=lambda text: None, watch=self._deaths)
+    def run(self, count):
+        """Train all trials with so many workers; return the results."""
+        process_fixtures.run_threads([self._work] * count)
+        study = open_study(self._definition, self._folder)
+        assert study.find_due() == []
+        return study.results()
 
-    def run(self):
-        """Let random processes act until all trials are done; return the results."""
-        is_complete = False
-        while not is_complete:
-            index = self._random.randrange(len(self._studies))
+    def _work(self):
+        is_left = True
+        while is_left:
+            with contextlib.suppress(Killed):
+                study = open_study(self._definition, self._folder)
+                while is_left:
+                    is_left = study.train_next(self._train)
+
+    def _train(self, trial, log):
+        with self._lock:
+            assert trial.name not in self._present, "it is trained twice at once"
+            self._present.add(trial.name)
+            self.trainings[trial.name, trial.rung] += 1
+        try:
+            self._die_at_times()
+            fake_trials.train(self._definition, trial, str(self._folder))
+        finally:
+            with self._lock:
+                self._present.remove(trial.name)
+        self._die_at_times()
+
+    def _die_at_times(self):
+        with self._lock:
             if self._random.random() < self._kill_rate:
-                self._kill(index)
-            elif self._trials[index] is None:
-                is_complete = self._claim(index)
-            else:
-                self._finish(index)
-        results = self._studies[0].results()
-        for study in self._studies:
-            study.close()
-        return results
-
-    def _claim(self, index):
-        trial, is_complete = self._studies[index].try_claim()
-        if trial is not None:
-            assert trial[:3] not in [other[:3] for other in self._trials if other is not None]
-            self.trainings[trial.configuration.number, trial.seed, trial.rung] += 1
-            if trial.length is None:
-                length = 100 + self._random.randrange(10)  # as of a probe, which varies
-                trial = self._studies[index].record_length(trial, length)
-        self._trials[index] = trial
-        return is_complete
-
-    def _finish(self, index):
-        trial, self._trials[index] = self._trials[index], None
-        self._studies[index].finish(trial, result_of(self._definition, trial))
-
-    def _kill(self, index):
-        """Kill a process, at times after it has recorded a result, and start another one."""
-        if self._trials[index] is not None and self._random.random() < 0.3:
-            self._finish(index)
-        self.kills += 1
-        self._trials[index] = None
-        self._deaths.names.add(self._studies[index]._owner.name)
-        self._studies[index].close()
-        self._studies[index] = self._start()
+                self.kills += 1
+                raise Killed
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_kills_and_the_number_of_processes_change_no_result(name, tmp_path):
+def test_kills_and_the_number_of_workers_change_no_result(name, tmp_path):
     definition = small_definition(**STUDIES[name])
-    (tmp_path / "one").mkdir()
-    expected = undisturbed_results(definition, tmp_path / "one")
-    assert len(expected) == definition.trials * len(definition.seeds)
-    kills = 0
-    for seed in range(3):
-        folder = tmp_path / f"many-{seed}"
+    folders = [tmp_path / each for each in ("one", "many")]
+    for folder in folders:
         folder.mkdir()
-        simulation = Simulation(definition, folder, seed, processes=4, kill_rate=0.4)
-        assert simulation.run() == expected
-        kills += simulation.kills
-    assert kills > 20
+    expected = undisturbed_results(definition, folders[0])
+    assert len(expected) == definition.trials * len(definition.seeds)
+    workers = Workers(definition, folders[1], 1, kill_rate=0.3)
+    assert workers.run(4) == expected
+    assert workers.kills > 5
+    assert sum(workers.trainings.values()) - len(workers.trainings) <= workers.kills
 
 
-def test_a_kill_repeats_only_the_trial_that_it_hit(tmp_path):
-    definition = small_definition(**STUDIES["tpe"])
-    simulation = Simulation(definition, tmp_path, 2, processes=3, kill_rate=0.1)
-    simulation.run()
-    assert simulation.kills > 0
-    assert sum(simulation.trainings.values()) - len(simulation.trainings) <= simulation.kills
+TRAIN = """
+import os, signal, sys
+import fake_trials
+from search_fixtures import small_definition
+from test_search_study import SIX
+
+folder, moment = sys.argv[1], int(sys.argv[2])
+definition = small_definition(**SIX)
+left = [moment]
+
+def pass_moment():
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def train(trial, log):
+    pass_moment()
+    with open(os.path.join(folder, "trainings"), "a") as file:
+        file.write(f"{trial.name} {trial.rung}\\n")
+    fake_trials.train(definition, trial, folder)
+    pass_moment()
+
+study = fake_trials.open_study(definition, folder)
+while study.train_next(train):
+    pass
+"""
+SIX = {"trials": 6, "seeds": (1,), "sampler": RANDOM, "rungs": (0.5, 1.0), "reduction": 2}
 
 
-def test_the_first_result_of_a_trial_holds(tmp_path):
-    definition = small_definition()
-    study = Study(definition, str(tmp_path))
-    trial = study.claim()
-    result = result_of(definition, trial)._replace(value=0.5)
-    study.finish(trial, result)
-    study.finish(trial, result._replace(value=0.9))
-    assert [r.value for r in study.results()] == [0.5]
-    study.close()
+def test_a_search_of_six_trials_that_is_killed_thirty_times_has_the_same_results(tmp_path):
+    definition = small_definition(**SIX)
+    for name in ("one", "many"):
+        (tmp_path / name).mkdir()
+    expected = undisturbed_results(definition, tmp_path / "one")
+    for number in range(30):  # at the first moment, so that none comes further, or at the second
+        moment = 2 if number % 5 == 4 else 1
+        process = process_fixtures.start(tmp_path / "many", moment, statements=TRAIN)
+        assert process.wait(process_fixtures.PATIENCE) in (-signal.SIGKILL, 0)
+    assert process_fixtures.run(tmp_path / "many", 0, statements=TRAIN).code == 0
+    study = open_study(definition, tmp_path / "many")
+    assert study.find_due() == [] and study.results() == expected
 
 
-def test_the_first_length_of_a_configuration_holds_for_its_seeds(tmp_path):
-    definition = small_definition()
-    one, other = (Study(definition, str(tmp_path)) for _ in range(2))
-    first, second = one.claim(), other.claim()
-    assert first.configuration == second.configuration
-    assert (first.length, second.length) == (None, None)
-    assert one.record_length(first, 700).length == 700
-    assert other.record_length(second, 800).length == 700
-    for study in (one, other):
-        study.close()
+def test_two_processes_on_one_folder_train_no_trial_twice(tmp_path):
+    definition = small_definition(**SIX)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    expected = undisturbed_results(definition, tmp_path / "one")
+    processes = [process_fixtures.start(tmp_path / "two", 0, statements=TRAIN) for _ in range(2)]
+    assert [each.wait(process_fixtures.PATIENCE) for each in processes] == [0, 0]
+    trainings = (tmp_path / "two" / "trainings").read_text().splitlines()
+    assert len(trainings) == len(set(trainings)) >= 6
+    study = open_study(definition, tmp_path / "two")
+    assert study.find_due() == [] and study.results() == expected
 
 
-def test_a_process_that_was_taken_for_dead_ends_its_trial(tmp_path):
-    deaths = Deaths()
-    definition = small_definition(seeds=(1,), trials=1)
-    sleeper = Study(definition, str(tmp_path))
-    lost = []
-    sleeper.on_loss = lost.append
-    trial = sleeper.claim()
-    deaths.names.add(sleeper._owner.name)
-    texts = []
-    other = Study(definition, str(tmp_path), log=texts.append, watch=deaths)
-    assert other.claim() == trial
-    sleeper._notice_losses()
-    assert lost == [trial]
-    assert texts == ["Trial 0000-s1 has lost its process; it continues."]
-    for study in (sleeper, other):
-        study.close()
+def test_a_claim_lasts_as_long_as_the_process_that_trains(tmp_path):
+    path = str(tmp_path / "log")
+    words = [sys.executable, "-c", "import signal; signal.pause()"]
+    with contextlib.suppress(Killed), lock_file(path) as log:
+        process = process_fixtures.end_with_test(subprocess.Popen(words, stdout=log))
+        raise Killed
+    assert is_locked(path)
+    process_fixtures.kill(process)
+    assert not is_locked(path)
 
 
 def test_the_best_third_of_each_rung_continues(tmp_path):
@@ -171,47 +188,23 @@ def test_the_best_third_of_each_rung_continues(tmp_path):
     assert number < 18  # a failed trial does not continue
 
 
-def test_a_run_in_this_folder_is_continued_before_others(tmp_path):
-    definition = small_definition(**STUDIES["halving"])
-    study = Study(definition, str(tmp_path))
-    os.makedirs(str(tmp_path / "trials" / "0007-s2"))
-    assert study.claim().name == "0007-s2"
-    study.close()
-
-
-def test_another_machine_joins_by_the_storage_alone(tmp_path):
-    storage = str(tmp_path / "shared.journal")
-    definition = small_definition(**STUDIES["random"])
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    first = Study(definition, str(tmp_path / "a"), storage)
-    joined = stored_definition(str(tmp_path / "b"), storage)
-    assert joined == definition
-    second = Study(joined, str(tmp_path / "b"), storage)
-    assert first.claim()[:3] != second.claim()[:3]
-    for study in (first, second):
-        study.close()
+def test_a_trial_whose_run_was_deleted_is_trained_again(tmp_path):
+    definition = small_definition(**STUDIES["grid"], seeds=(1,))
+    undisturbed_results(definition, tmp_path)
+    (path,) = tmp_path.glob("trials/0003-s1")
+    os.rename(str(path), str(tmp_path / "elsewhere"))
+    assert [trial.name for trial in open_study(definition, tmp_path).find_due()] == ["0003-s1"]
 
 
 def test_a_study_of_another_definition_is_refused_with_the_difference(tmp_path):
-    Study(small_definition(), str(tmp_path)).close()
-    with pytest.raises(UsageError, match="trials was 4, now 9"):
-        Study(small_definition(trials=9), str(tmp_path))
+    open_study(small_definition(), tmp_path)
+    with pytest.raises(UsageError, match="metric was accuracy, now loss"):
+        open_study(small_definition(metric="loss"), tmp_path)
 
 
-def test_optuna_reads_the_results_as_its_trials(tmp_path):
-    import optuna
-
-    storage = tmp_path / "study.sqlite"
-    definition = small_definition(**STUDIES["tpe"])
-    study = Study(definition, str(tmp_path), str(storage))
-    for _ in range(5):
-        trial = study.claim()
-        study.finish(trial, result_of(definition, trial))
-    study.close()
-    trials = optuna.load_study(study_name="study", storage=f"sqlite:///{storage}").trials
-    assert [sorted(trial.params) for trial in trials] == [["batch_size", "learning_rate"]] * 5
-    assert [t.value for t in trials] == [result.value for result in study.results()]
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
+    with pytest.raises(UsageError, match="cannot be written: No such file"):
+        open_study(small_definition(), tmp_path / "missing")
 
 
 @pytest.mark.parametrize(
@@ -226,12 +219,12 @@ def test_optuna_reads_the_results_as_its_trials(tmp_path):
     ],
 )
 def test_a_configuration_on_record_that_the_space_does_not_have_is_refused(tmp_path, values):
-    study = Study(small_definition(), str(tmp_path))
-    record = {"kind": BATCH, "configurations": [{"number": 0, "values": values}]}
-    study._storage.append(RECORDS, record)
+    write_study(str(tmp_path), Stored(small_definition(), {}))
+    contents = json.loads((tmp_path / "study.json").read_text())
+    contents["configurations"] = [{"number": 0, "values": values, "length": 1}]
+    (tmp_path / "study.json").write_text(json.dumps(contents))
     with pytest.raises(CheckpointError, match="has a configuration that is none of the study"):
-        study.try_claim()
-    study.close()
+        open_study(small_definition(), tmp_path)
 
 
 MORE_TRIALS = {
@@ -250,37 +243,30 @@ def test_a_study_that_gets_more_trials_is_one_that_had_them_from_the_start(name,
     expected = undisturbed_results(large, tmp_path / "large")
     few = undisturbed_results(small, tmp_path)
     assert few == expected[: len(few)]
-    study = Study(small, str(tmp_path))
-    study.add_trials(large.trials)
-    assert study.definition == large
-    study.close()
     assert undisturbed_results(large, tmp_path) == expected
-    assert undisturbed_results(small, tmp_path) == expected  # a machine that knows the former one
+    assert undisturbed_results(small, tmp_path) == expected  # one that knows the former study
 
 
 def test_a_part_of_a_grid_that_gets_more_trials_has_each_combination_once(tmp_path):
     whole = small_definition(**STUDIES["grid"])
     few = undisturbed_results(whole._replace(trials=3), tmp_path)
-    study = Study(whole._replace(trials=3), str(tmp_path))
-    study.add_trials(whole.trials)
-    study.close()
     assert undisturbed_results(whole, tmp_path)[: len(few)] == few
-    study = Study(whole, str(tmp_path))
-    points = [tuple(each.values.values()) for each in study.configurations()]
-    study.close()
+    points = [tuple(values.values()) for values in read_configurations(tmp_path)]
     assert len(points) == len(set(points)) == 6
 
 
 def test_a_process_takes_part_in_the_trials_that_another_one_adds(tmp_path):
     small = small_definition(**STUDIES["random"])._replace(trials=1)
-    first, second = Study(small, str(tmp_path)), Study(small, str(tmp_path))
-    second.add_trials(2)
+    first = open_study(small, tmp_path)
+    open_study(small._replace(trials=2), tmp_path)
     numbers = []
-    for _ in range(4):
-        trial = first.claim()
-        first.finish(trial, result_of(small, trial))
+
+    def train(trial, log):
         numbers.append(trial.configuration.number)
+        assert trial.configuration.length == LENGTH
+        fake_trials.train(small, trial, str(tmp_path))
+
+    while first.train_next(train):
+        pass
     assert numbers == [0, 0, 1, 1]
-    assert first.definition.trials == 2 and first.is_complete()
-    first.close()
-    second.close()
+    assert first.definition.trials == 2

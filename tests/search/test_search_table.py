@@ -5,8 +5,6 @@ import pytest
 from search_fixtures import small_definition
 
 from toolkit.search.definition import Configuration, TrialResult
-from toolkit.search.halving import Standing
-from toolkit.search.importance import measure_importance
 from toolkit.search.table import describe_intervals, format_table, make_rows
 
 
@@ -53,34 +51,6 @@ def test_a_configuration_with_a_failed_seed_is_failed_and_says_which():
     results = [result(0, 1, 0.9), result(0, 2, None, "failed", reason="It broke.")]
     (row,) = make_rows(small_definition(), configurations(1), results)
     assert (row.status, row.reason, row.seeds) == ("failed", "Seed 2: It broke.", 1)
-
-
-def history(count, value):
-    random = np.random.RandomState(0)
-    entries = []
-    for number in range(count):
-        values = {
-            "learning_rate": float(10 ** random.uniform(-4, -2)),
-            "batch_size": int(random.choice([16, 32])),
-        }
-        entries.append((Configuration(number, values), Standing(0, value(values), False)))
-    return entries
-
-
-def test_the_importance_finds_the_option_that_matters():
-    entries = history(30, lambda values: np.log10(values["learning_rate"]))
-    rows, note = measure_importance(small_definition(), entries)
-    assert (rows[0].name, note) == ("learning_rate", "")
-    assert rows[0].low > 0.8 > 0.2 > rows[1].high
-
-
-@pytest.mark.parametrize(
-    "count, value, note", [(9, lambda v: v["batch_size"], "needs 10"), (12, lambda v: 1.0, "same")]
-)
-def test_without_enough_evidence_there_is_no_importance(count, value, note):
-    rows, text = measure_importance(small_definition(), history(count, value))
-    assert rows == []
-    assert note in text
 
 
 def test_with_one_seed_the_interval_is_that_over_the_examples():

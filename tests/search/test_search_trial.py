@@ -8,11 +8,15 @@ from synthetic_runs import Session, write_run
 
 from toolkit.comparison.record import read_record
 from toolkit.errors import RetryError
-from toolkit.search.commands import again_command, trial_environment, trial_words
-from toolkit.search.definition import Configuration, Layer, Trial
-from toolkit.search.trial_run import choose_evaluation, find_best, find_ends, run_trial
+from toolkit.options import Layer
+from toolkit.search.definition import Configuration, Trial
+from toolkit.search.results import choose_evaluation, find_best, find_ends, read_result
+from toolkit.search.trial_options import again_command, trial_environment, trial_words
+from toolkit.search.trial_run import run_trial
+from toolkit.storage.folder_lock import lock_file
 
-CONFIGURATION = Configuration(7, {"learning_rate": 0.001, "hidden": [64, 32], "normalize": True})
+VALUES = {"learning_rate": 0.001, "hidden": [64, 32], "normalize": True}
+CONFIGURATION = Configuration(7, VALUES, 90)
 
 
 class FakeChildren:
@@ -24,11 +28,10 @@ class FakeChildren:
         self.words = []
         self.waits = []
 
-    def run(self, words, log_path, environment, report):
+    def run(self, words, log, environment, count_time):
         self.words.append(list(words))
-        with open(log_path, "a") as log:
-            log.write(self.text)
-        report(1.5)
+        os.write(log, self.text.encode())
+        count_time(1.5)
         return self.codes.pop(0)
 
     def wait(self, secs):
@@ -39,15 +42,18 @@ class FakeChildren:
 def train(tmp_path):
     def call(*codes, text="", **values):
         children = FakeChildren(*codes, text=text)
-        trial = Trial(CONFIGURATION, 2, 0, 90)
-        return run_trial(small_definition(**values), trial, str(tmp_path), children), children
+        trial, definition = Trial(CONFIGURATION, 2, 0), small_definition(**values)
+        (tmp_path / "trials").mkdir()
+        with lock_file(str(tmp_path / "trials" / "0007-s2.log")) as log:
+            run_trial(definition, trial, str(tmp_path), log, children)
+        return read_result(definition, trial, str(tmp_path)), children
 
     return call
 
 
 def test_the_words_of_a_trial(tmp_path):
     study = small_definition(rungs=(1 / 3, 1.0), reduction=3, layers=(Layer("a", {"shift": 1}),))
-    words = trial_words(study, Trial(CONFIGURATION, 2, 0, 90), str(tmp_path), 90)
+    words = trial_words(study, Trial(CONFIGURATION, 2, 0), str(tmp_path))
     text = " ".join(words).replace(str(tmp_path), "DIR")
     assert text == (
         "run --resume --run-dir DIR/trials/0007-s2 --plugin classifier --config DIR/layers/0.json "
@@ -58,11 +64,11 @@ def test_the_words_of_a_trial(tmp_path):
 
 
 def test_variables_of_the_study_count_in_place_of_those_of_the_process(tmp_path):
-    layers = (Layer("variables", {"shift": "1"}),)
+    study = small_definition(layers=(), variables={"shift": "1"})
     outside = {"TOOLKIT_STEPS": "5", "TF_CONFIG": "{}", "PATH": "/bin", "TOOLKIT_CACHE": "c"}
-    environment = trial_environment(layers, outside)
+    environment = trial_environment(study, outside)
     assert environment == {"PATH": "/bin", "TOOLKIT_CACHE": "c", "TOOLKIT_SHIFT": "1"}
-    text = again_command(small_definition(layers=layers), {"clip": "a b"}, 1, 90, str(tmp_path))
+    text = again_command(study, {"clip": "a b"}, 1, 90, str(tmp_path))
     assert text.startswith("TOOLKIT_SHIFT=1 toolkit run --plugin classifier --network mlp ")
     assert "--clip 'a b' --seed 1 --steps 90" in text
     # With other threads, sums have other last bits.
@@ -136,8 +142,7 @@ def test_a_run_that_came_past_a_rung_has_the_value_of_the_rung(tmp_path, moment,
         records=evaluations,
         manifest={"best": {"step": 90, "metric": "accuracy", "direction": "max", "value": 0.9}},
     )
-    children = FakeChildren()  # no process starts
-    result = run_trial(study, Trial(CONFIGURATION, 2, rung, 90), str(tmp_path), children)
+    result = read_result(study, Trial(CONFIGURATION, 2, rung), str(tmp_path))
     assert (result.status, result.step, result.value) == expected
 
 

@@ -4,21 +4,21 @@ import os
 import signal
 import threading
 
+import fake_trials
 import pytest
-from fake_trials import result_of, undisturbed_results
+from fake_trials import open_study, undisturbed_results
 from process_fixtures import PATIENCE, is_gone, kill, start, wait_until
 from search_fixtures import small_definition
 
 from toolkit.errors import InterruptedRun, RetryError, ToolkitError
 from toolkit.search.children import Children
-from toolkit.search.commands import run_path
 from toolkit.search.definition import Configuration, Trial
-from toolkit.search.study import Study
+from toolkit.search.trial_options import run_path
 from toolkit.search.trial_run import LOCK_SECS, run_trial
 from toolkit.search.workers import run_workers
 from toolkit.storage.folder_lock import FolderLock
 
-TRIAL = Trial(Configuration(0, {"learning_rate": 0.001, "batch_size": 16}), 1, 0, 100)
+TRIAL = Trial(Configuration(0, {"learning_rate": 0.001, "batch_size": 16}, 100), 1, 0)
 DEFINITION = small_definition(trials=6)
 # A process that waits; on SIGINT and SIGTERM it writes a file, like a run that commits, and ends.
 WAIT = """
@@ -36,20 +36,19 @@ while True:
 """
 SEARCH = """
 import os, sys
+from fake_trials import open_study
 from test_search_workers import DEFINITION, WAIT
 from toolkit.errors import InterruptedRun
-from toolkit.search.study import Study
 from toolkit.search.workers import run_workers
 
 folder = sys.argv[1]
 
-def train(trial, children):
-    path = os.path.join(folder, trial.name)
-    children.run([path], path + ".log", statements=WAIT)
+def train(trial, log, children):
+    children.run([os.path.join(folder, trial.name)], log, os.environ, statements=WAIT)
     raise AssertionError
 
 try:
-    run_workers(Study(DEFINITION, folder), 2, train, lambda trial, children: 100)
+    run_workers(open_study(DEFINITION, folder), 2, train)
 except InterruptedRun as error:
     sys.exit(error.exit_code)
 """
@@ -73,44 +72,51 @@ def test_workers_train_all_trials(tmp_path, count):
     for name in ("alone", "study"):
         (tmp_path / name).mkdir()
     reports = []
-    study = Study(DEFINITION, str(tmp_path / "study"))
+    study = open_study(DEFINITION, tmp_path / "study")
     run_workers(
         study,
         count,
-        lambda trial, children: result_of(DEFINITION, trial),
-        lambda trial, children: 100,
-        lambda trial, result: reports.append((trial.name, result is not None)),
+        lambda trial, log, children: fake_trials.train(DEFINITION, trial, str(tmp_path / "study")),
+        lambda trial, result: reports.append((trial.name, result.seed)),
     )
     assert study.results() == undisturbed_results(DEFINITION, tmp_path / "alone")
-    assert len(reports) == len(set(reports)) == 24
+    assert len(reports) == len(set(reports)) == 12
 
 
 @pytest.mark.parametrize("error", [RetryError("no disk"), ToolkitError("no"), ValueError("bug")])
-def test_a_failure_of_one_worker_ends_the_search_and_releases_its_trial(tmp_path, error):
-    def train(trial, children):
+def test_a_failure_of_one_worker_ends_the_search_and_frees_its_trial(tmp_path, error):
+    def train(trial, log, children):
         if trial.name == "0001-s1":
             raise error
-        return result_of(DEFINITION, trial)
+        fake_trials.train(DEFINITION, trial, str(tmp_path))
 
-    study = Study(DEFINITION, str(tmp_path))
     with pytest.raises(type(error), match=str(error)):
-        run_workers(study, 2, train, lambda trial, children: 100)
-    again = Study(DEFINITION, str(tmp_path))
-    assert again.claim().name == "0001-s1"
-    again.close()
+        run_workers(open_study(DEFINITION, tmp_path), 2, train)
+    assert claim_first(tmp_path) == "0001-s1"
+
+
+def claim_first(folder):
+    """The name of the first trial that can be claimed."""
+    names = []
+
+    def train(trial, log):
+        names.append(trial.name)
+
+    open_study(DEFINITION, folder).train_next(train)
+    return names[0]
 
 
 def test_a_failure_interrupts_the_processes_of_the_others(tmp_path):
     path = tmp_path / "process"
 
-    def train(trial, children):
+    def train(trial, log, children):
         if trial.name == "0000-s1":
-            children.run([str(path)], str(tmp_path / "log"), statements=WAIT)
+            children.run([str(path)], log, os.environ, statements=WAIT)
         wait_until(path.exists)
         raise ToolkitError("no")
 
     with pytest.raises(ToolkitError, match="no"):
-        run_workers(Study(DEFINITION, str(tmp_path)), 2, train, lambda trial, children: 100)
+        run_workers(open_study(DEFINITION, tmp_path), 2, train)
     assert (tmp_path / "process.saved").exists()
 
 
@@ -122,9 +128,7 @@ def test_a_signal_lets_all_trials_save_their_state(tmp_path, signum):
     assert (tmp_path / "err").read_text() == ""
     assert all(map(is_gone, pids))
     assert (tmp_path / "0000-s1.saved").exists() and (tmp_path / "0000-s2.saved").exists()
-    study = Study(DEFINITION, str(tmp_path))
-    assert study.claim().name == "0000-s1"  # at once: the claims are released
-    study.close()
+    assert claim_first(tmp_path) == "0000-s1"  # at once: the claims have ended
 
 
 def test_a_killed_search_leaves_no_process_behind(tmp_path):
@@ -141,7 +145,8 @@ def test_a_second_signal_kills(tmp_path):
 
     def wait_for_child():
         try:
-            children.run([str(path)], str(tmp_path / "log"), statements=code)
+            with open(str(tmp_path / "log"), "wb") as log:
+                children.run([str(path)], log.fileno(), os.environ, statements=code)
         except InterruptedRun as error:
             errors.append(error)
 
@@ -179,17 +184,19 @@ def test_a_trial_waits_while_another_process_trains_in_its_folder(tmp_path):
     lock.acquire()
     children = Waiting()
     with pytest.raises(InterruptedRun):
-        run_trial(DEFINITION, TRIAL, str(tmp_path), children)
+        run_trial(DEFINITION, TRIAL, str(tmp_path), -1, children)
     lock.release()
     assert children.waits == [LOCK_SECS] * 3
-    assert not os.path.exists(path + ".log")
+
+
+def run_child(folder, code):
+    with open(str(folder / "log"), "ab") as log:
+        return Children().run([], log.fileno(), os.environ, statements=code)
 
 
 def test_the_exit_code_of_a_process_is_that_of_a_shell(tmp_path):
-    children = Children()
-    log = str(tmp_path / "log")
-    assert children.run([], log, statements="print('text'); raise SystemExit(3)") == 3
-    assert children.run([], log, statements="import os; os.kill(os.getpid(), 9)") == 137
+    assert run_child(tmp_path, "print('text'); raise SystemExit(3)") == 3
+    assert run_child(tmp_path, "import os; os.kill(os.getpid(), 9)") == 137
     assert "text" in (tmp_path / "log").read_text()
 
 
@@ -199,6 +206,6 @@ def test_what_a_process_leaves_behind_is_killed(tmp_path):
         "p = subprocess.Popen([sys.executable, '-c', rest]); "
         "os.write(1, b'%d' % p.pid); os._exit(0)"
     )
-    Children().run([], str(tmp_path / "log"), statements=code)
+    run_child(tmp_path, code)
     pid = int((tmp_path / "log").read_text())
     wait_until(lambda: is_gone(pid))

@@ -107,6 +107,6 @@ def test_the_plugins_of_the_toolkit_have_no_stateful_random_ops(tmp_path, plugin
     options = dict({"data": data, "batch_size": 8, "steps": 4, "evaluate": "no"}, **options)
     trainer = testing.open_trainer(plugin, str(tmp_path / "run"), **options)
     try:
-        assert trainer._plan.random_ops == []
+        assert trainer.training.plan.random_ops == []
     finally:
         trainer.close()

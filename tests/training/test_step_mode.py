@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 from file_fixtures import read_json
 from graph_fixtures import make_plugin
-from linear_fixtures import LINEAR, Linear, bars, write_bars
+from linear_fixtures import LINEAR, Linear, write_bars
 
-from toolkit import Every, Run, SessionHook, Split, hookimpl, testing, tf
+from toolkit import Every, SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
-from toolkit.data.examples import describe
-from toolkit.data.readers.resident import ResidentReader
 from toolkit.display.console import Console
 from toolkit.errors import DivergedError, ToolkitError, UsageError
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
+from toolkit.run_data import open_run_data
+from toolkit.storage.run_folder import RunFolder
 from toolkit.training import step_mode
+from toolkit.training.setup import Job
 from toolkit.training.step_mode import PlanBuilder
 
 ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
@@ -24,19 +25,19 @@ ONLY_1 = pytest.mark.skipif(VERSION_FAMILY == "2.x", reason="XLA compiles steps 
 LONG = 10**7  # steps of a run that is worth a trial
 
 
-def plan_builder(plugin=Linear, steps=LONG, **options):
-    """A PlanBuilder for a run of so many steps on small data in memory."""
-    plugins = Plugins(make_plugin(plugin))
-    resolved = resolve(plugins.options(), flags=options).options
-    labels = np.arange(40) % 3
-    split = Split(bars(labels), labels)
-    return PlanBuilder(
-        plugins,
-        resolved,
-        lambda longest: ResidentReader(split, resolved.batch_size, pads_to_longest=longest),
-        lambda reader, strategy: Run("train", resolved, describe(split), None, steps, strategy),
-        lambda graph: [],
-    )
+@pytest.fixture
+def plan_builder(here):
+    """`plan_builder(plugin, steps, **options)`: a PlanBuilder for a run on small data in memory."""
+    data = write_bars("bars.npz")
+
+    def make(plugin=Linear, steps=LONG, **options):
+        plugins = Plugins(make_plugin(plugin))
+        values = dict(options, steps=steps, data=data, batch_size=8)
+        resolved = resolve(plugins.options(), flags=values).options
+        job = Job(plugins, resolved, RunFolder("run", is_new=True), {}, [])
+        return PlanBuilder(job, open_run_data(plugins, resolved))
+
+    return make
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def trial_times(monkeypatch):
     ],
 )
 def test_with_few_steps_left_or_without_xla_there_is_no_trial(
-    trial_times, options, steps, step, mode
+    plan_builder, trial_times, options, steps, step, mode
 ):
     trials = trial_times(loop=1.0, xla=0.1)
     plan = plan_builder(steps=steps, **options).build(step=step)
@@ -79,7 +80,7 @@ def test_with_few_steps_left_or_without_xla_there_is_no_trial(
 
 
 @ONLY_2
-def test_xla_on_request_is_compiled_and_not_timed(trial_times):
+def test_xla_on_request_is_compiled_and_not_timed(plan_builder, trial_times):
     trials = trial_times(loop=0.1, xla=1.0)
     for options in ({}, {"steps_per_call": 1}, {"steps_per_call": 50}):
         plan = plan_builder(steps=1, xla="on", **options).build()
@@ -105,7 +106,9 @@ def test_xla_is_refused_on_1_15(cli):
     [(0.9 * step_mode.MIN_RUN_SECS / LONG, {}), (1.0, {"max_secs": step_mode.MIN_RUN_SECS - 1})],
     ids=["by its steps", "by --max-secs"],
 )
-def test_a_run_too_short_in_time_to_pay_for_compiling_is_not_compiled(trial_times, secs, options):
+def test_a_run_too_short_in_time_to_pay_for_compiling_is_not_compiled(
+    plan_builder, trial_times, secs, options
+):
     trials = trial_times(loop=secs, xla=0.1 * secs)
     assert plan_builder(**options).build().mode.value == "loop"
     assert trials == [("loop", True)]
@@ -116,7 +119,7 @@ def test_a_run_too_short_in_time_to_pay_for_compiling_is_not_compiled(trial_time
     "loop, xla, expected",
     [(1.2, 1.0, "xla"), (1.11, 1.0, "xla"), (1.09, 1.0, "loop"), (1.0, 1.2, "loop")],
 )
-def test_xla_is_used_where_it_is_a_tenth_faster(trial_times, loop, xla, expected):
+def test_xla_is_used_where_it_is_a_tenth_faster(plan_builder, trial_times, loop, xla, expected):
     trials = trial_times(loop, xla)
     plan = plan_builder().build()
     assert plan.mode.value == expected
@@ -203,7 +206,9 @@ def test_a_step_that_xla_cannot_compile_gives_a_short_error_with_xla_on(cli, plu
 @ONLY_2
 @pytest.mark.usefixtures("always_worthwhile")
 @not_compiled
-def test_a_step_that_xla_cannot_compile_runs_in_a_loop_without_a_note_by_default(plugin):
+def test_a_step_that_xla_cannot_compile_runs_in_a_loop_without_a_note_by_default(
+    plan_builder, plugin
+):
     plan = plan_builder(plugin, steps=10).build()
     assert (plan.mode.value, plan.note) == ("loop", "")
 
@@ -350,7 +355,7 @@ def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, monkeypatc
     ],
 )
 def test_a_resumed_run_has_its_earlier_mode_unless_the_options_change_it(
-    trial_times, was_compiled, options, expected
+    plan_builder, trial_times, was_compiled, options, expected
 ):
     trials = trial_times(loop=1.0, xla=1.0)
     assert plan_builder(**options).build(step=4, was_compiled=was_compiled).mode.value == expected
@@ -358,5 +363,5 @@ def test_a_resumed_run_has_its_earlier_mode_unless_the_options_change_it(
 
 
 @ONLY_1
-def test_a_compiled_run_continues_in_a_loop_on_1_15():
+def test_a_compiled_run_continues_in_a_loop_on_1_15(plan_builder):
     assert plan_builder().build(step=4, was_compiled=True).mode.value == "loop"

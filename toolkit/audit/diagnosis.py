@@ -23,7 +23,7 @@ from ..storage.run_folder import RunFolder
 from ..storage.session_changes import describe_cluster, find_session_changes
 from ..training import provenance
 from ..training.initial_weights import open_initial_weights, read_parents
-from ..training.restore import check_model
+from ..training.opening import check_model
 from ..training.setup import training_reader, training_run
 from .checks import Check, Fault, count_noun, describe_code_change, fault_of_error, run_checks
 

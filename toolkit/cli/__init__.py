@@ -14,8 +14,6 @@ from . import streams
 
 def main(argv: Optional[List[str]] = None) -> None:
     """Run the command line and leave with its exit code. A user's mistake prints no traceback."""
-    if argv is None:
-        streams.restart_in_utf8_mode()
     streams.open_closed_descriptors()
     with streams.guarded():
         try:
@@ -36,7 +34,7 @@ def run_command(argv: List[str]) -> int:
 
     with streams.guarded() as stdout, _separate_verbosity(), Console().shown():
         code = _exit_code(lambda: _call_app(argv))
-        if stdout.has_failed:  # which was reported
+        if stdout.error is not None:  # which was reported
             return code
         failure = _exit_code(stdout.flush)
         return code or failure
@@ -75,16 +73,10 @@ def _exit_code(call: Callable[[], Any]) -> int:
     except InterruptedRun as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    except streams.OutputError as error:
-        if not error.is_broken_pipe:
+    except ToolkitError as error:
+        if not getattr(error, "is_broken_pipe", False):
             _print_error(str(error), error)
         return error.exit_code
-    except ToolkitError as error:
-        _print_error(str(error), error)
-        return error.exit_code
-    except click.UsageError as error:
-        _print_error(error.format_message())
-        return 2
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:

@@ -4,68 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Dict, Optional
 
 import click
 
+from .. import options as typed
 from ..cli_options import HelpGroup, json_option, print_json, resolve_output, writing_output
 from ..display.escapes import escape_line
 from ..errors import UsageError
+from .data_show import data_flags, given, show
 
 _MAX_CLASSES = 100  # whose examples a report counts
 
 
-class DataGroup(HelpGroup):
-    """Imports the command `show` when it is used: its flags need all options of a run."""
-
-    def list_commands(self, ctx: click.Context) -> List[str]:
-        return [*super().list_commands(ctx), "show"]
-
-    def get_command(self, ctx: click.Context, name: str) -> Optional[click.Command]:
-        if name != "show":
-            return super().get_command(ctx, name)
-        from .data_show import show
-
-        return show
-
-
-@click.group(cls=DataGroup)
+@click.group(cls=HelpGroup)
 def data() -> None:
     """List data sources, check data, and show examples."""
-
-
-# The flags for the columns of tables and the keys of records, with their values for help texts.
-_COLUMN_FLAGS = {
-    "label_column": "NAME,...",
-    "label_kind": "auto|class|value",
-    "image_column": "NAME",
-    "feature_columns": "NAME,...",
-    "ignore_columns": "NAME,...",
-    "split_column": "NAME",
-    "missing": "refuse|drop|fill",
-    "categories": "index|one-hot",
-}
-
-
-def column_flags(command: Callable) -> Callable:
-    """Add the flags for columns to a command; they are arguments of their names."""
-    for name, metavar in reversed(list(_COLUMN_FLAGS.items())):
-        flag = "--" + name.replace("_", "-")
-        command = click.option(flag, metavar=metavar, help="As for 'toolkit run'.")(command)
-    return command
-
-
-def _read_columns(flags: Mapping[str, Optional[str]]) -> Any:
-    """The `ColumnOptions` of the flags, checked as those of `toolkit run`."""
-    from ..data.reading_options import DEFAULT_COLUMNS
-
-    values = {name: text for name, text in flags.items() if text is not None}
-    if not values:
-        return DEFAULT_COLUMNS
-    from ..options import resolve
-    from ..run_data import column_options
-
-    return column_options(resolve([], [], None, values).options)
 
 
 @data.command("list")
@@ -86,17 +40,11 @@ def list_(as_json: bool) -> None:
 
 @data.command()
 @click.argument("value", metavar="DATA")
-@click.option("--image-size", metavar="N|WIDTHxHEIGHT", help="As for 'toolkit run'.")
-@click.option("--channels", type=click.Choice(["1", "3"]), help="As for 'toolkit run'.")
-@click.option("--fit", default="pad", metavar="pad|crop|stretch", help="As for 'toolkit run'.")
-@click.option("--background", default="white", metavar="COLOUR", help="As for 'toolkit run'.")
-@column_flags
 @click.option(
     "--sheet",
     metavar="FILE.png",
     help="Write a contact sheet of 100 training examples; the file is overwritten.",
 )
-@click.option("--rehash", is_flag=True, help="As for 'toolkit run'.")
 @click.option("--hashes", is_flag=True, help="Print the SHA-256 of each file.")
 @click.option(
     "--list-damaged",
@@ -107,16 +55,11 @@ def list_(as_json: bool) -> None:
 @json_option
 def check(
     value: str,
-    image_size: Optional[str],
-    channels: Optional[str],
-    fit: str,
-    background: str,
     sheet: Optional[str],
-    rehash: bool,
     hashes: bool,
     lists_damaged: bool,
     as_json: bool,
-    **column_texts: Optional[str],
+    **flags: Optional[str],
 ) -> int:
     """Read all examples and report on them.
 
@@ -124,18 +67,14 @@ def check(
     splits. The exit code is 4 if data is damaged.
     """
     from ..data.check import check_source, contact_sheet
-    from ..data.reading_options import ImageOptions
+    from ..data.reading_options import reading_settings
     from ..data.sources import resolve_path
 
     if sheet and not sheet.lower().endswith(".png"):
         raise UsageError(f"{sheet}: the contact sheet ends in .png.")
     sheet_path = resolve_output(sheet) if sheet else ""
-    report, dataset = check_source(
-        value,
-        images=ImageOptions(image_size, int(channels) if channels else None, fit, background),
-        columns=_read_columns(column_texts),
-        rehash=rehash,
-    )
+    options = typed.resolve([], flags=dict(given(flags), data=value)).options
+    report, dataset = check_source(options.data, **reading_settings(options))
     if sheet and dataset is not None:
         with writing_output(sheet):
             contact_sheet(dataset, sheet_path)
@@ -192,3 +131,7 @@ def _print(report: Dict[str, Any], with_hashes: bool) -> None:
         out(f"sha256   {digest}  {name}")
     if "sheet" in report:
         out(f"sheet    {report['sheet']}")
+
+
+check.params.extend(data_flags("rehash"))
+data.add_command(show)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import click
 
@@ -16,18 +16,18 @@ from .plugin_options import FieldOption
 _OF_TRAINING = ("data", "normalize", "reader", "resident_limit", "shuffle_buffer", "batch_size")
 
 
-def _flags() -> List[FieldOption]:
-    """A flag for each option that says how data is read, and for each of augmentation."""
-    data = [field for field in typed.describe(typed.CoreOptions) if field.group == "Data"]
-    fields = [field for field in data if field.name not in _OF_TRAINING]
-    changes = typed.describe(typed.AugmentationOptions)
-    return [FieldOption(_without_default(field), field.group) for field in [*fields, *changes]]
+def data_flags(*more: str) -> List[FieldOption]:
+    """Return a flag for each option that says how data is read, and for these further options."""
+    return [
+        FieldOption(field, field.group)
+        for field in typed.describe(typed.CoreOptions)
+        if field.name in more or (field.group == "Data" and field.name not in _OF_TRAINING)
+    ]
 
 
-def _without_default(field: typed.Field) -> typed.Field:
-    """Of augmentation, nothing is on unless a flag says so."""
-    is_change = field.group == typed.AUGMENTATION_GROUP
-    return field._replace(default=None) if is_change else field
+def given(flags: Mapping[str, Optional[str]]) -> Dict[str, str]:
+    """Return the texts of the flags that the command line has."""
+    return {name: text for name, text in flags.items() if text is not None}
 
 
 @click.command()
@@ -72,8 +72,7 @@ def show(
     if not out.lower().endswith(".png"):
         raise UsageError(f"{out}: the sheet ends in .png.")
     path = resolve_output(out)
-    texts = {name: text for name, text in flags.items() if text is not None}
-    options, dataset = _open(plugin, dict(texts, data=value, seed=seed))
+    options, dataset = _open(plugin, dict(given(flags), data=value, seed=seed))
     facts = _write(options, dataset, path, out, examples, versions)
     if as_json:
         return print_json(facts)
@@ -102,7 +101,7 @@ def _open(plugin: Optional[str], values: Dict[str, Any]) -> Tuple[typed.CoreOpti
             f"Plugin '{plugin}' has no options that change training images.", hint="Omit --plugin."
         )
     resolved = typed.resolve(plugins.options(), flags=values)
-    data = open_run_data(plugins, resolved.options, origins=resolved.first_origins)
+    data = open_run_data(plugins, resolved.options, origins=resolved.origins)
     resolved = choose_presets(resolved, data)
     for note in resolved.notes:
         sys.stderr.write(f"note: {note}\n")
@@ -134,4 +133,6 @@ def _write(
     return {"data": dataset.name, "examples": len(images), "strengths": strengths, "sheet": out}
 
 
-show.params.extend(_flags())
+# Of augmentation, nothing is on unless a flag says so.
+_changes = [field._replace(default=None) for field in typed.describe(typed.AugmentationOptions)]
+show.params.extend([*data_flags(), *(FieldOption(field, field.group) for field in _changes)])

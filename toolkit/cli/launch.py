@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
-import re
 import shlex
-import subprocess
 import sys
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 import click
 
 from .. import config as configuration
-from ..child_process import python_code
 from ..cli_options import verbose_option
 from ..display.escapes import escape_line
 from ..errors import ToolkitError, UsageError
@@ -24,11 +22,14 @@ from ..storage.run_folder import new_path
 from .help import HELP
 from .plugin_options import (
     NO_SELECTION,
+    FieldOption,
     Selection,
     flag_values,
     missing_plugin_error,
     name_plugin,
     option_flags,
+    option_values,
+    resolve,
     select,
 )
 
@@ -37,22 +38,11 @@ TASK_FLAGS = ("--cluster", "--task", "--channel-port")  # the launcher sets them
 TASK_VARIABLES = ("TF_CONFIG", "TOOLKIT_CLUSTER", "TOOLKIT_TASK", "TOOLKIT_CHANNEL_PORT")
 EXAMPLE = "toolkit launch --workers 2 -- run PLUGIN"
 DEFAULT_KILLS = 3
-_NO_SUCH_OPTION = re.compile(r"No such option:? '?(--[\w-]+)")  # of all versions of click
 
 
-class LaunchCommand(click.Command):
-    """A command that says of an option of the command to launch that it belongs behind that."""
-
-    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        words = list(args)  # click removes them as it parses
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            _refuse_option_of_command(error.option_name, words)
-            raise
-
-
-@click.command(cls=LaunchCommand, context_settings={"allow_interspersed_args": False})
+@click.command(
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
+)
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
@@ -116,6 +106,8 @@ def launch(
     For example: toolkit launch --workers 2 -- run PLUGIN
     """
     layout = Layout(workers, ps, evaluator)
+    if command and command[0].startswith("-"):
+        _refuse_unknown_option(command)
     _check_words(command)
     if hosts is not None and not prints:
         raise UsageError(
@@ -133,26 +125,13 @@ def launch(
     environment, notes = _environment(layout)
     for note in notes:
         sys.stderr.write(f"note: {escape_line(note)}\n")
-    return _launch(layout, job, restarts, _ChaosFlags(chaos, chaos_seed), environment)
-
-
-class _ChaosFlags(NamedTuple):
-    """The values of --chaos and --chaos-seed."""
-
-    kills: Optional[int]
-    seed: int
-
-
-def _launch(
-    layout: Layout, job: Command, restarts: int, flags: _ChaosFlags, environment: Mapping[str, str]
-) -> int:
     from ..launch.chaos import Chaos
     from ..launch.launcher import Launcher, LaunchOptions
     from ..launch.output import MergedLog
 
-    chaos = None if flags.kills is None else Chaos(flags.kills, job.run_dir, flags.seed)
+    kills = None if chaos is None else Chaos(chaos, job.run_dir, chaos_seed)
     names = [task.name for task in layout.tasks([""] * layout.num_servers)]
-    options = LaunchOptions(restarts, chaos, environment)
+    options = LaunchOptions(restarts, kills, environment)
     return Launcher(layout, job, MergedLog(names), options).run()
 
 
@@ -214,46 +193,37 @@ def _read_plugins(words: Sequence[str]) -> Tuple[str, bool]:
 
 
 def _check_command(words: Sequence[str]) -> None:
-    """Let one process resolve the options, so that a mistake is reported once.
-
-    Raises:
-        ToolkitError: with the message and the exit code of that process.
-    """
-    process = subprocess.run(
-        [sys.executable, "-c", python_code(), *words, "--print-config"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={**_without_tasks(os.environ), "TF_CONFIG": "{}"},
-    )
-    if process.returncode:
-        text = process.stderr.decode("utf-8", "backslashreplace").strip()
-        _refuse_own_option(text, words[0])
-        error = ToolkitError(text.partition("Error: ")[2] or text)
-        error.exit_code = process.returncode if process.returncode > 0 else 1
-        raise error
+    """Resolve the options as the processes will, so that a mistake is said once."""
+    command = _command(words[0])
+    with contextlib.redirect_stderr(io.StringIO()):  # each process prints its warnings
+        try:
+            with command.make_context(words[0], [*words[1:], "--print-config"]) as ctx:
+                flags = [p.name for p in ctx.command.params if isinstance(p, FieldOption)]
+                values = option_values({n: ctx.params[n] for n in flags}, ctx.params["sets"])
+                resolve(ctx.obj, values, use_environment=words[0] == "run")
+        except click.NoSuchOption as error:
+            if error.option_name not in _flags(launch.params):
+                raise
+            raise UsageError(
+                f"{error.option_name} is an option of launch: write it before '{words[0]}'."
+            ) from None
 
 
-def _refuse_own_option(text: str, command: str) -> None:
-    """Raise UsageError if what the command does not know is an option of `launch`.
-
-    Args:
-        text: what the command wrote to stderr. A plugin may have an option of the same name.
-        command: "run" or "resume".
-    """
-    match = _NO_SUCH_OPTION.search(text)
-    if match and match.group(1) in _flags(launch.params):
-        raise UsageError(f"{match.group(1)} is an option of launch: write it before '{command}'.")
+def _refuse_unknown_option(words: Sequence[str]) -> None:
+    """Refuse an option before the command, which may be one that belongs behind it."""
+    flag = words[0].partition("=")[0]
+    name = next((word for word in words if word in COMMANDS), COMMANDS[0])
+    if flag not in _flags([*_command(name).params, *option_flags(_selected(words).plugins)]):
+        raise click.NoSuchOption(flag)
+    _check_words([name, "RUN", flag])  # some are refused there, too
+    raise UsageError(f"{flag} is an option of {name}: write it after '{name}'.")
 
 
-def _refuse_option_of_command(flag: str, words: Sequence[str]) -> None:
-    """Raise UsageError if an option that `launch` does not know is one of the command to launch."""
+def _command(name: str) -> click.Command:
     from . import run as commands
 
-    command = next((word for word in words if word in COMMANDS), COMMANDS[0])
-    own_params = getattr(commands, command).params
-    if flag in _flags([*own_params, *option_flags(_selected(words).plugins)]):
-        _check_words([command, "RUN", flag])  # some are refused there, too
-        raise UsageError(f"{flag} is an option of {command}: write it after '{command}'.")
+    command: click.Command = getattr(commands, name)
+    return command
 
 
 def _selected(words: Sequence[str]) -> Selection:

@@ -473,71 +473,55 @@ def _refuse_two_values(param: click.Parameter, args: List[str]) -> None:
 # ------------------------------------------------------------------------------------------ values
 
 
-class FlagTexts(Dict[str, Any]):
-    """The text of each option that a flag or a `--set name=value` sets.
+def option_values(flags: Mapping[str, Any], sets: Iterable[str]) -> Dict[str, typed.Value]:
+    """Return the text of each option that a flag or a `--set name=value` sets.
 
-    Attributes:
-        origins: "--set name" for each name that --set sets.
+    Raises:
+        UsageError: a `--set` has another form, or sets what has another value already.
     """
-
-    def __init__(self, texts: Mapping[str, Any]):
-        super().__init__(texts)
-        self.origins: Dict[str, str] = {}
-
-    def set(self, name: str, text: str) -> None:
-        """Add what a --set sets. Raises UsageError if the option has another value already."""
-        if name in self and not _is_same_text(str(self[name]), text):
-            flag = self.origins.get(name, typed.flag_name(name))
-            raise UsageError(
-                f"'{name}' is set to {self[name]} ({flag}) and to {text} (--set {name}).",
-                hint="Set it once.",
-            )
-        self[name] = text
-        self.origins[name] = f"--set {name}"
-
-
-def _is_same_text(text: str, other: str) -> bool:
-    """Whether two texts set the same value; case matters, except in booleans."""
-    is_boolean = text.lower() in ("true", "false")
-    return text == other or (is_boolean and text.lower() == other.lower())
-
-
-def option_values(flags: Mapping[str, Any], sets: Iterable[str]) -> FlagTexts:
-    """Return the text of each option that a flag or a `--set name=value` sets."""
-    texts = FlagTexts({name: value for name, value in flags.items() if value is not None})
+    values = {
+        name: typed.Value(value, typed.Origin(typed.FLAG, typed.flag_name(name)))
+        for name, value in flags.items()
+        if value is not None
+    }
     for text in sets:
         name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
         if not equals:
             raise UsageError(f"--set {text}: expected name=value.")
-        texts.set(name.strip().replace("-", "_"), value)
-    return texts
+        before = values.get(name)
+        former = before and str(before.value)
+        if former in ("True", "False"):  # of a flag without a value
+            value = value.lower().replace("true", "True").replace("false", "False")
+        if before is not None and former != value:
+            raise UsageError(
+                f"'{name}' is set to {before.value} ({before.origin.place}) and to {value} "
+                f"(--set {name}).",
+                hint="Set it once.",
+            )
+        values[name] = typed.Value(value, typed.Origin(typed.FLAG, f"--set {name}"))
+    return values
 
 
 def resolve(
-    selection: Selection, values: Mapping[str, Any], use_environment: bool = True
+    selection: Selection, values: Mapping[str, typed.Value], use_environment: bool = True
 ) -> typed.Resolved:
-    """Resolve the options of a selection.
-
-    Warns of earlier names of options, other than in a file that a run saved, and of variables that
-    look like a misspelt option.
+    """Resolve the options of a selection. Warns of variables that look like a misspelt option.
 
     Args:
         selection: the plugins and configuration files.
-        values: the text of each option that a flag sets.
+        values: of each option that a flag sets.
         use_environment: whether `TOOLKIT_*` variables count.
     """
     classes = selection.plugins.options() if selection.plugins else []
-    variables = typed.environment() if use_environment else None
-    for name, value in [*values.items(), *(variables or {}).items()]:
-        if name in values or name.startswith(typed.ENVIRONMENT_PREFIX):
-            choose(str(value))  # the value of an option may be the reference of a plugin
-    resolved = typed.resolve(
-        classes, _typed_layers(selection), variables, values, getattr(values, "origins", None)
-    )
-    for use in resolved.earlier_names:
-        if not configuration.is_run_config(use.layer):
-            warn(_earlier_name_note(use))
-    for sentence in typed.misspelt_variables(type(resolved.options), variables or {}):
+    variables = typed.environment() if use_environment else {}
+    for text in [
+        *(each.value for each in values.values()),
+        *(text for name, text in variables.items() if name.startswith(typed.ENVIRONMENT_PREFIX)),
+    ]:
+        choose(str(text))  # the value of an option may be the reference of a plugin
+    resolved = typed.resolve(classes, _typed_layers(selection), variables, values)
+    for sentence in typed.misspelt_variables(type(resolved.options), variables):
         warn(sentence)
     return resolved
 
@@ -563,12 +547,3 @@ def _typed_layers(selection: Selection) -> List[typed.Layer]:
         layer._replace(values={n: v for n, v in layer.values.items() if n not in others})
         for layer in selection.layers
     ]
-
-
-def _earlier_name_note(use: typed.EarlierName) -> str:
-    """Return a sentence with the present name."""
-    if use.layer == typed.FLAGS:
-        return f"{typed.flag_name(use.alias)} is now called {typed.flag_name(use.name)}."
-    if use.layer == typed.VARIABLES:
-        return f"{typed.variable_name(use.alias)} is now called {typed.variable_name(use.name)}."
-    return f"{use.layer}: {use.alias} is now called {use.name}."

@@ -18,7 +18,6 @@ import click
 
 from .. import config as configuration
 from .. import options as typed
-from ..cli_options import warn
 from ..errors import UsageError, suggest
 from ..option_changes import allow_flags, describe_changes, find_changes, refuse_other_start
 from ..plugins import is_same
@@ -214,7 +213,7 @@ def change_flags(command: Command) -> Command:
 def parse_allow(
     options: typed.CoreOptions, allow: Sequence[str], untyped: Iterable[str] = ()
 ) -> List[str]:
-    """Return the option names of `--allow`. Warns of earlier names; raises UsageError.
+    """Return the option names of `--allow`. Raises UsageError.
 
     Args:
         options: of the run.
@@ -225,9 +224,7 @@ def parse_allow(
     names, aliases = [*cls.model_fields, *untyped, "plugin", "with"], typed.alias_names(cls)
     result = []
     for name in (text.replace("-", "_") for text in allow):
-        if name in aliases:
-            warn(f"--allow {name}: {name} is now called {aliases[name]}.")
-        elif name not in names:
+        if name not in names and name not in aliases:
             raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, names))
         result.append(aliases.get(name, name))
     return result

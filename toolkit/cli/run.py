@@ -16,6 +16,7 @@ from typing import (
     NamedTuple,
     Optional,
     Sequence,
+    Tuple,
     TypeVar,
 )
 
@@ -34,7 +35,7 @@ from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..option_changes import describe_branch, has_other_length
-from ..options import CoreOptions, Resolved, is_choice, map_paths
+from ..options import NOT_SET, CoreOptions, Resolved, map_paths
 from ..preset_choice import recorded_choices
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
@@ -373,7 +374,7 @@ def _run_config(selection: Selection, resolved: Resolved, path: str) -> Dict[str
         selection.extensions,
         resolved.options,
         path,
-        resolved.first_origins,
+        resolved.origins,
     )
 
 
@@ -457,7 +458,7 @@ def _print_config(
     rows = {"plugin": (selection.plugin, ""), "with": (selection.extensions, "")}
     if cluster is not None:
         rows["cluster"] = (cluster.summary, cluster.source)
-    rows.update((name, (value, resolved.origins[name])) for name, value in values.items())
+    rows.update((name, (value, str(resolved.origins[name]))) for name, value in values.items())
     rows.update(untyped_values(selection))
     if selection.unloaded:
         warn(selection.note)
@@ -471,11 +472,13 @@ def _print_config(
         print_json({n: {"value": value, "origin": origin} for n, (value, origin) in rows.items()})
         return 0
     width = max(map(len, rows))
+
     # What a person set comes first, what is at its default last.
-    for name, (value, origin) in sorted(
-        rows.items(),
-        key=lambda row: (row[1][1] == "default", bool(row[1][1]) and not is_choice(row[1][1])),
-    ):
+    def rank(name: str) -> Tuple[bool, bool]:
+        origin = resolved.origins.get(name)
+        return origin == NOT_SET, origin is not None and not origin.is_choice
+
+    for name, (value, origin) in sorted(rows.items(), key=lambda row: rank(row[0])):
         text = "none" if value is None else str(value)
         row = f"{name:{width}}  {text:24}  {origin}".rstrip()
         sys.stdout.write(escape_line(row) + "\n")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import sys
-import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import click
@@ -24,10 +24,10 @@ from ..config import json_values
 from ..display.escapes import escape_line
 from ..display.waits import waiting
 from ..errors import CheckpointError, InterruptedRun, ToolkitError, UsageError
+from ..files import make_folders
 from ..plugins import Plugins, require_trust
 from ..storage.folder import shell_argument
 from .plugin_options import (
-    FlagTexts,
     PluginCommand,
     Selection,
     missing_plugin_error,
@@ -38,8 +38,6 @@ from .plugin_options import (
 if TYPE_CHECKING:
     from ..search.definition import Definition
     from ..search.outcome import Outcome
-    from ..search.planning import Draft
-    from ..search.resolution import TrialOptions
 
 # Flags of `run` that each trial has already.
 _RUN_FLAGS = {
@@ -48,8 +46,11 @@ _RUN_FLAGS = {
     "--force": "Name another --search-dir for another search.",
     "--pause-at": "Set the budget with --steps, and rungs with --halving.",
 }
-
-_STORAGE_FILES = ("storage.json", "study.journal")  # what a folder may have before study.json
+# The flags of the search itself that define a study.
+_OWN_FLAGS = (
+    *("vary", "sampler", "trials", "seeds", "examples", "cpu_secs", "halving", "rungs", "metric"),
+    "study_seed",
+)
 
 
 class SearchCommand(PluginCommand):
@@ -65,26 +66,6 @@ class SearchCommand(PluginCommand):
                     hint=_RUN_FLAGS[error.option_name],
                 ) from None
             raise
-
-
-class _Flags(NamedTuple):
-    """The values of the flags of the search itself that define a study."""
-
-    vary: Sequence[str]
-    sampler: Optional[str]
-    trials: Optional[int]
-    seeds: Optional[int]
-    examples: Optional[int]
-    cpu_secs: Optional[float]
-    halving: Optional[int]
-    rungs: Optional[str]
-    metric: Optional[str]
-    study_seed: Optional[int]
-
-    def names(self) -> List[str]:
-        """Return the flags that are set."""
-        pairs = zip(self._fields, self)
-        return [typed.flag_name(name) for name, value in pairs if value not in (None, ())]
 
 
 @click.command(cls=SearchCommand)
@@ -150,12 +131,7 @@ class _Flags(NamedTuple):
     metavar="N",
     help="Trials at a time on this machine [default 1].",
 )
-@click.option(
-    "--storage",
-    metavar="FILE",
-    help="Records that several machines share, on a shared disk: a journal, or an SQLite file.",
-)
-@click.option("--dry-run", is_flag=True, help="Check all, print the plan and its cost; train none.")
+@click.option("--dry-run", is_flag=True, help="Check all, print the plan; train none.")
 @trust_option
 @json_option
 @verbose_option
@@ -168,7 +144,6 @@ def search(
     config: Sequence[str],
     sets: Sequence[str],
     workers: int,
-    storage: Optional[str],
     dry_run: bool,
     as_json: bool,
     **flags: Any,
@@ -182,7 +157,7 @@ def search(
       toolkit search --search-dir DIR               continue it after an interrupt
       toolkit search --search-dir DIR --trials N    train more trials, N in all
     """
-    own = _Flags(**{name: flags.pop(name) for name in _Flags._fields})
+    own = {name: flags.pop(name) for name in _OWN_FLAGS}
     values = option_values(flags, sets)
     selection: Selection = ctx.obj
     if not search_dir:
@@ -190,21 +165,19 @@ def search(
             "The folder of the search is missing.", hint="Add --search-dir DIR; a new one is made."
         )
     folder = os.path.abspath(search_dir)
-    _check_folder(folder)
-    is_continued = selection.plugins is None and (not own.vary or _has_study(folder))
-    if storage is not None:
-        _check_storage(folder, storage)
-    plan = (
-        _read_study(folder, storage, own, values)
-        if is_continued
-        else _plan(folder, selection, own, values, workers, dry_run)
-    )
+    is_study = _check_folder(folder)
+    is_continued = selection.plugins is None and (not own["vary"] or is_study)
+    with _interruptible():
+        plan = (
+            _read_study(folder, own, values)
+            if is_continued
+            else _plan(folder, selection, own, values, workers)
+        )
     for line in plan.lines:
         sys.stderr.write(escape_line(line) + "\n")
     if dry_run:
-        return _print_plan(plan, as_json)
-    outcome = _train(plan, folder, storage, workers)
-    return _print_outcome(outcome, folder, as_json)
+        return _print_plan(plan.definition, as_json)
+    return _print_outcome(_train(plan, folder, workers), folder, as_json)
 
 
 class _Plan(NamedTuple):
@@ -212,93 +185,32 @@ class _Plan(NamedTuple):
 
     Attributes:
         definition: of the study.
+        plugins: of its trials.
         lines: that describe it.
-        seconds: what it takes, roughly; None if that was not measured.
-        former: the study without the trials that this command adds; None if it adds none.
     """
 
     definition: Definition
+    plugins: Plugins
     lines: List[str]
-    seconds: Optional[float] = None
-    former: Optional[Definition] = None
 
 
-def _check_folder(folder: str) -> None:
-    """Refuse a folder with something else in it."""
+def _check_folder(folder: str) -> bool:
+    """Return whether a folder has a study; refuse one with something else in it."""
     from ..search.definition import DEFINITION_FILE
+    from ..search.study import LOCK_FILE
 
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{folder} is a file.", hint="Name a folder with --search-dir.")
     names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
-    if names and DEFINITION_FILE not in names and not names <= set(_STORAGE_FILES):
+    if names - {LOCK_FILE} and DEFINITION_FILE not in names:
         kind = "a run, not a search" if "manifest.json" in names else "not empty, and no search"
         raise UsageError(f"{folder} is {kind}.", hint="Name a new folder with --search-dir.")
-
-
-def _check_storage(folder: str, storage: str) -> None:
-    """Check the storage before anything else takes time."""
-    from ..search.place import find_place
-    from ..search.storage import check_storage
-
-    check_storage(find_place(folder, storage))
-
-
-# ---------------------------------------------------------------------------------------- continue
-
-
-def _read_study(folder: str, storage: Optional[str], own: _Flags, values: FlagTexts) -> _Plan:
-    """Return the study that is in the folder, or in the storage."""
-    from ..search.definition import DEFINITION_FILE, read_definition
-
-    names = own.names() + [typed.flag_name(name) for name in values]
-    definition = read_definition(folder)
-    place = os.path.join(folder, DEFINITION_FILE)
-    if definition is None and (storage is not None or _has_records(folder)):
-        from ..search.study import stored_definition
-
-        definition, place = stored_definition(folder, storage), "The storage"
-    if definition is None:
-        if not names and storage is None and not os.path.exists(folder):
-            raise UsageError(
-                f"{folder} does not exist.",
-                hint="For a new search, add --plugin NAME and --vary NAME=VALUES.",
-            )
-        raise missing_plugin_error()
-    names = [name for name in names if name != "--trials"]
-    if names:
-        raise UsageError(
-            f"{', '.join(names)} cannot be set alone for a search that has begun.",
-            hint="Leave it out, or repeat the whole command.",
-        )
-    for reference in (definition.plugin, *definition.extensions):
-        require_trust(reference, place)
-    _check_values(definition, place)
-    if own.trials is None or own.trials == definition.trials:
-        return _Plan(definition, _describe(definition))
-    from ..search.length import load_plugins
-
-    return _plan_more_trials(definition, own.trials, load_plugins(definition))
-
-
-def _plan_more_trials(definition: Definition, trials: int, plugins: Plugins) -> _Plan:
-    """Return a study with more trials, after checking those that are known beforehand."""
-    from ..search.planning import with_more_trials
-    from ..search.resolution import TrialOptions
-    from ..search.validation import validate
-
-    extended = with_more_trials(definition, trials)
-    options = TrialOptions(plugins, extended.layers, extended.flags)
-    with _temporary_folder() as place:
-        validation = validate(extended, options, place)
-    count = extended.trials - definition.trials
-    more = f"more     {count} trial{'s' * (count != 1)}, {extended.trials} in all"
-    lines = [*_describe(extended), more, f"checked  {validation}"]
-    return _Plan(extended, lines, former=definition)
+    return DEFINITION_FILE in names
 
 
 @contextlib.contextmanager
-def _temporary_folder() -> Iterator[str]:
-    """Create a folder for the block, which a signal that ends this process removes, too."""
+def _interruptible() -> Iterator[None]:
+    """Let a signal end the block by an error, so that it can remove its files."""
 
     def interrupt(signum: int, frame: Any) -> None:
         raise InterruptedRun("Interrupted; nothing was trained.", signum=signum)
@@ -309,46 +221,75 @@ def _temporary_folder() -> Iterator[str]:
             if signal.getsignal(signum) == signal.SIG_DFL:
                 before[signum] = signal.signal(signum, interrupt)
     try:
-        with tempfile.TemporaryDirectory(prefix="toolkit-search-") as folder:
-            yield folder
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _has_study(folder: str) -> bool:
-    from ..search.definition import DEFINITION_FILE
-
-    return os.path.lexists(os.path.join(folder, DEFINITION_FILE))
+# ---------------------------------------------------------------------------------------- continue
 
 
-def _has_records(folder: str) -> bool:
-    """Return whether a search that was killed at its start has records without a study.json."""
-    from ..search.place import JOURNAL_FILE, PLACE_FILE
+def _read_study(folder: str, own: Dict[str, Any], values: Dict[str, typed.Value]) -> _Plan:
+    """Return the study that is in the folder."""
+    from ..search.definition import DEFINITION_FILE, read_study
+    from ..search.trial_options import load_plugins
 
-    return any(os.path.exists(os.path.join(folder, n)) for n in (JOURNAL_FILE, PLACE_FILE))
+    names = [name for name, value in own.items() if value not in (None, ())] + list(values)
+    stored = read_study(folder)
+    if stored is None:
+        if not names and not os.path.exists(folder):
+            raise UsageError(
+                f"{folder} does not exist.",
+                hint="For a new search, add --plugin NAME and --vary NAME=VALUES.",
+            )
+        raise missing_plugin_error()
+    flags = [typed.flag_name(name) for name in names if name != "trials"]
+    if flags:
+        raise UsageError(
+            f"{', '.join(flags)} cannot be set alone for a search that has begun.",
+            hint="Leave it out, or repeat the whole command.",
+        )
+    definition, place = stored.definition, os.path.join(folder, DEFINITION_FILE)
+    for reference in (definition.plugin, *definition.extensions):
+        require_trust(reference, place)
+    plugins = load_plugins(definition)
+    _check_values(definition, plugins, place)
+    return _plan_more_trials(definition, own["trials"] or definition.trials, plugins)
 
 
-def _check_values(definition: Definition, place: str) -> None:
+def _plan_more_trials(existing: Definition, trials: int, plugins: Plugins) -> _Plan:
+    """Return a study, perhaps with more trials, after checking those that are known beforehand."""
+    from ..search.planning import with_more_trials
+    from ..search.validation import validate
+
+    definition = with_more_trials(existing, trials)
+    lines = _describe(definition)
+    count = definition.trials - existing.trials
+    if count:
+        lines.append(f"more     {count} trial{'s' * (count != 1)}, {definition.trials} in all")
+        lines.append(f"checked  {validate(definition, plugins)}")
+    return _Plan(definition, plugins, lines)
+
+
+def _check_values(definition: Definition, plugins: Plugins, place: str) -> None:
     """Check that a study sets options alone, and that plugins in their values are trusted, too.
 
     A name that is none of an option would be a flag of the command that trains, such as --with.
     """
-    from ..search.length import load_plugins
-
-    options = typed.merge(load_plugins(definition).options())
+    options = typed.merge(plugins.options())
     texts = [(d.name, choice) for d in definition.space for choice in d.choices or [None]]
-    texts += list(definition.flags.items())
+    texts += [*definition.flags.items(), *definition.variables.items()]
     texts += [pair for layer in definition.layers for pair in layer.values.items()]
     names = typed.alias_names(options)
     for name, text in texts:
         field = options.model_fields.get(names.get(name, name))
-        if field is None and name != typed.ORIGINS:
+        if field is None:
             raise CheckpointError(
                 f"{place} sets '{name}', which is no option of {definition.plugin}.",
                 hint="Repeat the whole command with another --search-dir.",
             )
-        extra = field.json_schema_extra if field is not None else None
+        extra = field.json_schema_extra
         if isinstance(extra, dict) and extra.get("path") == "reference" and text:
             require_trust(str(text), place)
 
@@ -359,127 +300,131 @@ def _check_values(definition: Definition, place: str) -> None:
 def _plan(
     folder: str,
     selection: Selection,
-    own: _Flags,
-    values: FlagTexts,
+    own: Dict[str, Any],
+    values: Dict[str, typed.Value],
     workers: int,
-    dry_run: bool,
 ) -> _Plan:
     """Return the study that the command defines, after checking its configurations if it is new."""
-    from ..search.definition import read_definition, refuse_differences
-    from ..search.planning import check_draft, continue_study, plan_study
-    from ..search.resolution import TrialOptions
+    from ..search.definition import read_study, refuse_differences
+    from ..search.planning import check_stated, continue_study, plan_study
     from ..search.validation import validate
 
-    if selection.plugins is None:
+    plugins = selection.plugins
+    if plugins is None:
         raise missing_plugin_error()
-    if not own.vary and own.seeds is None:
+    if not own["vary"] and own["seeds"] is None:
         raise UsageError(
             "No option varies.",
             hint="Add --vary NAME=VALUES, or --seeds K for one configuration; 'toolkit run' trains "
             "a single run.",
         )
-    draft = _draft(selection, own, values, workers)
-    check_draft(draft)
-    existing = read_definition(folder)
-    if existing is not None:
-        now = continue_study(draft, existing)
+    resolved, rungs = resolve(selection, values), own["rungs"] or ""
+    stated = _state(selection, plugins, own, values, resolved, workers)
+    check_stated(stated, resolved.options, rungs)
+    stored = read_study(folder)
+    if stored is not None:
+        now = continue_study(stated, rungs, stored.definition)
+        existing = stored.definition
+        like = existing._replace(trials=now.trials)
         if now.trials != existing.trials:
-            like = existing._replace(trials=now.trials, rungs=now.rungs)
-            refuse_differences(like, now, folder, folder)
-            return _plan_more_trials(existing, now.trials, selection.plugins)
-        refuse_differences(existing, now, folder, folder)
-        return _Plan(existing, _describe(existing))
-    for note in _notes(draft):
+            like = like._replace(rungs=now.rungs)
+        refuse_differences(like, now, folder)
+        return _plan_more_trials(existing, now.trials, plugins)
+    for note in _notes(stated, resolved.options):
         warn(note)
-    with _temporary_folder() as place:
-        definition = plan_study(draft, place)
-        options = TrialOptions(selection.plugins, definition.layers, definition.flags)
-        validation = validate(definition, options, place, times=dry_run)
-    lines = _describe(definition) + [f"checked  {validation}"]
-    if not dry_run:
-        return _Plan(definition, lines)
-    from ..search.cost import estimate_secs
-
-    return _Plan(definition, lines, estimate_secs(definition, validation.answers[0], workers))
+    definition = plan_study(stated, resolved.options, rungs)
+    lines = [*_describe(definition), f"checked  {validate(definition, plugins)}"]
+    return _Plan(definition, plugins, lines)
 
 
-def _draft(selection: Selection, own: _Flags, values: FlagTexts, workers: int) -> Draft:
-    """Return what the command says of the study."""
-    from ..search.planning import Draft
-    from ..search.resolution import (
-        TrialOptions,
+def _state(
+    selection: Selection,
+    plugins: Plugins,
+    own: Dict[str, Any],
+    values: Dict[str, typed.Value],
+    resolved: typed.Resolved,
+    workers: int,
+) -> Definition:
+    """Return what the command says of the study; what it leaves open is false."""
+    from ..search.definition import CPU_SECS, EXAMPLES, STEPS, Budget, Definition
+    from ..search.space import parse_space
+    from ..search.trial_options import (
+        THREADS,
+        absolute_layer,
         absolute_reference,
         absolute_texts,
-        file_layer,
-        variable_layers,
+        environment_texts,
     )
-    from ..search.space import parse_space
 
-    assert selection.plugins is not None
-    resolved = resolve(selection, values)
-    cls = type(resolved.options)
-    layers = [file_layer(layer, cls) for layer in selection.layers]
-    layers += variable_layers(typed.environment(), cls)
-    flags = absolute_texts(values, cls)
+    options = resolved.options
+    cls = type(options)
     aliases = typed.alias_names(cls)
-    flags = {aliases.get(name, name): text for name, text in flags.items()}
-    trial_options = TrialOptions(selection.plugins, layers, flags)
-    space = parse_space(own.vary, cls, lambda name, value: _check(trial_options, name, value))
+    texts = absolute_texts({name: each.value for name, each in values.items()}, cls)
+    flags = {aliases.get(name, name): text for name, text in texts.items()}
+    lengths = {"--steps": flags.get("steps"), "--epochs": flags.get("epochs")}
+    lengths.update({"--examples": own["examples"], "--cpu-secs": own["cpu_secs"]})
+    names = [name for name, value in lengths.items() if value is not None]
+    if len(names) > 1:
+        raise UsageError(
+            f"Both {names[0]} and {names[1]} set the budget of a trial.", hint="Set one of them."
+        )
+    budget = Budget(EXAMPLES, own["examples"] or 0)
+    if own["cpu_secs"] is not None:
+        budget = Budget(CPU_SECS, own["cpu_secs"])
+    if "steps" in flags and options.steps is not None:
+        budget = Budget(STEPS, options.steps)
+    has_threads = any(name in flags or getattr(options, name) for name in THREADS)
+    direction, _, metric = (own["metric"] or "").rpartition(":")
+    seed = options.seed
+    stated = Definition(
+        plugin=absolute_reference(selection.plugin),
+        extensions=tuple(map(absolute_reference, selection.extensions)),
+        layers=tuple(absolute_layer(layer, cls) for layer in selection.layers),
+        variables=environment_texts(typed.environment(), cls),
+        flags={name: text for name, text in flags.items() if name not in ("steps", "seed")},
+        space=(),
+        sampler=own["sampler"] or "",
+        trials=own["trials"] or 0,
+        seeds=tuple(range(seed, seed + (own["seeds"] or 1))),
+        budget=budget,
+        rungs=(),
+        reduction=own["halving"] or 0,
+        metric=metric,
+        direction=direction,
+        moment="",
+        study_seed=own["study_seed"] or 0,
+        threads=0 if has_threads else max(1, len(os.sched_getaffinity(0)) // workers),
+    )
+    space = parse_space(own["vary"], cls, functools.partial(_check_value, plugins, stated, cls))
     for dimension in space:
         if dimension.name in flags:
             raise UsageError(
                 f"{typed.flag_name(dimension.name)} is set to {flags[dimension.name]}, and varies.",
                 hint="Leave one of them out.",
             )
-    return Draft(
-        plugin=absolute_reference(selection.plugin),
-        extensions=tuple(map(absolute_reference, selection.extensions)),
-        layers=tuple(layers),
-        flags=flags,
-        space=tuple(space),
-        options=resolved.options,
-        sampler=own.sampler,
-        trials=own.trials,
-        num_seeds=own.seeds or 1,
-        examples=own.examples,
-        cpu_secs=own.cpu_secs,
-        reduction=own.halving or 0,
-        rungs=own.rungs or "",
-        metric=own.metric or "",
-        study_seed=own.study_seed or 0,
-        threads=_threads(flags, resolved, workers),
-    )
+    return stated._replace(space=tuple(space))
 
 
-def _check(trial_options: TrialOptions, name: str, value: Any) -> Any:
+def _check_value(plugins: Plugins, stated: Definition, cls: Any, name: str, value: Any) -> Any:
     """Return the value of an option as JSON has it, paths absolute; raise UsageError if wrong."""
+    from ..search.trial_options import absolute_texts, resolve_trial
+
     if isinstance(value, str):
-        from ..search.resolution import absolute_texts
-
-        value = absolute_texts({name: value}, trial_options.cls)[name]
-    return json_values(trial_options.resolve({name: value}).options)[name]
+        value = absolute_texts({name: value}, cls)[name]
+    return json_values(resolve_trial(plugins, stated, {name: value}).options)[name]
 
 
-def _threads(flags: Dict[str, str], resolved: typed.Resolved, workers: int) -> int:
-    """Return the threads of each trial: a fair share of the cores, unless the user sets them."""
-    from ..search.commands import THREADS
-
-    if any(name in flags or getattr(resolved.options, name) for name in THREADS):
-        return 0
-    return max(1, len(os.sched_getaffinity(0)) // workers)
-
-
-def _notes(draft: Draft) -> List[str]:
+def _notes(stated: Definition, options: typed.CoreOptions) -> List[str]:
     """Return what a user may not expect of the study, a sentence for each."""
     notes = []
-    names = [dimension.name for dimension in draft.space]
-    if "batch_size" in names and draft.examples is None and "steps" in draft.flags:
+    names = [dimension.name for dimension in stated.space]
+    if "batch_size" in names and stated.budget.kind == "steps":
         notes.append(
             "batch_size varies, and a budget of steps reads more examples with larger batches; "
             "--examples makes these equal."
         )
-    cls = type(draft.options)
-    if draft.options.early_stopping:
+    cls = type(options)
+    if options.early_stopping:
         notes.append("--early-stopping may end trials before their budget.")
     presets = getattr(cls, "presets", {})
     if presets and cls.preset_option in names:
@@ -505,19 +450,16 @@ def _describe(definition: Definition) -> List[str]:
     return lines
 
 
-def _print_plan(plan: _Plan, as_json: bool) -> int:
-    from ..search.cost import count_results, describe_secs, rung_counts
+def _print_plan(definition: Definition, as_json: bool) -> int:
+    from ..search.sampler import count_results, rung_counts
 
-    trials = count_results(plan.definition)
-    definition = plan.definition
-    counts = [str(count * len(definition.seeds)) for count in rung_counts(definition)]
     if as_json:
-        print_json({"study": plan.definition.as_json(), "trials": trials, "seconds": plan.seconds})
+        print_json({"study": definition.as_json(), "trials": count_results(definition)})
         return 0
-    cost = "" if plan.seconds is None else f", about {describe_secs(plan.seconds)}"
-    plural = "s" * (counts[0] != "1")
+    counts = [str(count * len(definition.seeds)) for count in rung_counts(definition)]
     rungs = f"; {', '.join(counts)} train to the rungs" if definition.reduction else ""
-    sys.stdout.write(f"plan     {counts[0]} trial{plural}{rungs}{cost}; nothing was trained\n")
+    plural = "s" * (counts[0] != "1")
+    sys.stdout.write(f"plan     {counts[0]} trial{plural}{rungs}; nothing was trained\n")
     return 0
 
 
@@ -542,14 +484,12 @@ def _print_outcome(outcome: Outcome, folder: str, as_json: bool) -> int:
 # ------------------------------------------------------------------------------------------- train
 
 
-def _train(plan: _Plan, folder: str, storage: Optional[str], workers: int) -> Outcome:
+def _train(plan: _Plan, folder: str, workers: int) -> Outcome:
     """Train all trials, and return what came of them."""
-    from ..files import make_folders
-    from ..search.cost import count_results
-    from ..search.definition import write_definition
     from ..search.length import find_length
     from ..search.outcome import read_outcome, write_outcome
     from ..search.progress import ProgressLines
+    from ..search.sampler import count_results
     from ..search.study import Study
     from ..search.trial_run import run_trial
     from ..search.workers import run_workers
@@ -558,31 +498,28 @@ def _train(plan: _Plan, folder: str, storage: Optional[str], workers: int) -> Ou
         make_folders(folder)
     except OSError as error:
         raise UsageError(f"{folder} cannot be created: {error.strerror}.") from None
-    study = Study(plan.former or plan.definition, folder, storage)
+    study = Study(
+        plan.definition, folder, functools.partial(find_length, plan.plugins, plan.definition)
+    )
     try:
-        study.add_trials(plan.definition.trials)
-        definition = study.definition
-        write_definition(folder, definition, study.former_trials)
+        with _interruptible():  # which samples, and may time steps
+            study.find_due()
         with waiting("Training the trials", is_logged=False) as wait:
-            wait.show(study.progress().trials, count_results(definition))
-            progress = ProgressLines(study, workers, wait.show)
+            wait.show(study.num_results, count_results(study.definition))
             run_workers(
                 study,
                 workers,
-                lambda trial, children: run_trial(definition, trial, folder, children),
-                lambda trial, children: find_length(
-                    definition, trial.configuration, folder, children
+                lambda trial, log, children: run_trial(
+                    study.definition, trial, folder, log, children
                 ),
-                progress.report,
+                ProgressLines(study, wait.show).report,
             )
-        outcome = read_outcome(study, folder)
-        try:
-            write_outcome(outcome, folder)
-        except OSError as error:
-            warn(f"The table cannot be written to {folder}: {error.strerror}.")
-        return outcome
     except InterruptedRun as error:
         error.hint = f"Continue with: toolkit search --search-dir {shell_argument(folder)}"
         raise
-    finally:
-        study.close()
+    outcome = read_outcome(study, folder)
+    try:
+        write_outcome(outcome, folder)
+    except OSError as error:
+        warn(f"The table cannot be written to {folder}: {error.strerror}.")
+    return outcome

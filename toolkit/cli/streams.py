@@ -1,23 +1,24 @@
 """stdout and stderr of a command: without control characters, and without a traceback if full.
 
-A command writes results to stdout. If that fails, the command ends with `OutputError`, unless the
-block is within `optional()`. It writes its log to stderr. What cannot be written there is dropped.
+A command that prints a result ends with exit code 1 if stdout cannot be written, except within
+`optional()`. What stderr cannot take is dropped.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import sys
-from typing import Any, Callable, Iterable, Iterator, List, Optional, TextIO, Union
+from typing import Any, Callable, Iterable, Iterator, Optional, TextIO, Union
 
 from ..display.escapes import escape_controls
-from ..errors import RetryError
+from ..errors import ToolkitError
 
 
-class OutputError(RetryError):
-    """stdout cannot be written. If its reader is gone, as in `| head`, the exit code is 141."""
+class OutputError(ToolkitError):
+    """stdout cannot be written. If its reader has gone, as in `| head`, nothing is said."""
+
+    exit_code = 1
 
     def __init__(self, error: Exception):
         reason = getattr(error, "strerror", None) or str(error)
@@ -26,8 +27,6 @@ class OutputError(RetryError):
             hint="Free some space, or send it elsewhere.",
         )
         self.is_broken_pipe = isinstance(error, BrokenPipeError)
-        if self.is_broken_pipe:
-            self.exit_code = 128 + 13  # as of a process that SIGPIPE ends
 
 
 class GuardedStream:
@@ -35,20 +34,21 @@ class GuardedStream:
 
     Args:
         stream: the stream behind it; None if it is closed.
-        fail: called with the error of the first write that fails, and of each later one.
+        is_optional: whether what cannot be written is dropped, in place of an `OutputError`.
         escape: changes each text before it is written.
+
+    Attributes:
+        error: the first failure, or None.
     """
 
     def __init__(
         self,
         stream: Optional[TextIO],
-        fail: Callable[[Exception], None],
+        is_optional: bool = False,
         escape: Callable[[str], str] = escape_controls,
     ):
-        self._stream = stream
-        self._fail = fail
-        self._escape = escape
-        self._error: Optional[Exception] = None
+        self.error: Optional[Exception] = None
+        self._stream, self._is_optional, self._escape = stream, is_optional, escape
 
     def write(self, text: Union[str, bytes]) -> int:
         """Write the text, with what the encoding lacks escaped too."""
@@ -67,15 +67,25 @@ class GuardedStream:
         if self._stream is not None:  # a closed stream has nothing to flush
             self._attempt(lambda stream: stream.flush())
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether something could not be written."""
-        return self._error is not None
+    @contextlib.contextmanager
+    def optional(self) -> Iterator[None]:
+        """Within the block, what cannot be written is dropped with one warning."""
+        before, self._is_optional = self._is_optional, True
+        has_failed = self.error is not None
+        try:
+            yield
+            self.flush()
+        finally:
+            self._is_optional = before
+        if self.error is not None and not has_failed:
+            failure = OutputError(self.error)
+            if not failure.is_broken_pipe:
+                sys.stderr.write(f"warning: {failure.message}\n")
 
     @property
     def unescaped(self) -> GuardedStream:
         """The same stream for a writer that sends control codes of its own."""
-        return GuardedStream(self._stream, self._fail, lambda text: text)
+        return GuardedStream(self._stream, self._is_optional, lambda text: text)
 
     @property
     def encoding(self) -> str:
@@ -94,7 +104,7 @@ class GuardedStream:
 
     def fileno(self) -> int:
         if self._stream is None:
-            raise OSError(errno.EBADF, "closed")
+            raise OSError("It is closed.")
         return self._stream.fileno()
 
     def __getattr__(self, name: str) -> Any:
@@ -104,68 +114,35 @@ class GuardedStream:
 
     def _attempt(self, action: Callable[[TextIO], Any]) -> None:
         """Call `action` with the stream; after a failure, report that one again."""
-        if self._error is None:
+        if self.error is None:
             try:
                 if self._stream is None:
-                    raise OSError(errno.EBADF, "it is closed")
+                    raise OSError("it is closed")
                 action(self._stream)
             except (OSError, ValueError) as error:  # ValueError: closed by the program
-                self._error = error
-                self._discard_buffer()
-        if self._error is not None:
-            self._fail(self._error)
-
-    def _discard_buffer(self) -> None:
-        """Let the system discard what is in the buffer, so that the flush at exit cannot fail."""
-        try:
-            descriptor = self.fileno()
-        except (OSError, ValueError):  # a stream without a descriptor
-            return
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, descriptor)
-        os.close(null)
-
-
-class ResultStream(GuardedStream):
-    """stdout: raises `OutputError` if it cannot be written, except within `optional()`."""
-
-    def __init__(self, stream: Optional[TextIO]):
-        super().__init__(stream, self._report)
-        self._is_optional = False
-        self._has_warned = False
-
-    @contextlib.contextmanager
-    def optional(self) -> Iterator[None]:
-        """Within the block, what cannot be written is dropped with one warning."""
-        before, self._is_optional = self._is_optional, True
-        try:
-            yield
-            self.flush()
-        finally:
-            self._is_optional = before
-
-    def _report(self, error: Exception) -> None:
-        failure = OutputError(error)
-        if not self._is_optional:
-            raise failure from error
-        if not self._has_warned and not failure.is_broken_pipe:
-            self._has_warned = True
-            sys.stderr.write(f"warning: {failure.message}\n")
+                self.error = error
+                # The system discards what is in the buffer: the flush at exit cannot fail.
+                with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor
+                    descriptor, null = self.fileno(), os.open(os.devnull, os.O_WRONLY)
+                    os.dup2(null, descriptor)
+                    os.close(null)
+        if self.error is not None and not self._is_optional:
+            raise OutputError(self.error) from self.error
 
 
 @contextlib.contextmanager
-def guarded() -> Iterator[ResultStream]:
+def guarded() -> Iterator[GuardedStream]:
     """Within the block, `sys.stdout` and `sys.stderr` are guarded; a second call changes nothing.
 
     Yields:
         The guarded stdout.
     """
     stdout, stderr = sys.stdout, sys.stderr
-    if isinstance(stdout, ResultStream):
+    if isinstance(stdout, GuardedStream):
         yield stdout
         return
-    results: Any = ResultStream(stdout)
-    log: Any = GuardedStream(stderr, lambda error: None)
+    results: Any = GuardedStream(stdout)
+    log: Any = GuardedStream(stderr, is_optional=True)
     sys.stdout, sys.stderr = results, log
     try:
         yield results
@@ -186,29 +163,3 @@ def open_closed_descriptors() -> None:
         except OSError:
             lowest = os.open(os.devnull, os.O_RDWR)  # this descriptor: the lower ones are open
             os.set_inheritable(lowest, True)
-
-
-def restart_in_utf8_mode() -> None:
-    """Replace this process by one in Python's UTF-8 mode if its file names are not UTF-8.
-
-    TensorFlow's always are, so that both would mean different files by one name; and in the locale
-    C, no run could be read whose names have other letters. Returns if nothing has to be done.
-    """
-    command = _command()
-    has_utf8 = sys.getfilesystemencoding() == "utf-8" or os.environ.get("PYTHONUTF8") == "1"
-    if has_utf8 or not command:
-        return
-    os.environ["PYTHONUTF8"] = "1"
-    with contextlib.suppress(OSError):
-        os.execv(sys.executable, command)
-
-
-def _command() -> List[str]:
-    """The arguments that started this process; empty if they are unknown."""
-    original: List[str] = getattr(sys, "orig_argv", [])  # from Python 3.10 on
-    if original and sys.executable:
-        return [sys.executable, *original[1:]]
-    if not sys.executable or not os.path.isfile(sys.argv[0]):
-        return []
-    is_module = getattr(sys.modules["__main__"], "__spec__", None) is not None
-    return [sys.executable, *(["-m", "toolkit"] if is_module else sys.argv[:1]), *sys.argv[1:]]

@@ -83,7 +83,7 @@ def find_option_differences(records: Sequence[RunRecord]) -> List[OptionDifferen
         if not all(is_present) and not is_one_plugin and not has_setter:
             continue
         origins = [
-            record.origins.get(name, "") if record.options.get(name) == value else ""
+            str(record.origins.get(name, "")) if record.options.get(name) == value else ""
             for record, value in zip(records, values)
         ]
         has_effect = name not in without_effect

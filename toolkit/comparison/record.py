@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 
 from ..errors import CheckpointError, UsageError
 from ..files import open_regular_file
-from ..options import ORIGINS
+from ..options import ORIGINS, Origin, read_origins
 from ..storage import folder_lock
 from ..storage.entries import read_end
 from ..storage.jsonl import parse_object, read_json
@@ -69,7 +69,7 @@ class RunRecord(NamedTuple):
     extensions: List[str]
     argv: List[str]
     options: Dict[str, Any]
-    origins: Dict[str, str]
+    origins: Dict[str, Origin]
     data_name: str
     data_sha256: Dict[str, str]
     partition: str
@@ -128,7 +128,7 @@ def read_record(
         extensions=_texts(config.get("with")),
         argv=_texts(facts.get("argv")),
         options={key: value for key, value in config.items() if key not in _NO_OPTIONS},
-        origins=_text_dict(config.get(ORIGINS)),
+        origins=read_origins(config.get(ORIGINS)),
         data_name=_text(data.get("name")) or _text(config.get("data")),
         data_sha256=_text_dict(data.get("sha256")),
         partition=_text(data.get("partition")),

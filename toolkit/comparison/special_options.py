@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import collections
-import functools
 import json
 from typing import Any, Callable, Counter, Dict, Iterable, List, Sequence, Tuple
 
-from ..options import ORIGINS, CoreOptions, format_value, result_options
+from ..options import NOT_SET, ORIGINS, CoreOptions, Origin, format_value, result_options
 from .record import RunRecord
 
 # Options that other columns of a listing show.
 _SHOWN_ELSEWHERE = ("data", "steps", "epochs")
-_DEFAULT_ORIGINS = ("default", "plugin ", "preset ")  # the starts of origins that nobody set
 EXTENSIONS = "with"
 
 
@@ -26,13 +24,7 @@ def own_options(record: RunRecord) -> Dict[str, Any]:
 
 def is_default(record: RunRecord, name: str) -> bool:
     """Whether nobody set the value of an option: it is a default, or that of a preset."""
-    return _is_default_origin(record.origins.get(name, ""))
-
-
-@functools.lru_cache(maxsize=None)
-def _is_default_origin(origin: str) -> bool:
-    # In a copy of a config.json, the first origin comes after the name of the file.
-    return origin.rpartition(": ")[2].startswith(_DEFAULT_ORIGINS)
+    return not record.origins.get(name, NOT_SET).is_choice
 
 
 def find_special_options(records: Sequence[RunRecord]) -> List[Dict[str, Any]]:
@@ -96,7 +88,7 @@ def _find_in_group(records: Sequence[RunRecord]) -> Callable[[RunRecord], Dict[s
     return find
 
 
-def _is_special(record: RunRecord, name: str, usual: Dict[Tuple[str, str], str]) -> bool:
+def _is_special(record: RunRecord, name: str, usual: Dict[Tuple[str, Origin], str]) -> bool:
     """Whether somebody set an option that varies, or its default is not that of most runs."""
     if name == EXTENSIONS:
         return bool(record.extensions)
@@ -116,17 +108,18 @@ def _find_varying(records: Iterable[RunRecord]) -> set:
 
 def _usual_defaults(
     records: Iterable[RunRecord], names: Iterable[str]
-) -> Dict[Tuple[str, str], str]:
+) -> Dict[Tuple[str, Origin], str]:
     """Option and origin -> the JSON text of the value that most runs have by default."""
-    counts: Dict[Tuple[str, str], Counter[str]] = collections.defaultdict(collections.Counter)
+    counts: Dict[Tuple[str, Origin], Counter[str]] = collections.defaultdict(collections.Counter)
     for record in records:
         for name in names:
             if name in record.options and is_default(record, name):
-                counts[name, record.origins[name]][json.dumps(record.options[name])] += 1
+                key = (name, record.origins.get(name, NOT_SET))
+                counts[key][json.dumps(record.options[name])] += 1
     return {key: counter.most_common(1)[0][0] for key, counter in counts.items()}
 
 
-def _is_unusual(record: RunRecord, name: str, usual: Dict[Tuple[str, str], str]) -> bool:
+def _is_unusual(record: RunRecord, name: str, usual: Dict[Tuple[str, Origin], str]) -> bool:
     """Whether a default is not that of most runs with the same origin."""
-    key = (name, record.origins.get(name, ""))
+    key = (name, record.origins.get(name, NOT_SET))
     return key in usual and json.dumps(record.options.get(name)) != usual[key]

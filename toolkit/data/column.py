@@ -14,6 +14,7 @@ from typing import AbstractSet, Any, Iterator, List, Mapping, NamedTuple, Option
 import numpy as np
 
 from ..errors import DataError
+from .decoded import Decoded, as_rows
 from .structure import FEATURES, LABELS, describe_key
 
 KINDS = ("image", "class", "value", "text")
@@ -135,9 +136,7 @@ class Column:
 
     Args:
         values: an array [M, ...], a memory map, a list of arrays of different lengths (sequences),
-            or an object like an array: with `shape`, `dtype`, a length, and an index of a slice or
-            integers [n] that returns an array [n, ...] and may be used by several threads. If it
-            reads files it has their `paths`, and `is_decoded` is False if each read decodes.
+            or `toolkit.Decoded`, which decodes examples when they are read.
         kind: as in `Component`. None: uint8 features are images, integer labels are classes, texts
             are text, all others are values.
         num_classes: of classes; 0 for the largest value + 1.
@@ -180,16 +179,15 @@ class Column:
     @property
     def paths(self) -> List[str]:
         """The files that are read with the examples."""
-        paths = getattr(self.values, "paths", None)
-        if paths is not None:
-            return list(paths)
+        if isinstance(self.values, Decoded):
+            return list(self.values.paths)
         mapped = memory_map(self.values)
         return [] if mapped is None else [str(mapped.filename)]
 
     @property
     def is_decoded(self) -> bool:
-        """Whether a read only copies; False if it decodes files."""
-        return bool(getattr(self.values, "is_decoded", True))
+        """Whether a read only copies; False if it decodes."""
+        return not isinstance(self.values, Decoded)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -235,15 +233,12 @@ class Column:
             [n, ...] of the component's dtype, in the machine's byte order.
 
         Raises:
-            DataError: a value is out of range, or an object like an array returns something else
-                than it declares.
+            DataError: a value is out of range.
         """
         check_map(self.values)
         if self.component.is_sequence:
             return self._take_sequences(as_rows(rows, len(self)), length)
         array = np.asarray(self.values[rows])
-        count = len(range(*rows.indices(len(self)))) if isinstance(rows, slice) else len(rows)
-        self._check_array(array, (count, *self.values.shape[1:]))
         return self.convert(array[..., np.newaxis] if self._adds_channel else array)
 
     def _take_sequences(self, rows: np.ndarray, length: Optional[int]) -> np.ndarray:
@@ -284,19 +279,6 @@ class Column:
                     f"{_subject(self.key)} the value {value}, expected {lowest} to {highest}.",
                     hint=f"Number classes from 0{mark}." if is_class else "Store smaller numbers.",
                 )
-
-    def _check_array(self, array: np.ndarray, shape: Tuple[int, ...]) -> None:
-        """Check what an object like an array returned for some examples."""
-        is_like = array.dtype == self.values.dtype or (
-            _memory_dtype(self.key, array.dtype) == _memory_dtype(self.key, self.values.dtype)
-        )
-        if array.shape != shape or not is_like:
-            raise DataError(
-                f"{_subject(self.key)} {array.dtype} "
-                f"{list(array.shape)} for {shape[0]} examples, expected {self.values.dtype} "
-                f"{list(shape)}.",
-                hint="The object that reads them has to return what its shape and dtype declare.",
-            )
 
     @property
     def nbytes(self) -> int:
@@ -366,11 +348,6 @@ class Column:
 
 
 # ------------------------------------------------------------------------------------------ values
-
-
-def as_rows(rows: Any, count: int) -> np.ndarray:
-    """A slice of `count` examples, or integers, as integers."""
-    return np.arange(*rows.indices(count)) if isinstance(rows, slice) else np.asarray(rows)
 
 
 def _subject(key: str, verbs: Tuple[str, str] = ("has", "have")) -> str:
@@ -443,13 +420,12 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def _as_values(key: str, values: Any) -> Any:
-    """An array, `Sequences`, or an object like an array, with a first axis of examples."""
-    if hasattr(values, "to_numpy"):  # pandas: an index of its own selects other rows
-        values = values.to_numpy()
-    if isinstance(values, Sequences) or _is_like_an_array(values):
-        array = values
-    else:
-        array = _as_array(key, values)
+    """An array, `Sequences` or `Decoded`, with a first axis of examples."""
+    if hasattr(values, "__array__") and not isinstance(values, np.ndarray):
+        values = np.asarray(values)  # of another library, such as pandas
+    is_array = isinstance(values, np.ndarray) and values.dtype != object
+    is_ready = is_array or isinstance(values, (Sequences, Decoded))
+    array = values if is_ready else _as_array(key, values)
     if isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.dtype.itemsize != 4:
         # A memory map of big-endian floats remains a map: `take` converts the part it reads.
         with np.errstate(over="ignore"):  # too large for float32: infinity, which sources refuse
@@ -466,12 +442,6 @@ def _as_values(key: str, values: Any) -> Any:
             hint="Put the examples along the first axis.",
         )
     return array
-
-
-def _is_like_an_array(values: Any) -> bool:
-    if isinstance(values, np.ndarray):
-        return values.dtype != object
-    return all(hasattr(values, name) for name in ("shape", "dtype", "__len__", "__getitem__"))
 
 
 def _as_array(key: str, values: Any) -> Any:
@@ -511,13 +481,7 @@ def _as_array(key: str, values: Any) -> Any:
 
 def _memory_dtype(key: str, dtype: Any) -> str:
     """The dtype in memory of values that are stored in another; text is "string"."""
-    try:
-        dtype = np.dtype(dtype)
-    except TypeError:  # of another library's arrays
-        raise DataError(
-            f"{_subject(key, _BE)} of type {dtype}, expected a NumPy dtype.",
-            hint="Convert them by numpy.asarray.",
-        ) from None
+    dtype = np.dtype(dtype)
     if dtype.kind in "SUO":
         return TEXT
     if dtype.kind == "f":

@@ -25,7 +25,8 @@ import numpy as np
 
 from ..errors import DataError
 from ..files import sha256_of
-from .column import MAX_CLASSES, VOID, Column, Component, Sequences, as_rows
+from .column import MAX_CLASSES, VOID, Column, Component, Sequences
+from .decoded import as_rows
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key, flatten, names_of, pack
 

@@ -66,7 +66,7 @@ def hold_out(
         The splits by name, without empty ones.
 
     Raises:
-        UsageError: a share is out of range, or it is set for a split that the data has.
+        UsageError: a share is set for a split that the data has, or a fold does not exist.
     """
     _check(splits, shares)
     result = {name: split for name, split in splits.items() if len(split)}
@@ -147,11 +147,6 @@ def _check(splits: Dict[str, Split], shares: Shares) -> None:
             hint="Set one of them.",
         )
     for name, share in (("validation", shares.validation), ("test", shares.test)):
-        if not 0 <= share <= 0.5:
-            raise UsageError(
-                f"The {name} share is {share}, which is not between 0 and 0.5.",
-                hint="Give the share of the examples to hold out, for example 0.1.",
-            )
         if name in splits and share not in (0, getattr(DEFAULT_SHARES, name)):
             raise UsageError(
                 f"The data has a split '{name}' of its own, so --{name}-share {share} has no "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 
 from ..errors import UsageError
+from .held_out import Shares
 
 
 class ImageOptions(NamedTuple):
@@ -29,13 +30,12 @@ class ImageOptions(NamedTuple):
     extends_border: bool = False
     shapes: Tuple[Tuple[str, Tuple[int, int, int]], ...] = ()
 
-    def arguments(self, component: str = "") -> Dict[str, Any]:
-        """The arguments of `open_paths` for the images of a component."""
-        values = self._asdict()
-        shape = dict(values.pop("shapes")).get(component)
-        if shape is not None:
-            values.update(image_size=f"{shape[1]}x{shape[0]}", channels=shape[2])
-        return values
+    def of(self, component: str) -> ImageOptions:
+        """The options of the images of a component."""
+        shape = dict(self.shapes).get(component)
+        if shape is None:
+            return self
+        return self._replace(image_size=f"{shape[1]}x{shape[0]}", channels=shape[2])
 
 
 DEFAULT_IMAGES = ImageOptions()
@@ -79,3 +79,25 @@ def refuse_idle_images(path: str, images: ImageOptions) -> None:
                 f"{flag} {setting} has no effect on {path}, which has no images.",
                 hint=f"Omit {flag}.",
             )
+
+
+def image_options(options: Any) -> ImageOptions:
+    """How the options of a run (`CoreOptions`) read image files."""
+    return ImageOptions(options.image_size, options.channels, options.fit, options.background)
+
+
+def column_options(options: Any) -> ColumnOptions:
+    """Which columns of a table, or keys of records, are features, labels and splits."""
+    values = [getattr(options, name) for name in ColumnOptions._fields]
+    return ColumnOptions._make(tuple(v) if isinstance(v, list) else v for v in values)
+
+
+def reading_settings(options: Any) -> Dict[str, Any]:
+    """The arguments of `open_data` that the options of a run set."""
+    shares = (options.validation_share, options.test_share)
+    return {
+        "images": image_options(options),
+        "columns": column_options(options),
+        "shares": Shares(*shares, options.folds, options.fold, options.split_seed),
+        "rehash": options.rehash,
+    }

@@ -229,12 +229,7 @@ def _open_arrays(settings: Settings) -> Dataset:
 def _open_images(settings: Settings) -> Dataset:
     from .images.folder import open_images
 
-    return open_images(
-        settings.path,
-        **settings.images.arguments(),
-        shares=settings.shares,
-        index=settings.file_index,
-    )
+    return open_images(settings.path, settings.images, settings.shares, settings.file_index)
 
 
 def _open_table(settings: Settings) -> Dataset:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+import re
+from typing import Any, Optional, Sequence
 
-from ..data.files.memory import available_memory, format_bytes
 from ..errors import UsageError
+
+# Where Linux says how much memory there is: the machine's, and the limits of containers (cgroups).
+_MEMORY_FILES = (
+    ("/proc/meminfo", r"MemAvailable:\s*(\d+) kB", 1024),
+    ("/sys/fs/cgroup/memory.max", r"(\d+)", 1),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", r"(\d+)", 1),
+)
 
 
 def check_model_size(variables: Sequence[Any]) -> None:
@@ -20,8 +27,8 @@ def check_model_size(variables: Sequence[Any]) -> None:
         return
     largest = max(variables, key=lambda v: sizes[v])
     raise UsageError(
-        f"The model's variables and their slots take {format_bytes(total)}, and "
-        f"{format_bytes(available)} are available: '{largest.op.name}' alone is "
+        f"The model's variables and their slots take {total / 1e9:,.1f} GB, and "
+        f"{available / 1e9:,.1f} GB are available: '{largest.op.name}' alone is "
         f"{largest.shape.as_list()}.",
         hint="Choose a smaller network.",
     )
@@ -29,3 +36,17 @@ def check_model_size(variables: Sequence[Any]) -> None:
 
 def _num_bytes(variable: Any) -> int:
     return (variable.shape.num_elements() or 0) * int(variable.dtype.base_dtype.size)
+
+
+def available_memory() -> Optional[int]:
+    """The bytes that a process may have; None where the system does not say."""
+    counts = []
+    for path, pattern, unit in _MEMORY_FILES:
+        try:
+            with open(path) as file:
+                match = re.search(pattern, file.read())
+        except OSError:
+            continue
+        if match:
+            counts.append(unit * int(match.group(1)))
+    return min(counts, default=None)

@@ -392,8 +392,9 @@ class StepBuilder:
     def _check_changes(self) -> None:
         """Refuse a change of gradients or rates that no update of the step took."""
         trains = self._trains and bool(self.update_counts)
-        if self._gradient_changes and not trains:
-            name = _describe_function(self._gradient_changes[0])
+        changes = [each for each in self._gradient_changes if not hasattr(each, "only_observes")]
+        if changes and not trains:
+            name = _describe_function(changes[0])
             raise UsageError(
                 f"{name} has no effect: no update of the step passes it its gradients.",
                 hint="Leave out the extension that calls run.change_gradients, or let the plugin "

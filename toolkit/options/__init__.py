@@ -3,15 +3,15 @@
 declaration: `option` and `Options`, with which options are declared.
 core: `CoreOptions`, the options of every run.
 augmentation: `AugmentationOptions`, which plugins inherit to change training images.
+values: `Origin`, `Value`, and the values of one place, which are entered at the door.
+merging: one class with the options of the core and the plugins.
 resolution: `resolve`, which merges defaults, files, variables and flags.
-collection: the values while they are merged.
 paths: paths in values, where they start, and where a moved run finds its files.
 sampling: `SampleOptions`, which settings of samples inherit.
 text: the text of a value, and the description of an option.
 """
 
 from .augmentation import AUGMENTATION_GROUP, OFF, AugmentationOptions
-from .collection import EarlierName, PresetChoice, is_choice, is_choice_of_data, preset_origin
 from .core import CoreOptions
 from .declaration import (
     AUTO,
@@ -24,6 +24,7 @@ from .declaration import (
     option,
     result_options,
 )
+from .merging import FIXED_FLAGS, FOLDER, ORIGINS, merge
 from .paths import (
     find_path,
     is_path_text,
@@ -36,16 +37,9 @@ from .paths import (
 )
 from .resolution import (
     ENVIRONMENT_PREFIX,
-    FIXED_FLAGS,
-    FLAGS,
-    FOLDER,
-    ORIGINS,
-    VARIABLES,
-    Layer,
     Resolved,
     environment,
     flag_name,
-    merge,
     misspelt_variables,
     preset_values,
     resolve,
@@ -54,26 +48,29 @@ from .resolution import (
 )
 from .sampling import SampleOptions
 from .text import Field, describe, format_value, from_text, type_name
+from .values import DATA, FLAG, NOT_SET, OPTION, Layer, Origin, Value, read_origins
 
 __all__ = [
     "AUGMENTATION_GROUP",
     "AUTO",
+    "DATA",
     "ENVIRONMENT_PREFIX",
     "FIXED_FLAGS",
-    "FLAGS",
+    "FLAG",
     "FOLDER",
+    "NOT_SET",
     "OFF",
+    "OPTION",
     "ORIGINS",
-    "VARIABLES",
     "AugmentationOptions",
     "CoreOptions",
-    "EarlierName",
     "Field",
     "Layer",
     "Options",
-    "PresetChoice",
+    "Origin",
     "Resolved",
     "SampleOptions",
+    "Value",
     "alias_names",
     "changeable_options",
     "chooses_preset",
@@ -85,8 +82,6 @@ __all__ = [
     "flag_name",
     "format_value",
     "from_text",
-    "is_choice",
-    "is_choice_of_data",
     "is_path_text",
     "is_present",
     "join_step",
@@ -96,8 +91,8 @@ __all__ = [
     "misspelt_variables",
     "move_start",
     "option",
-    "preset_origin",
     "preset_values",
+    "read_origins",
     "resolve",
     "resolve_class",
     "result_options",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import Any, Dict, FrozenSet, Iterator, List, Mapping, Optional, Union
+from typing import Any, Dict, Iterator, List, Optional, Union
 
 import pydantic
 from typing_extensions import Literal
@@ -16,9 +16,6 @@ from .declaration import Options, option
 from .groups import Group, check_pattern, format_group, join_groups, parse_group
 
 MAX_IMAGE_SIDE = 4096  # pixels
-# Options that earlier states of this version had and saved, each with its default, which a run may
-# have without them. Another value is refused like that of an option that never was.
-REMOVED_OPTIONS: Mapping[str, Any] = {"sync_batch_norm": False}
 
 
 class CoreOptions(Options):
@@ -360,6 +357,7 @@ class CoreOptions(Options):
         unit="evaluations",
         group="Evaluation",
         resume_may_change=True,
+        used_if={"evaluate": True},
         ge=0,
     )
 
@@ -506,20 +504,7 @@ class CoreOptions(Options):
     def _check_evaluation(self) -> CoreOptions:
         if self.early_stopping and not self.best_metric:
             raise ValueError("early stopping needs a metric: set best_metric")
-        if (self.best_metric or self.early_stopping) and not self.evaluate:
-            raise ValueError("best_metric needs evaluations: set evaluate, or leave it out")
         return self
-
-
-def early_options() -> FrozenSet[str]:
-    """Return the options that a run reads before its data are open, or to open them."""
-    names = {
-        name
-        for name, field in CoreOptions.model_fields.items()
-        if isinstance(field.json_schema_extra, dict)
-        and field.json_schema_extra["group"] in ("Data", "Start", "Machine")
-    }
-    return frozenset(names - {"batch_size"})
 
 
 def _are_texts(value: Any) -> bool:

@@ -1,88 +1,41 @@
 """Resolution: from declarations and values to one typed object, with the origin of each value.
 
-Precedence, weakest first: the option's own default, the plugin's default for a core option, the
-default preset, configuration files in their order, `TOOLKIT_*` variables, flags. The values of a
-preset that is set by name count as set in the same place, but the other values of that place are
-stronger.
+The values are layers, and of two values of an option the last one counts: the option's own default,
+the plugin's default for a core option, the default preset, configuration files in their order,
+`TOOLKIT_*` variables, flags. The values of a preset lie just below the layer that names it.
 """
 
 from __future__ import annotations
 
 import difflib
-import functools
 import os
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-    Type,
-    TypeVar,
-)
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Type, TypeVar
 
 import pydantic
 
 from ..errors import UsageError, suggest
-from .collection import (
-    Collection,
-    EarlierName,
-    PluginOptions,
-    PresetChoice,
-    Source,
-    describe_errors,
-)
 from .core import CoreOptions
-from .declaration import AUTO, Options, alias_names, chooses_preset, conditions
+from .declaration import AUTO, Options, alias_names, chooses_preset, current_names
+from .merging import RESERVED_VARIABLES, PluginOptions, merge
 from .text import from_text
+from .values import (
+    FLAG,
+    NOT_SET,
+    PLUGIN,
+    PRESET,
+    VARIABLE,
+    Layer,
+    Origin,
+    Value,
+    Values,
+    enter,
+    short_repr,
+)
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
 ENVIRONMENT_PREFIX = "TOOLKIT_"
-# Variables that are no options of a run and are read elsewhere.
-RESERVED_VARIABLES = (
-    *("CACHE", "MIRRORS", "PLUGIN", "RUN_DIR", "VERBOSE"),
-    *("CLUSTER", "TASK", "CHANNEL_PORT", "JOIN_SECS", "PEER_SECS"),
-)
-# The flags and arguments of the commands that have a flag for each option, and the names of these
-# in the code of the commands.
-FIXED_FLAGS = frozenset(
-    ["plugin", "with", "extensions", "config", "run_dir", "force", "json", "as_json", "verbose"]
-    + ["set", "sets", "print_config", "pause_at", "help", "map"]
-    + ["allow", "trust", "run_folder", "from", "from_step", "resume", "is_resume"]
-    + ["cluster", "task", "channel_port", "join_secs", "peer_secs"]
-)
-# Entries of a saved configuration beside plugins and options.
-FOLDER, ORIGINS = "folder", "origins"
-
-FLAGS, VARIABLES = "flags", "variables"
-
-
-class Layer(NamedTuple):
-    """The values of one configuration file.
-
-    Attributes:
-        file: its path, for messages.
-        values: by option name.
-        folders: at which relative paths in the values may start, the best first; () for the
-            working directory.
-        first_origins: of a file that a run saved, where the run had each value from; may be empty.
-            None if a person wrote the file.
-    """
-
-    file: str
-    values: Mapping[str, Any]
-    folders: Sequence[str] = ()
-    first_origins: Optional[Mapping[str, str]] = None
-
-    def origin(self, name: str) -> str:
-        """Return the origin of a value, for messages and `--print-config`."""
-        first = (self.first_origins or {}).get(name, "")
-        return f"{self.file}: {first}" if first else self.file
+_MAX_SENTENCES = 8  # on wrong values
+_OTHER_LENGTH = {"steps": ["epochs"], "epochs": ["steps"]}
 
 
 class Resolved(NamedTuple):
@@ -90,23 +43,22 @@ class Resolved(NamedTuple):
 
     Attributes:
         options: the typed values.
-        origins: of the values, as `--print-config` shows them.
-        earlier_names: each use of an earlier name, other than by a plugin.
-        first_origins: of the values, as the run saves them: as `origins`, but of a value in a saved
-            configuration it is where that run had it from.
+        origins: of the values.
         notes: a sentence for each choice that has no effect or is replaced.
         open_presets: the options of presets whose value is "auto", each with the name and the
             options class of the plugin that chooses by the data.
-        choose: from which preset counts for each of these options to the options of the run.
+        arguments: of `resolve`, without the choices of presets.
     """
 
     options: CoreOptions
-    origins: Dict[str, str]
-    earlier_names: List[EarlierName]
-    first_origins: Dict[str, str]
+    origins: Dict[str, Origin]
     notes: List[str]
     open_presets: Mapping[str, PluginOptions]
-    choose: Callable[[Mapping[str, PresetChoice]], Resolved]
+    arguments: Mapping[str, Any]
+
+    def choose(self, choices: Mapping[str, Value]) -> Resolved:
+        """Return the options of the run where these presets count; see `resolve`."""
+        return resolve(**self.arguments, choices=choices)
 
 
 def flag_name(name: str) -> str:
@@ -119,74 +71,12 @@ def variable_name(name: str) -> str:
     return ENVIRONMENT_PREFIX + name.upper()
 
 
-def merge(classes: Iterable[PluginOptions]) -> Type[CoreOptions]:
-    """Join the core's options and those of each plugin in one class.
-
-    Raises UsageError where a plugin's option has a name that means something else already.
-    """
-    return _merge(tuple(classes))
-
-
-@functools.lru_cache(maxsize=8)  # to create a class takes long
-def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
-    owners = dict.fromkeys(CoreOptions.model_fields, "the core")
-    bases: List[Type[Options]] = [CoreOptions]
-    for plugin, cls in classes:
-        for name in [*cls.model_fields, *alias_names(cls)]:
-            _check_name(plugin, name, owners)
-            owners[name] = f"plugin '{plugin}'"
-        bases.append(cls)
-    if len(bases) == 1:
-        return CoreOptions
-    base = tuple(reversed(bases))
-    merged = pydantic.create_model("RunOptions", __base__=base)
-    assert issubclass(merged, CoreOptions)
-    _check_conditions(merged)
-    return merged
-
-
-def _check_name(plugin: str, name: str, owners: Mapping[str, str]) -> None:
-    """Refuse an option of a plugin whose name, or whose flag, is in use."""
-    subject = f"Option '{name}' of plugin '{plugin}'"
-    if name in FIXED_FLAGS or name.upper() in RESERVED_VARIABLES or name in (FOLDER, ORIGINS):
-        raise UsageError(
-            f"{subject} has a name that the toolkit uses for a flag, a variable or an entry of "
-            "config.json.",
-            hint="Rename it.",
-        )
-    if name in owners:
-        raise UsageError(
-            f"{subject} is already an option of {owners[name]}.",
-            hint="Rename it, or set core_defaults to change a core option's default.",
-        )
-    for other in (name[len("no_") :] if name.startswith("no_") else "", "no_" + name):
-        if other in owners:
-            raise UsageError(
-                f"{subject} has the flag with which option '{other}' of {owners[other]} is "
-                "switched off or on.",
-                hint="Rename it.",
-            )
-
-
-def _check_conditions(options: Type[Options]) -> None:
-    """Refuse an option that is used depending on one that does not exist."""
-    fields = options.model_fields
-    for name, others in conditions(options).items():
-        for other in others:
-            if other not in fields:
-                raise UsageError(
-                    f"Option '{name}' is used depending on '{other}', which is no option.",
-                    hint=suggest(other, fields),
-                )
-
-
 def resolve(
     classes: Iterable[PluginOptions],
     layers: Iterable[Sequence[Any]] = (),
     environment: Optional[Mapping[str, str]] = None,
     flags: Optional[Mapping[str, Any]] = None,
-    flag_origins: Optional[Mapping[str, str]] = None,
-    choices: Optional[Mapping[str, PresetChoice]] = None,
+    choices: Optional[Mapping[str, Value]] = None,
 ) -> Resolved:
     """Merge all values into one typed, frozen object.
 
@@ -194,45 +84,209 @@ def resolve(
         classes: the name and the options class of each plugin.
         layers: for each configuration file a `Layer`, or its path and values; weakest first.
         environment: the variables of the process, of which `TOOLKIT_*` count.
-        flags: values or texts by option name.
-        flag_origins: the origins of those values in `flags` that are not from the flag of their
-            name.
-        choices: by the option of presets, which preset counts where its value is "auto".
+        flags: by option name, each a text or value that the flag of this name sets, or a `Value`.
+        choices: by the option of presets, the name of the preset that counts where the option is
+            "auto". Without one, the first preset of the class counts, and "auto" remains.
 
     Raises:
         UsageError: a name or value is wrong; the message has the value and its origin.
     """
     classes, layers = list(classes), list(layers)
-    choose = functools.partial(resolve, classes, layers, environment, flags, flag_origins)
+    arguments = {"classes": classes, "layers": layers, "environment": environment, "flags": flags}
     options = merge(classes)
+    files = [Layer(*layer) for layer in layers]
     variables = _read_variables(options, environment or {})
-    origins = flag_origins or {}
-    sources = [_file_source(Layer(*layer)) for layer in layers]
-    sources.append(Source(VARIABLES, variables, variable_name))
-    sources.append(Source(FLAGS, flags or {}, lambda n: origins.get(n) or "flag " + flag_name(n)))
-    collection = Collection(options, classes, choices)
-    _collect(collection, sources)
-    collection.name_presets()
-    collection.drop_unused_best()
-    collection.drop_foreign_arguments()
-    values = collection.validate()
-    notes = collection.notes + collection.idle_choices(values)
-    origins, first_origins = collection.origins, collection.first_origins
-    open_presets = _open_presets(classes, values)
-    return Resolved(
-        values, origins, collection.earlier_names, first_origins, notes, open_presets, choose
+    flag_values = {
+        name: value if isinstance(value, Value) else Value(value, Origin(FLAG, flag_name(name)))
+        for name, value in (flags or {}).items()
+    }
+    named = [
+        *(enter(options, f.as_values(), f.folders, f.origins is not None) for f in files),
+        enter(options, variables),
+        enter(options, flag_values),
+    ]
+    with_presets = [cls for _, cls in classes if cls.presets]
+    strongest = {  # the layer whose preset counts
+        cls.preset_option: position
+        for cls in with_presets
+        for position, layer in enumerate(named)
+        if cls.preset_option in layer
+    }
+    aliases = alias_names(options)
+    notes = [
+        f"{name} ({value.origin}) is now called {aliases[name]}"
+        for layer in (*(f.as_values() for f in files), variables, flag_values)
+        for name, value in layer.items()
+        if name in aliases and value.origin.is_new
+    ]
+    merged: Values = {}
+    for plugin, cls in classes:
+        merged.update(_enter_all(options, cls.core_defaults, Origin(PLUGIN, plugin)))
+        if cls.presets and cls.preset_option not in strongest:
+            default = cls.model_fields[cls.preset_option].default
+            merged.update(_enter_preset(options, cls, default, choices))
+    for position, layer in enumerate(named):
+        for cls in with_presets:
+            if strongest.get(cls.preset_option, -1) == position:
+                name, origin = layer[cls.preset_option]
+                preset = _enter_preset(options, cls, name, choices)
+                notes += _note_replaced(options, merged, preset, origin)
+                merged.update(preset)
+            elif strongest.get(cls.preset_option, -1) > position:
+                layer = _without_preset(cls, layer)
+        merged.update(layer)
+    for option, choice in (choices or {}).items():
+        default = Value(options.model_fields[option].default, NOT_SET)
+        if merged.get(option, default).value == AUTO:
+            merged[option] = choice
+    notes += _drop_foreign_arguments(options, classes, merged)
+    origins = dict(
+        dict.fromkeys(options.model_fields, NOT_SET), **{n: v.origin for n, v in merged.items()}
     )
-
-
-def _open_presets(
-    classes: Sequence[PluginOptions], values: CoreOptions
-) -> Mapping[str, PluginOptions]:
-    """Return the options of presets that leave the choice to the data; see `Resolved`."""
-    return {
+    values = _validate(options, merged, origins)
+    notes += [
+        f"{name} ({origins[name]}) has no effect: {reason}"
+        for name, reason in values.idle_options().items()
+        if origins[name].is_new
+    ]
+    open_presets = {
         cls.preset_option: (plugin, cls)
         for plugin, cls in classes
         if chooses_preset(cls) and getattr(values, cls.preset_option) == AUTO
     }
+    return Resolved(values, origins, notes, open_presets, arguments)
+
+
+def _enter_all(options: Type[CoreOptions], values: Mapping[str, Any], origin: Origin) -> Values:
+    return enter(options, {name: Value(value, origin) for name, value in values.items()})
+
+
+def _read_variables(options: Type[Options], environment: Mapping[str, str]) -> Values:
+    """Return the text of each option that has a variable in the environment."""
+    names = {n: variable_name(n) for n in [*options.model_fields, *alias_names(options)]}
+    return {
+        name: Value(environment[variable], Origin(VARIABLE, variable))
+        for name, variable in names.items()
+        if variable in environment
+    }
+
+
+# ----------------------------------------------------------------------------------------- presets
+
+
+def _enter_preset(
+    options: Type[CoreOptions],
+    cls: Type[Options],
+    name: Any,
+    choices: Optional[Mapping[str, Value]],
+) -> Values:
+    """Return the values of the preset that counts for a value of the option of presets; {} if there
+    is none of that name, which validation reports.
+    """
+    if name == AUTO and AUTO not in cls.presets:
+        choice = (choices or {}).get(cls.preset_option)
+        name = choice.value if choice else next(iter(cls.presets))
+    values = cls.presets.get(name, {}) if isinstance(name, str) else {}
+    return _enter_all(options, values, Origin(PRESET, name))
+
+
+def _without_preset(cls: Type[Options], layer: Values) -> Values:
+    """Return the values of a layer without those that a saved run had from a preset of a class."""
+    names = current_names(cls, {name: 0 for values in cls.presets.values() for name in values})
+    return {
+        name: value
+        for name, value in layer.items()
+        if value.origin.kind != PRESET or name not in names
+    }
+
+
+def _note_replaced(
+    options: Type[CoreOptions], merged: Values, preset: Values, named_by: Origin
+) -> List[str]:
+    """Return a sentence for each choice of a person that a stronger layer's preset replaces."""
+    notes = []
+    for name, (value, origin) in preset.items():
+        for former in [name, *_OTHER_LENGTH.get(name, [])]:
+            before = merged.get(former, Value(None, NOT_SET))
+            if value is None or not before.origin.is_choice or before.value is None:
+                continue
+            if former != name or not _are_equal(options, name, before.value, value):
+                word = "" if former == name else f"{former} "
+                notes.append(
+                    f"{name} is {value} by {origin} ({named_by}), no longer {word}{before.value} "
+                    f"({before.origin})"
+                )
+            break
+    return notes
+
+
+def _are_equal(options: Type[CoreOptions], name: str, value: Any, other: Any) -> bool:
+    """Whether two values of an option, such as 2e-3 as text and 0.002, are the same."""
+    try:
+        value, other = (getattr(options(**{name: each}), name) for each in (value, other))
+    except pydantic.ValidationError:
+        pass
+    return str(value) == str(other)
+
+
+def _drop_foreign_arguments(
+    options: Type[CoreOptions], classes: Sequence[PluginOptions], merged: Values
+) -> List[str]:
+    """Drop a preset's arguments of its optimizer where a person chose another one, with a note."""
+    arguments, optimizer = merged.get("optimizer_args"), merged.get("optimizer")
+    if arguments is None or optimizer is None:
+        return []
+    if arguments.origin.kind != PRESET or not optimizer.origin.is_choice:
+        return []
+    own = str(options.model_fields["optimizer"].default)
+    for _, cls in classes:
+        own = cls.core_defaults.get("optimizer", own)
+    for _, cls in classes:
+        own = cls.presets.get(arguments.origin.place, {}).get("optimizer", own)
+    if _family(optimizer.value) == _family(own):
+        return []
+    merged["optimizer_args"] = Value({}, NOT_SET)
+    return [
+        f"optimizer_args of {arguments.origin} are left out: optimizer is {optimizer.value} "
+        f"({optimizer.origin})"
+    ]
+
+
+def _family(optimizer: Any) -> str:
+    """Return the name of an optimizer as others with the same arguments have it."""
+    name = str(optimizer).lower().replace("-", "").replace("_", "")
+    return "adam" if name == "adamw" else name
+
+
+def preset_values(cls: Type[Options]) -> Mapping[str, Any]:
+    """Return the values of the default preset of a class, of the first one if the data choose it;
+    {} for a class without presets.
+    """
+    if not cls.presets:
+        return {}
+    name = cls.model_fields[cls.preset_option].default
+    if name == AUTO and chooses_preset(cls):
+        name = next(iter(cls.presets))
+    return cls.presets.get(name, {})
+
+
+# -------------------------------------------------------------------------------------- validation
+
+
+def _validate(
+    options: Type[CoreOptions], merged: Values, origins: Mapping[str, Origin]
+) -> CoreOptions:
+    """Return the typed options. Raises UsageError."""
+    try:
+        values = options(**{name: each.value for name, each in merged.items()})
+    except pydantic.ValidationError as error:
+        raise UsageError(describe_errors(error.errors(), origins)) from None
+    if values.best_metric and not values.evaluate and origins["best_metric"].is_choice:
+        raise UsageError(
+            f"best_metric ({origins['best_metric']}) needs evaluations: set evaluate, or leave it "
+            "out."
+        )
+    return values
 
 
 def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: bool) -> AnyOptions:
@@ -246,7 +300,6 @@ def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: b
     Raises:
         UsageError: a name or value is wrong.
     """
-    origins = {name: f"flag {flag_name(name)}" if are_flags else "setting" for name in values}
     for name in values:
         if name not in cls.model_fields:
             raise UsageError(f"There is no setting '{name}'.", hint=suggest(name, cls.model_fields))
@@ -254,45 +307,30 @@ def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: b
     try:
         return cls(**typed)
     except pydantic.ValidationError as error:
+        origins = {n: Origin(FLAG, flag_name(n)) if are_flags else "setting" for n in values}
         raise UsageError(describe_errors(error.errors(), origins)) from None
 
 
-def _collect(collection: Collection, sources: Sequence[Source]) -> None:
-    """Add the values of all sources. Of several presets, that of the strongest source counts."""
-    strongest = {
-        option: position
-        for position, source in enumerate(sources)
-        for option in collection.preset_options
-        if option in source.values
-    }
-    collection.add_defaults(strongest)
-    for position, source in enumerate(sources):
-        for option, place in strongest.items():
-            if place == position:
-                collection.add_preset(source, option)
-        collection.add(source, [name for name, place in strongest.items() if position < place])
+def describe_errors(errors: Sequence[Mapping[str, Any]], origins: Mapping[str, Any]) -> str:
+    """Return a sentence for each error of pydantic, up to a number of different ones."""
+    sentences = list(dict.fromkeys(_describe_error(error, origins) for error in errors))
+    if len(sentences) > _MAX_SENTENCES:
+        rest = len(sentences) - _MAX_SENTENCES
+        sentences[_MAX_SENTENCES:] = [f"{rest} more values are wrong."]
+    return "\n".join(sentences)
 
 
-def _file_source(layer: Layer) -> Source:
-    return Source(layer.file, layer.values, layer.origin, layer.folders, layer.first_origins)
+def _describe_error(error: Mapping[str, Any], origins: Mapping[str, Any]) -> str:
+    message = error["msg"].replace("Value error, ", "", 1)
+    if not error["loc"]:
+        return message[0].upper() + message[1:] + "."
+    name = str(error["loc"][0])
+    message = message.replace("Input should be", "should be")
+    value = short_repr(error.get("input"))
+    return f"Option '{name}' is {value} ({origins.get(name, '?')}): {message}."
 
 
-def _read_variables(options: Type[Options], environment: Mapping[str, str]) -> Dict[str, str]:
-    """Return the text of each option that has a variable in the environment."""
-    names = {n: variable_name(n) for n in [*options.model_fields, *alias_names(options)]}
-    return {name: environment[v] for name, v in names.items() if v in environment}
-
-
-def preset_values(cls: Type[Options]) -> Mapping[str, Any]:
-    """Return the values of the default preset of a class, of the first one if the data choose it;
-    {} for a class without presets.
-    """
-    if not cls.presets:
-        return {}
-    name = cls.model_fields[cls.preset_option].default
-    if name == AUTO and chooses_preset(cls):
-        name = next(iter(cls.presets))
-    return cls.presets.get(name, {})
+# --------------------------------------------------------------------------------------- variables
 
 
 def misspelt_variables(options: Type[Options], environment: Mapping[str, str]) -> List[str]:

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..comparison.record import RUNNING, RunRecord, finite
 from ..errors import CheckpointError
-from ..options import format_value, is_choice
+from ..options import NOT_SET, format_value
 from ..storage.checkpoint_store import CHECKPOINTS, QUARANTINE
 from ..storage.commit_log import NO_HASH, Entry
 from ..storage.jsonl import has_more, read_records
@@ -173,9 +173,9 @@ def _list_lines(curves: Sequence[Curve]) -> List[Line]:
 def list_options(record: RunRecord, is_chosen: bool) -> Dict[str, Any]:
     """The table of the options that somebody set, or of the others."""
     rows = [
-        [name, show_value(value), record.origins.get(name) or "default"]
+        [name, show_value(value), str(record.origins.get(name, NOT_SET))]
         for name, value in list(record.options.items())[:_MAX_OPTIONS]
-        if (not record.origins or is_choice(record.origins.get(name, ""))) == is_chosen
+        if (not record.origins or record.origins.get(name, NOT_SET).is_choice) == is_chosen
     ]
     title = "Options that somebody set" if is_chosen else "Options with their defaults"
     return make_table(title, ["option", "value", "from"], rows)

@@ -152,7 +152,7 @@ def describe_search(search: Dict[str, Any]) -> Dict[str, Any]:
         for row in search["rows"]
     ]
     columns = [in_words(names[place]) for place in (0, metric, *others)]
-    shares = [[e["name"], Span(e["share"], e["low"], e["high"])] for e in search["importance"]]
+    shares = list(map(list, search["importance"].items()))
     return {
         **{name: search[name] for name in ("budget", "intervals", "again")},
         "space": {each["name"]: each["text"] for each in search["space"]},

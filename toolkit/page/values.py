@@ -16,7 +16,7 @@ def clean_text(value: Any, limit: int = 300) -> str:
 
 
 def in_words(name: str) -> str:
-    """A name of the code as a reader says it: `critic/learning_rate` is "critic learning rate"."""
+    """A name as a reader says it: `generator/learning_rate` is "generator learning rate"."""
     return clean_text(name, 80).replace("_", " ").replace("/", " ")
 
 

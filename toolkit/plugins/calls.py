@@ -265,10 +265,11 @@ class Plugins:
             for cls in Plugins(plugin).call_hook("options", _check_options):
                 fault = find_declaration_fault(cls)
                 if fault is not None:
+                    option, problem, hint, place = fault
                     raise ToolkitError(
-                        f"Option '{fault.option}' of plugin '{plugin.name}' {fault.problem} "
-                        f"({fault.place or plugin.file}).",
-                        hint=fault.hint,
+                        f"Option '{option}' of plugin '{plugin.name}' {problem} "
+                        f"({place or plugin.file}).",
+                        hint=hint,
                     )
                 classes.append((plugin.name, cls))
         return classes

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
-from .requirements import find_unmet
+from .. import __version__
 from .static_checks import find_fault
 
 GROUPS = {"model": "toolkit.plugins", "extension": "toolkit.extensions"}
 COMMANDS = {"command": "toolkit.commands"}
+_OF_TOOLKIT = re.compile(r"toolkit\s*([\[(<>=!~;@ ]|$)", re.IGNORECASE)
 
 
 class Entry(NamedTuple):
@@ -39,6 +40,23 @@ class EntryPoint(NamedTuple):
     def unmet_requirement(self) -> str:
         """`needs toolkit>=9, this is 0.2.0`; "" if this version fits."""
         return find_unmet(self.requires)
+
+
+def find_unmet(requirements: Iterable[str], version: str = __version__) -> str:
+    """`needs toolkit>=9, this is 0.2.0`; "" if the version of the toolkit fits.
+
+    Args:
+        requirements: of a distribution, as in its metadata. One with a marker, such as an extra, is
+            not looked at.
+        version: of the toolkit.
+    """
+    for text in filter(_OF_TOOLKIT.match, requirements):
+        from packaging.requirements import Requirement  # only here: it takes a while
+
+        requirement = Requirement(text)
+        if requirement.marker is None and not requirement.specifier.contains(version, True):
+            return f"needs toolkit{requirement.specifier}, this is {version}"
+    return ""
 
 
 def list_plugins() -> List[Entry]:

@@ -43,7 +43,6 @@ class HookFunction(NamedTuple):
     function: Callable
     arguments: Tuple[str, ...]  # the names of those that it takes
     is_wrapper: bool
-    is_old_wrapper: bool  # marked hookwrapper=True, pluggy's former kind
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function with those of the hook's arguments that it takes."""
@@ -112,8 +111,6 @@ class HookCall:
         if not wrappers:
             return self._run_functions(arguments)
         wrapper, inner = wrappers[0], wrappers[1:]
-        if wrapper.is_old_wrapper:
-            return self._run_old_wrapper(wrapper, inner, arguments)
         generator = _Generator(self.hook, wrapper, arguments)
         results: List[Any] = []
         step = generator.next()
@@ -160,33 +157,6 @@ class HookCall:
                 raise function.error(self.hook, problem)
         return value
 
-    def _run_old_wrapper(
-        self, wrapper: HookFunction, inner: Sequence[HookFunction], arguments: Mapping[str, Any]
-    ) -> Any:
-        """Call a wrapper whose `yield` returns an outcome, and which cannot replace arguments."""
-        generator = _Generator(self.hook, wrapper, arguments)
-        if generator.next().is_end:
-            return self._run_wrappers(inner, arguments)
-        outcome = Outcome()
-        failure: Optional[HookFailure] = None
-        try:
-            outcome.force_result(self._run_wrappers(inner, arguments))
-        except HookFailure as error:
-            failure = error
-            outcome.force_exception(error.__cause__ or error)
-        except ToolkitError as error:
-            outcome.force_exception(error)
-        try:
-            if not generator.send(outcome).is_end:
-                raise self._wrapper_error(wrapper, "yielded twice", "Yield once.")
-        except HookFailure as error:
-            if failure is not None and error.__cause__ is failure.__cause__:
-                raise failure from failure.__cause__  # it only passed through
-            raise
-        if failure is not None and outcome.exception is failure.__cause__:
-            raise failure from failure.__cause__
-        return self._checked(wrapper, outcome.get_result())
-
     def _replace_arguments(
         self, wrapper: HookFunction, arguments: Mapping[str, Any], replaced: Any
     ) -> Mapping[str, Any]:
@@ -225,39 +195,6 @@ class HookFailure(Exception):
     def __init__(self, function: HookFunction):
         super().__init__(function.plugin.name)
         self.function = function
-
-
-class Outcome:
-    """What pluggy's former kind of wrapper gets: the result or the exception of what it wraps."""
-
-    def __init__(self) -> None:
-        self._result: Any = None
-        self._exception: Optional[BaseException] = None
-
-    @property
-    def exception(self) -> Optional[BaseException]:
-        """The exception, or None."""
-        return self._exception
-
-    @property
-    def excinfo(self) -> Any:
-        """(type, exception, traceback), or None."""
-        error = self._exception
-        return None if error is None else (type(error), error, error.__traceback__)
-
-    def get_result(self) -> Any:
-        """The result. Raises the exception if there is one."""
-        if self._exception is not None:
-            raise self._exception
-        return self._result
-
-    def force_result(self, result: Any) -> None:
-        """Replace the result, and forget an exception."""
-        self._result, self._exception = result, None
-
-    def force_exception(self, exception: BaseException) -> None:
-        """Replace the result by an exception."""
-        self._exception = exception
 
 
 class _Step(NamedTuple):
@@ -344,8 +281,7 @@ def make_hook_functions(
             by_name[each.plugin_name],
             each.function,
             tuple(each.argnames),
-            bool(each.wrapper or each.hookwrapper),
-            bool(each.hookwrapper),
+            bool(each.wrapper),
         )
         for each in reversed(implementations)
     ]

@@ -92,11 +92,11 @@ class Implementation(NamedTuple):
     hook: str
     attribute: str  # of the plugin's object; the hook's name unless `specname` is given
     function: Callable  # bound, if it is a method
-    marks: Dict[str, Any]  # pluggy's options: wrapper, hookwrapper, optionalhook, ...
+    marks: Dict[str, Any]  # pluggy's options: wrapper, optionalhook, ...
 
     @property
     def is_wrapper(self) -> bool:
-        return bool(self.marks.get("wrapper") or self.marks.get("hookwrapper"))
+        return bool(self.marks.get("wrapper"))
 
 
 def implementations(plugin: Plugin) -> List[Implementation]:
@@ -204,6 +204,11 @@ def _check_function(subject: str, implementation: Implementation) -> None:
     """Refuse what a call does not run to its end: a coroutine, a wrapper that wraps nothing."""
     function = inspect.unwrap(implementation.function)
     is_generator = inspect.isgeneratorfunction(function)
+    if implementation.marks.get("hookwrapper"):
+        raise UsageError(
+            f"{subject} is a wrapper of pluggy's former kind.",
+            hint="Mark it @toolkit.hookimpl(wrapper=True): 'result = yield', then 'return result'.",
+        )
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(f"{subject} is asynchronous.", hint="Write 'def' without 'async'.")
     if implementation.is_wrapper and not is_generator:

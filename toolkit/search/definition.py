@@ -1,6 +1,6 @@
 """The definition of a study, on which all of its table depends; its trials and their results.
 
-Each of these records is a JSON value and back: `as_json`, `from_json`.
+A command states a definition, in which what it leaves open is false; `planning` fills it in.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from ..errors import CheckpointError, UsageError
 from ..files import write_json
-from ..options import format_value
+from ..options import Layer, Origin, format_value
 from ..storage.folder import shell_argument
 from ..storage.jsonl import read_json
 
-FORMAT = 1
+FORMAT = 2
 DEFINITION_FILE = "study.json"
 FLOAT, INT, CHOICE = "float", "int", "choice"  # kinds of dimensions
 STEPS, EXAMPLES, CPU_SECS = "steps", "examples", "cpu_secs"  # kinds of budgets
@@ -70,6 +70,13 @@ class Dimension(NamedTuple):
             return (int(self.high) - int(self.low)) // (int(self.step) or 1) + 1
         return math.inf if self.values is None else len(self.values)
 
+    @property
+    def ends(self) -> Sequence[Any]:
+        """The choices of a list, or both limits of a range."""
+        if self.kind == CHOICE:
+            return self.choices
+        return [int(each) if self.kind == INT else float(each) for each in (self.low, self.high)]
+
     def __str__(self) -> str:
         """Return the values as `--vary` has them."""
         if self.kind == CHOICE:
@@ -78,13 +85,6 @@ class Dimension(NamedTuple):
         if self.step and not (self.kind == INT and self.step == 1):
             suffix = f":step={self.step:g}"
         return f"{self.low:g}..{self.high:g}{suffix}"
-
-    def as_json(self) -> Dict[str, Any]:
-        return dict(self._asdict(), choices=list(self.choices))
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Dimension:
-        return cls(**dict(values, choices=tuple(values["choices"])))
 
 
 def _list_text(choices: Sequence[Any]) -> str:
@@ -105,29 +105,17 @@ class Budget(NamedTuple):
     """What each trial may spend, equal for all.
 
     Attributes:
-        kind: STEPS, EXAMPLES (each step reads a batch of them) or CPU_SECS (of training, by a timed
-            probe that fixes the number of steps before the first trial of a configuration).
-        amount: of steps, examples or seconds.
+        kind: STEPS, EXAMPLES (each step reads a batch of them) or CPU_SECS (of training, timed
+            before the first trial of a configuration).
+        amount: of them; 0 for one that a command leaves open.
     """
 
     kind: str
     amount: float
 
     def __str__(self) -> str:
-        unit = {STEPS: "steps", EXAMPLES: "examples", CPU_SECS: "CPU seconds"}[self.kind]
+        unit = "CPU seconds" if self.kind == CPU_SECS else self.kind
         return f"{self.amount:,.10g} {unit} per trial"
-
-
-class Layer(NamedTuple):
-    """The values of a configuration file, or of the environment variables, of the command.
-
-    Attributes:
-        place: the path of the file, or the word "variables".
-        values: option values by name; paths are absolute.
-    """
-
-    place: str
-    values: Dict[str, Any]
 
 
 class Definition(NamedTuple):
@@ -136,7 +124,9 @@ class Definition(NamedTuple):
     Attributes:
         plugin: the reference of the model plugin; of a file with its absolute path.
         extensions: the references of the extensions, likewise.
-        layers: values that hold in all trials, the weakest first.
+        layers: configuration files with values that hold in all trials, the weakest first; paths
+            in them are absolute.
+        variables: the texts of environment variables that set options of all trials, by option.
         flags: the texts of the options that flags set for all trials, by name.
         space: the options that vary.
         sampler: RANDOM, TPE or GRID.
@@ -157,6 +147,7 @@ class Definition(NamedTuple):
     plugin: str
     extensions: Tuple[str, ...]
     layers: Tuple[Layer, ...]
+    variables: Dict[str, str]
     flags: Dict[str, str]
     space: Tuple[Dimension, ...]
     sampler: str
@@ -171,21 +162,14 @@ class Definition(NamedTuple):
     study_seed: int
     threads: int
 
-    def is_better(self, value: float, other: float) -> bool:
-        """Whether a value of the metric is better than another one."""
-        return value < other if self.direction == "min" else value > other
-
     def as_json(self) -> Dict[str, Any]:
         """Return the definition as a JSON value."""
         return dict(
             self._asdict(),
             format=FORMAT,
-            extensions=list(self.extensions),
-            layers=[dict(layer._asdict()) for layer in self.layers],
-            space=[dimension.as_json() for dimension in self.space],
-            seeds=list(self.seeds),
-            budget=dict(self.budget._asdict()),
-            rungs=list(self.rungs),
+            layers=[layer._asdict() for layer in self.layers],
+            space=[dimension._asdict() for dimension in self.space],
+            budget=self.budget._asdict(),
         )
 
     @classmethod
@@ -196,13 +180,22 @@ class Definition(NamedTuple):
         fields = {name: values[name] for name in cls._fields}
         fields.update(
             extensions=tuple(values["extensions"]),
-            layers=tuple(Layer(**layer) for layer in values["layers"]),
-            space=tuple(map(Dimension.from_json, values["space"])),
+            layers=tuple(map(_read_layer, values["layers"])),
+            space=tuple(
+                Dimension(**dict(each, choices=tuple(each["choices"]))) for each in values["space"]
+            ),
             seeds=tuple(values["seeds"]),
             budget=Budget(**values["budget"]),
             rungs=tuple(values["rungs"]),
         )
         return cls(**fields)
+
+
+def _read_layer(values: Mapping[str, Any]) -> Layer:
+    origins = values["origins"]
+    if origins is not None:
+        origins = {name: Origin(*each) for name, each in origins.items()}
+    return Layer(values["file"], values["values"], (), origins)
 
 
 class Configuration(NamedTuple):
@@ -211,17 +204,12 @@ class Configuration(NamedTuple):
     Attributes:
         number: counts the configurations of the study, from 0.
         values: JSON values by the names of options.
+        length: the whole budget of a trial in steps.
     """
 
     number: int
     values: Dict[str, Any]
-
-    def as_json(self) -> Dict[str, Any]:
-        return dict(self._asdict())
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Configuration:
-        return cls(**values)
+    length: int = 1
 
 
 class Trial(NamedTuple):
@@ -231,28 +219,16 @@ class Trial(NamedTuple):
         configuration: what to train.
         seed: a value of `Definition.seeds`, not its position.
         rung: the position in `Definition.rungs` up to which to train.
-        length: the whole budget in steps, if the study has it on record; else None: the process
-            that trains finds it by `find_length`, records it (the first record of a configuration
-            holds, for each of its seeds and rungs), and trains by the record.
     """
 
     configuration: Configuration
     seed: int
     rung: int
-    length: Optional[int] = None
 
     @property
     def name(self) -> str:
         """The name of the run's folder, equal for all rungs."""
         return f"{self.configuration.number:04d}-s{self.seed}"
-
-    def as_json(self) -> Dict[str, Any]:
-        return dict(self._asdict(), configuration=self.configuration.as_json())
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Trial:
-        configuration = Configuration.from_json(values["configuration"])
-        return cls(**dict(values, configuration=configuration))
 
 
 class TrialResult(NamedTuple):
@@ -266,9 +242,9 @@ class TrialResult(NamedTuple):
         reason: of a status other than FINISHED and PAUSED: one sentence; else "".
         value: of the metric; None if there is no finite one.
         step: the step that the run reached.
-        cpu_secs: of the processor, summed over all processes that trained the run up to this rung.
+        cpu_secs: of the processor, summed over all processes that have trained the run.
         seconds: of the clock, likewise.
-        path: of the run's folder, relative to that of the study on the machine that trained it.
+        path: of the run's folder, relative to that of the study.
         low: the lower end of the value's interval over the examples; None if there is none.
         high: the upper end; likewise.
     """
@@ -286,68 +262,80 @@ class TrialResult(NamedTuple):
     low: Optional[float] = None
     high: Optional[float] = None
 
-    def as_json(self) -> Dict[str, Any]:
-        return dict(self._asdict())
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> TrialResult:
-        return cls(**values)
-
 
 # ------------------------------------------------------------------------------------ on the disk
 
 
-def read_definition(folder: str) -> Optional[Definition]:
-    """Return the definition of the study in a folder; None if there is none.
+class Stored(NamedTuple):
+    """What study.json has.
+
+    Attributes:
+        definition: of the study.
+        configurations: that were sampled so far, by number.
+    """
+
+    definition: Definition
+    configurations: Dict[int, Configuration]
+
+
+def read_study(folder: str) -> Optional[Stored]:
+    """Return what the study.json of a folder has; None if there is none.
 
     Raises:
-        CheckpointError: the file is damaged.
+        CheckpointError: the file is damaged, or has a configuration that the space does not have.
     """
     path = os.path.join(folder, DEFINITION_FILE)
     if not os.path.lexists(path):
         return None
     try:
-        return Definition.from_json(read_json(path))
+        values = read_json(path)
+        definition = Definition.from_json(values)
+        configurations = [Configuration(**each) for each in values["configurations"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         text = f"has no entry {error}" if isinstance(error, KeyError) else f"is not valid: {error}"
         raise CheckpointError(f"{path} {text}.", path=path) from None
+    for each in configurations:
+        if not _has_values(definition, each):
+            raise CheckpointError(
+                f"{path} has a configuration that is none of the study: {each.values}.", path=path
+            )
+    return Stored(definition, {each.number: each for each in configurations})
 
 
-def write_definition(
-    folder: str, definition: Definition, former_trials: Sequence[int] = ()
-) -> None:
-    """Write the definition of a study into its folder, once, and again when it got more trials.
-
-    Args:
-        folder: of the study.
-        definition: to write.
-        former_trials: how many trials it had before it got more.
-
-    Raises:
-        UsageError: the folder has another one; names the differences.
-    """
-    existing = read_definition(folder)
-    is_former = existing is not None and existing.trials in former_trials
-    if existing is not None:
-        trials = definition.trials if is_former else existing.trials
-        refuse_differences(existing._replace(trials=trials), definition, folder, folder)
-    if existing is None or is_former:
-        write_json(os.path.join(folder, DEFINITION_FILE), definition.as_json())
+def _has_values(definition: Definition, configuration: Configuration) -> bool:
+    """Whether a configuration has a choice of each list and a number within each range, alone."""
+    values = configuration.values
+    if not isinstance(values, dict) or set(values) != {each.name for each in definition.space}:
+        return False
+    for dimension in definition.space:
+        value = values[dimension.name]
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        is_within = is_number and dimension.low <= value <= dimension.high
+        if not (value in dimension.choices if dimension.kind == CHOICE else is_within):
+            return False
+    return isinstance(configuration.number, int) and isinstance(configuration.length, int)
 
 
-def refuse_differences(before: Definition, now: Definition, place: str, folder: str) -> None:
+def write_study(folder: str, study: Stored) -> None:
+    """Write study.json in one moment. The caller has the lock of the study."""
+    configurations = [study.configurations[number] for number in sorted(study.configurations)]
+    entries = [each._asdict() for each in configurations]
+    values = dict(study.definition.as_json(), configurations=entries)
+    write_json(os.path.join(folder, DEFINITION_FILE), values)
+
+
+def refuse_differences(before: Definition, now: Definition, folder: str) -> None:
     """Raise UsageError with the differences of two definitions, if there are any.
 
     Args:
         before: of the study.
         now: of the command.
-        place: the folder or the storage that has the study.
-        folder: of the study, for the hint.
+        folder: of the study.
     """
     differences = find_differences(before, now)
     if differences:
         raise UsageError(
-            f"The study in {place} is another one: {'; '.join(differences)}.",
+            f"The study in {folder} is another one: {'; '.join(differences)}.",
             hint=f"Continue it with: toolkit search --search-dir {shell_argument(folder)}; for "
             "another study, name another --search-dir.",
         )
@@ -370,11 +358,12 @@ def find_differences(before: Definition, now: Definition) -> List[str]:
 def _flat_values(definition: Definition) -> Dict[str, Any]:
     """Return the parts of a definition by the names that a user has for them."""
     flat = dict(definition._asdict())
-    for name in ("threads", "layers", "flags", "space"):
+    for name in ("threads", "layers", "variables", "flags", "space"):
         del flat[name]
     flat["budget"] = str(definition.budget)
     for layer in definition.layers:
-        flat.update({f"{name} ({layer.place})": value for name, value in layer.values.items()})
+        flat.update({f"{name} ({layer.file})": value for name, value in layer.values.items()})
+    flat.update({f"{name} (variable)": text for name, text in definition.variables.items()})
     flat.update({f"--{name}": text for name, text in definition.flags.items()})
     flat.update({f"--vary {dimension.name}": str(dimension) for dimension in definition.space})
     return flat

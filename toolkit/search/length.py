@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Optional
+from typing import Any, Mapping
 
 from ..errors import RetryError, ToolkitError, UsageError
-from ..plugins import Plugins, choose
-from .children import Children
-from .definition import CPU_SECS, STEPS, Configuration, Definition
-from .graph_check import PROBE, Request, budget_steps, check_configurations
-from .resolution import TrialOptions
+from ..plugins import Plugins
+from ..preset_choice import choose_by_data
+from .definition import CPU_SECS, STEPS, Definition
+from .graphs import check_graphs
+from .trial_options import budget_steps, resolve_trial
 
 # Of training, of which the first third does not count; the second for steps that the first is too
 # short to time, as it is on a machine with much else to do.
 PROBES_SECS = (6.0, 60.0)
 
 
-def find_length(
-    definition: Definition,
-    configuration: Configuration,
-    folder: str,
-    children: Optional[Children] = None,
-) -> int:
-    """Return the length of a configuration's trials in steps.
+def find_length(plugins: Plugins, definition: Definition, values: Mapping[str, Any]) -> int:
+    """Return the length of a configuration's trials in steps, which the study then records.
 
-    With a budget of CPU seconds it depends on the speed of this machine now: the caller records the
-    first result of a configuration, and all of its trials have that length. A configuration that
+    With a budget of CPU seconds it depends on the speed of this machine now. A configuration that
     cannot be trained has the length 1: its run says why.
-
-    Args:
-        definition: of the study.
-        configuration: what to train.
-        folder: of the study.
-        children: starts the process that measures, and interrupts it.
 
     Raises:
         InterruptedRun: a signal ended the measurement.
@@ -44,28 +32,18 @@ def find_length(
     if kind == STEPS:
         return math.ceil(amount)
     if kind == CPU_SECS:
-        return _time_length(definition, configuration, folder, children)
-    plugins = load_plugins(definition)
-    options = TrialOptions(plugins, definition.layers, definition.flags)
+        return _time_length(definition, values)
     try:
-        values = options.resolve_for_data(configuration.values).options
+        options = choose_by_data(plugins, resolve_trial(plugins, definition, values)).options
     except ToolkitError:
         return 1
-    return budget_steps(definition.budget, values.batch_size * values.batches_per_step) or 1
+    return budget_steps(definition.budget, options.batch_size * options.batches_per_step) or 1
 
 
-def _time_length(
-    definition: Definition,
-    configuration: Configuration,
-    folder: str,
-    children: Optional[Children],
-) -> int:
-    """Return how many steps take the CPU seconds of the budget; see `find_length`."""
-    name = f"length-{configuration.number:04d}"
-    request = Request.of(definition, [configuration.values])._replace(task=PROBE)
+def _time_length(definition: Definition, values: Mapping[str, Any]) -> int:
+    """Return how many steps take the CPU seconds of the budget."""
     for probe_secs in PROBES_SECS:
-        request = request._replace(probe_secs=probe_secs)
-        answer = check_configurations(request, folder, name, children)[0]
+        answer = check_graphs(definition, [values], probe_secs)[0]
         if answer.exit_code == RetryError.exit_code:  # of the machine, not of the configuration
             raise RetryError(answer.error, hint=answer.hint)
         if answer.error:
@@ -73,14 +51,7 @@ def _time_length(
         if answer.cpu_secs_per_step:
             return max(1, int(definition.budget.amount / answer.cpu_secs_per_step))
     raise UsageError(
-        f"Configuration {configuration.number} makes fewer than two steps in "
-        f"{PROBES_SECS[-1]:g} seconds, too few to be timed.",
+        f"A configuration makes fewer than two steps in {PROBES_SECS[-1]:g} seconds, too few to be "
+        "timed.",
         hint="Set the budget by --steps or --examples.",
     )
-
-
-def load_plugins(definition: Definition) -> Plugins:
-    """Return the plugins of a study, whose trust the command has checked."""
-    for reference in (definition.plugin, *definition.extensions):
-        choose(reference)
-    return Plugins.load(definition.plugin, definition.extensions)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+import warnings
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparison.metrics import metrics_by_name
 from ..comparison.record import RunRecord, read_record
@@ -11,15 +12,18 @@ from ..comparison.verdict import Group, judge, measure_band
 from ..errors import ToolkitError
 from ..files import write_json
 from ..page.writer import write_page
-from .commands import again_command
 from .definition import DIVERGED, FAILED, FINISHED, STOPPED, Definition
-from .importance import Importance, describe_importance, measure_importance
+from .sampler import History, optuna_study
 from .study import Study
 from .table import Row, cell_text, describe_intervals, format_table, make_rows
+from .trial_options import again_command
 
 TABLE_FILE, PAGE_FILE = "table.json", "report.html"
 FORMAT = 1
 MAX_PAGE_RUNS = 20
+MIN_PER_OPTION = 5  # configurations for each option that varies, to say which matter
+MIN_CONFIGURATIONS = 10
+_TREES = 32
 
 
 class Outcome(NamedTuple):
@@ -28,7 +32,8 @@ class Outcome(NamedTuple):
     Attributes:
         definition: of the study.
         rows: of the table, the best first.
-        importance: of the options, the largest first; [] if it cannot be measured.
+        importance: the share of the variance that each option explains, the largest first; {} if it
+            cannot be measured.
         importance_note: why not.
         test: the metrics of the test split of the best row's runs, by name: "value", "low", "high"
             (of one run its interval, of several seeds the lowest and the highest), "deviation" (the
@@ -40,7 +45,7 @@ class Outcome(NamedTuple):
 
     definition: Definition
     rows: List[Row]
-    importance: List[Importance]
+    importance: Dict[str, float]
     importance_note: str
     test: Dict[str, Dict[str, Any]]
     verdict: str
@@ -59,7 +64,7 @@ class Outcome(NamedTuple):
             "study": self.definition.as_json(),
             "rows": [row.as_json() for row in self.rows],
             "intervals": describe_intervals(self.rows),
-            "importance": [row._asdict() for row in self.importance],
+            "importance": self.importance,
             "importance_note": self.importance_note,
             "best": None if self.best is None else self.best.number,
             "test": self.test,
@@ -79,16 +84,45 @@ def read_outcome(study: Study, folder: str) -> Outcome:
     again = ""
     if groups:
         test = _test_metrics(groups[0])
-        length = study.lengths().get(finished[0].number, finished[0].step)
-        again = again_command(
-            definition, finished[0].values, definition.seeds[0], length, os.path.abspath(folder)
-        )
+        best = study.configurations()[finished[0].number]
+        place = os.path.abspath(folder)
+        again = again_command(definition, best.values, definition.seeds[0], best.length, place)
     verdict = _verdict(definition, rows, groups)
     return Outcome(definition, rows, importance, note, test, verdict, again)
 
 
+def measure_importance(definition: Definition, history: History) -> Tuple[Dict[str, float], str]:
+    """Return the importance of each option, the largest first; or {}, and why there is none.
+
+    It is the share of the variance of the metric that the option explains: functional ANOVA over a
+    random forest (Hutter, Hoos and Leyton-Brown, 2014), as Optuna has it. Configurations that
+    failed, or that halving stopped, do not count.
+
+    Args:
+        definition: of the study.
+        history: each configuration with its standing.
+    """
+    from optuna.importance import FanovaImportanceEvaluator
+
+    last = len(definition.rungs) - 1
+    entries = [e for e in history if e[1].value is not None and e[1].rung == last]
+    names = [dimension.name for dimension in definition.space]
+    if len(names) < 2:
+        return {}, "one option varies" if names else "no option varies"
+    least = max(MIN_CONFIGURATIONS, MIN_PER_OPTION * len(names))
+    if len(entries) < least:
+        return {}, f"{len(entries)} configurations finished, and it needs {least}"
+    if len({standing.value for _, standing in entries}) == 1:
+        return {}, "all configurations have the same value"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluator = FanovaImportanceEvaluator(n_trees=_TREES, seed=0)
+        shares = evaluator.evaluate(optuna_study(definition, entries))
+    return {name: shares[name] for name in sorted(names, key=lambda name: -shares[name])}, ""
+
+
 def _read_group(definition: Definition, row: Row, folder: str) -> Group:
-    """Return the runs of a row; one that another machine trained may not be in this folder."""
+    """Return the runs of a row; one that somebody has deleted is missing."""
     records: List[RunRecord] = []
     for path in row.paths:
         try:
@@ -111,12 +145,6 @@ def _verdict(definition: Definition, rows: Sequence[Row], groups: Sequence[Group
     """Return whether the best is separated from the second, or why nothing says so."""
     if len(groups) < 2:
         return explain_absence(rows) if groups else ""
-    for row, group in zip(rows, groups):  # those that finished are the first rows
-        if len(group.records) < len(row.paths):
-            return (
-                f"The best and the second are not compared: runs of {group.name} are on another "
-                "machine."
-            )
     return f"On the test split, {judge(groups, [definition.metric])[0].text}."
 
 
@@ -172,9 +200,7 @@ def page_values(outcome: Outcome) -> Dict[str, Any]:
         "intervals": describe_intervals(outcome.rows),
         "columns": columns,
         "rows": [_page_row(definition, row) for row in outcome.rows],
-        "importance": [
-            dict(row._asdict(), low=row.low, high=row.high) for row in outcome.importance
-        ],
+        "importance": outcome.importance,
         "test": dict(outcome.test.get(definition.metric, {}), name=definition.metric),
         "verdict": outcome.verdict,
         "again": outcome.again,
@@ -219,7 +245,8 @@ def format_outcome(outcome: Outcome, folder: str) -> List[str]:
     if intervals:
         lines.append(f"brackets {intervals}")
     if outcome.importance:
-        lines.append(f"matters  {describe_importance(outcome.importance)}")
+        shares = [f"{name} {100 * share:.0f} %" for name, share in outcome.importance.items()]
+        lines.append(f"matters  {', '.join(shares)}")
     elif outcome.importance_note:
         lines.append(f"matters  not measured: {outcome.importance_note}")
     if outcome.best is None:

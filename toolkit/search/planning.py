@@ -1,4 +1,4 @@
-"""From what a command says to the definition of a study.
+"""From what a command states to the definition of a study.
 
 What the command leaves open follows from the model: the metric and its direction, and the budget.
 A process builds the graphs of one configuration for that.
@@ -7,136 +7,90 @@ A process builds the graphs of one configuration for that.
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Optional, Sequence, Tuple
 
 from ..errors import ToolkitError, UsageError, suggest
 from ..options import CoreOptions
 from . import definition as study
-from .commands import pause_step
-from .definition import BEST, GRID, LAST, TPE, Budget, Definition, Dimension, Layer, value_text
-from .graph_check import Answer, Request, budget_steps, check_configurations
+from .definition import BEST, GRID, LAST, TPE, Budget, Definition, Dimension, value_text
+from .graphs import Answer, check_graphs
 from .space import count_configurations
+from .trial_options import budget_steps, pause_step
 
 DEFAULT_TRIALS = 20
 MAX_TRIALS = 9999  # numbers have four digits in the names of folders
 MAX_GRID = 64  # configurations of a space that is a grid by default
 MAX_RUNGS = 3  # by default
-_LENGTHS = ("steps", "epochs")  # options whose flags set the budget
 
 
-class Draft(NamedTuple):
-    """What the command says of a study.
-
-    Attributes:
-        plugin, extensions, layers, flags, space: as in `Definition`; the flags may have "steps",
-            "epochs" and "seed".
-        options: the resolved options, as they are without what varies.
-        sampler, trials, reduction: as in `Definition`; None where the command does not say it.
-        num_seeds: per configuration.
-        examples, cpu_secs: the budget; None where the command does not say it.
-        rungs: the text of --rungs; "" without.
-        metric: the text of --metric; "" without.
-        study_seed: as in `Definition`.
-        threads: as in `Definition`.
-    """
-
-    plugin: str
-    extensions: Tuple[str, ...]
-    layers: Tuple[Layer, ...]
-    flags: Dict[str, str]
-    space: Tuple[Dimension, ...]
-    options: CoreOptions
-    sampler: Optional[str]
-    trials: Optional[int]
-    num_seeds: int
-    examples: Optional[float]
-    cpu_secs: Optional[float]
-    reduction: int
-    rungs: str
-    metric: str
-    study_seed: int
-    threads: int
-
-
-def plan_study(draft: Draft, folder: str) -> Definition:
+def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definition:
     """Return the definition of a new study.
 
     Args:
-        draft: what the command says.
-        folder: of the study, in which the process that builds graphs writes.
+        stated: what the command says; its flags may have "epochs".
+        options: of a run, as they are without what varies.
+        rungs: the text of --rungs; "" without.
 
     Raises:
         ToolkitError: the first configuration cannot be trained.
         UsageError: what the command says is contradictory, or is not enough.
     """
-    check_draft(draft)
-    budget = _stated_budget(draft)
-    flags = {n: text for n, text in draft.flags.items() if n not in (*_LENGTHS, "seed")}
-    corner = first_values(draft.space)
-    length_flags = {n: draft.flags[n] for n in _LENGTHS if n in draft.flags}
-    request = Request(
-        draft.plugin, draft.extensions, draft.layers, {**flags, **length_flags}, [corner]
-    )
-    if budget is not None:
-        request = request._replace(flags=flags, budget=budget, threads=draft.threads)
-    answer = check_configurations(request, folder, "first")[0]
+    corner = first_values(stated.space)
+    answer = check_graphs(stated, [corner])[0]
     refuse_faults([corner], [answer])
-    budget = budget or _usual_budget(draft, answer)
-    metric, direction = choose_metric(draft.metric, answer)
-    if answer.interval and not (draft.reduction and "evaluate_steps" not in flags):
+    flags = dict(stated.flags)
+    epochs, budget = flags.pop("epochs", None), stated.budget
+    if not budget.amount and options.steps is not None and epochs is None:
+        budget = Budget(study.STEPS, options.steps)
+    elif not budget.amount:
+        budget = Budget(study.EXAMPLES, math.ceil(options.epochs * answer.num_examples))
+    prefix = f"{stated.direction}:" if stated.direction else ""
+    metric, direction = choose_metric(prefix + stated.metric, answer)
+    if answer.interval and not (stated.reduction and "evaluate_steps" not in flags):
         flags["evaluate_steps"] = str(answer.interval)
-    definition = Definition(
-        **_shared_parts(draft, flags, budget),
+    trials, sampler = _number_and_sampler(stated)
+    definition = stated._replace(
+        flags=flags,
+        sampler=sampler,
+        trials=trials,
+        budget=budget,
+        rungs=read_rungs(rungs, stated.reduction, budget, trials),
         metric=metric,
         direction=direction,
         moment=BEST if answer.best_metric else LAST,
-        threads=draft.threads,
     )
-    _check_rungs(definition, _length(definition, answer))
+    _check_rungs(definition, budget_steps(budget, answer.examples_per_step))
     return definition
 
 
-def continue_study(draft: Draft, existing: Definition) -> Definition:
+def continue_study(stated: Definition, rungs: str, existing: Definition) -> Definition:
     """Return the definition that a command repeats; what it leaves open is that of the study.
 
     Args:
-        draft: what the command says.
+        stated: what the command says.
+        rungs: the text of --rungs; "" without.
         existing: the study that is to continue.
     """
-    flags = {n: text for n, text in draft.flags.items() if n not in (*_LENGTHS, "seed")}
+    flags = {name: text for name, text in stated.flags.items() if name != "epochs"}
     if "evaluate_steps" in existing.flags:
         flags.setdefault("evaluate_steps", existing.flags["evaluate_steps"])
-    budget = existing.budget if "epochs" in draft.flags else _stated_budget(draft)
-    draft = draft._replace(
-        sampler=draft.sampler or existing.sampler, trials=draft.trials or existing.trials
+    budget = stated.budget if stated.budget.amount else existing.budget
+    trials, sampler = _number_and_sampler(
+        stated._replace(
+            sampler=stated.sampler or existing.sampler, trials=stated.trials or existing.trials
+        )
     )
-    prefix, _, name = draft.metric.rpartition(":")
-    return existing._replace(
-        **_shared_parts(draft, flags, budget or existing.budget),
-        metric=name or existing.metric,
-        direction=prefix or existing.direction,
+    return stated._replace(
+        flags=flags,
+        sampler=sampler,
+        trials=trials,
+        budget=budget,
+        rungs=read_rungs(rungs, stated.reduction, budget, trials),
+        metric=stated.metric or existing.metric,
+        direction=stated.direction or existing.direction,
+        moment=existing.moment,
+        threads=existing.threads,
     )
-
-
-def _shared_parts(draft: Draft, flags: Dict[str, str], budget: Budget) -> Dict[str, Any]:
-    """The parts of a definition that a command states, by name; for a new study and one that
-    continues.
-    """
-    trials, sampler = _number_and_sampler(draft)
-    return {
-        "plugin": draft.plugin,
-        "extensions": draft.extensions,
-        "layers": draft.layers,
-        "flags": flags,
-        "space": draft.space,
-        "sampler": sampler,
-        "trials": trials,
-        "seeds": _seeds(draft),
-        "budget": budget,
-        "rungs": read_rungs(draft.rungs, draft.reduction, budget, trials),
-        "reduction": draft.reduction,
-        "study_seed": draft.study_seed,
-    }
 
 
 def with_more_trials(existing: Definition, trials: int) -> Definition:
@@ -172,13 +126,8 @@ def with_more_trials(existing: Definition, trials: int) -> Definition:
     return existing._replace(trials=int(min(trials, count)))
 
 
-def _seeds(draft: Draft) -> Tuple[int, ...]:
-    return tuple(range(draft.options.seed, draft.options.seed + draft.num_seeds))
-
-
-def check_draft(draft: Draft) -> None:
+def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
     """Refuse what no study can have, before any process starts."""
-    options = draft.options
     if not options.evaluate:
         raise UsageError(
             "--no-evaluate is set, but a search chooses by evaluations of the validation split.",
@@ -190,19 +139,15 @@ def check_draft(draft: Draft) -> None:
             "budgets.",
             hint="Set --cpu-secs for a budget in time.",
         )
-    if draft.options.seed + draft.num_seeds > 2**31:
-        raise UsageError(f"--seed {draft.options.seed} leaves no room for {draft.num_seeds} seeds.")
-    if draft.rungs and not draft.reduction:
+    if stated.seeds[-1] >= 2**31:
+        raise UsageError(f"--seed {stated.seeds[0]} leaves no room for {len(stated.seeds)} seeds.")
+    if rungs and not stated.reduction:
         raise UsageError("--rungs is set, but --halving is not.", hint="Add --halving 3.")
 
 
 def first_values(space: Sequence[Dimension]) -> Dict[str, object]:
     """Return a configuration: the first value, or the low end, of each dimension."""
-    return {d.name: d.choices[0] if d.choices else _typed(d, d.low) for d in space}
-
-
-def _typed(dimension: Dimension, value: float) -> float:
-    return int(value) if dimension.kind == study.INT else float(value)
+    return {each.name: each.ends[0] for each in space}
 
 
 def refuse_faults(values: Sequence[Dict[str, object]], answers: Sequence[Answer]) -> None:
@@ -225,59 +170,22 @@ def describe_values(values: Dict[str, object]) -> str:
     )
 
 
-# ------------------------------------------------------------------------------------------ budget
-
-
-def _stated_budget(draft: Draft) -> Optional[Budget]:
-    """Return the budget that the command states; None for the usual length of a run."""
-    stated = {
-        "--steps": draft.flags.get("steps"),
-        "--epochs": draft.flags.get("epochs"),
-        "--examples": draft.examples,
-        "--cpu-secs": draft.cpu_secs,
-    }
-    names = [name for name, value in stated.items() if value is not None]
-    if len(names) > 1:
-        raise UsageError(
-            f"Both {names[0]} and {names[1]} set the budget of a trial.", hint="Set one of them."
-        )
-    if draft.cpu_secs is not None:
-        return Budget(study.CPU_SECS, draft.cpu_secs)
-    if draft.examples is not None:
-        return Budget(study.EXAMPLES, draft.examples)
-    if "steps" in draft.flags and draft.options.steps is not None:
-        return Budget(study.STEPS, draft.options.steps)
-    return None
-
-
-def _usual_budget(draft: Draft, answer: Answer) -> Budget:
-    """Return the length of a usual run: its steps, or the examples of its epochs."""
-    if draft.options.steps is not None and "epochs" not in draft.flags:
-        return Budget(study.STEPS, draft.options.steps)
-    return Budget(study.EXAMPLES, math.ceil(draft.options.epochs * answer.num_examples))
-
-
-def _length(definition: Definition, answer: Answer) -> Optional[int]:
-    """Return the length of the configuration that was checked; None if a probe will find it."""
-    return budget_steps(definition.budget, answer.examples_per_step)
-
-
 # ------------------------------------------------------------------------------ trials and sampler
 
 
-def _number_and_sampler(draft: Draft) -> Tuple[int, str]:
+def _number_and_sampler(stated: Definition) -> Tuple[int, str]:
     """Return the number of configurations and the sampler."""
-    count = count_configurations(draft.space)
-    sampler = draft.sampler
+    count = count_configurations(stated.space)
+    sampler = stated.sampler
     if sampler == GRID and count == math.inf:
-        names = [d.name for d in draft.space if d.values is None]
+        names = [d.name for d in stated.space if d.values is None]
         raise UsageError(
             f"A grid needs a list of values, and {names[0]} is a range without a step.",
             hint=f"Write --vary {names[0]}=LOW..HIGH:step=X, or a list.",
         )
-    if sampler is None:
-        sampler = GRID if count <= (draft.trials or MAX_GRID) else TPE
-    trials = draft.trials or (count if sampler == GRID else DEFAULT_TRIALS)
+    if not sampler:
+        sampler = GRID if count <= (stated.trials or MAX_GRID) else TPE
+    trials = stated.trials or (count if sampler == GRID else DEFAULT_TRIALS)
     if trials > MAX_TRIALS:
         raise UsageError(f"{trials:,} configurations are too many, at most {MAX_TRIALS:,}.")
     return int(min(trials, count)), sampler
@@ -334,18 +242,13 @@ def _check_rungs(definition: Definition, length: Optional[int]) -> None:
     """Refuse rungs that are at the same step."""
     if length is None or not definition.reduction:
         return
-    steps = rung_steps(definition, length)
+    steps = [pause_step(definition, length, rung) for rung in range(len(definition.rungs))]
     if len(set(steps)) < len(steps):
         texts = ", ".join(map(str, steps))
         raise UsageError(
             f"With {length} steps, the rungs are at the steps {texts}: two of them are the same.",
             hint="Set a larger budget, other --rungs, or a smaller --evaluate-steps.",
         )
-
-
-def rung_steps(definition: Definition, length: int) -> List[int]:
-    """Return the steps at which the rungs of a trial end."""
-    return [pause_step(definition, length, rung) for rung in range(len(definition.rungs))]
 
 
 # ------------------------------------------------------------------------------------------ metric

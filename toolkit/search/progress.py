@@ -7,9 +7,9 @@ import time
 from typing import Callable, Optional, Sequence
 
 from ..display.escapes import escape_line
-from .cost import count_results, describe_secs, rung_counts
 from .definition import Definition, Trial, TrialResult
 from .planning import describe_values
+from .sampler import count_results, rung_counts
 from .study import Study
 
 
@@ -18,29 +18,24 @@ class ProgressLines:
 
     Args:
         study: whose trials.
-        workers: trials at a time.
         show: called with the numbers of trials that have ended and of all.
     """
 
     def __init__(
         self,
         study: Study,
-        workers: int,
         show: Callable[[int, int], None] = lambda count, total: None,
     ):
         self._study = study
         self._show = show
-        self._workers = workers
         self._start = time.monotonic()
         self._num_own = 0
 
-    def report(self, trial: Trial, result: Optional[TrialResult]) -> None:
-        """Write the line of a trial that has ended; a trial that begins has none."""
-        if result is None:
-            return
+    def report(self, trial: Trial, result: TrialResult) -> None:
+        """Write the line of a trial that has ended."""
         self._num_own += 1
         results = self._study.results()
-        count = self._study.progress().trials
+        count = self._study.num_results
         total = count_results(self._study.definition)  # which grows if another process adds trials
         self._show(count, total)
         best = self._best(results)
@@ -70,6 +65,15 @@ class ProgressLines:
             return ""
         pace = (time.monotonic() - self._start) / self._num_own
         return f"  {describe_secs(left * pace)} left"
+
+
+def describe_secs(seconds: float) -> str:
+    """Return a time as a person says it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 def describe_place(definition: Definition, results: Sequence[TrialResult], rung: int) -> str:

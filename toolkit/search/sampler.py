@@ -25,7 +25,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
 from .definition import CHOICE, FLOAT, GRID, INT, TPE, Configuration, Definition, Dimension
-from .halving import Standing
+from .halving import Standing, num_continuing
 from .space import count_configurations
 
 logging.getLogger("optuna").setLevel(logging.ERROR)
@@ -49,6 +49,22 @@ def batches(definition: Definition) -> List[List[int]]:
     size = batch_size(definition)
     numbers = list(range(definition.trials))
     return [numbers[start : start + size] for start in range(0, len(numbers), size)]
+
+
+def rung_counts(definition: Definition) -> List[int]:
+    """Return how many configurations train up to each rung, if none fails."""
+    counts = [0] * len(definition.rungs)
+    for numbers in batches(definition):
+        count = len(numbers)
+        for rung in range(len(definition.rungs)):
+            counts[rung] += count
+            count = num_continuing(definition, count) if definition.reduction else count
+    return counts
+
+
+def count_results(definition: Definition) -> int:
+    """Return how many trials there are: one per configuration, seed and rung, if none fails."""
+    return sum(rung_counts(definition)) * len(definition.seeds)
 
 
 def needs_results(definition: Definition, numbers: Sequence[int]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..statistics.intervals import LEVEL, t_quantile
+from ..statistics.intervals import LEVEL, t_interval
 from .definition import (
     DIVERGED,
     FAILED,
@@ -97,11 +97,11 @@ def _make_row(
     rung = max((result.rung for result in results), default=0)
     valued = [r for r in results if r.value is not None and r.rung == rung]
     values = [r.value for r in valued if r.value is not None]
-    low, high = (
-        _interval_over_seeds(values)
-        if len(definition.seeds) > 1
-        else next(((r.low, r.high) for r in valued), (None, None))
-    )
+    low, high = next(((r.low, r.high) for r in valued), (None, None))
+    if len(definition.seeds) > 1:
+        low = high = None
+    if len(values) > 1:
+        low, high = t_interval(values)[:2]
     has_interval = low is not None and high is not None
     status, reason = _status(definition, results)
     return Row(
@@ -112,7 +112,7 @@ def _make_row(
         value=float(np.mean(values)) if values else None,
         low=low if has_interval else None,
         high=high if has_interval else None,
-        interval=interval_kind(definition) if has_interval else "",
+        interval=(SEEDS if len(definition.seeds) > 1 else EXAMPLES) if has_interval else "",
         seeds=len(values),
         rung=rung,
         step=max((result.step for result in results), default=0),
@@ -138,11 +138,6 @@ def _status(definition: Definition, results: Sequence[TrialResult]) -> Any:
     return FINISHED, ""
 
 
-def interval_kind(definition: Definition) -> str:
-    """Return what the intervals of a study's table are over."""
-    return SEEDS if len(definition.seeds) > 1 else EXAMPLES
-
-
 def describe_intervals(rows: Sequence[Row]) -> str:
     """Return what the intervals of a table say, as a sentence; "" if there are none."""
     kind = next((row.interval for row in rows if row.interval), "")
@@ -152,16 +147,6 @@ def describe_intervals(rows: Sequence[Row]) -> str:
     if kind == EXAMPLES:
         return f"{level} over the examples of the validation split; another seed may differ more."
     return ""
-
-
-def _interval_over_seeds(values: Sequence[float]) -> Any:
-    """Return the ends of the t interval of a mean; None, None for fewer than two values."""
-    if len(values) < 2:
-        return None, None
-    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    half = t_quantile(0.5 + LEVEL / 2, len(values) - 1) * error
-    mean = float(np.mean(values))
-    return mean - half, mean + half
 
 
 # ------------------------------------------------------------------------------------------- text

@@ -3,47 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from ..errors import ToolkitError, UsageError
+from ..plugins import Plugins
 from . import sampler
 from .definition import FLOAT, Configuration, Definition, Dimension
-from .graph_check import PROBE, Answer, Request, check_configurations
+from .graphs import check_graphs
 from .planning import describe_values, first_values, refuse_faults
-from .resolution import TrialOptions
+from .trial_options import resolve_trial
 
 MAX_GRAPHS = 32
-PROBE_SECS = 4.0
 Values = Dict[str, Any]
 
 
-class Validation(NamedTuple):
-    """What was checked.
-
-    Attributes:
-        num_known: how many configurations are known before the first trial; their options and
-            those at the limits of the space are valid.
-        num_graphs: how many graphs were built.
-        num_kinds: how many differ by more than numbers within ranges.
-        answers: of the graphs.
-    """
-
-    num_known: int
-    num_graphs: int
-    num_kinds: int
-    answers: List[Answer]
-
-    def __str__(self) -> str:
-        graphs = f"{self.num_graphs} graph{'s' * (self.num_graphs != 1)} built"
-        if self.num_graphs < self.num_kinds:
-            graphs += f", a sample of {self.num_kinds} kinds"
-        known = f"{self.num_known} configuration{'s' * (self.num_known != 1)}"
-        return f"the options of {known} and of the space's limits; {graphs}"
-
-
-def validate(
-    definition: Definition, options: TrialOptions, folder: str, times: bool = False
-) -> Validation:
+def validate(definition: Definition, plugins: Plugins) -> str:
     """Check the configurations of a study.
 
     Those are checked that are known before the first trial (all of a grid and of random
@@ -53,9 +27,10 @@ def validate(
 
     Args:
         definition: of the study.
-        options: of its trials.
-        folder: of the study.
-        times: whether to time some steps of the first one, too.
+        plugins: of its trials.
+
+    Returns:
+        What was checked, a clause.
 
     Raises:
         ToolkitError: one cannot be trained; names its values.
@@ -64,7 +39,7 @@ def validate(
     limits = limit_values(definition.space, known[0] if known else None)
     for values in [*known, *limits]:
         try:
-            options.resolve(values)
+            resolve_trial(plugins, definition, values)
         except ToolkitError as error:
             raise UsageError(
                 f"Trials with {describe_values(values)} cannot be trained: {error.message}",
@@ -72,13 +47,12 @@ def validate(
             ) from None
     kinds = _unlike_values(definition.space, [*known, *limits])
     sample = [*limits_of_ranges(definition.space, kinds[0]), *_spread(kinds, MAX_GRAPHS)]
-    sample = _unique(sample)
-    request = Request.of(definition, sample)
-    if times:
-        request = request._replace(task=PROBE, probe_secs=PROBE_SECS)
-    answers = check_configurations(request, folder, "graphs")
-    refuse_faults(sample, answers)
-    return Validation(len(known), len(sample), len(kinds), answers)
+    sample = list({json.dumps(each, sort_keys=True): each for each in sample}.values())
+    refuse_faults(sample, check_graphs(definition, sample))
+    text = f"the options of {len(known)} configuration{'s' * (len(known) != 1)} and of the space's "
+    text += f"limits; {len(sample)} graph{'s' * (len(sample) != 1)} built"
+    is_sample = len(sample) < len(kinds)
+    return text + (f", a sample of {len(kinds)} kinds" if is_sample else "")
 
 
 def known_configurations(definition: Definition) -> List[Configuration]:
@@ -99,25 +73,15 @@ def limit_values(space: Sequence[Dimension], base: Optional[Values] = None) -> L
         base: the other values; None for the first of each dimension.
     """
     base = base or first_values(space)
-    limits = []
-    for dimension in space:
-        ends = dimension.choices or [
-            _end(dimension, end) for end in (dimension.low, dimension.high)
-        ]
-        limits += [dict(base, **{dimension.name: value}) for value in ends]
-    return limits
+    return [dict(base, **{each.name: value}) for each in space for value in each.ends]
 
 
 def limits_of_ranges(space: Sequence[Dimension], base: Values) -> List[Values]:
     """Return two configurations: all ranges at their low, and at their high ends."""
     ranges = [d for d in space if not d.choices]
-    lows = {d.name: _end(d, d.low) for d in ranges}
-    highs = {d.name: _end(d, d.high) for d in ranges}
-    return [dict(base, **lows), dict(base, **highs)] if ranges else [base]
-
-
-def _end(dimension: Dimension, value: float) -> Any:
-    return float(value) if dimension.kind == FLOAT else int(value)
+    if not ranges:
+        return [base]
+    return [dict(base, **{d.name: d.ends[end] for d in ranges}) for end in (0, 1)]
 
 
 def _unlike_values(space: Sequence[Dimension], values: Sequence[Values]) -> List[Values]:
@@ -134,7 +98,3 @@ def _spread(values: Sequence[Values], count: int) -> List[Values]:
     if len(values) <= count:
         return list(values)
     return [values[i * len(values) // count] for i in range(count)]
-
-
-def _unique(values: Sequence[Values]) -> List[Values]:
-    return list({json.dumps(each, sort_keys=True): each for each in values}.values())

@@ -91,8 +91,11 @@ def is_locked(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def lock_file(path: str) -> Iterator[None]:
+def lock_file(path: str) -> Iterator[int]:
     """Lock a file, which is created if it does not exist, for the time of the block.
+
+    Yields:
+        Its descriptor. A process that gets it keeps the lock if this one dies.
 
     Raises:
         BlockingIOError: another process does not unlock it.
@@ -100,8 +103,10 @@ def lock_file(path: str) -> Iterator[None]:
     """
     descriptor = open_without_links(path, os.O_RDWR | os.O_CREAT)
     try:
-        _wait_for_lock(descriptor)
-        yield
+        has_lock = _wait_for_lock(descriptor)
+        yield descriptor
+        if has_lock and fcntl:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # also for what has got the descriptor
     finally:
         os.close(descriptor)
 

@@ -9,7 +9,7 @@ from .folder_lock import LOCK
 
 CONFIG, MANIFEST, COMMITS = "config.json", "manifest.json", "commits.jsonl"
 STUDY = "study.json"
-_OF_STUDIES = ("study.journal", "storage.json", "table.json", "layers", "trials")
+_OF_STUDIES = ("table.json", "layers", "trials")
 
 
 def is_run_listing(names: Collection[str]) -> bool:

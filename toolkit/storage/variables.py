@@ -93,6 +93,15 @@ def join_names(names: List[str], limit: int = 5) -> str:
     return text + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
+def find_renamed_scope(in_checkpoint: Specs, in_graph: Specs) -> Tuple[str, ...]:
+    """The old and the new name of the scope by which alone the weights differ; () for others."""
+    pairs = [(in_checkpoint, in_graph), (in_graph, in_checkpoint)]
+    names = [[n for n in a if n not in b and is_weight(n, a)] for a, b in pairs]
+    scopes = [{n.partition("/")[0] for n in part} for part in names]
+    old, new = ({n.partition("/")[2] for n in part} for part in names)
+    return (*scopes[0], *scopes[1]) if len(scopes[0]) == len(scopes[1]) == 1 and old == new else ()
+
+
 # ----------------------------------------------------------------------------------------- weights
 
 

@@ -21,6 +21,9 @@ class Probe:
         losses: what `loss` returned.
     """
 
+    # A plugin that trains by an optimizer of its own passes it no gradients, and is no worse.
+    only_observes = True
+
     def __init__(self) -> None:
         self.variables: Set[str] = set()
         self.trainable: List[str] = []
@@ -37,12 +40,12 @@ class Probe:
     def optimize(self, run: Any) -> Iterator[None]:
         self.variables = {v.op.name for v in tf.global_variables()}
         self.trainable = [v.op.name for v in tf.trainable_variables()]
-        run.change_gradients(self._note_gradients)
+        run.change_gradients(self)
         op = yield
         self.frozen = step_builder_of(run).frozen_variables()
         return op
 
-    def _note_gradients(self, gradients: List[Any], variables: List[Any], name: str) -> List[Any]:
+    def __call__(self, gradients: List[Any], variables: List[Any], name: str) -> List[Any]:
         """Note which variables an update trains, and return its gradients unchanged."""
         update = re.sub(r"/?\d+$", "", name)  # the updates of one name are numbered
         self.trained.setdefault(update, set()).update(v.op.name for v in variables)

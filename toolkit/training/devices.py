@@ -184,11 +184,6 @@ class Readers:
         """Why a read failed; None where that is not known."""
         return self._find("failure")
 
-    @property
-    def file_change(self) -> Optional[ToolkitError]:
-        """The error of a file that changed, though all reads succeeded."""
-        return self._find("file_change")
-
     def _find(self, name: str) -> Optional[ToolkitError]:
         readers = [self._first, *(reader for reader, _ in self._others)]
         return next((x for x in (getattr(r, name, None) for r in readers) if x is not None), None)

@@ -20,14 +20,14 @@ from ..errors import RetryError, ToolkitError
 from ..graph.replica import Replica
 from ..graph.session_config import session_config
 from ..graph.step_strategy import PLAIN, PlainStep
-from ..options import ORIGINS, CoreOptions
+from ..options import CoreOptions
 from ..run_data import open_run_data
 from . import variable_values
 from .faults import translated_errors
 from .peers import BEGIN, HASH, REASON_SECS, RUN, STEP, SUMS, await_reason, is_refusal, shared_facts
 from .provenance import reproducibility_facts
 from .setup import Job, check_options, read_spec
-from .step_mode import TrainingPlan, plan_builder
+from .step_mode import PlanBuilder, TrainingPlan
 from .step_runner import refusal_fetches
 
 
@@ -45,7 +45,7 @@ class Follower:
         self._job, self._console = job, console
         self._cluster, self._channel = cluster, channel
         recorded = read_spec(job.folder)
-        origins = job.config.get(ORIGINS) if recorded is None else None
+        origins = job.origins if recorded is None else None
         self._run_data = open_run_data(
             job.plugins,
             job.options,
@@ -54,7 +54,7 @@ class Follower:
             origins=origins,
         )
         self._job = job = job.with_presets(self._run_data)
-        check_options(job.options, self._run_data, job.config.get(ORIGINS))
+        check_options(job.options, self._run_data, job.origins)
         self._replica = self._make_replica()
         self._plan = self._build_plan()
         self._current: Optional[Commands] = None
@@ -119,8 +119,9 @@ class Follower:
         return shared_facts(dict(facts, reader=self._plan.reader.kind, mode=self._plan.mode.value))
 
     def _build_plan(self) -> TrainingPlan:
-        builder = plan_builder(
-            self._job, self._run_data, self._replica, self._plan_options(), self._strategy()
+        options, strategy = self._plan_options(), self._strategy()
+        builder = PlanBuilder(
+            self._job, self._run_data, self._replica, options, strategy, has_hooks=False
         )
         return builder.build()
 
@@ -199,7 +200,6 @@ class Commands:
             session.run(sums.assign, {sums.value: rows})
             return {}
         if command["do"] == HASH:
-            self._check_input_files()
             return {"hashes": variable_values.hashes(session)}
         try:
             if command["do"] == RUN:
@@ -216,12 +216,6 @@ class Commands:
             raise
         self.step += int(command["steps"])
         return {"signal": self._signals.signum}
-
-    def _check_input_files(self) -> None:
-        """Raise DataError if a file has changed that this process has read."""
-        change = getattr(self._reader, "file_change", None)
-        if change is not None:
-            raise change
 
     def _run_steps(self, session, num_steps: int) -> None:
         loop = self._graph.loop

@@ -1,23 +1,24 @@
-"""The training loop: steps without hooks up to the next due step, that step with hooks, and again.
+"""The session of a run: one step, one commit and one resume, each from its beginning to its end.
 
-`MonitoredTrainingSession` makes the session, restores it through the Scaffold and calls the hooks;
-its built-in hooks are off.
+`MonitoredTrainingSession` makes the session, restores it through the Scaffold (`Loop.restore`) and
+calls one hook, the runner (hooks/runner.py); its built-in hooks are off.
 
 One step, from its beginning to its end (paths below toolkit/):
 
-1. loop.py asks every hook for its next due step, and runs the steps before it without hooks, many
-   in one session call (training/step_runner.py), and counts them (`Loop._count`).
+1. `Loop._run_to_next_due_step` asks every hook for its next due step, and makes the steps before it
+   without hooks, many in one session call (training/step_runner.py), and counts them.
 2. The due step runs in the monitored session, with the tensors that the due hooks fetch
-   (training/hooks/base.py). Its train op was built in graph/build.py: batch, forward pass, loss,
-   gradients, guard, updates, global step.
-3. `step counter` (here): counts the step, and compares the count with the graph's.
-4. `guard`, `metrics`: report skipped steps; record and show losses (training/hooks/guard.py,
+   (training/hooks/runner.py). Its train op was built in graph/build.py: batch, forward pass, loss,
+   gradients, guard, updates, global step. `Loop.count` compares the count with the graph's.
+3. `guard`, `metrics`: report skipped steps; record and show losses (training/hooks/guard.py,
    metrics.py).
-5. The plugins' hooks, then `summaries` (training/hooks/summaries.py) and `profile`.
-6. `checkpoint`: saves, makes durable and commits (training/hooks/checkpoints.py, storage/).
-7. `evaluation`: evaluates the committed checkpoint, moves `best`, asks for early stopping
+4. The plugins' hooks, then `summaries` (training/hooks/summaries.py) and `profile`.
+5. `checkpoint` (training/hooks/checkpoints.py) says when `Loop.commit` saves and commits.
+6. `evaluation`: evaluates the committed checkpoint, moves `best`, asks for early stopping
    (training/hooks/validation.py, inference/evaluator.py).
-8. `stop`: asks for the end at the last step or after --max-secs (training/hooks/stop.py).
+7. `stop`: asks for the end at the last step or after --max-secs (training/hooks/stop.py).
+
+A resume is `Loop.restore`, for each new session: variables, folder, hooks, other processes, input.
 """
 
 from __future__ import annotations
@@ -26,14 +27,25 @@ import contextlib
 import enum
 import signal
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from ..compat import tf
-from ..errors import InterruptedRun, RetryError, ToolkitError
-from ..graph.build import TrainingGraph
+from ..compat import summarize_tf_error, tf
+from ..display.console import Console
+from ..errors import CheckpointError, InterruptedRun, RetryError, ToolkitError
+from ..files import plain_path
+from ..graph.run import step_builder_of
+from ..graph.session_config import session_config
+from ..storage.checkpoint_reader import fingerprint
+from ..storage.checkpoint_store import QUARANTINE
+from ..storage.commit_log import retention_rule
 from .faults import diverged, diverged_before, translated_errors
-from .hooks.base import NEVER, SessionHook
-from .peers import STEP, NoPeers
+from .hooks import hook_state
+from .hooks.base import NEVER
+from .hooks.runner import HookRunner, RunHook
+from .hooks.summaries import Summaries
+from .initial_fits import compute_initial_values
+from .opening import Training
+from .peers import STEP
 from .step_runner import CallResult, StepRunner, parse_refusal, refusal_fetches
 
 MAX_RETRIES = 3
@@ -56,14 +68,6 @@ class TrainResult(NamedTuple):
     is_done: bool
 
 
-class Writers(NamedTuple):
-    """Where hooks may write: metrics.jsonl, the TensorBoard events, the console."""
-
-    record: Callable[[Dict[str, Any]], None]
-    summarize: Callable[[int, tf.Summary], None]
-    log: Callable[[str], None]
-
-
 class StopKind(enum.Enum):
     """How far a stop has come.
 
@@ -77,95 +81,55 @@ class StopKind(enum.Enum):
     PAUSING = "pausing"
 
 
-class StopRequest(NamedTuple):
-    """Why and how training stops before its target."""
-
-    kind: StopKind
-    reason: str
-
-
-class StepCounter(SessionHook):
-    """Counts the steps with hooks, and compares the count with the graph's."""
-
-    name = "counter"
-
-    def __init__(self, graph: TrainingGraph):
-        self._graph = graph
-
-    def is_due(self, step: int) -> bool:
-        return True
-
-    def next_due_step(self, step: int) -> float:
-        return NEVER
-
-    def after_create_session(self, session, coord):
-        self.loop.begin_session(session, int(session.run(self._graph.run.global_step)))
-
-    def fetches(self):
-        refusal = refusal_fetches(self._graph)
-        return [self._graph.step_after, list(self._graph.averages), *refusal]
-
-    def on_step(self, step, values, context):
-        self.loop.collect()
-        step_after, _, *refusal = values
-        self.loop.count(CallResult(int(step_after), 1, parse_refusal(self._graph, refusal)))
-
-
 class Loop:
-    """The training loop, and its state that hooks may read.
+    """The training loop, and its state that hooks may read. `run` may be called once.
 
     Args:
-        graph: what to train.
-        hooks: called in their order; the first is a `StepCounter`.
-        target: the run's last step.
-        reader: of the examples.
-        writers: where hooks may write.
-        steps_per_call: how many steps a call without hooks makes; None to choose it by time.
-        pause_at: the step at which to pause, as if interrupted; None for none.
-        peers: the other processes of the run.
+        training: what to train.
+        hooks: in their order.
+        summaries: that of the hooks which writes TensorBoard events.
+        facts: of the session, for its entry in the commit log.
+        console: shows what hooks log.
 
     Attributes:
         step: the number of steps so far.
         target: the run's last step.
         session: the raw session; None before there is one.
-        num_steps: how many steps this loop has made.
-        bare_secs, due_secs: seconds of its steps without hooks, and of those with hooks.
+        fetches: what the loop needs of a step with hooks.
     """
 
     def __init__(
         self,
-        graph: TrainingGraph,
-        hooks: List[SessionHook],
-        target: int,
-        reader: Any,
-        writers: Writers,
-        steps_per_call: Optional[int] = None,
-        pause_at: Optional[int] = None,
-        peers: Optional[NoPeers] = None,
+        training: Training,
+        hooks: Sequence[RunHook],
+        summaries: Summaries,
+        facts: Dict[str, Any],
+        console: Console,
     ):
-        self.step = 0
-        self.target = target
+        self._training, self._summaries, self._console = training, summaries, console
+        self._facts = facts
+        self._job, self._peers = training.job, training.peers
+        self._folder, self._plan = training.job.folder, training.plan
+        self._graph, self._reader = training.plan.graph, training.plan.reader
+        self.step, self.target = 0, training.plan.total_steps
         self.session: Any = None
-        self.num_steps, self.bare_secs, self.due_secs = 0, 0.0, 0.0
-        self._graph = graph
-        self._hooks = hooks
-        self._reader = reader
-        self._writers = writers
-        self._peers = NoPeers() if peers is None else peers
-        self._steps_per_call = steps_per_call
-        self._until = min(pause_at or target, target)
-        self._stop: Optional[StopRequest] = None
+        self.fetches = [self._graph.step_after, list(self._graph.averages)]
+        self.fetches += refusal_fetches(self._graph)
+        self._runner = HookRunner(hooks, self)
+        self._until = min(self._job.pause_at or self.target, self.target)
+        self._committed_step: Optional[int] = None
+        self._stop: Optional[StopKind] = None
+        self._stop_reason = ""
         self._signum: Optional[int] = None
         self._lost_at: List[int] = []
         self._step_runner: Any = None
         self._start: Optional[float] = None
         self._deadline = NEVER  # from which the next step is due
-        for hook in hooks:
-            hook.loop = self
+        self._num_steps, self._bare_secs, self._due_secs = 0, 0.0, 0.0
 
     # ----------------------------------------------------------------------------------- the loop
 
-    def run(self, scaffold: tf.train.Scaffold, config: tf.ConfigProto) -> TrainResult:
+    def run(self) -> TrainResult:
         """Train to the target or to a stop.
 
         Raises:
@@ -175,56 +139,87 @@ class Loop:
             RetryError: the machine failed.
             ToolkitError: any other failure.
         """
+        config = self._peers.configure(session_config(self._plan.options))
+        self._peers.start(config)
         self._start = time.monotonic()
         with self._graph.tf_graph.as_default(), _Signals(self):
             with translated_errors(self):
-                monitored = self._open_session(scaffold, config)
+                monitored = self._open_session(config)
             with monitored:
                 try:
                     with translated_errors(self):
-                        self._train(monitored)
+                        while self.step < self._until and self._stop in (None, StopKind.REQUESTED):
+                            monitored.run_step_fn(self._run_to_next_due_step)
+                            if monitored.should_stop():  # by a hook from elsewhere
+                                self.request_stop("a session hook asked for the end")
                 except BaseException as error:
                     self._end_hooks(error)
                     raise
                 self._end_hooks(None)
         if self._signum is not None:
             raise InterruptedRun("", signum=self._signum)
-        return self._result(self.seconds)
+        is_last = self.is_last(self.step)
+        is_done = is_last or self._stop is StopKind.DONE
+        reason = f"{'reached' if is_done else 'paused at'} step {self.step}"
+        if self._stop is not None and not is_last:
+            reason = self._stop_reason
+        return TrainResult(self.step, self.seconds, reason, is_done)
 
     @property
     def seconds(self) -> float:
         """The time since the loop began; 0 before."""
         return 0.0 if self._start is None else time.monotonic() - self._start
 
-    def _train(self, monitored) -> None:
-        while self.step < self._until and self._should_continue():
-            monitored.run_step_fn(self._run_to_next_due_step)
-            if monitored.should_stop():  # run_context.request_stop() of a hook from elsewhere
-                self.request_stop("a session hook asked for the end")
+    def _open_session(self, config: tf.ConfigProto) -> Any:
+        weights = self._training.initial_weights
+        scaffold = tf.train.Scaffold(
+            saver=self._plan.saver,
+            init_feed_dict=weights.feeds(self._graph.tf_graph) if weights else None,
+            init_fn=lambda _, session: self.restore(session),
+        )
+        return tf.train.MonitoredTrainingSession(
+            master=self._peers.master,
+            scaffold=scaffold,
+            hooks=[self._runner],
+            config=config,
+            save_checkpoint_secs=None,
+            save_checkpoint_steps=None,
+            save_summaries_steps=None,
+            save_summaries_secs=None,
+            log_step_count_steps=None,
+            stop_grace_period_secs=CLOSE_SECS,
+        )
 
-    def _run_to_next_due_step(self, step_context) -> None:
+    def _end_hooks(self, error: Optional[BaseException]) -> None:
+        if self.session is not None:
+            self._runner.tell("on_stop", self.session, self.step, error)
+
+    # ----------------------------------------------------------------------------------- one step
+
+    def _run_to_next_due_step(self, step_context: Any) -> None:
         start = time.monotonic()
         # Steps without hooks, many per call, up to the one before the next due step.
         self._run_bare_steps()
         bare = time.monotonic()
-        self.bare_secs += bare - start
-        # One step with hooks: StepCounter counts it, then each due hook runs, in the order printed.
+        self._bare_secs += bare - start
+        # One step with hooks: it is counted, then each due hook runs, in the order printed.
         if self.step < self._until:
-            if self._stop is not None and self._stop.kind is StopKind.REQUESTED:
-                self._stop = self._stop._replace(kind=StopKind.PAUSING)
+            if self._stop is StopKind.REQUESTED:
+                self._stop = StopKind.PAUSING
             with self._peers.calling(STEP):
                 step_context.run_with_hooks(self._graph.train_op)
-            self.due_secs += time.monotonic() - bare
+            self._due_secs += time.monotonic() - bare
 
     def _run_bare_steps(self) -> None:
-        due = min(hook.next_due_step(self.step) for hook in self._hooks)
-        until = min(due, self._until) - 1
-        self._deadline = min(hook.deadline() for hook in self._hooks)
+        until = min(self._runner.next_due_step(self.step), self._until) - 1
+        self._deadline = self._runner.deadline()
         while self.step < until and not self._is_due_early():
             try:
                 result = self._step_runner.run(until - self.step)
-            except tf.errors.OpError:
-                self._find_step()
+            except tf.errors.OpError:  # the call may have made some of its steps
+                if self._graph.loop is not None:
+                    with contextlib.suppress(tf.errors.OpError, RuntimeError):  # a lost session
+                        self.step = int(self.session.run(self._graph.run.global_step))
                 raise
             self.collect()
             self.count(result)
@@ -243,6 +238,16 @@ class Loop:
         for signum, process in self._peers.collect():
             self._signum = signum
             self.request_last_step(f"{process} was interrupted by signal {signum}")
+
+    def count_due_step(self, values: Sequence[Any]) -> None:
+        """Count a step with hooks.
+
+        Args:
+            values: of `fetches`.
+        """
+        step_after, _, *refusal = values
+        self.collect()
+        self.count(CallResult(int(step_after), 1, parse_refusal(self._graph, refusal)))
 
     def count(self, result: CallResult) -> None:
         """Count the steps of a call.
@@ -264,107 +269,132 @@ class Loop:
                 f"{self._graph.train_op_place}.",
                 hint="One step of 'optimize' advances run.global_step by exactly one.",
             )
-        self.num_steps += result.num_steps
+        self._num_steps += result.num_steps
         self.step = step
 
-    def _find_step(self) -> None:
-        """After a call that failed: it may have made some of its steps."""
-        if self._graph.loop is not None:
-            with contextlib.suppress(tf.errors.OpError, RuntimeError):  # the session may be lost
-                self.step = int(self.session.run(self._graph.run.global_step))
+    # --------------------------------------------------------------------------------- one commit
 
-    def _result(self, seconds: float) -> TrainResult:
-        is_last = self.is_last(self.step)
-        is_done = is_last or (self._stop is not None and self._stop.kind is StopKind.DONE)
-        reason = f"{'reached' if is_done else 'paused at'} step {self.step}"
-        if self._stop is not None and not is_last:
-            reason = self._stop.reason
-        return TrainResult(self.step, seconds, reason, is_done)
+    def commit(self, step: int) -> None:
+        """Save and commit the state of `step`, unless that is done already.
 
-    # ------------------------------------------------------------------------------------ sessions
+        A kill at any moment leaves this checkpoint or the one before: the entry in the commit log
+        comes after all files, and older checkpoints are deleted after the entry.
 
-    def _open_session(self, scaffold, config):
-        return tf.train.MonitoredTrainingSession(
-            master=self._peers.master,
-            scaffold=scaffold,
-            hooks=self._hooks,
-            config=config,
-            save_checkpoint_secs=None,
-            save_checkpoint_steps=None,
-            save_summaries_steps=None,
-            save_summaries_secs=None,
-            log_step_count_steps=None,
-            stop_grace_period_secs=CLOSE_SECS,
+        Raises:
+            ToolkitError: the replicas differ.
+            RetryError: the folder cannot be written.
+        """
+        if step == self._committed_step:
+            return
+        # The state has to be the same in all processes.
+        self._peers.check_equal(self.session, step)
+        # The tensors. No meta graph: it would dominate the time and the size of a save.
+        folder, options = self._folder, self._job.options
+        path = folder.checkpoints.prefix(step)
+        try:
+            with folder.writing(), plain_path(path) as plain:
+                self._plan.saver.save(
+                    self.session, plain, write_meta_graph=False, latest_filename="checkpoint"
+                )
+        except (tf.errors.AbortedError, tf.errors.UnavailableError):
+            raise  # a lost session
+        except (tf.errors.OpError, ValueError) as error:  # ValueError: where there is no folder
+            raise folder.write_error(summarize_tf_error(str(error))) from error
+        # What the hooks wrote, and what they remember.
+        self._runner.tell("on_commit")
+        states = self._runner.states()
+        if states:
+            with folder.writing():
+                hook_state.save(path, states)
+        # The entry. Only then older checkpoints go, but for the best one.
+        best = folder.checkpoints.best()
+        keep = retention_rule(
+            options.keep_checkpoints, options.keep_every_hours, [best["step"]] if best else []
         )
+        folder.checkpoints.commit(step, time.time(), keep, fingerprint(path))
+        self._committed_step = step
+        # Who waits for it: plugins, then hooks, of which `evaluation` evaluates it next.
+        self._job.plugins.call_hook("checkpoint_saved", run=self._graph.run, step=step, path=path)
+        self._runner.tell("on_committed", step, path)
 
-    def restore_states(self, states: Dict[str, Dict[str, Any]]) -> None:
-        """Give the hooks back what they remembered at the checkpoint that is being restored.
+    # --------------------------------------------------------------------------------- one resume
 
-        Args:
-            states: of `states`.
+    def restore(self, session: tf.Session) -> None:
+        """Give a new session the state of the newest intact checkpoint, or that of the beginning.
+
+        It is called after the initializers of the variables, for the first session and for each
+        that replaces a lost one. Then TensorFlow initializes what no checkpoint has, such as local
+        variables, and `begin_session` tells the hooks.
         """
-        for hook in self._hooks:
-            hook.set_state(states.get(_state_name(self._hooks, hook), {}))
+        training, folder, weights = self._training, self._folder, self._training.initial_weights
+        # The variables: of the checkpoint, or of --init-from. Damage to the first was reported.
+        is_first = self.session is None
+        checkpoint = training.start if is_first else folder.checkpoints.newest(self.warn)
+        if checkpoint is not None:
+            try:
+                with plain_path(checkpoint.path) as path:
+                    self._plan.saver.restore(session, path)
+            except tf.errors.OpError as error:
+                raise CheckpointError(
+                    f"{checkpoint.path} cannot be restored: {summarize_tf_error(error.message)}."
+                ) from error
+        elif weights is not None:
+            weights.assign(session)
+        # The folder: an entry of this session; what came after the checkpoint is put aside.
+        names = folder.checkpoints.begin_session(checkpoint, **self._facts)
+        if names:
+            self.warn(f"moved to {folder}/checkpoints/{QUARANTINE}: {', '.join(names)}")
+        fault = folder.metrics.cut_back(checkpoint)
+        if fault:
+            self.warn(f"{fault}; its contents stay")
+        # At the beginning, the values that are computed from the data.
+        if checkpoint is None:
+            run, read_split = self._graph.run, training.run_data.prepare_split
+            fresh = {variable.op.name for variable in step_builder_of(run).model_variables}
+            fresh -= set(weights.names if weights else ())
+            compute_initial_values(session, run, self._job.plugins, read_split, fresh)
+        # The hooks' memory, the other processes, and the input, at its position.
+        self._runner.set_states(hook_state.load(checkpoint.path) if checkpoint else {})
+        step = checkpoint.step if checkpoint else 0
+        self._peers.begin(session, step)
+        self._reader.initialize(session, step)
 
-    def begin_session(self, session, step: int) -> None:
-        """Continue in a session whose variables hold the state of `step`.
+    def begin_session(self, session: tf.Session) -> None:
+        """Continue in a session whose state `restore` has given.
 
-        It is called again when a session was lost and replaced.
+        Raises:
+            RetryError: sessions were lost too often at one step.
         """
+        step = int(session.run(self._graph.run.global_step))
         if self.session is not None:
-            self._report_lost_session(step)
+            self._lost_at = [s for s in self._lost_at if s >= self.step] + [self.step]
+            if len(self._lost_at) > MAX_RETRIES:
+                raise RetryError(
+                    f"The session was lost {len(self._lost_at)} times at step {self.step}."
+                )
+            self.warn(f"the session was lost at step {self.step}; continuing from step {step}")
         self.session = session
-        self.step = step
-        in_memory, steps_per_call = self._reader.in_memory, self._steps_per_call
+        self.step = self._committed_step = step  # step 0 needs no file
+        in_memory, steps_per_call = self._reader.in_memory, self._job.options.steps_per_call
         runner = self._peers.open_runner(session, self._graph, self._reader, self)
         self._step_runner = runner or StepRunner(
             session, self._graph, in_memory, steps_per_call, peers=self._peers
         )
-        for hook in self._hooks:
-            hook.on_restore(session, step)
-
-    def _report_lost_session(self, step: int) -> None:
-        self._lost_at = [s for s in self._lost_at if s >= self.step] + [self.step]
-        if len(self._lost_at) > MAX_RETRIES:
-            raise RetryError(
-                f"The session was lost {len(self._lost_at)} times at step {self.step}."
-            )
-        self.log(f"warning: the session was lost at step {self.step}; continuing from step {step}")
-
-    def _end_hooks(self, error: Optional[BaseException]) -> None:
-        if self.session is not None:
-            for hook in self._hooks:
-                hook.on_stop(self.session, self.step, error)
-
-    @property
-    def tf_graph(self) -> tf.Graph:
-        """The graph of the session."""
-        return self._graph.tf_graph
-
-    @property
-    def reader_failure(self) -> Optional[ToolkitError]:
-        """The cause of a failure in the input, of which TensorFlow only says that an op failed."""
-        return getattr(self._reader, "failure", None)
-
-    def check_input_files(self) -> None:
-        """Raise DataError if a file changed that the steps since the last commit have read."""
-        change = getattr(self._reader, "file_change", None)
-        if change is not None:
-            raise change
+        self._runner.tell("on_restore", session, step)
 
     # ----------------------------------------------------------------------------------- stopping
 
     def request_stop(self, reason: str) -> None:
         """End after the step that is under way: the run is done. The first reason is kept."""
         if self._stop is None:
-            self._stop = StopRequest(StopKind.DONE, reason)
-        elif self._stop.kind is StopKind.REQUESTED:
-            self._stop = self._stop._replace(kind=StopKind.DONE)
+            self._stop_reason = reason
+        if self._stop in (None, StopKind.REQUESTED):
+            self._stop = StopKind.DONE
 
     def request_last_step(self, reason: str) -> None:
         """Make one more step, and pause when it is saved. The run can continue later."""
         if self._stop is None:
-            self._stop = StopRequest(StopKind.REQUESTED, reason)
+            self._stop, self._stop_reason = StopKind.REQUESTED, reason
 
     def interrupt(self, signum: int) -> None:
         """Make one more step, save it, and end as the signal asks."""
@@ -377,54 +407,53 @@ class Loop:
 
     def is_leaving(self, step: int) -> bool:
         """Whether training ends after this step, the run's last or not: it has to be saved."""
-        is_pausing = self._stop is not None and self._stop.kind is StopKind.PAUSING
-        return is_pausing or step >= self._until
-
-    def _should_continue(self) -> bool:
-        return self._stop is None or self._stop.kind is StopKind.REQUESTED
+        return self._stop is StopKind.PAUSING or step >= self._until
 
     # ------------------------------------------------------------------------------ for the hooks
 
-    def states(self) -> Dict[str, Dict[str, Any]]:
-        """What the hooks want to save, by their names, numbered where one name comes twice."""
-        states = {_state_name(self._hooks, hook): hook.state() for hook in self._hooks}
-        return {name: state for name, state in states.items() if state}
+    def log(self, text: str) -> None:
+        """Show one line on the console."""
+        self._console.log(text)
 
-    def check_replicas(self, session) -> None:
-        """Compare the variables of all processes. Raises ToolkitError where they differ."""
-        self._peers.check_equal(session, self.step)
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        self.log("warning: " + text)
 
-    def before_commit(self) -> None:
-        """Have every hook flush to disk what it wrote."""
-        for hook in self._hooks:
-            hook.on_commit()
+    def record(self, values: Dict[str, Any]) -> None:
+        """Add a record to metrics.jsonl: `step`, `kind` ("event") and what there is to keep."""
+        self._folder.metrics.append(values)
 
-    def after_commit(self, step: int, path: str) -> None:
-        """Tell every hook that the checkpoint of `step` is committed."""
-        for hook in self._hooks:
-            hook.on_committed(step, path)
+    def summarize(self, step: int, summary: tf.Summary) -> None:
+        """Add a summary, an image for example, to the TensorBoard events of `step`."""
+        self._summaries.write(step, summary)
+
+    def summarize_scalars(self, step: int, scalars: Dict[str, float]) -> None:
+        """Add numbers by name to the TensorBoard events of `step`."""
+        rows = [tf.Summary.Value(tag=n, simple_value=float(v)) for n, v in scalars.items()]
+        self.summarize(step, tf.Summary(value=rows))
 
     def assign_sums(self, rows: Any) -> None:
         """Give the sums of the steps' scalars a value, in all processes; see `StepSums.rows`."""
         self._peers.assign_sums(self.session, self._graph.sums, rows)
 
-    def log(self, text: str) -> None:
-        """Show one line on the console."""
-        self._writers.log(text)
+    # ---------------------------------------------------------------------------- for those outside
 
-    def record(self, values: Dict[str, Any]) -> None:
-        """Add a record to metrics.jsonl: `step`, `kind` ("event") and what there is to keep."""
-        self._writers.record(values)
+    @property
+    def tf_graph(self) -> tf.Graph:
+        """The graph of the session."""
+        return self._graph.tf_graph
 
-    def summarize(self, step: int, summary: tf.Summary) -> None:
-        """Add a summary, an image for example, to the TensorBoard events of `step`."""
-        self._writers.summarize(step, summary)
+    @property
+    def reader_failure(self) -> Optional[ToolkitError]:
+        """The cause of a failure in the input, of which TensorFlow only says that an op failed."""
+        return getattr(self._reader, "failure", None)
 
-
-def _state_name(hooks: List[SessionHook], hook: SessionHook) -> str:
-    namesakes = [other for other in hooks if other.name == hook.name]
-    number = next(i for i, other in enumerate(namesakes) if other is hook)
-    return f"{hook.name}#{number}" if number else hook.name
+    def ms_per_step(self) -> Dict[str, float]:
+        """Milliseconds per step by name: of steps without hooks, of those with, of each hook."""
+        runner = self._runner
+        with_hooks = max(0.0, self._due_secs - runner.secs_in_steps)
+        rows = {"bare steps": self._bare_secs, "steps with hooks": with_hooks, **runner.seconds}
+        return {name: round(1000 * x / max(self._num_steps, 1), 6) for name, x in rows.items()}
 
 
 class _Signals:

@@ -6,13 +6,13 @@ from typing import List, Mapping
 
 from ..graph.run import step_builder_of
 from ..graph.step_builder import StepBuilder
-from ..options import is_choice
+from ..options import NOT_SET, Origin
 from .length import describe_length
 from .random_ops import describe_random_ops
 from .step_mode import TrainingPlan
 
 
-def plan_notes(plan: TrainingPlan, origins: Mapping[str, str]) -> List[str]:
+def plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
     """A clause or sentence for each surprise of a plan.
 
     Args:
@@ -74,7 +74,7 @@ def _describe_frozen(builder: StepBuilder) -> str:
     return f"{len(names)} {noun} frozen: {', '.join(names[:3])}{more}" if names else ""
 
 
-def _describe_unused(plan: TrainingPlan, origins: Mapping[str, str]) -> List[str]:
+def _describe_unused(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
     """A sentence for each option that a person set, and that the plugin's own settings replace."""
     builder = step_builder_of(plan.graph.run)
     unused = builder.unused_options() - set(plan.options.idle_options())
@@ -84,16 +84,16 @@ def _describe_unused(plan: TrainingPlan, origins: Mapping[str, str]) -> List[str
     return [
         f"{name} ({origins[name]}) has no effect: {reasons[name]}"
         for name in sorted(unused)
-        if is_choice(origins.get(name, ""))
+        if origins.get(name, NOT_SET).is_choice
     ]
 
 
-def _describe_decay(plan: TrainingPlan, origins: Mapping[str, str]) -> str:
+def _describe_decay(plan: TrainingPlan, origins: Mapping[str, Origin]) -> str:
     """What is surprising of a weight decay that was set; "" if nothing is."""
     builder, decay = step_builder_of(plan.graph.run), plan.options.weight_decay
-    place = origins.get("weight_decay", "")
+    place = origins.get("weight_decay", "set")
     if builder.has_undecayed_adamw():
-        return f"adamw without weight decay: weight_decay is 0 ({place or 'set'})"
+        return f"adamw without weight decay: weight_decay is 0 ({place})"
     if decay and builder.update_counts and not builder.has_decay():
-        return f"weight_decay ({place or 'set'}) has no effect: no variable of the step decays"
+        return f"weight_decay ({place}) has no effect: no variable of the step decays"
     return ""

@@ -249,7 +249,6 @@ class RoundCommands(Commands):
         except tf.errors.OpError as error:
             await_reason(self._channel, error)
             raise
-        self._check_input_files()
         self.step = until
         return {**share.as_json(), "signal": self._signals.signum}
 

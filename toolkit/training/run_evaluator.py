@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ..display.console import Console
 from ..errors import UsageError
@@ -13,7 +13,6 @@ from ..inference.example_values import MAX_EXAMPLES, Intervals, compute_interval
 from ..inference.report import report
 from ..run_data import RunData
 from .best_metric import SPLIT, BestMetric, choose_best_metric, describe_better
-from .hooks.validation import ValidationResult
 from .setup import Job
 from .step_mode import TrainingPlan
 
@@ -91,11 +90,14 @@ class RunEvaluator:
         metric = choose_best_metric(text, directions)
         return metric._replace(dependencies=self.evaluator.dependencies(metric.name, split))
 
-    def validate(self, path: str) -> ValidationResult:
+    def validate(self, path: str) -> Tuple[Dict[str, float], Dict[str, Any]]:
         """Evaluate a checkpoint on the validation split.
 
         Args:
             path: of a checkpoint, without its endings.
+
+        Returns:
+            The metrics, and "examples", their number, with "intervals" and "intervals_omitted".
         """
         self.evaluator.load(path)
         split = self._run_data.prepare_split(SPLIT)
@@ -105,7 +107,7 @@ class RunEvaluator:
         for line in evaluation.lines:
             self._console.log("validation  " + line)
         intervals = _intervals_of(evaluation, is_small)
-        return ValidationResult(evaluation.metrics, dict(intervals.as_json(), examples=len(split)))
+        return evaluation.metrics, dict(intervals.as_json(), examples=len(split))
 
     def test(self) -> Optional[Dict[str, Any]]:
         """Evaluate the test split with the best checkpoint, or with the last one if there is none.

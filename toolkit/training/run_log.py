@@ -17,21 +17,18 @@ from ..display.waits import waiting
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..graph.model_summary import count_parameters, list_model_variables
 from ..graph.session_config import effective_threads
-from ..options import ORIGINS, PresetChoice
+from ..options import DATA
 from ..run_data import RunData, describe_missing_splits
 from ..storage.entries import FINISHED, TRAINED
-from ..storage.parent import Parent
 from ..storage.seal import hash_reports
 from ..storage.session_changes import THREADS, find_session_changes
 from . import provenance
 from .best_metric import BestMetric
-from .hooks.base import HookWrapper, SessionHook
-from .initial_weights import InitialWeights
+from .hooks.runner import RunHook
 from .loop import TrainResult
 from .notes import plan_notes
-from .peers import NoPeers
-from .setup import Job, training_reader, training_run
-from .step_mode import TrainingPlan
+from .opening import Training
+from .setup import training_reader, training_run
 
 # Where training reads its examples, by the kind of the reader, if they are not in memory.
 _PLACES = {
@@ -46,36 +43,23 @@ class RunLog:
     """Writes how a run begins and ends, and tells the console what a user needs to know.
 
     Args:
-        parent: what the run began from, if this session has to record it.
-        initial_weights: with which this session begins, if it begins with others than the model's.
-        peers: the other processes of the run.
+        training: the run.
+        console: shows lines.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        run_data: RunData,
-        plan: TrainingPlan,
-        console: Console,
-        parent: Optional[Parent] = None,
-        initial_weights: Optional[InitialWeights] = None,
-        peers: Optional[NoPeers] = None,
-    ):
-        self._job = job
-        self._peers = NoPeers() if peers is None else peers
-        self._folder = job.folder
-        self._run_data = run_data
-        self._plan = plan
+    def __init__(self, training: Training, console: Console):
+        self._job, self._peers = training.job, training.peers
+        self._folder = training.job.folder
+        self._run_data, self._plan = training.run_data, training.plan
         self._console = console
-        self._parent = parent
-        self._initial_weights = initial_weights
+        self._parent, self._initial_weights = training.parent, training.initial_weights
         self._facts: Optional[Dict[str, Any]] = None
         self._seconds_before = 0.0
         self._last_end: Dict[str, Any] = {}
 
     # ---------------------------------------------------------------------------------- beginning
 
-    def begin(self, hooks: Sequence[SessionHook]) -> None:
+    def begin(self, hooks: Sequence[RunHook]) -> None:
         """Write what describes the run, before its first step."""
         job, folder = self._job, self._folder
         facts = self.session_facts()
@@ -118,7 +102,7 @@ class RunLog:
                 write_list(path, hashes)
 
     def announce(
-        self, hooks: Sequence[SessionHook], changes: Sequence[str], best: Optional[BestMetric]
+        self, hooks: Sequence[RunHook], changes: Sequence[str], best: Optional[BestMetric]
     ) -> None:
         """Say what is about to be trained.
 
@@ -143,15 +127,10 @@ class RunLog:
         order = self._job.plugins.describe_order()
         if order:
             log(f"order  {order}")
-        origins = self._job.config.get(ORIGINS) or {}
-        notes = [*self._job.notes, *plan_notes(self._plan, origins), *changes]
+        notes = [*self._job.notes, *plan_notes(self._plan, self._job.origins), *changes]
         for note in notes + self._changes_since_last_session():
             self.note(note)
-        names = [
-            hook.name
-            for hook in hooks
-            if isinstance(hook, HookWrapper) and hook.is_called_on_every_step
-        ]
+        names = [hook.name for hook in hooks if not hook.has_due_steps]
         if names:
             log(
                 "note   one step per call, which is slower; called on every step: "
@@ -180,12 +159,10 @@ class RunLog:
 
     def _preset_facts(self) -> Dict[str, Any]:
         """The presets that the data chose, each with the reason."""
-        origins = self._job.config.get(ORIGINS) or {}
-        choices = [(n, PresetChoice(self._job.config[n], origin)) for n, origin in origins.items()]
         presets = [
-            {"option": option, "name": choice.name, "reason": choice.reason}
-            for option, choice in choices
-            if choice.reason
+            {"option": option, "name": self._job.config[option], "reason": origin.place}
+            for option, origin in self._job.origins.items()
+            if origin.kind == DATA
         ]
         return {"presets": presets} if presets else {}
 
@@ -226,16 +203,14 @@ class RunLog:
         }
         relative = dict(summary, run=".")
         if result.is_done:  # written last: a resume repeats what a kill prevents
-            reports = hash_reports(self._folder, (test or {}).get("reports", ""))
-            metrics = dict(self._folder.metrics.position()._asdict())
             self._folder.record(
                 "seal",
                 status=FINISHED,
                 step=result.step,
                 exit_code=0,
                 summary=relative,
-                metrics=metrics,
-                reports=reports,
+                metrics=dict(self._folder.metrics.position()._asdict()),
+                reports=hash_reports(self._folder, (test or {}).get("reports", "")),
             )
         else:
             self._folder.record("end", **dict(self._last_end, summary=relative, exit_code=0))

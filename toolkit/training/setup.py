@@ -13,7 +13,7 @@ from ..errors import UsageError
 from ..graph.replica import ALONE, Replica
 from ..graph.run import Run, step_builder_of
 from ..graph.step_strategy import PLAIN, PlainStep
-from ..options import ORIGINS, CoreOptions, Resolved, flag_name, is_choice
+from ..options import NOT_SET, ORIGINS, CoreOptions, Origin, Resolved, flag_name, read_origins
 from ..plugins import Plugins
 from ..preset_choice import choose_presets, update_config
 from ..run_data import RunData
@@ -50,6 +50,11 @@ class Job(NamedTuple):
     allow_other_rate: bool = False
     notes: Sequence[str] = ()
     resolved: Optional[Resolved] = None
+
+    @property
+    def origins(self) -> Dict[str, Origin]:
+        """Where the values of the options come from, as config.json has it."""
+        return read_origins(self.config.get(ORIGINS))
 
     def with_presets(self, run_data: RunData) -> Job:
         """Return the job with the presets that the data choose. Raises ToolkitError."""
@@ -141,7 +146,7 @@ def check_threads(options: CoreOptions) -> None:
 
 
 def check_options(
-    options: CoreOptions, run_data: RunData, origins: Optional[Mapping[str, str]] = None
+    options: CoreOptions, run_data: RunData, origins: Optional[Mapping[str, Origin]] = None
 ) -> None:
     """Refuse options that do not fit the data or the machine.
 
@@ -165,7 +170,7 @@ def check_options(
             f"{examples_per_step(options)} examples, but the split 'train' has {count}.",
             hint=f"{smaller} fewer batches per step.",
         )
-    is_default = origins is not None and not is_choice(origins.get("best_metric", ""))
+    is_default = origins is not None and not origins.get("best_metric", NOT_SET).is_choice
     if options.best_metric and not is_default and not evaluates(options, run_data):
         raise UsageError(
             "There is no validation split to choose the best checkpoint by.",
@@ -198,9 +203,9 @@ def check_own_updates(job: Job, run: Run) -> None:
     builder = step_builder_of(run)
     if not builder.own_variables or builder.update_counts:
         return
-    origins = job.config.get(ORIGINS) or {}
+    origins = job.origins
     for name in _UPDATE_OPTIONS:
-        if is_choice(origins.get(name, "")):
+        if origins.get(name, NOT_SET).is_choice:
             raise UsageError(
                 f"{flag_name(name)} has no effect: the plugin '{job.plugins.model.name}' updates "
                 "its variables by ops of its own, not by run.minimize.",

@@ -11,23 +11,22 @@ import enum
 import math
 import statistics
 import time
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import HAS_XLA, tf
 from ..data.structure import describe_key
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph, build_compiled, build_training
 from ..graph.model_size import check_model_size
-from ..graph.replica import Replica
+from ..graph.replica import ALONE, Replica
 from ..graph.run import step_builder_of
 from ..graph.session_config import choose_threads, session_config
 from ..graph.step_strategy import PLAIN, XLA, PlainStep
 from ..options import CoreOptions
-from ..plugins import Plugins
 from ..run_data import RunData
 from .autotune import MAX_STEPS
-from .hooks.base import SessionHook
-from .hooks.late_variables import refused_variables
+from .hooks.plugin_hooks import build_plugin_hooks, refused_variables
+from .hooks.runner import RunHook
 from .length import check_accumulation
 from .random_ops import RandomOp, find_random_ops
 from .setup import Job, training_reader, training_run
@@ -69,7 +68,7 @@ class TrainingPlan(NamedTuple):
     mode: StepMode
     note: str = ""
     saver: Any = None
-    plugin_hooks: List[SessionHook] = []
+    plugin_hooks: List[RunHook] = []
     random_ops: Sequence[RandomOp] = ()
 
     @property
@@ -89,32 +88,26 @@ class PlanBuilder:
     """Builds the plan that the options ask for, or that is fastest.
 
     Args:
-        plugins: their hooks build the graph.
-        options: the core's.
-        make_reader: makes the reader in the current graph; its argument is `pads_to_longest`.
-        make_run: from a reader and a strategy to a `Run`.
-        make_plugin_hooks: from a graph to the plugins' session hooks.
-        num_replicas: how many replicas train together. XLA supports one.
-        plain: the strategy of a step that is not compiled.
+        job: what to train.
+        run_data: the examples.
+        replica: that reads its part of each batch. XLA supports one replica.
+        options: of the job, as the plan needs them; None for those of the job.
+        strategy: of a step that is not compiled.
+        has_hooks: whether to ask the plugins for session hooks; a follower has none.
     """
 
     def __init__(
         self,
-        plugins: Plugins,
-        options: CoreOptions,
-        make_reader: Callable[[bool], Any],
-        make_run: Callable[..., Any],
-        make_plugin_hooks: Callable[[TrainingGraph], List[SessionHook]],
-        num_replicas: int = 1,
-        plain: PlainStep = PLAIN,
+        job: Job,
+        run_data: RunData,
+        replica: Replica = ALONE,
+        options: Optional[CoreOptions] = None,
+        strategy: PlainStep = PLAIN,
+        has_hooks: bool = True,
     ):
-        self._plugins = plugins
-        self._options = options
-        self._make_reader = make_reader
-        self._make_run = make_run
-        self._make_plugin_hooks = make_plugin_hooks
-        self._num_replicas = num_replicas
-        self._plain = plain
+        self._job, self._plugins, self._run_data = job, job.plugins, run_data
+        self._replica, self._strategy, self._has_hooks = replica, strategy, has_hooks
+        self._options = options or job.options
 
     def build(self, step: int = 0, was_compiled: Optional[bool] = None) -> TrainingPlan:
         """Build the complete plan.
@@ -126,7 +119,14 @@ class PlanBuilder:
         Raises:
             UsageError: the options ask for a mode that is not possible.
         """
-        plain, compiled = self._choose(step, was_compiled)
+        use_xla = self._decide_xla(was_compiled)
+        if self._options.steps_per_call == 1 and not use_xla:
+            return self._complete(self._build_plain(StepMode.SINGLE))
+        plain, compiled = self._build_loop(), None
+        if use_xla:
+            compiled = self._try_xla(plain, 0.0)[0]
+        elif use_xla is None and plain.mode is StepMode.LOOP:
+            compiled = self._compare_with_xla(plain, plain.total_steps - step)
         try:
             # Before XLA, because only this shows whether the plugins' hooks support a loop.
             plan = self._complete(plain)
@@ -146,43 +146,26 @@ class PlanBuilder:
         """
         return self._build_plain(plan.mode)
 
-    def _choose(
-        self, step: int, was_compiled: Optional[bool]
-    ) -> Tuple[TrainingPlan, Optional[TrainingPlan]]:
-        """The plan without XLA, and the plan with XLA if the run should use that."""
-        options = self._options
-        is_plain = options.xla == "off" or (options.xla != "on" and not was_compiled)
-        if options.steps_per_call == 1 and is_plain:
-            return self._build_plain(StepMode.SINGLE), None
-        use_xla = self._decide_xla(was_compiled)
-        plain = self._build_loop()
-        if use_xla:
-            return plain, self._try_xla(plain, 0.0)[0]
-        if use_xla is False or plain.mode is StepMode.SINGLE:
-            return plain, None
-        return plain, self._compare_with_xla(plain, plain.total_steps - step)
-
     def _decide_xla(self, was_compiled: Optional[bool]) -> Optional[bool]:
         """Whether XLA must compile the steps; None: to be decided by a timing trial."""
-        if self._num_replicas > 1:
-            if self._options.xla == "on":
-                raise UsageError(
-                    f"--xla is on, and XLA cannot compile a step of {self._num_replicas} replicas.",
-                    hint="Set --xla off.",
-                )
-            return False
-        if HAS_XLA:
-            return {"on": True, "off": False, "auto": was_compiled}[self._options.xla]
-        if self._options.xla == "on":
+        is_on, count = self._options.xla == "on", self._replica.count
+        if count > 1 and is_on:
+            raise UsageError(
+                f"--xla is on, and XLA cannot compile a step of {count} replicas.",
+                hint="Set --xla off.",
+            )
+        if not HAS_XLA and is_on:
             raise UsageError(
                 "XLA compiles steps on TensorFlow 2.x, not on this version.", hint="Set --xla off."
             )
-        return False
+        if count > 1 or not HAS_XLA:
+            return False
+        return {"on": True, "off": False, "auto": was_compiled}[self._options.xla]
 
     # --------------------------------------------------------------------------------------- modes
 
     def _build_plain(self, mode: StepMode) -> TrainingPlan:
-        tf_graph, reader, run = self._begin(self._plain)
+        tf_graph, reader, run = self._begin(self._strategy)
         in_loop = mode is StepMode.LOOP
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
         with tf_graph.as_default():
@@ -248,10 +231,12 @@ class PlanBuilder:
 
     def _begin(self, strategy: PlainStep, pads_to_longest: bool = False):
         """A new graph, with its reader and its run."""
+        options, run_data, path = self._job.options, self._run_data, self._job.folder.path
         tf_graph = tf.Graph()
         with tf_graph.as_default(), strategy.placing_input():
-            reader = self._make_reader(pads_to_longest)
-        return tf_graph, reader, self._make_run(reader, strategy)
+            reader = training_reader(options, run_data, pads_to_longest, self._replica)
+        run = training_run(options, run_data, path, reader, strategy, self._replica)
+        return tf_graph, reader, run
 
     def _complete(self, plan: TrainingPlan) -> TrainingPlan:
         """Add the saver and the plugins' session hooks."""
@@ -259,9 +244,12 @@ class PlanBuilder:
             # A Saver's own retention deletes the old before the new is committed, and is forgotten
             # on restart.
             saver = tf.train.Saver(max_to_keep=0, save_relative_paths=True)
-            with refused_variables("the hook 'session_hooks'"):
-                plugin_hooks = self._make_plugin_hooks(plan.graph)
-            return plan._replace(saver=saver, plugin_hooks=plugin_hooks)
+            plan = plan._replace(saver=saver)
+            if self._has_hooks:
+                with refused_variables("the hook 'session_hooks'"):
+                    hooks = build_plugin_hooks(self._plugins, plan.graph, self._run_data)
+                plan = plan._replace(plugin_hooks=hooks)
+            return plan
 
     # --------------------------------------------------------------------------------------- trial
 
@@ -316,37 +304,6 @@ class PlanBuilder:
                 result = runner.run(MAX_STEPS)
                 times.append((time.perf_counter() - start) / result.num_steps)
         return statistics.median(times[len(times) // 2 :]) if times else 0.0
-
-
-def plan_builder(
-    job: Job,
-    run_data: RunData,
-    replica: Replica,
-    options: CoreOptions,
-    strategy: PlainStep = PLAIN,
-    make_plugin_hooks: Callable[[TrainingGraph], List[SessionHook]] = lambda graph: [],
-) -> PlanBuilder:
-    """The builder of the plan of one replica.
-
-    Args:
-        job: what to train.
-        run_data: the examples.
-        replica: that reads its part of each batch.
-        options: of the job, as the plan needs them.
-        strategy: of a step that is not compiled.
-        make_plugin_hooks: from a graph to the plugins' session hooks; a follower has none.
-    """
-    return PlanBuilder(
-        job.plugins,
-        options,
-        lambda pads: training_reader(job.options, run_data, pads, replica),
-        lambda reader, step_strategy: training_run(
-            job.options, run_data, job.folder.path, reader, step_strategy, replica
-        ),
-        make_plugin_hooks,
-        replica.count,
-        strategy,
-    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -10,8 +10,10 @@ import math
 import operator
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
-# The networks' names in checkpoints, metrics and error messages. Older runs have them, too.
-DISCRIMINATOR, GENERATOR, AVERAGE = "critic", "generator", "average"
+# The networks' names in checkpoints, metrics and error messages.
+DISCRIMINATOR, GENERATOR, AVERAGE = "discriminator", "generator", "average"
+# What the names of the discriminator's random numbers begin with; those of 0.1.0 are the same.
+DISCRIMINATOR_SEEDS = "critic"
 
 MAX_INNERMOST_SIDE = 8  # pixels: the innermost layer's shorter side has at most so many
 MAX_WIDENING = 8  # the innermost layer has at most so many times the filters of the outermost

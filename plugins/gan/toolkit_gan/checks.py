@@ -126,10 +126,11 @@ def check_method(
     Raises:
         UsageError: they do not.
     """
-    if options.accumulate > 1 and options.n_critic > 1:
+    if options.accumulate > 1 and options.discriminator_steps > 1:
         raise UsageError(
-            f"accumulate is {options.accumulate} and n_critic is {options.n_critic}: gradients "
-            "would accumulate over the discriminator's updates within one step.",
+            f"accumulate is {options.accumulate} and discriminator_steps is "
+            f"{options.discriminator_steps}: gradients would accumulate over the discriminator's "
+            "updates within one step.",
             hint="Set one of them to 1.",
         )
     _check_groups(options.minibatch_stddev, batch_size, num_replicas)

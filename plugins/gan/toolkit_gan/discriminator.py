@@ -53,7 +53,7 @@ class Discriminator:
         self._group_size = options.minibatch_stddev
         has_batch_norm = options.discriminator_norm == "batch" and options.network != "r3gan"
         self.mixes_examples = has_batch_norm or self._group_size > 0
-        self._variables = Variables(run, scope, scope)
+        self._variables = Variables(run, scope, architecture.DISCRIMINATOR_SEEDS)
         init = architecture.kernel_init(options, options.discriminator_norm, options.spectral_norm)
         channels = self._shape[-1] * (2 if self._conditional == "concat" else 1)
         shape = self._shape[:-1] + [channels]

@@ -12,7 +12,8 @@ A pass returns a dict:
     penalty                        float32 scalar, with a gradient penalty only
     lecam                          float32 scalar, with LeCam's penalty only
 
-Legend: B examples in one update, N = n_critic * B examples in a step, H W C of an image, K classes.
+Legend: B examples in one update, N = discriminator_steps * B in a step, H W C of an image,
+K classes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, Dict, List, Tuple
 from toolkit import tf
 
 from . import latents, losses, norm_moments, penalties, sampling
-from .architecture import conditioning
+from .architecture import DISCRIMINATOR_SEEDS, conditioning
 from .differentiable_augmentation import augment
 from .penalty_schedule import scheduled_penalty
 
@@ -74,7 +75,7 @@ def discriminator_pass(model, run, reals, labels, number: int) -> Tuple[Dict[str
     Returns:
         The outputs of the pass, and the ops that store its power iterations and average logits.
     """
-    stream = f"critic{number}"  # names the random numbers; runs of any version draw the same
+    stream = f"{DISCRIMINATOR_SEEDS}{number}"
     # A line from a real image to a sample is within one class if both have the same label.
     is_line = run.options.penalty in penalties.INTERPOLATING
     fakes, fake_labels = generate(

@@ -93,7 +93,7 @@ RULES = {
         "Try --conditional projection, --penalty r1, --minibatch-stddev 4, or a larger "
         "--batch-size.",
     ),
-    "critic-saturated": Rule(
+    "discriminator-saturated": Rule(
         3,
         "Try a lower --discriminator-rate, --penalty r1 or --spectral-norm, or "
         "--loss non-saturating; with few images, --diff-augment auto.",
@@ -154,7 +154,7 @@ class Health:
         sentences = {
             "total-collapse": self._collapse_sentence(record),
             "lost-classes": self._lost_classes_sentence(record),
-            "critic-saturated": self._saturation_sentence(record),
+            "discriminator-saturated": self._saturation_sentence(record),
             "generator-frozen": self._frozen_sentence(record),
         }
         self._remember(record)

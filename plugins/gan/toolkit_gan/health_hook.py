@@ -13,9 +13,6 @@ import toolkit
 
 from .health import Health, Record, Verdict, describe, spread
 
-# The names of some of a record's fields in metrics.jsonl; older runs have them, too.
-EVENT_KEYS = {"discriminator_gradient_norm": "critic_gradient_norm"}
-
 
 class HealthHook(toolkit.SessionHook):
     """Logs a record on each due step, and each new verdict as a warning and in metrics.jsonl.
@@ -112,6 +109,6 @@ def to_event(record: Record, verdict: Verdict) -> Dict[str, Any]:
     event = {"kind": "event", "event": "health", "verdict": verdict.name}
     for name, value in record._asdict().items():
         if value is not None:
-            event[EVENT_KEYS.get(name, name)] = value
+            event[name] = value
     event.update(sentence=verdict.sentence, advice=verdict.advice)
     return event

@@ -117,10 +117,11 @@ class GanOptions(Options):
         "update discriminator and generator in turn, or both at once",
         group="Method",
     )
-    n_critic: int = option(
+    discriminator_steps: int = option(
         1,
-        "updates of the discriminator (critic) per step, each on its own batch",
+        "updates of the discriminator per step, each on its own batch",
         unit="updates",
+        aliases=["n_critic"],
         group="Method",
         ge=1,
         le=100,
@@ -370,16 +371,17 @@ class GanOptions(Options):
     @property
     def batches_per_step(self) -> int:
         """One batch for each update of the discriminator."""
-        return self.n_critic
+        return self.discriminator_steps
 
     @pydantic.model_validator(mode="after")
     def _consistent(self):
         if self.clusters == 1:
             raise ValueError("clusters is 1: set 2 or more, 0 for a number that fits the data")
-        if self.update == "simultaneous" and self.n_critic != 1:
+        if self.update == "simultaneous" and self.discriminator_steps != 1:
             raise ValueError(
-                "simultaneous updates have one of the discriminator per step, but n_critic is "
-                f"{self.n_critic}: set n_critic to 1 or update to alternating"
+                "simultaneous updates have one of the discriminator per step, but "
+                f"discriminator_steps is {self.discriminator_steps}: set discriminator_steps to 1 "
+                "or update to alternating"
             )
         return self
 

@@ -60,7 +60,7 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         "optimizer_args": {},
         "learning_rate": 5e-5,
         "weight_clip": 0.01,
-        "n_critic": 5,
+        "discriminator_steps": 5,
         "discriminator_norm": "batch",
     },
     # Gulrajani et al. 2017
@@ -69,7 +69,7 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         "penalty": "wgan-gp",
         "learning_rate": 1e-4,
         "optimizer_args": {"beta1": 0.5, "beta2": 0.9},
-        "n_critic": 5,
+        "discriminator_steps": 5,
     },
     # Loss and optimizer of Miyato et al. 2018, who make five updates of the discriminator per step;
     # this makes one.

@@ -1,7 +1,7 @@
 """One training step as one op: the order in which the two networks are updated.
 
-    alternating    n_critic updates of the discriminator, each on its own part of the step's
-                   examples and its own noise; then one update of the generator
+    alternating    `discriminator_steps` updates of the discriminator, each on its own part of the
+                   step's examples and its own noise; then one update of the generator
     simultaneous   one forward pass, the gradients of both networks, a barrier, both updates
 
 An alternating step builds each forward pass under control dependencies on the update before it. The
@@ -26,7 +26,7 @@ def optimize(model, features, labels, losses, run):
 
     Args:
         model: the `networks.Gan`.
-        features: float32 [N, H, W, C] in [0, 1], N = n_critic * batch_size.
+        features: float32 [N, H, W, C] in [0, 1], N = discriminator_steps * batch_size.
         labels: int32 [N], or None.
         losses: the named losses of the first pass.
         run: the `toolkit.Run`.
@@ -38,9 +38,9 @@ def optimize(model, features, labels, losses, run):
 
 
 def update_in_turn(model, features, labels, losses, run):
-    """Update the discriminator n_critic times, then the generator against the new discriminator."""
+    """Update the discriminator several times, then the generator against the new discriminator."""
     update = update_discriminator(model, losses["d_loss"], run, None)
-    for number in range(1, run.options.n_critic):
+    for number in range(1, run.options.discriminator_steps):
         with tf.control_dependencies([update]):
             reals, classes = update_batch(model, scale_images(features), labels, number, run)
             outputs, state_updates = discriminator_pass(model, run, reals, classes, number)
@@ -48,7 +48,7 @@ def update_in_turn(model, features, labels, losses, run):
             update = update_discriminator(model, losses["d_loss"], run, state_updates)
     log_last_update(losses, run)
     with tf.control_dependencies([update]):
-        last = run.options.n_critic - 1
+        last = run.options.discriminator_steps - 1
         reals, classes = update_batch(model, scale_images(features), labels, last, run)
         loss = named_losses(generator_pass(model, run, reals, classes), run)["g_loss"]
         run.log("g_loss", loss)
@@ -116,7 +116,7 @@ def optimizer_settings(network: str, run) -> Dict[str, Any]:
 
 def log_last_update(losses, run) -> None:
     """Log the last of several discriminator updates; the core logs the losses of the first."""
-    if run.options.n_critic > 1:
+    if run.options.discriminator_steps > 1:
         for name, value in losses.items():
             if name != "g_loss":
                 run.log(name, value)

@@ -59,6 +59,8 @@ class CheckCommand(OptionsCommand):
 @click.argument("name")
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option.")
+@click.option("-k", "words", multiple=True, metavar="WORD", help="Only contracts named with it.")
+@click.option("-x", "--exitfirst", "is_short", is_flag=True, help="End at the first broken one.")
 @trust_option
 @json_option
 @verbose_option
@@ -68,6 +70,8 @@ def check(
     name: str,
     extensions: Sequence[str],
     sets: Sequence[str],
+    words: Sequence[str],
+    is_short: bool,
     as_json: bool,
     **flags: Any,
 ) -> int:
@@ -82,7 +86,8 @@ def check(
     else:
         values = option_values(flags, sets)
         resolve(ctx.obj, values, use_environment=False)  # refuses wrong values
-        results, data = _check_contracts(ctx.obj, values, as_json)
+        texts = {option: each.value for option, each in values.items()}
+        results, data = _check_contracts(ctx.obj, texts, words, is_short, as_json)
     broken = [result.name for result in results if result.status == "failed"]
     if as_json:
         print_json(_summarize(name, data, results))
@@ -94,17 +99,27 @@ def check(
 
 
 def _check_contracts(
-    selection: Selection, values: Dict[str, Any], as_json: bool
+    selection: Selection,
+    values: Dict[str, Any],
+    words: Sequence[str],
+    is_short: bool,
+    as_json: bool,
 ) -> Tuple[List[Result], str]:
-    """Check all contracts; return the results, and what data they were checked on."""
+    """Check contracts; return the results, and what data they were checked on."""
     from ...testing import Subject, contracts
 
+    chosen = [c for c in contracts.ALL if not words or any(word in c.name for word in words)]
+    if not chosen:
+        raise UsageError(
+            f"No contract is named with {' or '.join(words)}.",
+            hint=f"Contracts: {', '.join(each.name for each in contracts.ALL)}.",
+        )
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="toolkit-check-") as folder, Subject(
         selection.plugin, folder, selection.extensions, **values
     ) as subject:
         report = _reporter(as_json)
-        results = contracts.check_contracts(subject, report=report)
+        results = contracts.check_contracts(subject, chosen, report, is_short)
         data = subject.data_kind
     if not as_json:
         _print_counts(results, data, time.perf_counter() - start)

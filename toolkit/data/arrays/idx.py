@@ -19,9 +19,8 @@ import numpy as np
 from ...errors import DataError
 from ...files import atomic_write
 from ..examples import Dataset, Split, check_label_range, describe
-from ..files.cache import cache_folder, free_bytes, one_process_at_a_time, writing_to_cache
+from ..files.cache import open_entry
 from ..files.file_index import FileIndex
-from ..files.memory import fits_in_memory, format_bytes
 from ..held_out import DEFAULT_SHARES, Shares, hold_out
 
 ELEMENTS = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -275,7 +274,7 @@ def _read_gzip(path: str, check: Check) -> np.ndarray:
             header = _parse_header(path, head)
             check(path, header)
             _check_expansion(path, header)
-            if header.payload > UNPACK_LIMIT or not fits_in_memory(header.payload):
+            if header.payload > UNPACK_LIMIT:
                 return _map_unpacked(path, header, check)
             array = np.empty(header.shape, header.dtype)
             payload = _fill(array, file)
@@ -293,37 +292,23 @@ def _read_gzip(path: str, check: Check) -> np.ndarray:
 
 def _map_unpacked(path: str, header: Header, check: Check) -> np.ndarray:
     """A memory map of a compressed file that is unpacked in the cache."""
-    state = os.stat(path)
-    identity = (os.path.abspath(path), state.st_size, state.st_mtime_ns, state.st_ino)
-    name = hashlib.sha256(repr(identity).encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    folder = os.path.join(cache_folder(), "streams", name)
-    plain = os.path.join(folder, os.path.basename(path)[: -len(".gz")])
-    if not os.path.exists(plain):
-        with one_process_at_a_time(folder):
-            if not os.path.exists(plain):
-                _unpack(path, header, plain)
-    return _map_plain(plain, check)
+    name = os.path.basename(path)[: -len(".gz")]
 
-
-def _unpack(path: str, header: Header, target: str) -> None:
-    """Write the content of a compressed file, whose size and checksum are checked."""
-    expected = header.size + header.payload
-    if expected > free_bytes():
-        raise DataError(
-            f"{path}: expected {format_bytes(expected)} of free space in the cache to unpack it, "
-            f"found {format_bytes(free_bytes())}.",
-            hint="Free some space there, or set TOOLKIT_CACHE to a folder on a larger disk.",
-        )
-    size = 0
-    with gzip.open(path, "rb") as file, atomic_write(target) as output:
-        while size <= expected:
-            chunk = file.read(_CHUNK)
-            if not chunk:
-                break
-            size += len(chunk)
-            with writing_to_cache():
+    def unpack(folder: str) -> None:
+        expected, size = header.size + header.payload, 0
+        with gzip.open(path, "rb") as file, open(os.path.join(folder, name), "wb") as output:
+            while size <= expected:
+                chunk = file.read(_CHUNK)
+                if not chunk:
+                    break
+                size += len(chunk)
                 output.write(chunk)
         _check_size(path, header, size, at_least=size > expected)
+
+    state = os.stat(path)
+    identity = (os.path.abspath(path), state.st_size, state.st_mtime_ns, state.st_ino)
+    digest = hashlib.sha256(repr(identity).encode("utf-8", "surrogateescape")).hexdigest()
+    return _map_plain(os.path.join(open_entry("streams", digest[:32], unpack), name), check)
 
 
 def _fill(array: np.ndarray, file: gzip.GzipFile) -> int:

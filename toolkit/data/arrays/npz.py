@@ -12,7 +12,6 @@ import numpy as np
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
-from ..files.memory import check_memory
 from ..held_out import DEFAULT_SHARES, Shares, hold_out
 from ..structure import FEATURES
 from .label_arrays import LabelArrays, read_label_arrays
@@ -139,18 +138,12 @@ def _not_npz_error(path: str, error: Exception) -> DataError:
 
 
 def _check_sizes(path: str, file: Any, keys: Iterable[str]) -> None:
-    """Refuse arrays that do not fit in memory, before one is unpacked.
-
-    The zip file says how many bytes each unpacks to, and gives no more; the header of an array
-    must promise as many.
-    """
+    """Refuse arrays whose headers promise other sizes than the zip file, before one is unpacked."""
     members = {member.filename: member for member in file.zip.infolist()}
-    sizes = 0
     for key in keys:
         member = members.get(key + ".npy", members.get(key))
         if member is None:
             continue  # without labels
-        sizes += member.file_size
         expected = _header_size(file.zip, member)
         if expected is not None and expected != member.file_size:
             raise DataError(
@@ -158,7 +151,6 @@ def _check_sizes(path: str, file: Any, keys: Iterable[str]) -> None:
                 f"{member.file_size:,}.",
                 hint="The file is damaged; copy it again.",
             )
-    check_memory(path, sizes)
 
 
 def _header_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Optional[int]:

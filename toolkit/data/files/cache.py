@@ -1,16 +1,23 @@
-"""The folder of downloads and converted data."""
+"""The folder of downloads and converted data, and its entries, each of which is built once.
+
+An entry is a folder GROUP/NAME, named by all that its content depends on. What was built is in its
+folder `content`, with the sizes of the files in `entry.json`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import shutil
+import tempfile
 import warnings
 from types import ModuleType
-from typing import Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional
 
-from ...errors import RetryError, UsageError, suggest
+from ...errors import DataError, RetryError, UsageError, suggest
+from ...files import TEMPORARY_PREFIX
 
 fcntl: Optional[ModuleType]
 try:
@@ -20,6 +27,7 @@ except ImportError:  # this system has no such locks
 
 # Folders of the cache with one folder for each entry.
 GROUPS = ("arrays", "streams", "features", "hashes", "decoded", "records")
+_SIZES = "entry.json"
 
 
 class CacheEntry(NamedTuple):
@@ -153,6 +161,78 @@ def free_bytes(cache_dir: Optional[str] = None) -> int:
         return shutil.disk_usage(folder).free
     except OSError:
         return 0
+
+
+def find_entry(group: str, name: str, cache_dir: Optional[str] = None) -> Optional[str]:
+    """The folder with the content of an entry; None if it is missing or damaged."""
+    content = os.path.join(cache_folder(cache_dir), group, name, "content")
+    try:
+        with open(os.path.join(content, _SIZES), encoding="utf-8") as file:
+            is_intact = json.load(file) == _measure_files(content)
+    except (OSError, ValueError):
+        return None
+    return content if is_intact else None
+
+
+def open_entry(
+    group: str, name: str, build: Callable[[str], None], cache_dir: Optional[str] = None
+) -> str:
+    """The folder with the content of an entry, which is built first if it is missing or damaged.
+
+    A second process that needs the same entry waits for it.
+
+    Args:
+        group: one of GROUPS.
+        name: says all that the content depends on, for instance by a hash.
+        build: writes the files into a new folder. It raises a DataError if it cannot read what they
+            are made of; its OSErrors are taken as those of the cache.
+        cache_dir: as for `cache_folder`.
+
+    Raises:
+        RetryError: the cache cannot be written; nothing half-written stays.
+    """
+    content = find_entry(group, name, cache_dir)
+    if content is not None:
+        return content
+    folder = os.path.join(cache_folder(cache_dir), group, name)
+    with one_process_at_a_time(folder) as is_locked:
+        content = find_entry(group, name, cache_dir)  # another process may have built it until now
+        if content is not None:
+            return content
+        content = os.path.join(folder, "content")
+        with writing_to_cache():
+            for left in os.listdir(folder) if is_locked else ():  # by a process that was killed
+                _remove(os.path.join(folder, left))
+            temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=folder)
+            try:
+                build(temporary)
+                sizes = _measure_files(temporary)
+                with open(os.path.join(temporary, _SIZES), "w", encoding="utf-8") as file:
+                    json.dump(sizes, file)
+                if find_entry(group, name, cache_dir) is None:  # without locks it may be there
+                    _remove(content)
+                    os.rename(temporary, content)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+    return content
+
+
+def _measure_files(folder: str) -> Dict[str, int]:
+    """The size of each file of an entry in bytes."""
+    names = sorted(set(os.listdir(folder)) - {_SIZES})
+    return {name: os.path.getsize(os.path.join(folder, name)) for name in names}
+
+
+@contextlib.contextmanager
+def translate_read_errors() -> Iterator[None]:
+    """Raise a DataError when the system fails to read data, not the cache."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{error.filename or 'The data'}: {error.strerror or error}.",
+            hint="Check that it is there and may be read.",
+        ) from error
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """What is known of data files without reading them again: SHA-256, and the headers of images.
 
-It stays in the folder `hashes` of the cache, for each place that `--data` names. An entry is valid
-as long as size, time of modification and inode of the file are the same. A file that was written
-within the last seconds is not entered: a later write could leave its time as it is.
+It stays in the folder `hashes` of the cache, a table of SQLite for each place that `--data` names.
+A row is valid as long as size, time of modification and inode of the file are the same. A file that
+was written within the last seconds is not entered: a later write could leave its time as it is.
 
 Legend: M files.
 """
@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import os
 import re
+import sqlite3
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...files import atomic_write, sha256_of
+from ...files import sha256_of
 from ..images.image_file import read_header
 from .cache import cache_folder
 from .parallel import map_parallel
@@ -28,12 +30,17 @@ GROUP = "hashes"  # the folder in the cache
 SMALL_BYTES = 4 << 20
 SMALL_COUNT = 200
 _SETTLED = 2  # seconds after which a write has another time than one before
-_FORMAT = 2
 _BATCH = 16  # files that a thread reads before it takes the next ones
-_MIN_ENTRIES = 100  # that always have room in a table
-_HEADER = slice(3, 8)  # of the numbers of an entry; the first three are its state
+_MIN_ROWS = 100  # that always have room in a table
+_TABLES = """
+CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, size INT, time INT, inode INT, sha256 TEXT,
+    width INT, height INT, is_grey INT, has_alpha INT, has_more_frames INT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS arrays (name TEXT PRIMARY KEY, content BLOB);
+"""
 _NO_STATE = (-1, -1, -1)
 _NO_HEADER = (-1, -1, -1, -1, -1)
+
+Row = Tuple[Any, ...]  # the SHA-256 of a file, and the five numbers of its header
 
 
 class ImageTable(NamedTuple):
@@ -66,10 +73,12 @@ class FileIndex:
     """
 
     def __init__(self, place: str = "", cache_dir: Optional[str] = None, is_fresh: bool = False):
-        self._place = place
-        self._folder = _entry_folder(os.path.abspath(place), cache_dir) if place else ""
-        self._is_fresh = is_fresh
-        self._table: Optional[_Table] = None
+        self._path = ""
+        if place:
+            folder = _entry_folder(os.path.abspath(place), cache_dir)
+            self._path = os.path.join(folder, "files.sqlite")
+        if is_fresh:
+            self._forget()
 
     def digests(self, paths: Sequence[str]) -> List[str]:
         """The SHA-256 of each file, hex digits.
@@ -77,7 +86,7 @@ class FileIndex:
         Raises:
             OSError: a file cannot be read.
         """
-        return self._entries(paths, _read_digest, needs_header=False).list_digests()
+        return [row[0] for row in self._rows(paths, _read_digest, needs_header=False)]
 
     def describe_images(self, paths: Sequence[str]) -> ImageTable:
         """The SHA-256 and the header of each image file.
@@ -85,141 +94,88 @@ class FileIndex:
         Raises:
             DataError: a file is no image; the message names it.
         """
-        entries = self._entries(paths, _read_image, needs_header=True)
-        headers = entries.numbers[:, _HEADER]
+        rows = self._rows(paths, _read_image, needs_header=True)
+        headers = np.array([row[1:] for row in rows], np.int64).reshape(-1, 5)
         flags = headers[:, 2:] == 1
-        return ImageTable(entries.list_digests(), headers[:, :2], *flags.T)
+        return ImageTable([row[0] for row in rows], headers[:, :2], *flags.T)
 
     def load(self, name: str) -> Optional[np.ndarray]:
         """An array that `save` stored under a name; None if there is none."""
-        if not self._folder or self._is_fresh:
-            return None
-        try:
-            array = np.load(os.path.join(self._folder, name + ".npy"), allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            return None
-        return array if isinstance(array, np.ndarray) else None
+        with self._connection() as table, contextlib.suppress(ValueError, EOFError):
+            row = table.execute("SELECT content FROM arrays WHERE name = ?", [name]).fetchone()
+            return None if row is None else np.load(io.BytesIO(row[0]), allow_pickle=False)
+        return None
 
     def save(self, name: str, array: np.ndarray) -> None:
         """Store an array, which is a function of the contents of the files and of its name."""
-        with contextlib.suppress(OSError):
-            if self._folder:
-                with atomic_write(os.path.join(self._folder, name + ".npy")) as file:
-                    np.save(file, array)
+        content = io.BytesIO()
+        np.save(content, array)
+        with self._connection(is_new=True) as table:
+            row = (name, content.getvalue())
+            table.execute("INSERT OR REPLACE INTO arrays VALUES (?, ?)", row)
 
-    def _entries(self, paths: Sequence[str], read: Callable, needs_header: bool) -> _Table:
-        """The entries of files, in their order; `read` is called with the path of each new one."""
-        table = self._load_table()
-        names = [self._name(path) for path in paths]
-        rows = np.array([table.rows.get(name, -1) for name in names], np.int64)
-        numbers = np.full((len(paths), 8), -1, np.int64)
-        digests = np.zeros(len(paths), "S64")
+    def _rows(self, paths: Sequence[str], read: Callable[[str], Row], needs_header: bool) -> Any:
+        """The rows of files, in their order; `read` is called with the path of each new one."""
         started = time.time()
-        numbers[:, :3] = np.array([_state(path) for path in paths]).reshape(-1, 3)
-        is_known = rows >= 0
-        if is_known.any():
-            before = table.numbers[rows]
-            is_known &= (before[:, :3] == numbers[:, :3]).all(axis=1)
-            if needs_header:
-                is_known &= before[:, 3] >= 0
-            numbers[is_known, _HEADER] = before[is_known, _HEADER]
-            digests[is_known] = table.digests[rows[is_known]]
-        missing = np.flatnonzero(~is_known).tolist()
+        states = [_state(path) for path in paths]
+        rows: List[Optional[Row]] = [None] * len(paths)
+        with self._connection() as table:
+            find = "SELECT * FROM files WHERE path = ?"
+            for number, path in enumerate(paths):
+                row = table.execute(find, [os.fsencode(path)]).fetchone()
+                if row and row[1:4] == states[number] and (row[5] >= 0 or not needs_header):
+                    rows[number] = row[4:]
+        missing = [number for number, row in enumerate(rows) if row is None]
         text = f"Reading {len(missing):,} files"
-        results = map_parallel(lambda row: read(paths[row]), missing, _BATCH, text)
-        if results:
-            digests[missing] = [digest for digest, _ in results]
-            numbers[missing, _HEADER] = [header for _, header in results]
-            is_settled = np.ones(len(paths), bool)
-            is_settled[missing] = [
-                _is_settled(paths[row], tuple(numbers[row, :3]), started) for row in missing
+        results = map_parallel(lambda number: read(paths[number]), missing, _BATCH, text)
+        for number, result in zip(missing, results):
+            rows[number] = result
+        is_large = len(paths) >= SMALL_COUNT or sum(state[0] for state in states) >= SMALL_BYTES
+        if missing and is_large:
+            new = [
+                (os.fsencode(paths[number]), *states[number], *row)
+                for number, row in zip(missing, results)
+                if _is_settled(paths[number], states[number], started)
             ]
-            self._store(names, numbers, digests, is_settled)
-        return _Table(names, numbers, digests)
+            with self._connection(is_new=True) as table:
+                (count,) = table.execute("SELECT COUNT(*) FROM files").fetchone()
+                if count > 2 * len(paths) + _MIN_ROWS:  # most are of files that are gone
+                    table.execute("DELETE FROM files")
+                places = ", ".join("?" * 10)
+                table.executemany(f"INSERT OR REPLACE INTO files VALUES ({places})", new)
+        return rows
 
-    def _name(self, path: str) -> str:
-        """The name of a file's entry: its path, below the place if it is there; never empty."""
-        if self._place and path.startswith(self._place):
-            return path[len(self._place) :] or os.path.basename(path)
-        return os.path.abspath(path)
+    @contextlib.contextmanager
+    def _connection(self, is_new: bool = False) -> Iterator[Any]:
+        """The tables, in one transaction; `is_new` says whether to create them in the cache."""
+        with contextlib.closing(self._connect(is_new)) as connection:
+            try:
+                with connection:
+                    yield connection
+            except sqlite3.Error as error:
+                self._forget_damaged(error)
 
-    def _load_table(self) -> _Table:
-        if self._table is None:
-            is_used = self._folder and not self._is_fresh
-            self._table = _Table.load(self._table_path) if is_used else _Table.empty()
-        return self._table
-
-    def _store(
-        self, names: List[str], numbers: np.ndarray, digests: np.ndarray, is_valid: np.ndarray
-    ) -> None:
-        """Enter files; entries of other files stay, unless there are many of them."""
-        table = self._load_table()
-        has_room = len(table.rows) < 2 * len(names) + _MIN_ENTRIES
-        others = sorted(set(table.rows) - set(names)) if has_room else []
-        rows = [table.rows[name] for name in others]
-        valid = np.flatnonzero(is_valid)
-        self._table = _Table(
-            others + [names[row] for row in valid],
-            np.concatenate([table.numbers[rows], numbers[valid]]),
-            np.concatenate([table.digests[rows], digests[valid]]),
-        )
-        is_large = numbers[:, 0].sum() >= SMALL_BYTES or len(names) >= SMALL_COUNT
-        with contextlib.suppress(OSError):
-            if self._folder and is_large:
-                self._table.save(self._table_path)
-
-    @property
-    def _table_path(self) -> str:
-        return os.path.join(self._folder, "table.npz")
-
-
-class _Table:
-    """Entries of M files.
-
-    Args:
-        names: of the entries, [M].
-        numbers: int64 [M, 8]: size, time of modification in ns, inode; width, height, is grey, has
-            alpha, has more frames (-1 where the header is not known).
-        digests: S64 [M].
-    """
-
-    def __init__(self, names: List[str], numbers: np.ndarray, digests: np.ndarray):
-        self.rows: Dict[str, int] = dict(zip(names, range(len(names))))
-        self.numbers = numbers
-        self.digests = digests
-
-    @classmethod
-    def empty(cls) -> _Table:
-        return cls([], np.zeros((0, 8), np.int64), np.zeros(0, "S64"))
-
-    @classmethod
-    def load(cls, path: str) -> _Table:
-        """The table in a file; an empty one if the file is missing or damaged."""
+    def _connect(self, is_new: bool) -> Any:
+        """A connection to the tables; to empty ones where the cache has none that can be used."""
         try:
-            # numpy leaves a file open that it opens itself, and that is no archive.
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-                blob, numbers, digests = (arrays[key] for key in ("names", "numbers", "digests"))
-                is_current = int(arrays["format"]) == _FORMAT
-        except Exception:  # damaged bytes can make zipfile and numpy raise anything
-            return cls.empty()
-        names = blob.tobytes().decode("utf-8", "surrogateescape").split("\0") if blob.size else []
-        is_intact = numbers.shape == (len(names), 8) and digests.shape == (len(names),)
-        is_intact &= numbers.dtype == np.int64 and digests.dtype == np.dtype("S64")
-        return cls(names, numbers, digests) if is_current and is_intact else cls.empty()
+            if is_new and self._path:
+                os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            is_there = self._path and (is_new or os.path.exists(self._path))
+            connection = sqlite3.connect(self._path if is_there else ":memory:")
+            connection.executescript(_TABLES)
+        except (OSError, sqlite3.Error) as error:
+            self._forget_damaged(error)
+            connection = sqlite3.connect(":memory:")
+            connection.executescript(_TABLES)
+        return connection
 
-    def save(self, path: str) -> None:
-        blob = "\0".join(self.rows).encode("utf-8", "surrogateescape")
-        with atomic_write(path) as file:
-            np.savez(
-                file,
-                names=np.frombuffer(blob, np.uint8),
-                numbers=self.numbers,
-                digests=self.digests,
-                format=_FORMAT,
-            )
+    def _forget_damaged(self, error: Exception) -> None:
+        if type(error) is sqlite3.DatabaseError:  # others are of a table in use, or a full disk
+            self._forget()
 
-    def list_digests(self) -> List[str]:
-        return np.char.decode(self.digests, "ascii").tolist()
+    def _forget(self) -> None:
+        with contextlib.suppress(OSError):
+            os.remove(self._path)
 
 
 def _entry_folder(root: str, cache_dir: Optional[str]) -> str:
@@ -246,10 +202,10 @@ def _is_settled(path: str, state: Tuple[int, ...], started: float) -> bool:
     return state[1] < (started - _SETTLED) * 1e9 and _state(path) == state != _NO_STATE
 
 
-def _read_digest(path: str) -> Tuple[str, Sequence[int]]:
-    return sha256_of(path), _NO_HEADER
+def _read_digest(path: str) -> Row:
+    return (sha256_of(path), *_NO_HEADER)
 
 
-def _read_image(path: str) -> Tuple[str, Sequence[int]]:
+def _read_image(path: str) -> Row:
     header: Any = read_header(path)
-    return sha256_of(path), tuple(int(value) for value in header)
+    return (sha256_of(path), *map(int, header))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
 from ..files.parallel import map_parallel
-from ..held_out import DEFAULT_SHARES, Shares, hold_out
+from ..held_out import Shares, hold_out
+from ..reading_options import ImageOptions
 from .image_file import ImageForm, ImageReader, file_endings
 from .image_paths import open_paths
 
@@ -43,36 +44,22 @@ class Listing(NamedTuple):
 
 
 def open_images(
-    folder: str,
-    image_size: Union[None, int, str] = None,
-    channels: Optional[int] = None,
-    fit: str = "pad",
-    background: str = "white",
-    extends_border: bool = False,
-    shares: Shares = DEFAULT_SHARES,
-    index: Optional[FileIndex] = None,
+    folder: str, options: ImageOptions, shares: Shares, index: Optional[FileIndex] = None
 ) -> Dataset:
     """Open a folder of images as a data set of uint8 [N, H, W, C].
 
     Args:
         folder: the folder.
-        image_size: the size in pixels that each image gets, 64 or "WIDTHxHEIGHT"; None requires
-            that all images have one size.
-        channels: 1, 3 or 4; None for 1 if all images are grey, else 3.
-        fit: "pad", "crop" or "stretch"; see `ImageForm`.
-        background: the name of a colour, or #rrggbb; see `ImageForm`.
-        extends_border: see `ImageForm`.
+        options: the form of the images.
         shares: of the examples, held out for test and validation.
         index: knows hashes and headers of files; None for that of the folder.
 
     Raises:
-        UsageError: another number of channels, another fit, or no colour.
         DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
     """
     listings = list_images(folder)
     paths = [path for listing in listings.values() for path in listing.paths]
-    index = index or FileIndex(folder)
-    images = open_paths(folder, paths, index, image_size, channels, fit, background, extends_border)
+    images = open_paths(folder, paths, index or FileIndex(folder), options)
     splits = {
         name: Split(images.select(listing.paths), listing.labels)
         for name, listing in listings.items()

@@ -5,15 +5,15 @@ Legend: M images, H height, W width, C channels.
 
 from __future__ import annotations
 
-from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Callable, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import DataError, UsageError
+from ...errors import DataError
+from ..decoded import Decoded, hash_texts
 from ..files.file_index import FileIndex
-from .image_array import ImageFiles
+from ..reading_options import ImageOptions
 from .image_file import (
-    FITS,
     ImageForm,
     ImageReader,
     describe_changes,
@@ -27,40 +27,42 @@ _SUGGESTED_SIDE = 256  # pixels, at most
 
 
 class ImagePaths(NamedTuple):
-    """M image files.
+    """M image files, and the form that their images get.
 
     Attributes:
-        files: uint8 [M, H, W, C], decoded when they are read.
+        paths: of the files, [M].
         digests: SHA-256 of each file, hex digits [M].
         sizes: (width, height) of each image before it gets its form, int64 [M, 2].
+        form: of the images.
+        shape: (H, W, C) in that form.
         notes: a sentence on each kind of change that the form makes.
     """
 
-    files: ImageFiles
+    paths: Sequence[str]
     digests: List[str]
     sizes: np.ndarray
+    form: ImageForm
+    shape: Tuple[int, int, int]
     notes: List[str]
 
-    def select(self, paths: Sequence[str]) -> ImageFiles:
-        """Some of the images, in the same form."""
-        digests = self.select_digests(paths)
-        return ImageFiles(paths, self.files.reader, self.files.shape[1:], digests)
+    def select(self, paths: Sequence[str]) -> Decoded:
+        """Some of the images, uint8 [n, H, W, C]."""
+        reader = ImageReader(self.form)
+
+        def decode(row: int) -> np.ndarray:
+            return check_shape(reader.read(paths[row]), self.shape, paths[row])
+
+        identity = hash_texts([*self.select_digests(paths), repr(self.form)])
+        return Decoded(decode, (len(paths), *self.shape), identity=identity, paths=paths)
 
     def select_digests(self, paths: Sequence[str]) -> List[str]:
         """The SHA-256 of some of the files, in the order of `paths`."""
-        digests = dict(zip(self.files.paths, self.digests))
+        digests = dict(zip(self.paths, self.digests))
         return [digests[path] for path in paths]
 
 
 def open_paths(
-    place: str,
-    paths: Sequence[str],
-    index: FileIndex,
-    image_size: Union[None, int, str] = None,
-    channels: Optional[int] = None,
-    fit: str = "pad",
-    background: str = "white",
-    extends_border: bool = False,
+    place: str, paths: Sequence[str], index: FileIndex, options: ImageOptions, component: str = ""
 ) -> ImagePaths:
     """Read the headers of image files, and choose the form of their images.
 
@@ -68,39 +70,63 @@ def open_paths(
         place: the file or folder that names them, for error messages.
         paths: of the files, [M].
         index: knows hashes and headers of files.
-        image_size: the size in pixels that each image gets, 64 or "WIDTHxHEIGHT"; None requires
-            that all images have one size.
-        channels: 1, 3 or 4; None for 1 if all images are grey, else 3.
-        fit: "pad", "crop" or "stretch"; see `ImageForm`.
-        background: the name of a colour, or #rrggbb; see `ImageForm`.
-        extends_border: see `ImageForm`.
+        options: the form of the images.
+        component: the name of the component that the images become.
 
     Raises:
-        UsageError: another number of channels, another fit, or no colour.
         DataError: a file is damaged, or images have several sizes.
     """
-    check_image_options(channels, fit)
-    size = None if image_size is None else parse_size(image_size)
-    colour = parse_colour(background)
     table = index.describe_images(paths)
-    channels = channels or (1 if table.is_grey.all() else 3)
-    form = ImageForm(size, channels, fit, colour, extends_border)
-    width, height = size or common_size(place, paths.__getitem__, table.sizes)
-    files = ImageFiles(paths, ImageReader(form), (height, width, channels), table.digests)
-    notes = describe_changes(form, table.sizes, table.has_alpha)
+    form, shape, notes = choose_form(
+        place,
+        paths.__getitem__,
+        options.of(component),
+        table.sizes,
+        bool(table.is_grey.all()),
+        table.has_alpha,
+    )
     notes += describe_frames(table.has_more_frames)
-    return ImagePaths(files, table.digests, table.sizes, notes)
+    return ImagePaths(paths, table.digests, table.sizes, form, shape, notes)
 
 
-def check_image_options(channels: Optional[int], fit: str) -> None:
-    """Raise a UsageError for a number of channels or a fit that does not exist."""
-    if channels not in (None, 1, 3, 4):
-        raise UsageError(
-            f"The number of channels is {channels}, expected 1, 3 or 4.",
-            hint="1 is grey, 3 is RGB, 4 is RGBA.",
+def choose_form(
+    place: str,
+    name: Callable[[int], str],
+    options: ImageOptions,
+    sizes: np.ndarray,
+    is_grey: bool,
+    has_alpha: np.ndarray,
+) -> Tuple[ImageForm, Tuple[int, int, int], List[str]]:
+    """The form of images, their shape (H, W, C) in it, and a sentence on each kind of change.
+
+    Args:
+        place: the file or folder that has the images, for error messages.
+        name: of the image in a row.
+        options: of all of them.
+        sizes: (width, height) of each image, int64 [M, 2].
+        is_grey: whether all are grey.
+        has_alpha: whether each can be transparent, bool [M].
+
+    Raises:
+        DataError: no size is set, and there are several.
+    """
+    size = None if options.image_size is None else parse_size(options.image_size)
+    channels = options.channels or (1 if is_grey else 3)
+    colour = parse_colour(options.background)
+    form = ImageForm(size, channels, options.fit, colour, options.extends_border)
+    width, height = size or common_size(place, name, sizes)
+    return form, (height, width, channels), describe_changes(form, sizes, has_alpha)
+
+
+def check_shape(image: np.ndarray, expected: Tuple[int, ...], name: str) -> np.ndarray:
+    """The image; raises a DataError if it does not have the size that all images should have."""
+    if image.shape != tuple(expected):
+        raise DataError(
+            f"{name}: expected {expected[1]}x{expected[0]} pixels, found "
+            f"{image.shape[1]}x{image.shape[0]}.",
+            hint="Scale all images to one size with --image-size.",
         )
-    if fit not in FITS:
-        raise UsageError(f"The fit is '{fit}', expected one of {', '.join(FITS)}.")
+    return image
 
 
 def common_size(place: str, name: Callable[[int], str], sizes: np.ndarray) -> Tuple[int, int]:

@@ -15,9 +15,9 @@ import numpy as np
 
 from ...errors import DataError
 from ..column import VOID
+from ..decoded import Decoded, hash_texts
 from ..files.file_index import FileIndex
 from ..files.parallel import map_parallel
-from .image_array import hash_texts, list_rows
 from .image_file import ImageForm, fit_image, open_file, open_image, turn_upright
 
 _MODES = ("1", "L", "P")
@@ -25,47 +25,24 @@ _AS_STORED = ImageForm()
 _BATCH = 16  # files that a thread reads before it takes the next ones
 
 
-class LabelImages:
-    """M label images as an array-like: uint8 [M, H, W]. Several threads may read it.
+def open_label_images(
+    paths: Sequence[str], digests: Sequence[str], form: ImageForm, size: Tuple[int, int], scale: int
+) -> Decoded:
+    """M label images, uint8 [M, H, W].
 
     Args:
         paths: of the files, [M].
-        form: of the pictures that they belong to.
-        size: (width, height) of each label image in that form.
         digests: a hash of each file, [M].
+        form: of the pictures that they belong to.
+        size: (height, width) in that form.
         scale: by which pixels of 8 bits are divided: 255 for images of 0 and 255, else 1.
     """
 
-    is_decoded = False  # each read decodes
-    dtype = np.dtype(np.uint8)
+    def decode(row: int) -> np.ndarray:
+        return read_label_image(paths[row], form, scale)
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        form: ImageForm,
-        size: Tuple[int, int],
-        digests: Sequence[str],
-        scale: int = 1,
-    ):
-        self.paths = paths
-        self.shape = (len(paths), size[1], size[0])
-        self.identity = hash_texts([*digests, repr((form, size, scale))])
-        self._form = form
-        self._scale = scale
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        """Decode label images: a slice or integers [n] -> uint8 [n, H, W]."""
-        rows = list_rows(rows, len(self))
-        labels = np.empty((len(rows), *self.shape[1:]), np.uint8)
-
-        def decode(i: int) -> None:
-            labels[i] = read_label_image(self.paths[int(rows[i])], self._form, self._scale)
-
-        map_parallel(decode, range(len(rows)), _BATCH)
-        return labels
+    identity = hash_texts([*digests, repr((form, size, scale))])
+    return Decoded(decode, (len(paths), *size), identity=identity, paths=paths)
 
 
 def read_label_image(path: str, form: ImageForm = _AS_STORED, scale: int = 1) -> np.ndarray:
@@ -74,7 +51,7 @@ def read_label_image(path: str, form: ImageForm = _AS_STORED, scale: int = 1) ->
     Args:
         path: of the file.
         form: its size and fit.
-        scale: as in `LabelImages`.
+        scale: as in `open_label_images`.
 
     Raises:
         DataError: the file is damaged, or its pixels are no class numbers.
@@ -128,7 +105,7 @@ class LabelValues(NamedTuple):
     Attributes:
         num_classes: K.
         has_void: whether pixels are of no class.
-        scale: as in `LabelImages`.
+        scale: as in `open_label_images`.
     """
 
     num_classes: int

@@ -38,7 +38,7 @@ from .folder import (
     list_image_files,
 )
 from .image_paths import ImagePaths, open_paths
-from .label_images import LabelImages, LabelValues, check_sizes, find_values
+from .label_images import LabelValues, check_sizes, find_values, open_label_images
 
 MASK_FOLDERS = (
     *("mask", "masks", "label", "labels", "annotation", "annotations"),
@@ -235,10 +235,10 @@ def open_pairs(
         [path for listing in listings.values() for path in listing.paths[side]] for side in (0, 1)
     )
     names = component_names((first, second))
-    left = open_paths(folder, sides[0], index, **options.arguments(names[first]))
+    left = open_paths(folder, sides[0], index, options, names[first])
     if second.lower() in MASK_FOLDERS:
         return _open_masks(folder, listings, left, index, shares, label_scale)
-    right = open_paths(folder, sides[1], index, **options.arguments(names[second]))
+    right = open_paths(folder, sides[1], index, options, names[second])
     build = _pair_domains if not listings["train"].is_aligned else _pair_images
     splits, notes = build(listings, left, right, shares)
     files = {**_files(folder, left), **_files(folder, right)}
@@ -256,7 +256,7 @@ def _as_dataset(
 
 
 def _files(folder: str, images: ImagePaths) -> Dict[str, Tuple[str, str]]:
-    return _name_files(folder, images.files.paths, images.digests)
+    return _name_files(folder, images.paths, images.digests)
 
 
 def _name_files(
@@ -398,15 +398,14 @@ def _open_masks(
     """Pictures as features, and their label images as labels."""
     paths = [path for listing in listings.values() for path in listing.paths[1]]
     table = index.describe_images(paths)
-    check_sizes(paths, table.sizes, pictures.files.paths, pictures.sizes)
+    check_sizes(paths, table.sizes, pictures.paths, pictures.sizes)
     values = find_values(paths, table.digests, index, label_scale)
     digest_of = dict(zip(paths, table.digests))
-    _, height, width, _ = pictures.files.shape
+    size = pictures.shape[:2]
     splits = {}
     for split, listing in listings.items():
         digests = [digest_of[path] for path in listing.paths[1]]
-        form = pictures.files.reader.form
-        labels = LabelImages(listing.paths[1], form, (width, height), digests, values.scale)
+        labels = open_label_images(listing.paths[1], digests, pictures.form, size, values.scale)
         column = Column(labels, "class", values.num_classes)
         splits[split] = Split(pictures.select(listing.paths[0]), column)
     splits = hold_out(splits, shares, pictures.select_digests(listings["train"].paths[0]))

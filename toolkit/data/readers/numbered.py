@@ -40,7 +40,7 @@ class NumberedStreamReader(StreamReader):
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Forget the batches that were read ahead."""
-        self._read_failure = None
+        self.failure = None
         self._requests.clear()
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:

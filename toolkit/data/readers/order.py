@@ -2,8 +2,8 @@
 
 An epoch has blocks of neighbouring examples in a random order. Neighbouring blocks of that order
 form a window, whose examples are in a random order, too. A window holds blocks from anywhere in the
-split, so that a batch is mixed even if the examples are sorted by class, and blocks are read from
-disk at once. Where the blocks begin differs from epoch to epoch.
+split, so that a batch is mixed even if the examples are sorted by class, and neighbours are read
+from disk together. Where the blocks begin differs from epoch to epoch.
 
 Legend: N examples, W examples in a window, S examples in a block.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import collections
 import threading
-from typing import Callable, List, NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,6 @@ MIN_WINDOW = 1024  # examples; smaller ones cost time and mix no less of the spl
 MAX_BLOCKS = 1 << 20  # whose order is in memory at once
 _ORDERS, _WINDOWS = 0, 1  # for what the random numbers of an epoch are
 _CACHE_SIZE = 4  # epochs, or windows
-
-
-class Range(NamedTuple):
-    """Neighbouring examples: positions from `start` up to, without, `stop`."""
-
-    start: int
-    stop: int
 
 
 class EpochOrder:
@@ -76,21 +69,6 @@ class EpochOrder:
             first, count = first + len(part), count - len(part)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def ranges(self, first: int, count: int) -> List[Range]:
-        """The blocks that begin among some examples of the epochs, before windows are shuffled.
-
-        Args:
-            first, count: as for `positions`.
-        """
-        ranges: List[Range] = []
-        end = first + count
-        while first < end:
-            epoch, offset = divmod(first, self._num_examples)
-            stop = min(self._num_examples, offset + end - first)
-            ranges += self._blocks_at(epoch, offset, stop)
-            first += stop - offset
-        return ranges
-
     def _window_at(self, offset: int) -> int:
         """The number of the window that has the example at `offset` of an epoch."""
         place = offset // self._block_size
@@ -119,25 +97,6 @@ class EpochOrder:
         order = random.permutation(self._num_blocks - 1)  # the last one, which may be shorter, last
         shift = random.randint(self._num_examples)
         return _Blocks(np.append(order, self._num_blocks - 1), int(shift))
-
-    def _blocks_at(self, epoch: int, first: int, stop: int) -> List[Range]:
-        """The examples of the blocks that begin at some offsets of an epoch."""
-        if not self._is_shuffled:
-            return [Range(first, stop)]
-        size = self._block_size
-        places = range(-(-first // size), -(-stop // size))
-        return [part for place in places for part in self._block(epoch, place)]
-
-    def _block(self, epoch: int, place: int) -> List[Range]:
-        """The examples of one block, in two ranges where it goes past the end of the split."""
-        blocks = self._blocks.get(epoch, 0)
-        start = int(blocks.starts[place]) * self._block_size
-        size = min(self._block_size, self._num_examples - start)
-        start = (start + blocks.shift) % self._num_examples
-        stop = start + size
-        if stop <= self._num_examples:
-            return [Range(start, stop)]
-        return [Range(start, self._num_examples), Range(0, stop - self._num_examples)]
 
     def _random(self, purpose: int, epoch: int, window: int) -> np.random.RandomState:
         epoch_words = [epoch & 0xFFFFFFFF, epoch >> 32]

@@ -149,7 +149,6 @@ class DatasetReader(IteratorReader):
     in_memory = False
     kind = "dataset"
     failure: Optional[ToolkitError] = None
-    file_change: Optional[ToolkitError] = None
 
     def __init__(
         self,

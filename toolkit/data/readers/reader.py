@@ -15,7 +15,6 @@ from .resident import ResidentReader
 from .stream import DEFAULT_BUFFER, StreamReader
 
 RESIDENT_LIMIT = 1 << 30  # bytes
-KINDS = ("auto", "resident", "mapped", "stream")
 
 Reader = Union[ResidentReader, StreamReader, DatasetReader]
 
@@ -67,11 +66,10 @@ def make_reader(
         cache_dir: the folder of decoded examples; None for the default.
 
     Raises:
-        UsageError: an unknown kind, or a batch size that is larger than the split.
+        UsageError: the batch size is larger than the split.
         ToolkitError: a hook failed.
         DataError: the filter keeps no example.
     """
-    _check_kind(options.kind)
     if split.make_dataset is not None:
         return _make_dataset_reader(split, batch_size, options, hooks)
     if is_resident(split, options):
@@ -90,14 +88,6 @@ def make_reader(
     return reader_type(
         split, batch_size, options.seed, buffer_size, hooks, options.pads_to_longest, options.part
     )
-
-
-def _check_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise UsageError(
-            f"The reader is '{kind}', expected one of {', '.join(KINDS)}.",
-            hint="Leave it at 'auto'.",
-        )
 
 
 def is_resident(split: Split, options: ReaderOptions) -> bool:

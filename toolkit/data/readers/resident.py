@@ -75,7 +75,6 @@ class ResidentReader:
         self._part = part
         self.form = BatchForm.of(split, pads_to_longest)
         self.failure: Optional[ToolkitError] = None
-        self.file_change: Optional[ToolkitError] = None
         self._split = split
         self._seed = seed
         self._initializers: List[Any] = []

@@ -22,7 +22,6 @@ from ...compat import tf
 from ...errors import DataError, ToolkitError
 from ..examples import Split
 from ..files.cache import cache_folder
-from ..files.file_states import FileStates, change_error
 from ..files.parallel import count_cores
 from ..prepare import (
     NO_HOOKS,
@@ -38,7 +37,6 @@ from .batches import BatchForm
 from .iterator_reader import IteratorReader
 from .mapped import GROUP as DECODED
 from .order import EpochOrder
-from .read_ahead import ReadAhead
 from .resident import DEVICE, check_batch_size
 
 DEFAULT_BUFFER = 10000  # examples
@@ -103,6 +101,7 @@ class StreamReader(IteratorReader):
         batch_size: B, of whole batches.
         num_rows: how many examples of a batch are read.
         form: of its batches, after `convert`.
+        failure: why a read failed; None as long as none did.
     """
 
     in_memory = False
@@ -123,9 +122,8 @@ class StreamReader(IteratorReader):
         self.batch_size = batch_size
         self._rows = None if part is None else part.positions(batch_size)
         self.num_rows = batch_size if part is None else part.length(batch_size)
-        self._read_failure: Optional[ToolkitError] = None
+        self.failure: Optional[ToolkitError] = None
         self.kind = "mapped" if _is_mapped(split) else "stream"
-        self._files = FileStates(_paths(split))
         self._numbers = None if hooks.filter is None else subset_positions(split, self._split)
         self._converter: Optional[ExampleConverter] = None
         self.form = BatchForm.of(self._split, pads_to_longest)
@@ -133,28 +131,9 @@ class StreamReader(IteratorReader):
             self._converter = ExampleConverter(hooks.convert, self._split)
             self.form = self._converted_form(pads_to_longest)
         self._order = EpochOrder(self.num_examples, seed, shuffle_buffer)
-        self._read_ahead = ReadAhead(self._split)
-        self._examples_ahead = min(shuffle_buffer, self.num_examples)
         with tf.device(DEVICE), tf.name_scope("stream_input"):
             self._first = tf.placeholder(tf.int64, [])
             self._iterator = tf.data.make_initializable_iterator(self._dataset())
-
-    @property
-    def failure(self) -> Optional[ToolkitError]:
-        """Why a read failed: a hook, or a file that may have changed; None if neither."""
-        if self._read_failure is not None and not isinstance(self._read_failure, DataError):
-            return self._read_failure
-        path = self._files.find_difference()
-        return self._read_failure if path is None else change_error(path)
-
-    @property
-    def file_change(self) -> Optional[ToolkitError]:
-        """The error of a file that certainly changed since the start, though all reads succeeded.
-
-        In the cache, a run that starts at the same time may put an equal file in the place of one.
-        """
-        path = self._files.find_change()
-        return None if path is None or _is_cached(path) else change_error(path)
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions, in the split after `filter`, of the examples of a batch: int64 [B]."""
@@ -165,8 +144,7 @@ class StreamReader(IteratorReader):
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Start at batch number `step`."""
-        self._read_failure = None
-        self._read_ahead.advise(self._order.ranges(step * self.batch_size, self._examples_ahead))
+        self.failure = None
         session.run(self._iterator.initializer, {self._first: step})
 
     # --------------------------------------------------------------------------------- the batches
@@ -210,13 +188,12 @@ class StreamReader(IteratorReader):
     def _read_group(self, number: np.ndarray) -> List[np.ndarray]:
         group = self._batches_per_read
         first, count = int(number) * self.batch_size, group * self.batch_size
-        self._read_ahead.advise(self._order.ranges(first + self._examples_ahead, count))
         try:
             flat = self._take(self._select_rows(self._order.positions(first, count)))
         except MemoryError:
             raise
         except Exception as error:
-            self._read_failure = self._read_failure or _read_error(error)
+            self.failure = self.failure or _read_error(error)
             raise
         if group == 1:
             return [flat[key] for key in self.form.components]
@@ -285,22 +262,11 @@ class StreamReader(IteratorReader):
 _READS = _Reads()
 
 
-def _paths(split: Split) -> List[str]:
-    """The files that are read with the examples."""
-    return [path for column in split.columns.values() for path in column.paths]
-
-
 def _is_mapped(split: Split) -> bool:
     """Whether a component was decoded into the cache."""
-    return any(
-        _is_cached(column.paths[0], DECODED) for column in split.columns.values() if column.paths
-    )
-
-
-def _is_cached(path: str, group: str = "") -> bool:
-    """Whether a file is in the cache, or in a folder of it."""
-    root = os.path.realpath(os.path.join(cache_folder(), group))
-    return os.path.realpath(path).startswith(root + os.sep)
+    root = os.path.realpath(os.path.join(cache_folder(), DECODED)) + os.sep
+    paths = [column.paths[0] for column in split.columns.values() if column.paths]
+    return any(os.path.realpath(path).startswith(root) for path in paths)
 
 
 def _read_error(error: Exception) -> ToolkitError:

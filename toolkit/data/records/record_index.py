@@ -1,7 +1,7 @@
 """The index of TFRecord files in the cache: the values of numeric keys, and where all others are.
 
-The records are read once from beginning to end, and their checksums are verified. The index is
-named by the SHA-256 of the files, so a second start reads no record.
+The records are read once from beginning to end, by TensorFlow, which verifies their checksums. The
+index is named by the SHA-256 of the files, so a second start reads no record.
 
 Legend: M records of all files, S files (shards), T values of all records together.
 """
@@ -9,35 +9,33 @@ Legend: M records of all files, S files (shards), T values of all records togeth
 from __future__ import annotations
 
 import collections
-import contextlib
+import functools
 import hashlib
 import json
 import os
-from typing import Any, Counter, Dict, List, NamedTuple, Optional, Sequence, Tuple
+import struct
+import warnings
+from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+from ...compat import tf
 from ...errors import DataError
 from ..column import MAX_CLASSES
-from ..files.cache import cache_folder, writing_to_cache
+from ..files.cache import open_entry
 from ..images.image_file import decode_header
-from .example_proto import (
-    BYTES,
-    FLOATS,
-    INTEGERS,
-    Feature,
-    WireError,
-    list_bytes,
-    locate_features,
-    read_floats,
-    read_integers,
-)
-from .record_files import GROUP, Shard, iterate_records, new_cache_folder
+from .record_files import GROUP, Shard, iterate_records, read_span
 
+BYTES, FLOATS, INTEGERS, EMPTY = "bytes", "floats", "integers", "empty"  # kinds of features
 IMAGE, SPAN, NAME = "image", "span", "name"  # further kinds of keys, beside FLOATS and INTEGERS
-_VERSION = 3  # of the files in the cache
-_BUFFER = 1 << 22  # bytes of values in memory before they are written
+_KINDS = {"bytes_list": BYTES, "float_list": FLOATS, "int64_list": INTEGERS, None: EMPTY}
+_VERSION = 4  # of the files in the cache
 _MAX_NAMES = 12  # keys in a message
+
+warnings.filterwarnings("ignore", "Unexpected end-group tag")  # of protobuf; see `parse_record`
+
+Features = Dict[str, Any]  # the `tf.train.Feature` of each key of a record
 
 
 class KeyPlan(NamedTuple):
@@ -62,9 +60,6 @@ class RecordIndex:
         folder: the folder.
         shards: the files.
 
-    Raises:
-        OSError, ValueError, KeyError, TypeError: it is missing or damaged.
-
     Attributes:
         counts: records of each shard, int64 [S].
         keys: name -> number of records that have the key.
@@ -72,7 +67,7 @@ class RecordIndex:
     """
 
     def __init__(self, folder: str, shards: Sequence[Shard]):
-        with open(os.path.join(folder, "index.json")) as file:
+        with open(os.path.join(folder, "index.json"), encoding="utf-8") as file:
             values = json.load(file)
         self._folder = folder
         self.shards = list(shards)
@@ -80,8 +75,6 @@ class RecordIndex:
         self.ends = np.cumsum(self.counts)
         self.keys: Dict[str, int] = values["keys"]
         self._columns: Dict[str, Dict[str, Any]] = values["columns"]
-        if _file_sizes(folder) != values["sizes"]:
-            raise ValueError("a file of the index was cut")
         self.digests = self._map("digests", "<u8")
 
     def __len__(self) -> int:
@@ -100,6 +93,11 @@ class RecordIndex:
     def spans(self, key: str) -> np.ndarray:
         """Where the bytes of a key are in their shards: start and size, int64 [M, 2]."""
         return self._map(self._columns[key]["file"], "<i8").reshape(-1, 2)
+
+    def bytes_reader(self, key: str) -> Callable[[int], bytes]:
+        """A function that reads the bytes of a key in the record of a row."""
+        spans = self.spans(key)
+        return lambda row: read_span(self.locate(row)[0], *spans[row].tolist())
 
     def headers(self, key: str) -> np.ndarray:
         """Width, height, is_grey and has_alpha of each image, int32 [M, 4]."""
@@ -129,283 +127,214 @@ class RecordIndex:
 
 
 def open_index(
-    shards: Sequence[Shard], plan: Sequence[KeyPlan], cache_dir: Optional[str] = None
+    shards: Sequence[Shard], plans: Sequence[KeyPlan], cache_dir: Optional[str] = None
 ) -> RecordIndex:
     """The index of shards, from the cache or built now.
 
     Args:
         shards: the files.
-        plan: what the index has of each key.
+        plans: what the index has of each key.
         cache_dir: the cache folder; None for the default.
 
     Raises:
         DataError: a record is damaged, or lacks a key.
     """
-    values = json.dumps([_VERSION, [shard.digest for shard in shards], plan])
+    values = json.dumps([_VERSION, [shard.digest for shard in shards], plans])
     name = "index-" + hashlib.sha256(values.encode()).hexdigest()[:32]
-    folder = os.path.join(cache_folder(cache_dir), GROUP, name)
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # missing, or damaged
-        return RecordIndex(folder, shards)
-    with new_cache_folder(folder) as temporary:
-        _IndexWriter(temporary, plan).write(shards)
-    return RecordIndex(folder, shards)
+    build = functools.partial(_write_index, shards, plans)
+    return RecordIndex(open_entry(GROUP, name, build, cache_dir), shards)
 
 
-def _file_sizes(folder: str) -> Dict[str, int]:
-    """The size in bytes of each file of arrays in a folder."""
-    names = sorted(name for name in os.listdir(folder) if name.endswith(".bin"))
-    return {name: os.path.getsize(os.path.join(folder, name)) for name in names}
+# ----------------------------------------------------------------------------------------- records
+
+
+def parse_record(shard: Shard, number: int, record: bytes) -> Features:
+    """The features of a record. Raises a DataError that names it if it is no Example."""
+    example = tf.train.Example()
+    try:
+        # Older versions of protobuf read damaged bytes up to the damage.
+        if example.MergeFromString(record) != len(record):
+            raise DecodeError
+        features = dict(example.features.feature)
+        if number or not tf.train.SequenceExample.FromString(record).HasField("feature_lists"):
+            return features
+        finding = "a tf.train.SequenceExample"
+    except DecodeError:
+        finding = "bytes that are no tf.train.Example"
+    raise DataError(
+        f"{shard.path}: record {number}: expected a tf.train.Example, found {finding}.",
+        hint="Write each record as tf.train.Example(...).SerializeToString().",
+    )
+
+
+def kind_of(features: Features, key: str) -> str:
+    """BYTES, FLOATS or INTEGERS; EMPTY also where a record lacks the key."""
+    return _KINDS[features[key].WhichOneof("kind")] if key in features else EMPTY
+
+
+def values_of(features: Features, key: str) -> Any:
+    """The values of a key: a list of bytes, float32 [length] or int64 [length]."""
+    kind, feature = kind_of(features, key), features[key]
+    if kind == FLOATS:
+        return np.array(feature.float_list.value, "<f4")
+    if kind == INTEGERS:
+        return np.array(feature.int64_list.value, "<i8")
+    return list(feature.bytes_list.value)
+
+
+def describe_keys(keys: Any) -> str:
+    """The keys of a record in a message, sorted."""
+    names = sorted(keys)
+    rest = [f"and {len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
+    return ", ".join(names[:_MAX_NAMES] + rest) or "none"
 
 
 # ----------------------------------------------------------------------------------------- writing
 
 
-class _Output:
-    """A file of the index to which arrays of numbers are appended."""
+def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str) -> None:
+    """Read all records of shards and write their index into a folder."""
+    writers = [_WRITERS[plan.kind](folder, f"key{i}", plan) for i, plan in enumerate(plans)]
+    keys: Counter[str] = collections.Counter()
+    counts = []
+    with open(os.path.join(folder, "digests.bin"), "wb") as digests:
+        for shard in shards:
+            number = -1
+            for number, (position, record) in enumerate(iterate_records(shard)):
+                features = parse_record(shard, number, record)
+                place = f"{shard.path}: record {number}"
+                keys.update(list(features))
+                digest = hashlib.blake2b(digest_size=8)
+                for plan, writer in zip(plans, writers):
+                    values = _take(plan, features, place)
+                    content = writer.add(values, record, position, place)
+                    if plan.is_content:
+                        digest.update(len(content).to_bytes(8, "little") + content)
+                digests.write(digest.digest())
+            counts.append(number + 1)
+    columns = {plan.key: writer.finish() for plan, writer in zip(plans, writers)}
+    values = {"counts": counts, "keys": keys, "columns": columns}
+    with open(os.path.join(folder, "index.json"), "w", encoding="utf-8") as file:
+        json.dump(values, file)
 
-    def __init__(self, folder: str, name: str, dtype: str):
-        self._path = os.path.join(folder, name + ".bin")
-        self._dtype = np.dtype(dtype)
-        self._values: List[int] = []
-        self._chunks: List[np.ndarray] = []
-        self._size = 0  # values in memory
-        self.flush()  # so that the file exists
 
-    def append(self, *values: int) -> None:
-        """Append single numbers."""
-        self._values.extend(values)
-        self._size += len(values)
-        self._flush_if_large()
+def _take(plan: KeyPlan, features: Features, place: str) -> Any:
+    """The values of a key in a record: an array of numbers, or the only bytes."""
+    expected = plan.kind if plan.kind in (FLOATS, INTEGERS) else BYTES
+    if plan.key not in features:
+        raise DataError(
+            f"{place}: expected the key '{plan.key}' as in the first record, found the keys "
+            f"{describe_keys(features)}.",
+            hint="Write the key in all records or in none, or name another one.",
+        )
+    kind = kind_of(features, plan.key)
+    if kind != expected:
+        raise DataError(
+            f"{place}: expected {expected} in the key '{plan.key}' as in the first record, found "
+            f"{kind}.",
+            hint="Write each key with one type.",
+        )
+    values = values_of(features, plan.key)
+    if kind == BYTES and len(values) != 1:
+        raise _value_error(place, plan.key, f"{len(values)} values")
+    return values[0] if kind == BYTES else values
 
-    def append_array(self, array: np.ndarray) -> None:
-        self._chunks.append(array)
-        self._size += len(array)
-        self._flush_if_large()
 
-    def flush(self) -> None:
-        chunks = self._chunks + [np.array(self._values, self._dtype)]
-        with writing_to_cache(), open(self._path, "ab") as file:
-            file.write(np.concatenate(chunks).astype(self._dtype).tobytes())
-        self._values, self._chunks, self._size = [], [], 0
-
-    def load(self) -> np.ndarray:
-        """All numbers, in memory."""
-        self.flush()
-        return np.fromfile(self._path, self._dtype)
-
-    def replace(self, array: np.ndarray) -> None:
-        """Write other numbers in the place of all."""
-        with writing_to_cache():
-            array.astype(self._dtype).tofile(self._path)
-
-    def _flush_if_large(self) -> None:
-        if self._size * self._dtype.itemsize > _BUFFER:
-            self.flush()
+def _value_error(place: str, key: str, finding: str) -> DataError:
+    return DataError(
+        f"{place}: expected one value in the key '{key}', found {finding}.",
+        hint="Write one value for each record, or name another key.",
+    )
 
 
 # Each writer's `add` returns the values of a record as bytes, which do not depend on how the
-# message of the list is written: equal values have equal bytes.
+# message is written: equal values have equal bytes.
 
 
 class _Spans:
     """Positions of bytes, and the headers of images."""
 
-    kind = BYTES
-
     def __init__(self, folder: str, name: str, plan: KeyPlan):
-        self._file = name
-        self._spans = _Output(folder, name, "<i8")
-        self._headers = _Output(folder, name + "-headers", "<i4") if plan.kind == IMAGE else None
+        self._name = name
+        self._spans = _create(folder, name)
+        self._headers = _create(folder, name + "-headers") if plan.kind == IMAGE else None
 
-    def add(self, record: bytes, feature: Feature, position: int, source: str) -> bytes:
-        start, end = _single_span(record, feature)
-        self._spans.append(position + start, end - start)
-        content = record[start:end]
+    def add(self, content: bytes, record: bytes, position: int, place: str) -> bytes:
+        self._spans.write(struct.pack("<2q", position + record.index(content), len(content)))
         if self._headers is not None:
-            self._headers.append(*map(int, decode_header(content, source)[:4]))
+            self._headers.write(struct.pack("<4i", *decode_header(content, place)[:4]))
         return content
 
     def finish(self) -> Dict[str, Any]:
-        self._spans.flush()
+        self._spans.close()
         if self._headers is not None:
-            self._headers.flush()
-        return {"file": self._file}
+            self._headers.close()
+        return {"file": self._name}
 
 
 class _Names:
     """Texts as numbers."""
 
-    kind = BYTES
-
     def __init__(self, folder: str, name: str, plan: KeyPlan):
-        self._file = name
-        self._output = _Output(folder, name, "<i4")
+        self._name, self._key = name, plan.key
+        self._file = _create(folder, name)
         self._numbers: Dict[bytes, int] = {}
+        self._rows: List[int] = []
 
-    def add(self, record: bytes, feature: Feature, position: int, source: str) -> bytes:
-        start, end = _single_span(record, feature)
-        text = record[start:end]
-        number = self._numbers.get(text)
-        if number is None:
-            number = self._numbers[text] = _check_name(text, len(self._numbers))
-        self._output.append(number)
+    def add(self, text: bytes, record: bytes, position: int, place: str) -> bytes:
+        if text not in self._numbers:
+            if len(self._numbers) >= MAX_CLASSES:
+                raise _value_error(place, self._key, f"more than {MAX_CLASSES:,} different texts")
+            try:
+                text.decode("utf-8")
+            except UnicodeDecodeError:
+                raise _value_error(place, self._key, "other bytes than UTF-8") from None
+        self._rows.append(self._numbers.setdefault(text, len(self._numbers)))
         return text
 
     def finish(self) -> Dict[str, Any]:
         texts = sorted(self._numbers)
-        ranks = np.zeros(len(texts), np.int32)
+        ranks = np.zeros(len(texts), "<i4")
         ranks[[self._numbers[text] for text in texts]] = np.arange(len(texts))
-        self._output.replace(ranks[self._output.load()])
-        return {"file": self._file, "names": [text.decode("utf-8") for text in texts]}
-
-
-def _check_name(text: bytes, number: int) -> int:
-    """The number of a new text. Raises a WireError if it cannot be the name of a class."""
-    if number >= MAX_CLASSES:
-        raise WireError(f"more than {MAX_CLASSES:,} different texts")
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        raise WireError("other bytes") from None
-    return number
+        self._file.write(ranks[self._rows].tobytes())
+        self._file.close()
+        return {"file": self._name, "names": [text.decode("utf-8") for text in texts]}
 
 
 class _Numbers:
     """Values of a list of numbers."""
 
     def __init__(self, folder: str, name: str, plan: KeyPlan):
-        self.kind = plan.kind
-        self._file = name
+        self._name = name
         self._dtype = "<f4" if plan.kind == FLOATS else "<i8"
-        self._values = _Output(folder, name, self._dtype)
-        self._starts = _Output(folder, name + "-starts", "<i8")
-        self._read = read_floats if plan.kind == FLOATS else read_integers
+        self._values, self._starts = _create(folder, name), _create(folder, name + "-starts")
         self._end = 0
-        self._lengths: Counter[int] = collections.Counter()
-        self._starts.append(0)
+        self._lengths: Set[int] = set()
+        self._starts.write(struct.pack("<q", 0))
 
-    def add(self, record: bytes, feature: Feature, position: int, source: str) -> bytes:
-        values = self._read(record, feature)
-        self._values.append_array(values)
+    def add(self, values: np.ndarray, record: bytes, position: int, place: str) -> bytes:
+        content = values.tobytes()
+        self._values.write(content)
         self._end += len(values)
-        self._starts.append(self._end)
-        self._lengths[len(values)] += 1
-        return values.tobytes()
+        self._starts.write(struct.pack("<q", self._end))
+        self._lengths.add(len(values))
+        return content
 
     def finish(self) -> Dict[str, Any]:
-        self._values.flush()
-        self._starts.flush()
+        self._values.close()
+        self._starts.close()
         length = next(iter(self._lengths), 1) if len(self._lengths) < 2 else None
-        return {"file": self._file, "dtype": self._dtype, "length": length}
+        return {"file": self._name, "dtype": self._dtype, "length": length}
 
 
-_WRITERS = {IMAGE: _Spans, SPAN: _Spans, NAME: _Names, FLOATS: _Numbers, INTEGERS: _Numbers}
+_WRITERS: Dict[str, Any] = {
+    IMAGE: _Spans,
+    SPAN: _Spans,
+    NAME: _Names,
+    FLOATS: _Numbers,
+    INTEGERS: _Numbers,
+}
 
 
-class _IndexWriter:
-    """Reads all records of shards and writes their index into a folder."""
-
-    def __init__(self, folder: str, plan: Sequence[KeyPlan]):
-        self._folder = folder
-        self._plan = plan
-        self._writers: List[Any] = [
-            _WRITERS[each.kind](folder, f"key{i}", each) for i, each in enumerate(plan)
-        ]
-        self._digests = _Output(folder, "digests", "<u8")
-        self._keys: Counter[bytes] = collections.Counter()
-
-    def write(self, shards: Sequence[Shard]) -> None:
-        counts = []
-        for shard in shards:
-            number = -1
-            for number, (position, record) in enumerate(iterate_records(shard)):
-                self._add(shard, number, position, record)
-            counts.append(number + 1)
-        self._digests.flush()
-        columns = {plan.key: writer.finish() for plan, writer in zip(self._plan, self._writers)}
-        values = {
-            "counts": counts,
-            "keys": {_text_of(key): count for key, count in self._keys.items()},
-            "columns": columns,
-            "sizes": _file_sizes(self._folder),
-        }
-        with writing_to_cache(), open(os.path.join(self._folder, "index.json"), "w") as file:
-            json.dump(values, file)
-
-    def _add(self, shard: Shard, number: int, position: int, record: bytes) -> None:
-        features = locate_record(shard, number, record)
-        self._keys.update(list(features))
-        digest = hashlib.blake2b(digest_size=8)
-        for plan, writer in zip(self._plan, self._writers):
-            feature = features.get(plan.key.encode())
-            if feature is None or feature.kind != writer.kind:
-                raise _missing_key_error(shard, number, plan, writer.kind, features)
-            try:
-                content = writer.add(record, feature, position, f"{shard.path}: record {number}")
-            except WireError as error:
-                raise DataError(
-                    f"{shard.path}: record {number}: expected {_describe(plan)}, found {error}.",
-                    hint="Write one value for each record, or name another key.",
-                ) from None
-            if plan.is_content:
-                digest.update(len(content).to_bytes(8, "little") + content)
-        self._digests.append(int.from_bytes(digest.digest(), "little"))
-
-
-def locate_record(shard: Shard, number: int, record: bytes) -> Dict[bytes, Feature]:
-    """The features of a record. Raises a DataError that names it if it is no Example."""
-    try:
-        return locate_features(record)
-    except WireError as error:
-        raise DataError(
-            f"{shard.path}: record {number}: expected a tf.train.Example, found {error}.",
-            hint="Write each record as tf.train.Example(...).SerializeToString().",
-        ) from None
-
-
-def _single_span(record: bytes, feature: Feature) -> Tuple[int, int]:
-    spans = list_bytes(record, feature)
-    if len(spans) != 1:
-        raise WireError(f"{len(spans)} values")
-    return spans[0]
-
-
-def _missing_key_error(
-    shard: Shard, number: int, plan: KeyPlan, kind: str, features: Dict[bytes, Feature]
-) -> DataError:
-    place = f"{shard.path}: record {number}"
-    feature = features.get(plan.key.encode())
-    if feature is not None:
-        return DataError(
-            f"{place}: expected {kind} in the key '{plan.key}' as in the first record, found "
-            f"{feature.kind}.",
-            hint="Write each key with one type.",
-        )
-    return DataError(
-        f"{place}: expected the key '{plan.key}' as in the first record, found the keys "
-        f"{describe_keys(features)}.",
-        hint="Write the key in all records or in none, or name another one.",
-    )
-
-
-def describe_keys(keys: Any) -> str:
-    """The keys of a record in a message, sorted."""
-    names = sorted(_text_of(key) if isinstance(key, bytes) else key for key in keys)
-    rest = [f"and {len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
-    return ", ".join(names[:_MAX_NAMES] + rest) or "none"
-
-
-def _describe(plan: KeyPlan) -> str:
-    """What the values of a key should be, in a message."""
-    values = {
-        IMAGE: "an image",
-        SPAN: "one text",
-        NAME: "one name in UTF-8",
-        FLOATS: "floats",
-        INTEGERS: "integers",
-    }
-    return f"{values[plan.kind]} in the key '{plan.key}'"
-
-
-def _text_of(key: bytes) -> str:
-    return key.decode("utf-8", "replace")
+def _create(folder: str, name: str) -> Any:
+    return open(os.path.join(folder, name + ".bin"), "wb")  # noqa: SIM115 - `finish` closes it

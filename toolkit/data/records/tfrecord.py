@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...errors import DataError, UsageError
 from ..column import MAX_CLASSES, Column, Sequences, describe_rounding
+from ..decoded import Decoded, hash_texts
 from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
 from ..held_out import DEFAULT_SHARES, Shares, hold_out
-from ..images.image_file import ImageForm, decode_header, describe_changes, parse_colour, parse_size
-from ..images.image_paths import check_image_options, common_size
+from ..images.image_file import ImageForm, ImageReader, decode_header
+from ..images.image_paths import check_shape, choose_form
 from ..reading_options import (
     DEFAULT_COLUMNS,
     DEFAULT_IMAGES,
@@ -29,27 +30,22 @@ from ..reading_options import (
     refuse_idle_images,
 )
 from ..tables.roles import NONE, refuse_conflicts
-from .example_proto import (
-    BYTES,
-    EMPTY,
-    FLOATS,
-    INTEGERS,
-    Feature,
-    WireError,
-    list_bytes,
-    read_integers,
-)
-from .record_arrays import RawImages, RecordImages, RecordTexts
 from .record_files import Shard, iterate_records, list_shards
 from .record_index import (
+    BYTES,
+    FLOATS,
     IMAGE,
+    INTEGERS,
     NAME,
     SPAN,
+    Features,
     KeyPlan,
     RecordIndex,
     describe_keys,
-    locate_record,
+    kind_of,
     open_index,
+    parse_record,
+    values_of,
 )
 from .schema import RecordSchema
 from .shard_names import ShardFiles, find_shards
@@ -63,11 +59,7 @@ _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"RIFF")
 _CHUNK = 1 << 20  # values that are checked at once
 
 
-class _Roles(NamedTuple):
-    """The keys that a data set uses."""
-
-    features: List[str]
-    labels: List[str]
+Roles = Tuple[List[str], List[str]]  # the keys of features, and those of labels
 
 
 class _KeySet(NamedTuple):
@@ -182,44 +174,40 @@ class _RecordReader:
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
         """The features and the labels of all records, and the names of the classes."""
         shard, record = self._first_record()
-        features = locate_record(shard, 0, record)
-        roles = self._choose_roles(shard, features)
-        keys_in_use = RecordSchema(tuple(roles.features), tuple(roles.labels))
-        self.schema = self._model_schema or keys_in_use
-        keys = {
-            key: _plan_first(shard, record, features, key, key in roles.labels)
-            for key in roles.features + roles.labels
-        }
-        has_names = roles.labels == [LABEL_KEYS[0]] and _kind(features, NAME_KEY) == BYTES
+        first = parse_record(shard, 0, record)
+        features, labels = self._choose_roles(shard, first)
+        self.schema = self._model_schema or RecordSchema(tuple(features), tuple(labels))
+        keys = {key: _plan_key(shard, first, key, key in labels) for key in features + labels}
+        has_names = labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES
         if has_names and NAME_KEY not in keys:
             keys[NAME_KEY] = _KeySet([KeyPlan(NAME_KEY, NAME)])
         plans = {plan.key: plan for each in keys.values() for plan in each.plans}
         self.index = open_index(self._shards, list(plans.values()), self._cache_dir)
-        self._check_labels(roles)
+        self._check_labels(features, labels)
         self._note_others(list(plans))
-        feature_values = self._collect(roles.features, keys)
+        feature_values = self._collect(features, keys)
         if self._model_schema is None and not self._has_images:
             refuse_idle_images(self._place, self._images)
-        if not roles.labels:
+        if not labels:
             return feature_values, None, ()
-        if len(roles.labels) == 1:
-            return (feature_values, *self._read_label(roles.labels[0], keys))
-        return feature_values, self._collect(roles.labels, keys), ()
+        if len(labels) == 1:
+            return (feature_values, *self._read_label(labels[0], keys))
+        return feature_values, self._collect(labels, keys), ()
 
-    def _choose_roles(self, shard: Shard, features: Dict[bytes, Feature]) -> _Roles:
+    def _choose_roles(self, shard: Shard, features: Features) -> Roles:
         """The keys of features and labels. Refuses a kind that the labels cannot have."""
         if self._model_schema is not None:
             return _follow_schema(shard, features, self._model_schema)
         roles = _choose_roles(shard, features, self._columns)
-        kind = self._columns.label_kind
-        if kind != "auto" and not roles.labels:
+        kind, labels = self._columns.label_kind, roles[1]
+        if kind != "auto" and not labels:
             raise UsageError(
                 f"--label-kind {kind} has no effect on {self._place}, which has no labels.",
                 hint="Omit it, or name the key of the labels with --label-column.",
             )
-        if kind == "class" and len(roles.labels) > 1:
+        if kind == "class" and len(labels) > 1:
             raise UsageError(
-                f"--label-kind class: expected one key of classes, found {len(roles.labels)}.",
+                f"--label-kind class: expected one key of classes, found {len(labels)}.",
                 hint="Name one key with --label-column.",
             )
         return roles
@@ -233,12 +221,12 @@ class _RecordReader:
             hint="Write records with tf.io.TFRecordWriter.",
         )
 
-    def _check_labels(self, roles: _Roles) -> None:
+    def _check_labels(self, features: List[str], labels: List[str]) -> None:
         """Refuse labels that the first record lacks and others have."""
         schema, columns = self._model_schema, self._columns
-        if roles.labels or (schema is None and columns.label_column):
+        if labels or (schema is None and columns.label_column):
             return
-        others = {*roles.features, *(columns.ignore_columns if schema is None else ())}
+        others = {*features, *(columns.ignore_columns if schema is None else ())}
         for key in LABEL_KEYS if schema is None else schema.labels:
             count = self.index.keys.get(key, 0)
             if count and key not in others:
@@ -285,7 +273,7 @@ class _RecordReader:
         return {name: _column(_squeeze(values[key])) for name, key in names.items()}
 
     def _read_key(self, key: str, key_set: _KeySet) -> Any:
-        """An array [M, ...], sequences, or an array-like."""
+        """An array [M, ...], sequences, or what is decoded at each read."""
         kind = key_set.plans[0].kind
         if key_set.size_keys:
             return self._read_raw(key, key_set.size_keys)
@@ -293,7 +281,16 @@ class _RecordReader:
             headers = self.index.headers(key)
             is_grey, has_alpha = bool(headers[:, 2].all()), headers[:, 3] == 1
             form, shape = self._form(key, headers[:, :2], is_grey, has_alpha)
-            return RecordImages(self.index, key, form, shape)
+            reader, read, name_of = (
+                ImageReader(form),
+                self.index.bytes_reader(key),
+                self.index.name_of,
+            )
+
+            def decode(row: int) -> np.ndarray:
+                return check_shape(reader.decode(read(row), name_of(row)), shape, name_of(row))
+
+            return self._decoded(key, form, shape, decode)
         if kind in (FLOATS, INTEGERS):
             values, starts = self.index.numbers(key)
             self._check_finite(key, values, starts)
@@ -304,9 +301,19 @@ class _RecordReader:
                 f"in the key '{key}'.",
                 hint="Name one key of texts with --label-column.",
             )
-        return RecordTexts(self.index, key)
+        paths = [shard.records for shard in self._shards]
+        return Decoded(self.index.bytes_reader(key), (len(self.index),), object, paths=paths)
 
-    def _read_raw(self, key: str, size_keys: Sequence[str]) -> RawImages:
+    def _decoded(
+        self, key: str, form: ImageForm, shape: Tuple[int, ...], decode: Callable[[int], Any]
+    ) -> Decoded:
+        """The images of a key, uint8 [M, H, W, C]."""
+        identity = hash_texts([key, *(shard.digest for shard in self._shards), repr(form)])
+        paths = [shard.records for shard in self._shards]
+        return Decoded(decode, (len(self.index), *shape), identity=identity, paths=paths)
+
+    def _read_raw(self, key: str, size_keys: Sequence[str]) -> Decoded:
+        """Images whose bytes are their pixels."""
         sizes = np.stack([self._single_values(name) for name in size_keys], axis=1)  # [M, 2 or 3]
         lengths = self.index.spans(key)[:, 1]
         if sizes.shape[1] == 2:
@@ -324,7 +331,16 @@ class _RecordReader:
             )
         is_grey, has_alpha = bool((sizes[:, 2] == 1).all()), np.zeros(len(sizes), bool)
         form, shape = self._form(key, sizes[:, 1::-1], is_grey, has_alpha)
-        return RawImages(self.index, key, form, shape, sizes)
+        reader, read = ImageReader(form), self.index.bytes_reader(key)
+
+        def decode(row: int) -> np.ndarray:
+            size = tuple(sizes[row].tolist())
+            if size == shape:
+                return np.frombuffer(read(row), np.uint8).reshape(size)
+            header = b"P%d %d %d 255\n" % (5 if size[2] == 1 else 6, size[1], size[0])
+            return reader.decode(header + read(row), self.index.name_of(row))  # of the format PPM
+
+        return self._decoded(key, form, shape, decode)
 
     def _form(
         self, key: str, sizes: np.ndarray, is_grey: bool, has_alpha: np.ndarray
@@ -338,15 +354,12 @@ class _RecordReader:
             has_alpha: whether each can be transparent, bool [M].
         """
         self._has_images = True
-        images = self._images._replace(**self._images.arguments(component_name(key)))
-        check_image_options(images.channels, images.fit)
-        size = None if images.image_size is None else parse_size(images.image_size)
-        channels = images.channels or (1 if is_grey else 3)
-        background = parse_colour(images.background)
-        form = ImageForm(size, channels, images.fit, background, images.extends_border)
-        width, height = size or common_size(self._place, self.index.name_of, sizes)
-        self.notes += describe_changes(form, sizes, has_alpha)
-        return form, (height, width, channels)
+        options = self._images.of(component_name(key))
+        form, shape, notes = choose_form(
+            self._place, self.index.name_of, options, sizes, is_grey, has_alpha
+        )
+        self.notes += notes
+        return form, shape
 
     def _check_finite(self, key: str, values: np.ndarray, starts: Optional[np.ndarray]) -> None:
         if values.dtype.kind != "f":
@@ -482,14 +495,9 @@ def component_name(key: str) -> str:
 # -------------------------------------------------------------------------------------------- keys
 
 
-def _kind(features: Dict[bytes, Feature], key: str) -> str:
-    feature = features.get(key.encode())
-    return EMPTY if feature is None else feature.kind
-
-
-def _choose_roles(shard: Shard, features: Dict[bytes, Feature], columns: ColumnOptions) -> _Roles:
+def _choose_roles(shard: Shard, features: Features, columns: ColumnOptions) -> Roles:
     """The keys of features and labels: those of the options, or those with usual names."""
-    names = sorted(key.decode("utf-8", "replace") for key in features)
+    names = sorted(features)
     explicit = [*columns.feature_columns, *filter(None, [columns.image_column])]
     labels = [] if columns.label_column == (NONE,) else list(columns.label_column)
     ignored = columns.ignore_columns
@@ -500,27 +508,25 @@ def _choose_roles(shard: Shard, features: Dict[bytes, Feature], columns: ColumnO
         rest = [key for key in names if key not in explicit and key not in ignored]
         labels = [key for key in LABEL_KEYS if key in rest][:1]
     if explicit:
-        return _Roles(list(dict.fromkeys(explicit)), labels)
+        return list(dict.fromkeys(explicit)), labels
     rest = [key for key in names if key not in labels and key not in ignored]
     pictures = [key for key in IMAGE_KEYS if key in rest][:1]
-    numbers = [key for key in rest if _kind(features, key) in (FLOATS, INTEGERS)]
+    numbers = [key for key in rest if kind_of(features, key) in (FLOATS, INTEGERS)]
     if not pictures + numbers:
         raise DataError(
             f"{shard.path}: record 0: expected the key {' or '.join(IMAGE_KEYS)}, or keys of "
             f"numbers, found the keys {describe_keys(names)}.",
             hint="Name the keys of the features with --image-column or --feature-columns.",
         )
-    return _Roles(pictures or numbers, labels)
+    return pictures or numbers, labels
 
 
-def _follow_schema(shard: Shard, features: Dict[bytes, Feature], schema: RecordSchema) -> _Roles:
+def _follow_schema(shard: Shard, features: Features, schema: RecordSchema) -> Roles:
     """The keys that a model was trained on; no labels if the records have none of them."""
-    names = sorted(key.decode("utf-8", "replace") for key in features)
-    has_labels = any(key in names for key in schema.labels)
-    labels = list(schema.labels) if has_labels else []
+    labels = list(schema.labels) if any(key in features for key in schema.labels) else []
     hint = f"The model was trained on the keys {', '.join(schema.features)}."
-    _check_keys(shard, names, [*schema.features, *labels], hint)
-    return _Roles(list(schema.features), labels)
+    _check_keys(shard, list(features), [*schema.features, *labels], hint)
+    return list(schema.features), labels
 
 
 def _check_keys(shard: Shard, names: Sequence[str], keys: Sequence[str], hint: str) -> None:
@@ -534,39 +540,24 @@ def _check_keys(shard: Shard, names: Sequence[str], keys: Sequence[str], hint: s
             )
 
 
-def _plan_first(
-    shard: Shard, record: bytes, features: Dict[bytes, Feature], key: str, is_label: bool
-) -> _KeySet:
-    """As `_plan_key`. Raises a DataError that names the first record if it is damaged."""
-    try:
-        return _plan_key(shard, record, features, key, is_label)
-    except WireError as error:
-        raise DataError(
-            f"{shard.path}: record 0: expected values in the key '{key}', found {error}.",
-            hint="Write each record as tf.train.Example(...).SerializeToString().",
-        ) from None
-
-
-def _plan_key(
-    shard: Shard, record: bytes, features: Dict[bytes, Feature], key: str, is_label: bool
-) -> _KeySet:
+def _plan_key(shard: Shard, features: Features, key: str, is_label: bool) -> _KeySet:
     """What the values of a key become, by those of the first record.
 
     Integers and floats are numbers. Bytes are the pixels of an image if there are as many as the
     keys of its height and width say; else an image if they are those of an image file; else text,
     which is a class if it is a label.
     """
-    kind = _kind(features, key)
+    kind = kind_of(features, key)
     if kind in (FLOATS, INTEGERS):
         return _KeySet([KeyPlan(key, kind, not is_label)])
-    spans = list_bytes(record, features[key.encode()]) if kind == BYTES else []
-    if len(spans) != 1:
+    values = values_of(features, key)
+    if len(values) != 1:
         raise DataError(
-            f"{shard.path}: record 0: expected one value in the key '{key}', found {len(spans)}.",
+            f"{shard.path}: record 0: expected one value in the key '{key}', found {len(values)}.",
             hint="Write one value for each record, or name another key.",
         )
-    content = record[spans[0][0] : spans[0][1]]
-    size_keys = _find_size_keys(record, features, key, len(content))
+    content = values[0]
+    size_keys = _find_size_keys(features, key, len(content))
     if size_keys and not content.startswith(_IMAGE_STARTS):
         plans = [KeyPlan(name, INTEGERS, not is_label) for name in size_keys]
         return _KeySet([KeyPlan(key, SPAN, not is_label), *plans], size_keys=size_keys)
@@ -592,25 +583,23 @@ def _is_image(content: bytes, name: str) -> bool:
     return True
 
 
-def _find_size_keys(
-    record: bytes, features: Dict[bytes, Feature], key: str, num_bytes: int
-) -> Tuple[str, ...]:
+def _find_size_keys(features: Features, key: str, num_bytes: int) -> Tuple[str, ...]:
     """The keys of height, width and maybe channels of the pixels in a key; () if it has others."""
     prefix = key.rpartition("/")[0] + "/" if "/" in key else ""
 
     def find(names: Sequence[str]) -> Optional[str]:
         keys = [start + name for start in dict.fromkeys((prefix, "")) for name in names]
-        return next((each for each in keys if _kind(features, each) == INTEGERS), None)
+        return next((each for each in keys if kind_of(features, each) == INTEGERS), None)
 
     names = [find(_HEIGHTS), find(_WIDTHS), find(_CHANNELS)]
     if None in names[:2]:
         return ()
     size_keys = tuple(name for name in names if name is not None)
-    values = [read_integers(record, features[name.encode()]) for name in size_keys]
+    values = [values_of(features, name).tolist() for name in size_keys]
     if any(len(value) != 1 for value in values):
         return ()
     count = 1
     for value in values:
-        count *= int(value[0])
+        count *= value[0]
     is_raw = count == num_bytes or (len(values) == 2 and 3 * count == num_bytes)
     return size_keys if is_raw and count > 0 else ()

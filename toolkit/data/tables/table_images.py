@@ -11,8 +11,8 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 import numpy as np
 
 from ...errors import DataError
+from ..decoded import Decoded
 from ..files.file_index import FileIndex
-from ..images.image_array import ImageFiles
 from ..images.image_paths import open_paths
 from ..reading_options import ImageOptions
 from .columns import Table, shorten
@@ -28,7 +28,7 @@ class ImageColumn(NamedTuple):
         notes: sentences on what was done to the images.
     """
 
-    files: ImageFiles
+    files: Decoded
     names: List[str]
     digests: List[str]
     notes: List[str]
@@ -65,7 +65,7 @@ def read_image_column(
     used, positions = np.unique(codes, return_inverse=True)
     fields = [column.values[code] for code in used]
     paths = [_find_file(table, name, field) for field in fields]
-    images = open_paths(table.file.path, paths, index, **options.arguments(component))
+    images = open_paths(table.file.path, paths, index, options, component)
     files = images.select([paths[position] for position in positions])
     names = [fields[position] for position in positions]
     digests = [images.digests[position] for position in positions]

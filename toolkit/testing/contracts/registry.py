@@ -108,6 +108,7 @@ def check_contracts(
     subject: Subject,
     contracts: Optional[Iterable[Contract]] = None,
     report: Callable[[Result], None] = lambda result: None,
+    is_short: bool = False,
 ) -> List[Result]:
     """Check contracts one after the other.
 
@@ -115,6 +116,7 @@ def check_contracts(
         subject: what to check.
         contracts: None for all.
         report: called with each result as it is known.
+        is_short: whether to end at the first broken one.
     """
     results = []
     for each in ALL if contracts is None else contracts:
@@ -122,6 +124,8 @@ def check_contracts(
             result = check_contract(each, subject)
         report(result)
         results.append(result)
+        if is_short and result.status == FAILED:
+            break
     return results
 
 

@@ -7,7 +7,7 @@ changes no variable. With `--on-nonfinite stop` the session fails and the loop r
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+from typing import Any, Dict
 
 from ...errors import DivergedError
 from .base import NEVER, Every, SessionHook
@@ -23,23 +23,13 @@ class Guard(SessionHook):
         counters: name -> int64 scalar, the number of skipped steps up to and with this one; empty
             with `--on-nonfinite stop`.
         steps: how often to report.
-        record: takes an event's record.
-        log: shows a line.
     """
 
     name = "guard"
 
-    def __init__(
-        self,
-        counters: Dict[str, Any],
-        steps: int,
-        record: Callable[[Dict[str, Any]], None],
-        log: Callable[[str], None],
-    ):
+    def __init__(self, counters: Dict[str, Any], steps: int):
         self.every = Every(steps) if counters else None
         self._counters = counters
-        self._record = record
-        self._log = log
         self._last_counts: Dict[str, int] = {}
         self._last_step = 0
         self._window_counts: Dict[str, int] = {}  # at the last multiple of WINDOW
@@ -70,15 +60,15 @@ class Guard(SessionHook):
             for name, value in (values or {}).items():
                 skipped = int(value) - self._last_counts[name]
                 if skipped > 0:
-                    self._report(name, step, skipped)
+                    event = {"step": step, "kind": "event", "event": name, "count": skipped}
+                    self.loop.record(event)
+                    self.loop.log(
+                        f"warning: {skipped} non-finite step(s) skipped up to step {step}"
+                    )
                 self._last_counts[name] = int(value)
             self._last_step = step
         for name, value in (values or {}).items():
             self._check_window(name, step, int(value))
-
-    def _report(self, name: str, step: int, skipped: int) -> None:
-        self._record({"step": step, "kind": "event", "event": name, "count": skipped})
-        self._log(f"warning: {skipped} non-finite step(s) skipped up to step {step}")
 
     def _check_window(self, name: str, step: int, count: int) -> None:
         """Raise DivergedError at the end of a window or of the run if all its steps were skipped.

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Mapping, Sequence
+from typing import Any, Dict, Mapping
 
 import numpy as np
 
-from ...graph.step_sums import StepSums
+from ...display.console import Console
+from ...graph.build import TrainingGraph
+from ...options import CoreOptions
+from ...storage.record_log import RecordLog
+from ..setup import examples_per_step
 from .base import Every, SessionHook
-
-
-class Throughput:
-    """Examples per second.
-
-    Args:
-        examples_per_step: how many examples a step reads.
-        clock: returns seconds.
-    """
-
-    def __init__(self, examples_per_step: int, clock: Callable[[], float] = time.monotonic):
-        self._examples_per_step = examples_per_step
-        self._clock = clock
-
-    def restart(self, step: int) -> None:
-        """Measure from `step` and now."""
-        self._step, self._time = step, self._clock()
-
-    def measure(self, step: int) -> float:
-        """Examples per second since the last call, or since the restart."""
-        last_step, last_time = self._step, self._time
-        self.restart(step)
-        examples = (step - last_step) * self._examples_per_step
-        return round(examples / max(self._time - last_time, 1e-9), 1)
 
 
 class Metrics(SessionHook):
@@ -44,40 +24,32 @@ class Metrics(SessionHook):
     since the record before) and `seconds` (of training since the session started).
 
     Args:
-        sums: of the scalars of the steps.
-        weights: the share of the examples of each replica.
-        scalars: name -> scalar tensor of a step, in the order of a record, which has the last value
-            of those that are not summed.
-        examples_per_step: how many examples a step reads.
+        graph: of the steps.
+        options: of the run.
         every: when the hook is due.
-        record: takes a record.
-        record_speed: takes a record of the speed.
-        show: takes a record with `examples_per_sec` and `secs_left`.
+        speed: takes the records of the speed.
+        console: shows a record with `examples_per_sec` and `secs_left`.
     """
 
     name = "metrics"
 
     def __init__(
         self,
-        sums: StepSums,
-        weights: Sequence[float],
-        scalars: Mapping[str, Any],
-        examples_per_step: int,
+        graph: TrainingGraph,
+        options: CoreOptions,
         every: Every,
-        record: Callable[[Dict[str, Any]], None],
-        record_speed: Callable[[Dict[str, Any]], None],
-        show: Callable[[Dict[str, Any]], None],
+        speed: RecordLog,
+        console: Console,
     ):
         self.every = every
-        self._sums, self._weights, self._names = sums, np.array(weights), list(scalars)
-        self._last = {name: x for name, x in scalars.items() if name not in sums.names}
+        self._sums, self._weights = graph.sums, np.array(graph.run.replica.weights)
+        scalars = {**graph.losses, **graph.logged}  # in the order of a record
+        self._names = list(scalars)
+        self._last = {name: x for name, x in scalars.items() if name not in graph.sums.names}
         self._rows = self._no_rows()
         self._rows_step = 0  # of `_rows`
-        self._examples_per_step = examples_per_step
-        self._throughput = Throughput(examples_per_step)
-        self._record = record
-        self._record_speed = record_speed
-        self._show = show
+        self._examples_per_step = examples_per_step(options)
+        self._speed, self._console = speed, console
 
     def _no_rows(self):
         return np.zeros([len(self._weights), len(self._sums.names) + 1])
@@ -100,8 +72,8 @@ class Metrics(SessionHook):
     def on_restore(self, session, step):
         self.loop.assign_sums(self._rows)
         self._rows_step = step
-        self._start = time.monotonic()
-        self._throughput.restart(step)
+        self._start = self._record_time = time.monotonic()
+        self._record_step = step
 
     def fetches(self):
         return self._sums.rows, self._last
@@ -122,9 +94,15 @@ class Metrics(SessionHook):
     def _add_record(self, step: int, values: Mapping[str, Any]) -> None:
         record: Dict[str, Any] = {"step": step, "kind": "train"}
         record.update((name, float(values[name])) for name in self._names)
-        self._record(record)
-        speed = self._throughput.measure(step)
-        seconds = round(time.monotonic() - self._start, 3)
-        self._record_speed({"step": step, "examples_per_sec": speed, "seconds": seconds})
+        self.loop.record(record)
+        now = time.monotonic()
+        examples = (step - self._record_step) * self._examples_per_step
+        speed = round(examples / max(now - self._record_time, 1e-9), 1)
+        self._record_step, self._record_time = step, now
+        seconds = round(now - self._start, 3)
+        self._speed.append({"step": step, "examples_per_sec": speed, "seconds": seconds})
         secs_left = (self.loop.target - step) * self._examples_per_step / max(speed, 1e-9)
-        self._show(dict(record, examples_per_sec=speed, secs_left=round(secs_left, 1)))
+        shown = dict(record, examples_per_sec=speed, secs_left=round(secs_left, 1))
+        self._console.show_metrics(shown)
+        others = ("step", "kind", "secs_left")
+        self.loop.summarize_scalars(step, {n: x for n, x in shown.items() if n not in others})

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
+from ...display.console import MAX_METRICS
 from ...errors import ToolkitError
 from ...files import to_json_value
 from ...storage.run_folder import RunFolder
 from ..best_metric import BestMetric, read_best_value
 from .base import SessionHook
-
-
-class ValidationResult(NamedTuple):
-    """The evaluation of a checkpoint on the validation split.
-
-    Attributes:
-        metrics: name -> value.
-        facts: JSON values by name: "examples", their number, and as in the result of a test
-            "intervals" and "intervals_omitted".
-    """
-
-    metrics: Dict[str, float]
-    facts: Dict[str, Any]
 
 
 class Validation(SessionHook):
@@ -42,9 +30,9 @@ class Validation(SessionHook):
         folder: of the run.
         steps: multiples of it are evaluated, and the last step. It is a function of the options, so
             that a run that was killed evaluates the same steps.
-        evaluate: from the path of a checkpoint to its result on the validation split.
+        evaluate: from the path of a checkpoint to its metrics on the validation split, and to facts
+            beside them, as in the result of a test.
         patience: how many evaluations without an improvement end the run; 0 for no end.
-        record: takes the record of an evaluation.
         metric: chooses the best checkpoint; None for no choice.
     """
 
@@ -54,16 +42,14 @@ class Validation(SessionHook):
         self,
         folder: RunFolder,
         steps: int,
-        evaluate: Callable[[str], ValidationResult],
+        evaluate: Callable[[str], Tuple[Dict[str, float], Dict[str, Any]]],
         patience: int,
-        record: Callable[[Dict[str, Any]], None],
         metric: Optional[BestMetric],
     ):
         self._folder = folder
         self._steps = steps
         self._evaluate = evaluate
         self._patience = patience
-        self._record = record
         self._metric = metric
         self._pending: Optional[Tuple[int, str]] = None
         self._best: Optional[Dict[str, Any]] = None
@@ -127,8 +113,26 @@ class Validation(SessionHook):
             if self._best_step == step and not is_better:
                 record["within_noise"] = True
             self._wait_for_better(self._metric, is_better)
-        self._record(dict(record, **metrics))
+        self._show(dict(record, **metrics))
         self._record_state(step)
+
+    def _show(self, record: Dict[str, Any]) -> None:
+        """Take the record of an evaluation to metrics.jsonl, events and console.
+
+        Of many metrics, the console has the one that chooses the best checkpoint, and the last
+        ones: scores come after the values of the graph.
+        """
+        self.loop.record(record)
+        metrics = {name: value for name, value in record.items() if isinstance(value, float)}
+        step = record["step"]
+        self.loop.summarize_scalars(step, {f"validation/{name}": x for name, x in metrics.items()})
+        names = sorted(metrics)
+        if len(names) > MAX_METRICS:
+            best = self._metric.name if self._metric else ""
+            names = [name for name in reversed(list(metrics)) if not name.endswith("_noise")]
+            names.sort(key=lambda name: name != best)  # stable
+        text = "  ".join(f"{name} {metrics[name]:.4f}" for name in names[:MAX_METRICS])
+        self.loop.log(f"step {step}  validation  {text}")
 
     def _record_state(self, step: int) -> None:
         """Add the best checkpoint and the evaluations so far to the commit log, if they changed."""

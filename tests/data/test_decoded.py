@@ -1,4 +1,4 @@
-"""Images that are decoded when they are read: rows, threads, and errors that name the image."""
+"""What is decoded when it is read: rows, and errors that name the image."""
 
 import numpy as np
 import pytest
@@ -6,36 +6,27 @@ from data_fixtures import NUM_IMAGES
 from PIL import Image
 
 from toolkit.data.column import Column
-from toolkit.data.images.image_array import EncodedImages, ImageFiles
+from toolkit.data.decoded import Decoded
+from toolkit.data.files.file_index import FileIndex
 from toolkit.data.images.image_file import ImageForm, ImageReader
+from toolkit.data.images.image_paths import open_paths
+from toolkit.data.reading_options import ImageOptions
 from toolkit.errors import DataError
 
 
 @pytest.fixture
 def images(paths):
-    return ImageFiles(paths, ImageReader(ImageForm(channels=1)), (2, 3, 1))
+    return open_paths("images", paths, FileIndex(), ImageOptions()).select(paths)
 
 
-@pytest.fixture
-def encoded(paths):
-    def read(row):
-        with open(paths[row], "rb") as file:
-            return file.read()
-
-    reader = ImageReader(ImageForm(channels=1))
-    return EncodedImages(read, lambda row: f"record {row}", len(paths), reader, (2, 3, 1))
-
-
-@pytest.mark.parametrize("kind", ["images", "encoded"])
 @pytest.mark.parametrize(
     "rows", [slice(None), slice(3, 9, 2), slice(-2, None), [5, 5, 0], [], [-1]], ids=str
 )
-def test_rows_are_those_of_an_array(kind, rows, request):
-    array = request.getfixturevalue(kind)
+def test_rows_are_those_of_an_array(images, rows):
     expected = np.broadcast_to(np.arange(NUM_IMAGES)[:, None, None, None], (NUM_IMAGES, 2, 3, 1))
     rows = rows if isinstance(rows, slice) else np.array(rows, np.int64)
-    assert array.shape == expected.shape and len(array) == NUM_IMAGES
-    result = array[rows]
+    assert images.shape == expected.shape and len(images) == NUM_IMAGES
+    result = images[rows]
     assert result.dtype == np.uint8 and np.array_equal(result, expected[rows])
 
 
@@ -57,10 +48,12 @@ def test_a_damaged_file_is_named_by_whoever_reads_it(images, paths):
         images[:]
 
 
-def test_a_damaged_record_is_named():
-    reader = ImageReader(ImageForm(channels=1))
-    array = EncodedImages(
-        lambda row: b"no image", lambda row: "a.tfrecord[3]", 9, reader, (1, 1, 1)
-    )
+def test_a_row_beyond_the_last_one_is_refused():
+    array = Decoded(lambda row: np.zeros([1]), (9, 1))
+    with pytest.raises(IndexError):
+        array[[9]]
+
+
+def test_bytes_that_are_no_image_are_named():
     with pytest.raises(DataError, match=r"a.tfrecord\[3\]: expected an image, found bytes of no"):
-        array[:1]
+        ImageReader(ImageForm(channels=1)).decode(b"no image", "a.tfrecord[3]")

@@ -1,0 +1,276 @@
+"""The session hooks of plugins: their faults name plugin, method and line, and what they fetch is
+resolved, or refused with a way out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import inspect
+import os
+from typing import Any, Container, Dict, Iterator, List, Optional
+
+from ...autopsy.op_traceback import plugin_lines
+from ...compat import capture_log, tf, under_construction
+from ...errors import RetryError, ToolkitError
+from ...graph.adoption import upstream
+from ...graph.build import TrainingGraph
+from ...plugins import (
+    Answer,
+    Plugin,
+    Plugins,
+    Problem,
+    describe_failure,
+    describe_value,
+    is_own_file,
+    own_frames,
+)
+from ...run_data import RunData
+from .base import Every, SessionHook
+from .runner import RunHook
+
+# The methods of `SessionRunHook` behind which `SessionHook` has methods of its own.
+_OWN_NAMES = {"before_run": "fetches", "after_run": "on_step"}
+# What they mean depends on the loop: a lost session is replaced, ended data and a lack of memory
+# have exit codes of their own.
+_LOOP_ERRORS = (
+    tf.errors.OutOfRangeError,
+    tf.errors.AbortedError,
+    tf.errors.UnavailableError,
+    tf.errors.ResourceExhaustedError,
+    MemoryError,
+)
+_HINT = "Take the tensors that the hook 'session_hooks' is given, or those of run.logged"
+
+
+def build_plugin_hooks(plugins: Plugins, graph: TrainingGraph, run_data: RunData) -> List[RunHook]:
+    """What the plugins' hook `session_hooks` returns for a graph, in which it may make ops."""
+    step_ops = set(graph.tf_graph.get_operations())
+    with under_construction(graph.tf_graph):
+        answers = plugins.call_each(
+            "session_hooks",
+            model=graph.model,
+            features=graph.batch.features,
+            labels=graph.batch.labels,
+            outputs=graph.step.outputs,
+            losses=graph.losses,
+            run=graph.run,
+            splits=run_data.prepare_split,
+        )
+        lists = [_as_list(plugins, answer) for answer in answers]
+    return [
+        PluginHook(hook, answer.plugin, answer.place, step_ops)
+        for answer, hooks in zip(answers, lists)
+        for hook in hooks
+    ]
+
+
+def _as_list(plugins: Plugins, answer: Answer) -> List[tf.train.SessionRunHook]:
+    """The session hooks that one plugin returned. Raises ToolkitError for anything else."""
+    hooks = answer.value
+    if inspect.isgenerator(hooks):
+        hooks = plugins.call_plugin_code("hook 'session_hooks'", list, hooks)
+    if not isinstance(hooks, (list, tuple)):
+        text = f"returned {describe_value(hooks)}, expected a list of session hooks"
+        raise answer.error(Problem(text, "Return a list: [hook]."))
+    for hook in hooks:
+        if not isinstance(hook, tf.train.SessionRunHook):
+            hint = "It returns a list of tf.train.SessionRunHooks."
+            if inspect.isclass(hook):
+                hint = f"Return an object of the class: [{hook.__name__}()]."
+            text = f"returned a list with {describe_value(hook)}, expected session hooks"
+            raise answer.error(Problem(text, hint))
+    return list(hooks)
+
+
+class PluginHook(RunHook):
+    """A hook that a plugin returned.
+
+    What a `SessionHook` fetches and what variables alone decide is read after the step: nothing
+    orders such a read in the call that makes the step, so its value would be one from before or
+    after it, or a mixture. TensorFlow's own hooks expect values from before the step, such as a
+    global step to which they add one.
+
+    Args:
+        hook: the hook.
+        plugin: that returned it.
+        place: `file:line` of the plugin's code that returned it.
+        step_ops: the ops of the graph before session hooks added theirs.
+    """
+
+    def __init__(
+        self,
+        hook: tf.train.SessionRunHook,
+        plugin: Plugin,
+        place: str,
+        step_ops: Container[tf.Operation] = (),
+    ):
+        title = type(hook).__name__
+        super().__init__(hook, f"{plugin.name}:{getattr(hook, 'name', '') or title}")
+        self._plugin, self._place, self._step_ops = plugin, place, step_ops
+        self._subject = f"Session hook {title} of plugin '{plugin.name}'"
+        self._are_reads: Dict[str, bool] = {}  # by the name of a tensor
+        self._request: Optional[tf.train.SessionRunArgs] = None  # with fetches that are divided
+        every = hook.every if isinstance(hook, SessionHook) else None
+        if not isinstance(every, (Every, type(None), property)):
+            raise ToolkitError(
+                f"{self._subject} has {describe_value(every)} as 'every' ({place}).",
+                hint="Set every = toolkit.Every(steps), or toolkit.Every(secs=seconds).",
+            )
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        try:
+            with capture_log(self.loop.log):
+                return super().call(method, *arguments)
+        except (ToolkitError, *_LOOP_ERRORS):
+            raise
+        except (Exception, SystemExit) as error:
+            failure = describe_failure(error, self._plugin.file, self._place_of(method))
+            names = [frame.name for frame in own_frames(error, self._plugin.file)]
+            names = [name for name in names if hasattr(self.hook, name)]
+            cls = RetryError if isinstance(error, OSError) else ToolkitError
+            raise cls(
+                f"{self._subject} failed in {(names or [self._own_name(method)])[0]}: "
+                f"{failure.text}.",
+                hint=failure.hint,
+            ) from error
+
+    def begin(self) -> None:
+        with refused_variables(f"the method 'begin' of s{self._subject[1:]}"):
+            super().begin()
+
+    def before_run(self, context: Any) -> Optional[tf.train.SessionRunArgs]:
+        self._request = None
+        args = super().before_run(context)
+        if args is None:
+            return None
+        if not isinstance(args, tf.train.SessionRunArgs):
+            raise ToolkitError(
+                f"{self._subject} returned {describe_value(args)} from 'before_run' "
+                f"({self._place_of('before_run')}).",
+                hint="It returns tf.train.SessionRunArgs(fetches), or None.",
+            )
+        graph = context.session.graph
+        fetches = tf.nest.map_structure(lambda each: self._resolve(each, graph), args.fetches)
+        args = args._replace(fetches=fetches)
+        if not self.has_due_steps or fetches is None:
+            return args
+        self._request = args
+        of_step = [each for each in tf.nest.flatten(fetches) if not self._is_read(each)]
+        return args._replace(fetches=of_step)
+
+    def after_run(self, context: Any, values: tf.train.SessionRunValues) -> None:
+        if self._request is not None:
+            structure, feeds = self._request.fetches, self._request.feed_dict
+            fetches = tf.nest.flatten(structure)
+            reads = [each for each in fetches if self._is_read(each)]
+            later = iter(context.session.run(reads, feed_dict=feeds) if reads else [])
+            now = iter(values.results)
+            results = [next(later if self._is_read(each) else now) for each in fetches]
+            values = values._replace(results=tf.nest.pack_sequence_as(structure, results))
+        super().after_run(context, values)
+
+    # ---------------------------------------------------------------------- what the hook fetches
+
+    def _resolve(self, fetch: Any, graph: tf.Graph) -> Any:
+        """What a session fetches: for the resource of a variable, the variable's value.
+
+        Raises:
+            ToolkitError: it is in no graph of a session, or within a loop or compiled code.
+        """
+        if isinstance(fetch, str):
+            fetch = self._find(fetch, graph)
+        if not isinstance(fetch, (tf.Tensor, tf.Operation)):
+            return fetch
+        if fetch.graph is not graph or not graph.is_fetchable(fetch):
+            raise ToolkitError(
+                f"{self._subject} fetches '{fetch.name}', which is within the loop of steps "
+                f"({self._place_of('before_run')}).",
+                hint=f"{_HINT}; or set --steps-per-call 1.",
+            )
+        if isinstance(fetch, tf.Tensor) and fetch.dtype == tf.resource:
+            return next((v for v in _variables(graph) if v.handle is fetch), fetch)
+        return fetch
+
+    def _find(self, name: str, graph: tf.Graph) -> Any:
+        try:
+            return graph.as_graph_element(name)
+        except (KeyError, TypeError, ValueError):
+            names = [variable.op.name for variable in _variables(graph)]
+            names += [op.name for op in graph.get_operations() if graph.is_fetchable(op)]
+            op_name, colon, number = name.partition(":")
+            matches = difflib.get_close_matches(op_name, names, n=1)
+            is_typo = matches and matches[0] != op_name
+            raise ToolkitError(
+                f"{self._subject} fetches '{name}', which is not in the graph "
+                f"({self._place_of('before_run')}).",
+                hint=f"Did you mean '{matches[0]}{colon}{number}'?" if is_typo else f"{_HINT}.",
+            ) from None
+
+    def _is_read(self, fetch: Any) -> bool:
+        """Whether variables alone decide a value."""
+        if hasattr(fetch, "handle"):  # a variable
+            return True
+        if not isinstance(fetch, tf.Tensor):
+            return False
+        if fetch.name not in self._are_reads:
+            ops = upstream([fetch.op])
+            reads = [op for op in ops if op.type == "ReadVariableOp"]
+            is_read = bool(reads) and all(map(self._is_outside_of_step, ops))
+            self._are_reads[fetch.name] = is_read
+        return self._are_reads[fetch.name]
+
+    def _is_outside_of_step(self, op: tf.Operation) -> bool:
+        """Whether an op is a hook's, or one that the step's ops share with it."""
+        if op not in self._step_ops or op.type in ("VarHandleOp", "Const"):
+            return True
+        return op.type == "ReadVariableOp" and not op.control_inputs
+
+    # ----------------------------------------------------------------------------------- its faults
+
+    def _own_name(self, method: str) -> str:
+        """The method of `SessionHook` behind one of `SessionRunHook` that a hook inherits."""
+        inherited = getattr(SessionHook, method, object)
+        is_inherited = getattr(type(self.hook), method, None) is inherited
+        return _OWN_NAMES.get(method, method) if is_inherited else method
+
+    def _place_of(self, method: str) -> str:
+        """The place of a method that the plugin defines, else of the code that made the hook."""
+        for name in (self._own_name(method), method):
+            code = getattr(getattr(type(self.hook), name, None), "__code__", None)
+            if code is not None and is_own_file(code.co_filename, self._plugin.file):
+                return f"{os.path.abspath(code.co_filename)}:{code.co_firstlineno}"
+        return self._place
+
+
+@contextlib.contextmanager
+def refused_variables(place: str) -> Iterator[None]:
+    """Refuse global variables that are created in the block, after the saver was made: they would
+    be trained, not saved.
+
+    Args:
+        place: which code of a plugin runs in the block, for the message.
+
+    Raises:
+        ToolkitError: names the variable and the line that created it.
+    """
+    known = {variable.op.name for variable in tf.global_variables()}
+    yield
+    for variable in tf.global_variables():
+        if variable.op.name in known:
+            continue
+        lines = plugin_lines(variable.op)
+        location = f" ({lines[-1].file}:{lines[-1].line})" if lines else ""
+        raise ToolkitError(
+            f"The variable '{variable.op.name}' was created in {place}{location}, too late to be "
+            "saved.",
+            hint="Create it in the hook 'build', or with run.state; an optimizer belongs in the "
+            "hook 'optimize'.",
+        )
+
+
+def _variables(graph: tf.Graph) -> List[Any]:
+    """The variables of a graph that have a resource."""
+    collections = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
+    variables = [v for collection in collections for v in graph.get_collection(collection)]
+    return [variable for variable in variables if hasattr(variable, "handle")]

@@ -1,0 +1,175 @@
+"""`HookRunner`: the one hook of the monitored session, which calls all hooks of a run.
+
+In a step with hooks it asks each for what to fetch, lets the loop count the step, and gives each
+hook its values, in the order printed. It measures what they cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+
+from ...compat import tf
+from .base import NEVER, SessionHook
+
+_OF_LOOP = "loop"  # the key of what the loop itself fetches
+
+
+class RunHook:
+    """A hook of a run.
+
+    Attributes:
+        hook: the hook.
+        name: names it in logs, measurements and checkpoints.
+        has_due_steps: whether it is a `SessionHook`; another one is called on every step.
+    """
+
+    def __init__(self, hook: tf.train.SessionRunHook, name: str = ""):
+        self.hook = hook
+        self.name = name or hook.name
+        self.has_due_steps = isinstance(hook, SessionHook)
+        self.loop: Any = None
+
+    def set_loop(self, loop: Any) -> None:
+        """Set the attribute `loop` of a `SessionHook`."""
+        self.loop = loop
+        if self.has_due_steps:
+            self.hook.loop = loop
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the hook."""
+        return getattr(self.hook, method)(*arguments)
+
+    def begin(self) -> None:
+        """The last time at which the hook may make ops."""
+        self.call("begin")
+
+    def before_run(self, context: Any) -> Optional[tf.train.SessionRunArgs]:
+        """What the hook asks for in the step that follows."""
+        return self.call("before_run", context)
+
+    def after_run(self, context: Any, values: tf.train.SessionRunValues) -> None:
+        """Give the hook the values of what it asked for."""
+        self.call("after_run", context, values)
+
+
+class HookRunner(tf.train.SessionRunHook):
+    """Calls hooks.
+
+    Args:
+        hooks: of a run, in their order.
+        loop: that makes the steps; the hooks' attribute `loop`.
+        clock: returns seconds.
+
+    Attributes:
+        seconds: name of a hook -> seconds in its steps, at the start and at the end.
+        secs_in_steps: those in the steps of all hooks.
+    """
+
+    def __init__(
+        self, hooks: Sequence[RunHook], loop: Any, clock: Callable[[], float] = time.perf_counter
+    ):
+        self._hooks, self._loop, self._clock = hooks, loop, clock
+        self._with_due_steps = [hook for hook in hooks if hook.has_due_steps]
+        self.seconds: Dict[str, float] = dict.fromkeys((hook.name for hook in hooks), 0.0)
+        self.secs_in_steps = 0.0
+        for hook in hooks:
+            hook.set_loop(loop)
+
+    # ------------------------------------------------------------------------------- for the loop
+
+    def next_due_step(self, step: int) -> float:
+        """The first step after `step` on which a hook is due."""
+        if len(self._with_due_steps) < len(self._hooks):
+            return step + 1
+        return min(hook.call("next_due_step", step) for hook in self._hooks)
+
+    def deadline(self) -> float:
+        """The time from which the next step is due, or NEVER."""
+        return min((hook.call("deadline") for hook in self._with_due_steps), default=NEVER)
+
+    def tell(self, method: str, *arguments: Any) -> None:
+        """Call a method of each `SessionHook`."""
+        for hook in self._with_due_steps:
+            is_measured = method in ("on_restore", "on_stop")
+            with self._measured(hook) if is_measured else contextlib.nullcontext():
+                hook.call(method, *arguments)
+
+    def states(self) -> Dict[str, Dict[str, Any]]:
+        """What the hooks want to save with a checkpoint, by their keys."""
+        states = {key: hook.call("state") for key, hook in self._keys().items()}
+        return {key: state for key, state in states.items() if state}
+
+    def set_states(self, states: Dict[str, Dict[str, Any]]) -> None:
+        """Give the hooks back what they wanted to save; {} to those that saved nothing."""
+        for key, hook in self._keys().items():
+            hook.call("set_state", states.get(key, {}))
+
+    def _keys(self) -> Dict[str, RunHook]:
+        """The hooks by their names, numbered where one name comes twice."""
+        keys: Dict[str, RunHook] = {}
+        names = [hook.name for hook in self._hooks]
+        for index, hook in enumerate(self._hooks):
+            number = names[:index].count(hook.name)
+            if hook.has_due_steps:
+                keys[f"{hook.name}#{number}" if number else hook.name] = hook
+        return keys
+
+    @contextlib.contextmanager
+    def _measured(self, hook: RunHook, is_step: bool = False) -> Iterator[None]:
+        start = self._clock()
+        try:
+            yield
+        finally:
+            secs = self._clock() - start
+            self.seconds[hook.name] += secs
+            self.secs_in_steps += secs if is_step else 0.0
+
+    # ----------------------------------------------------------------- for the monitored session
+
+    def begin(self) -> None:
+        for hook in self._hooks:
+            hook.begin()
+
+    def after_create_session(self, session: tf.Session, coord: Any) -> None:
+        self._loop.begin_session(session)
+        for hook in self._hooks:
+            hook.call("after_create_session", session, coord)
+
+    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
+        fetches: Dict[Any, Any] = {_OF_LOOP: self._loop.fetches}
+        feeds: Dict[Any, Any] = {}
+        options = tf.RunOptions()
+        for number, hook in enumerate(self._hooks):
+            with self._measured(hook, is_step=True):
+                args = hook.before_run(run_context)
+            if args is None:
+                continue
+            if args.fetches is not None:
+                fetches[number] = args.fetches
+            feeds.update(args.feed_dict or {})
+            if args.options is not None:
+                level = max(options.trace_level, args.options.trace_level)
+                options.MergeFrom(args.options)
+                options.trace_level = level
+        return tf.train.SessionRunArgs(fetches, feeds or None, options)
+
+    def after_run(self, run_context: Any, run_values: tf.train.SessionRunValues) -> None:
+        self._loop.count_due_step(run_values.results[_OF_LOOP])
+        for number, hook in enumerate(self._hooks):
+            with self._measured(hook, is_step=True):
+                results = run_values.results.get(number)
+                hook.after_run(run_context, run_values._replace(results=results))
+
+    def end(self, session: tf.Session) -> None:
+        for hook in self._hooks:
+            hook.call("end", session)
+
+
+def list_costs(ms_per_step: Dict[str, float]) -> List[str]:
+    """The lines of a table of milliseconds per step and shares."""
+    width = max(map(len, ms_per_step))
+    total = max(sum(ms_per_step.values()), 1e-9)
+    rows = [f"{name:<{width}}  {ms:11.4f}  {ms / total:6.1%}" for name, ms in ms_per_step.items()]
+    return [f"{'':<{width}}  ms per step   share", *rows]
