@@ -1,6 +1,7 @@
 """One trial: the command that trains it, and what becomes of each end of its process."""
 
 import json
+import os
 
 import pytest
 from search_fixtures import small_definition
