@@ -169,7 +169,7 @@ def test_a_parent_that_was_changed_is_found(cli, data, source):
     assert start(cli, data, "--init-from", "source@4").code == 0
     edit(os.path.join("new", "manifest.json"), '"name": "source"', '"name": "other"')
     result = cli("verify", "new")
-    assert result.code == 6 and "the parent is not that of the commit log" in result.out
+    assert result.code == 6 and "does not show what the commit log says: parent." in result.err
 
 
 # ------------------------------------------------------------------------- killed, moved, deleted
