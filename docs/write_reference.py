@@ -21,7 +21,6 @@ SECTIONS = ("Args", "Returns", "Raises", "Attributes")
 VALUES = {  # of public names that have no docstring of their own
     "API": "The number of the interface between toolkit and plugins.",
     "OptimizerArguments": "The type of an option with arguments of an optimizer: name=value,...",
-    "ONEDNN": "Whether TensorFlow computes with oneDNN; it affects rounding.",
     "tf": "TensorFlow 1's interface, `tensorflow.compat.v1`, with Keras 2 as `tf.keras`.",
 }
 INTRODUCTION = f"""# Reference

@@ -7,7 +7,7 @@ import json
 import pytest
 from linear_fixtures import LINEAR
 
-from toolkit.cli import app, plugin_options, run
+from toolkit.cli import app, plugin_command, plugin_options, run
 
 INSTALLED = ["classifier", "gan", "regressor"]
 
@@ -128,10 +128,11 @@ def test_a_command_of_another_tool_names_the_one_here(cli, word, name):
 def test_words_of_other_tools_lead_to_what_exists():
     flags = {flag for param in run.run.params for flag in param.opts}
     for plugin in INSTALLED:
-        selection = plugin_options.select(["--plugin", plugin])
-        flags |= {flag for param in run.run.plugin_flags(selection) for flag in param.opts}
-    assert set(plugin_options.OTHER_NAMES.values()) <= flags
-    assert not set(plugin_options.OTHER_NAMES) & flags
+        selection = plugin_options.load_selection(plugin, [], {}, [], True)
+        params = plugin_options.option_flags(selection.plugins)
+        flags |= {flag for param in params for flag in param.opts}
+    assert set(plugin_command.OTHER_NAMES.values()) <= flags
+    assert not set(plugin_command.OTHER_NAMES) & flags
     assert set(app.OTHER_NAMES.values()) <= set(app.COMMANDS)
     assert not set(app.OTHER_NAMES) & set(app.COMMANDS)
 

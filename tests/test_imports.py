@@ -57,10 +57,10 @@ def imports(path, text):
 
 ARRAYS = {"numpy", "pydantic", "rich"}  # what the help does without, besides
 SCORES = """
-import importlib, pkgutil, toolkit_gan.scores
-for module in pkgutil.iter_modules(toolkit_gan.scores.__path__):
+import importlib, pkgutil, toolkit_image_scores
+for module in pkgutil.iter_modules(toolkit_image_scores.__path__):
     if module.name != "two_sample_network":
-        importlib.import_module("toolkit_gan.scores." + module.name)
+        importlib.import_module("toolkit_image_scores." + module.name)
 """
 # The words of a command, or other code, and the modules that are not imported after it. One process
 # runs all of them in this order, so that each also lacks what the later ones lack.
@@ -77,7 +77,7 @@ WITHOUT = [
     (["predict", "--help"], HEAVY | {"numpy"}),
     (["export", "--help"], HEAVY | {"numpy"}),
     (["sample", "--help"], HEAVY | {"numpy"}),
-    (["gan", "--help"], HEAVY | {"numpy"}),
+    (["image-scores", "--help"], HEAVY | {"numpy"}),
     ("import toolkit_classifier; toolkit_classifier.options()", HEAVY),
     ("from toolkit.data.sources import open_data; open_data('mnist5k')", HEAVY | {"pooch"}),
     (["run", "--help"], HEAVY),
@@ -179,16 +179,19 @@ def test_only_compat_imports_tensorflow_and_reads_a_version():
 PUBLIC_NAMES = {
     "toolkit_gan.options": {"GanOptions"},
     "toolkit_gan.presets": {"PRESETS"},
-    "toolkit_gan.scores.extractor": {"DATA_OPTIONS"},
-    "toolkit_gan.scores.reports": {"short"},
-    "toolkit_gan.scores.sample_scorer": {"SampleScorer"},
+    "toolkit_agreement": {"network"},
+    "toolkit_agreement.training": {"MIN_IMAGES", "train_once"},
+    "toolkit_image_scores.options": {"ImageScoresOptions"},
+    "toolkit_image_scores.report": {"short"},
+    "toolkit_image_scores.scorer": {"ImageScorer"},
 }
 
 
 def test_plugins_import_public_names_of_toolkit_and_of_each_other():
     import toolkit
 
-    packages = os.listdir(os.path.join(REPOSITORY, "plugins"))
+    folders = os.listdir(os.path.join(REPOSITORY, "plugins"))
+    packages = [name.replace("-", "_") for name in folders]
     for path, text in sources("plugins", "samples"):
         if os.sep + "tests" + os.sep in path:
             continue
@@ -198,7 +201,7 @@ def test_plugins_import_public_names_of_toolkit_and_of_each_other():
                 assert set(names) <= set(toolkit.__all__), f"{path} imports {names}"
             other = re.match(r"toolkit_(\w+)", module)
             if other and other.group(1) in packages:
-                is_own = os.sep + "toolkit_" + other.group(1) + os.sep in path
+                is_own = path.split(os.sep)[1].replace("-", "_") == other.group(1)
                 assert is_own or set(names) <= PUBLIC_NAMES.get(module, set()), path
 
 

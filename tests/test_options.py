@@ -381,7 +381,7 @@ def test_an_option_of_a_plugin_may_not_have_a_name_that_is_taken(name, message):
 def test_each_fixed_flag_of_a_command_with_options_is_reserved(command):
     from toolkit.cli.app import app
 
-    params = app.get_command(click.Context(app), command)._own_params
+    params = app.get_command(click.Context(app), command).own_params
     names = {param.name for param in params}
     names |= {flag[2:].replace("-", "_") for p in params for flag in p.opts if flag[:2] == "--"}
     assert names <= FIXED_FLAGS

@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .authoring import LazyModules as LazyModules
     from .authoring import check_features as check_features
     from .authoring import check_image_size as check_image_size
-    from .compat import ONEDNN as ONEDNN
     from .compat import tf as tf
     from .data.column import Column as Column
     from .data.decoded import Decoded as Decoded
@@ -52,6 +51,8 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .options import option as option
     from .options.arguments import OptimizerArguments as OptimizerArguments
     from .options.groups import Group as Group
+    from .run_cache import cached_run as cached_run
+    from .run_cache import data_options as data_options
     from .training.hooks.base import Every as Every
     from .training.hooks.base import SessionHook as SessionHook
 
@@ -72,7 +73,6 @@ _HOME = {  # public name: the module that defines it
     "OptimizerArguments": "toolkit.options.arguments",
     "Run": "toolkit.graph.run",
     "tf": "toolkit.compat",
-    "ONEDNN": "toolkit.compat",
     "SessionHook": "toolkit.training.hooks.base",
     "Every": "toolkit.training.hooks.base",
     "Column": "toolkit.data.column",
@@ -92,6 +92,8 @@ _HOME = {  # public name: the module that defines it
     "waiting": "toolkit.display.waits",
     "atomic_write": "toolkit.files",
     "train": "toolkit.api",
+    "cached_run": "toolkit.run_cache",
+    "data_options": "toolkit.run_cache",
     "CheckFailed": "toolkit.errors",
     "CheckpointError": "toolkit.errors",
     "DataError": "toolkit.errors",
@@ -102,7 +104,7 @@ _HOME = {  # public name: the module that defines it
     "UsageError": "toolkit.errors",
 }
 
-_MODULES = ("augmentation", "cli_options", "statistics")  # public modules
+_MODULES = ("augmentation", "cli_options", "convolutions", "statistics")  # public modules
 
 __all__ = sorted([*_HOME, *_MODULES])
 

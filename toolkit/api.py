@@ -97,7 +97,7 @@ def train(
             summary = trainer.train_and_test()
             for line in list_summary_lines(summary, trainer.page):
                 console.show(line)
-    return Trained(_open(open_run(run_dir), plugins))
+    return Trained(open_with_plugins(open_run(run_dir), plugins))
 
 
 def open_trainer(
@@ -268,12 +268,15 @@ class PluginData:
         return self._run_data.prepare_split(name)
 
 
-def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> PluginData:
+def open_data(
+    plugin: Any, options: Optional[Mapping[str, Any]] = None, extensions: Iterable[Any] = ()
+) -> PluginData:
     """Open the data that the options name (`data`, `image_size`, ...) without a run.
 
     Args:
         plugin: a reference as on the command line, or an object with hooks.
         options: values or texts by option name.
+        extensions: references or objects, as for `plugin`.
 
     Raises:
         DataError: the data cannot be read.
@@ -282,7 +285,7 @@ def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> Plugi
     from .preset_choice import choose_presets
     from .run_data import open_run_data
 
-    plugins = load_plugins(plugin)
+    plugins = load_plugins(plugin, extensions)
     resolved = _resolve_options(plugins, options or {})
     run_data = open_run_data(plugins, resolved.options, origins=resolved.origins)
     return PluginData(choose_presets(resolved, run_data).options, run_data)
@@ -322,7 +325,7 @@ def open_model(
 ) -> TrainedModel:
     """What commands use of a run; arguments and errors are those of `open_trained`."""
     folder = open_run(path)
-    return _open(folder, _load_plugins_of(folder, trust), checkpoint, warn)
+    return open_with_plugins(folder, _load_plugins_of(folder, trust), checkpoint, warn)
 
 
 def open_begun(folder: RunFolder) -> TrainedModel:
@@ -339,7 +342,7 @@ def open_begun(folder: RunFolder) -> TrainedModel:
     return TrainedModel(folder, plugins, _read_options(folder, plugins), None)
 
 
-def _open(
+def open_with_plugins(
     folder: RunFolder,
     plugins: Plugins,
     checkpoint: Optional[str] = None,

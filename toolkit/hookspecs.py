@@ -107,6 +107,16 @@ def options():
 
 
 @hookspec(firstresult=True)
+def default_extensions():
+    """Called when the plugin is loaded as a run's model plugin.
+
+    Returns:
+        A list of references of extensions, as of `--with`, that all of its runs have. A run does
+        not record them as named; it has them because of the plugin.
+    """
+
+
+@hookspec(firstresult=True)
 def data(split, run):
     """Called when the data is opened, once for each split, for a plugin with data of its own.
 

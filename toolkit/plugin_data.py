@@ -30,7 +30,7 @@ from .plugins import Plugins
 
 FROM_PLUGIN = "plugin "  # begins the name of data that the hook `data` returned
 SPLITS = ("train", "validation", "test")
-_SOURCE_OPTIONS = (  # those that choose and shape the data of a source
+SOURCE_OPTIONS = (  # those that choose and shape the data of a source
     "data",
     *ImageOptions._fields,
     *ColumnOptions._fields,
@@ -111,7 +111,7 @@ class _WatchedOptions:
 
 def _refuse_idle_choices(plugin: str, origins: Mapping[str, Origin], names: Set[str]) -> None:
     """Refuse the first option that a person set and that has no effect on a plugin's own data."""
-    for name in _SOURCE_OPTIONS:
+    for name in SOURCE_OPTIONS:
         if name in names or not origins.get(name, NOT_SET).is_choice:
             continue
         raise UsageError(

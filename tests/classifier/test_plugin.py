@@ -105,7 +105,7 @@ def test_evaluation_has_no_updates_and_no_randomness(network):
 def test_a_convolution_has_the_gradients_of_tensorflows_own(
     monkeypatch, onednn, size, height, width, channels
 ):
-    monkeypatch.setattr(networks, "ONEDNN", onednn)
+    monkeypatch.setattr("toolkit.convolutions.ONEDNN", onednn)
     draw = np.random.RandomState(0).normal
     x = tf.constant(draw(size=[2, height, width, channels]).astype(np.float32))
     layer = networks.Layers(make_run(), "test").conv("conv", channels, 20, size)

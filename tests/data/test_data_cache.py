@@ -1,10 +1,7 @@
 """A cache folder that cannot be written: one sentence with the place and the way out."""
 
-import os
-
 import pytest
 from data_fixtures import gzip_bytes, idx_bytes, numbered_images
-from toolkit_gan.scores import extractor
 
 import toolkit
 from toolkit.data.arrays import idx
@@ -20,8 +17,7 @@ def unpack_a_large_file(folder):
 
 
 def train_the_classifier_of_the_scores(folder):
-    place = os.path.join(toolkit.cache_folder(), "features", "classifier-0")
-    extractor.train_into_cache(place, "classifier", {}, "Training")
+    toolkit.cached_run("classifier")
 
 
 def decode_images(folder):
@@ -43,7 +39,7 @@ def test_a_cache_that_cannot_be_written_is_named_before_work_is_done(
     tmp_path, monkeypatch, place, call
 ):
     monkeypatch.setattr(idx, "UNPACK_LIMIT", 0)
-    monkeypatch.setattr(toolkit, "train", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(toolkit.api, "train", lambda *_, **__: pytest.fail("trained"))
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / place))
     (tmp_path / "file").write_text("the user's own")
     with pytest.raises(RetryError) as error:

@@ -14,6 +14,7 @@ import numpy as np
 from graph_fixtures import session
 from toolkit_gan import forward_pass, losses, networks, train_step
 from toolkit_gan.options import GanOptions
+from toolkit_image_scores.options import ImageScoresOptions
 
 from toolkit import DataSpec, Run, testing, tf
 from toolkit.graph.run import step_builder_of
@@ -56,8 +57,9 @@ def train_digits():
 
 
 def options(**values):
-    """The resolved options of the core and of the GAN."""
-    return resolve([("gan", GanOptions)], [("test", values)]).options
+    """The resolved options of the core, of the GAN and of its scores."""
+    classes = [("gan", GanOptions), ("image-scores", ImageScoresOptions)]
+    return resolve(classes, [("test", values)]).options
 
 
 def make_run(shape=(8, 8, 1), mode="train", classes=0, total_steps=100, **values):

@@ -1,14 +1,15 @@
 """Labels from clusters of the training images: k-means, the graph, whole runs, mistakes."""
 
+import contextlib
 import os
 import types
 
 import numpy as np
 import pytest
 from gan_fixtures import SMALL, make_run, options
-from toolkit_gan import agreement, architecture, clusters, kmeans, latents, networks
+from toolkit_agreement import network as agreement
+from toolkit_gan import architecture, clusters, kmeans, latents, networks
 from toolkit_gan import cluster_features as features
-from toolkit_gan.scores import extractor
 
 import toolkit
 from toolkit import DataError, DataSpec, Split, UsageError, testing, tf
@@ -251,18 +252,15 @@ def test_a_network_gives_the_same_numbers_in_the_graph_and_before(monkeypatch):
         channels = filters
 
     class Network:
-        trained = types.SimpleNamespace(checkpoint=types.SimpleNamespace(path="checkpoint"))
+        data, checkpoint = types.SimpleNamespace(dtype="uint8"), "checkpoint"
 
-        def __call__(self, images):
+        def predict(self, images):
             with tf.Session() as tf_session:
                 single = [agreement.Weights(*(np.float32(x) for x in layer)) for layer in weights]
                 scaled = tf.constant(images / np.float32(255))
-                return tf_session.run(agreement.embed(scaled, single))
+                return {"features": tf_session.run(agreement.embed(scaled, single))}
 
-        def close(self):
-            pass
-
-    monkeypatch.setattr(extractor, "cached_agreement", lambda *_: Network())
+    monkeypatch.setattr(features, "train_once", lambda *_: contextlib.nullcontext(Network()))
     monkeypatch.setattr(agreement, "read_weights", lambda path: weights)
     split = make_split(shape=(16, 16, 3))
     model, tf_session = fitted(run, split)

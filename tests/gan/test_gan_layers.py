@@ -6,10 +6,10 @@ Convolutions have the values and the slopes of TensorFlow's own, with oneDNN and
 import numpy as np
 import pytest
 from gan_fixtures import evaluate, make_run
-from toolkit_gan import convolutions, layers, r3gan
+from toolkit_gan import layers, r3gan
 from toolkit_gan.blocks import Conv, Dense, Down, Norm, Up, Variables
 
-from toolkit import tf
+from toolkit import convolutions, tf
 
 
 def values(*shape, seed=0):

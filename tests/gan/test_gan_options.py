@@ -8,7 +8,6 @@ from toolkit_gan.presets import FEW_IMAGES
 
 from toolkit import DataError, DataSpec, UsageError, tf
 from toolkit.options import resolve
-from toolkit.options.paths import map_paths
 
 
 @pytest.mark.parametrize(
@@ -232,7 +231,6 @@ ARGUMENTS = {"generator_optimizer": "adam", "discriminator_optimizer_args": "bet
             {"conditional": "projection"},
         ),
         ({"attention": 8}, {"network": "mlp"}, "network is mlp", {"network": "dcgan"}),
-        ({"features_plugin": "x"}, {"features": "pixels"}, "features is pixels", {}),
         (
             {"norm_samples": 9},
             {"generator_norm": "layer"},
@@ -281,8 +279,3 @@ ARGUMENTS = {"generator_optimizer": "adam", "discriminator_optimizer_args": "bet
 def test_an_option_without_effect_is_noted(flags, others, reason, used_with):
     assert idle(**flags, **others) == dict.fromkeys(flags, reason)
     assert idle(**flags, **used_with) == {}
-
-
-@pytest.mark.parametrize("value, path", [("runs/a", "X/runs/a"), ("auto", "auto")])
-def test_features_that_name_a_run_are_a_path(value, path):
-    assert map_paths(GanOptions, "features", value, lambda text: "X/" + text) == path

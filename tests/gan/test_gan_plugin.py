@@ -10,7 +10,6 @@ from file_fixtures import read_json
 from gan_fixtures import SMALL, TRAINED, train_digits
 from PIL import Image
 from toolkit_gan.options import PRESETS
-from toolkit_gan.scores import extractor
 
 from toolkit import testing, tf
 from toolkit.api import load_plugins
@@ -47,7 +46,8 @@ def digits_in_memory(digits):
 def cache(tmp_path, monkeypatch):
     """An empty cache, and short trainings of the networks in it."""
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(extractor, "MIN_STEPS", 20)
+    monkeypatch.setattr("toolkit_image_scores.features.MIN_STEPS", 20)
+    monkeypatch.setattr("toolkit_agreement.training.MIN_STEPS", 20)
     return tmp_path / "cache"
 
 
@@ -130,7 +130,7 @@ def test_a_run_leaves_reals_grids_an_animation_noise_and_scores(trained):
     reports = os.path.join("run", trained["test"]["reports"])
     assert {"nearest.png", "scores.json"} <= set(os.listdir(reports))
     name = read_json(reports, "scores.json")["features"]["name"]
-    assert name == "pixels, 4 principal components of 64"
+    assert name == "pixels"
     with np.load("run/samples/noise.npz") as noise:  # a row per class
         assert noise["label"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
@@ -210,7 +210,7 @@ def test_evaluating_again_gives_the_scores_of_the_run(cli, trained):
     report = json.loads(cli("evaluate", "run", "--json").out)
     assert report["metrics"] == pytest.approx(trained["test"]["metrics"])
     scores = report["details"]["scores"]
-    for name in ("frechet_floor", "frechet_ratio", "kernel_distance", "precision", "recall"):
+    for name in ("frechet_floor", "frechet_ratio", "precision", "recall", "coverage"):
         assert name in scores
     assert len(scores["features"]["sha256"]) == 64 and len(scores["ruler"]) > 5
     assert Image.open(os.path.join("run", report["reports"], "nearest.png")).size[0] > 8 * 8
@@ -254,7 +254,7 @@ def test_options_of_reports_and_scores_may_change_on_resume_and_the_method_may_n
 @pytest.mark.parametrize(
     "values, code, message",
     [
-        ({"best_metric": "min:kernel_distance"}, 2, "which only 'toolkit evaluate' measures"),
+        ({"best_metric": "max:precision"}, 2, "which only 'toolkit evaluate' measures"),
         ({"features": "nowhere"}, 2, "There is no run at 'nowhere'"),
         ({"discriminator_steps": 90}, 2, "A step takes 90 batches of 8 = 720 examples"),
         ({"preset": "dcgan", "penalty": "r1"}, 2, "Batch norm in the discriminator"),

@@ -9,8 +9,7 @@ from graph_fixtures import session
 from PIL import Image
 from toolkit_gan import latents, sampling
 from toolkit_gan.generator import Generator
-from toolkit_gan.scores import sample_sets, scorer
-from toolkit_gan.scores.extractor import PixelFeatures
+from toolkit_image_scores import sets
 
 import toolkit
 from toolkit import DataSpec, tf
@@ -76,28 +75,12 @@ def test_the_statistics_of_samples_follow_the_averaged_weights():
     np.testing.assert_allclose(after, expected, atol=1e-6)
 
 
-def test_samples_of_a_score_are_drawn_in_parts_of_whole_batches(monkeypatch):
-    run = make_run((8, 8, 1), latent_size=5, eval_batch_size=10)
-    parts, images = [], []
-
-    def predict(inputs):
-        parts.append(len(inputs["z"]))
-        return {"image": np.tile(np.abs(inputs["z"][:, :1, None, None]), [1, 8, 8, 1]) % 1}
-
-    for limit in (25 * 64, 1):
-        monkeypatch.setattr(scorer, "MAX_FLOATS", limit)
-        gan_scorer = scorer.GanScorer(run, {}.get, features=PixelFeatures((8, 8, 1)))
-        images.append(gan_scorer._generate(predict, 45, 1).images)
-    assert parts == [20, 20, 5] + [10, 10, 10, 10, 5]
-    assert (images[0] == images[1]).all() and len(np.unique(images[0])) > 30
-
-
 def test_samples_and_scores_round_images_to_the_same_bytes(tmp_path):
     x = np.linspace(-1, 1, 1001, dtype=np.float32)  # the generator's outputs
     x = x[np.abs((x + 1) * 127.5 % 1 - 0.5) > 1e-3]  # either neighbour is right for a tie
     expected = np.clip(np.rint((x + 1) * 127.5), 0, 255)
     unit = (x + 1) / 2
-    np.testing.assert_array_equal(sample_sets.to_bytes(unit), expected)
+    np.testing.assert_array_equal(sets.to_bytes(unit), expected)
     path = str(tmp_path / "grid.png")
     toolkit.save_grid(path, unit.reshape([1, 1, -1, 1]), 1)
     assert expected.astype(np.uint8).tobytes() in np.asarray(Image.open(path)).tobytes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, List, Mapping, Sequence, Tuple
 
 import click
 
@@ -14,35 +14,34 @@ from ..errors import ToolkitError
 from ..option_changes import OptionChange, allow_flags, describe_change, find_changes
 from ..options import CoreOptions
 from ..storage.run_folder import RunFolder, open_run
+from .plugin_command import PluginCommand, Words
 from .plugin_options import NO_SELECTION, Selection, option_values, resolve, untyped_values
-from .resume_options import ChangeFlags, ResumeCommand, change_flags, name_flags, parse_allow
+from .resume_options import (
+    ChangeFlags,
+    change_flags,
+    find_run,
+    name_flags,
+    parse_allow,
+    select_from_run,
+)
 
 if TYPE_CHECKING:
     from ..audit.diagnosis import Diagnosis
 
 
-class DoctorCommand(ResumeCommand):
-    """A command that also runs if the configuration or a plugin cannot be loaded.
-
-    It executes no plugin that is a file or a module, unless a flag names it.
-
-    Attributes:
-        failure: the error of loading them, or None.
-    """
-
-    executes_code = False
-    failure: Optional[ToolkitError] = None
-
-    def select(self, args: List[str]) -> Selection:
-        self.failure = None
-        try:
-            return super().select(args)
-        except ToolkitError as error:
-            self.failure = error
-            return NO_SELECTION
+def _select(words: Words) -> Selection:
+    """Load what the run names, without its code; go on if that fails."""
+    path = find_run(words)
+    if not path or words.all("--help"):
+        return NO_SELECTION
+    folder = open_run(path, allow_unstarted=True)
+    try:
+        return select_from_run(folder, words, executes_code=False)
+    except ToolkitError as error:
+        return NO_SELECTION._replace(failure=error)
 
 
-@click.command(cls=DoctorCommand)
+@click.command(cls=PluginCommand, select=_select, names_plugin=False)
 @click.argument("run_folder", metavar="RUN")
 @change_flags
 @name_flags
@@ -62,9 +61,8 @@ def doctor(
 
     folder = open_run(run_folder, allow_unstarted=True)
     diagnosis = diagnose_folder(folder)
-    failure = getattr(ctx.command, "failure", None)
-    if failure is not None:
-        _add_failure(diagnosis, failure)
+    if ctx.obj.failure is not None:
+        _add_failure(diagnosis, ctx.obj.failure)
     changes = ChangeFlags.pop(flags)
     if ctx.obj.layers and not folder.is_new:
         _add_resume(diagnosis, folder, ctx.obj, option_values(flags, sets), changes)

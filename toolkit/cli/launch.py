@@ -20,17 +20,15 @@ from ..launch.layout import Layout, assign_hosts, tf_config
 from ..plugins import is_name
 from ..storage.run_folder import new_path
 from .help import HELP
+from .plugin_command import PluginCommand, Words, name_plugin, read_words, select_named
 from .plugin_options import (
     NO_SELECTION,
     FieldOption,
     Selection,
-    flag_values,
     missing_plugin_error,
-    name_plugin,
     option_flags,
     option_values,
     resolve,
-    select,
 )
 
 COMMANDS = ("run", "resume")
@@ -181,13 +179,16 @@ def _read_plugins(words: Sequence[str]) -> Tuple[str, bool]:
 
     Such code is loaded by a command that trains, if it is trusted, but not by --print-config.
     """
-    paths = flag_values(list(words), "--config")
     if words[0] == "resume":
+        named = Words({}, [])
         paths = [path for path in [os.path.join(words[1], "config.json")] if os.path.isfile(path)]
+    else:
+        named = _read_run(name_plugin(words[1:]))
+        paths = named.all("--config")
     configs = [configuration.read(path) for path in paths]
     references = [config.plugin for config in configs if config.plugin]
     references += [os.environ["TOOLKIT_PLUGIN"]] if os.environ.get("TOOLKIT_PLUGIN") else []
-    references += flag_values(name_plugin(words[1:]) if words[0] == "run" else [], "--plugin")
+    references += named.all("--plugin")
     in_files = [name for config in configs for name in [config.plugin, *config.extensions]]
     return (references or [""])[-1], not all(map(is_name, in_files))
 
@@ -219,17 +220,22 @@ def _refuse_unknown_option(words: Sequence[str]) -> None:
     raise UsageError(f"{flag} is an option of {name}: write it after '{name}'.")
 
 
-def _command(name: str) -> click.Command:
+def _read_run(words: Sequence[str]) -> Words:
+    """Read the flags of `run` in words, all that do not depend on a plugin."""
+    return read_words([*_command("run").own_params, *option_flags(None)], words)
+
+
+def _command(name: str) -> PluginCommand:
     from . import run as commands
 
-    command: click.Command = getattr(commands, name)
+    command: PluginCommand = getattr(commands, name)
     return command
 
 
 def _selected(words: Sequence[str]) -> Selection:
     """The plugins that the words name, for their options; none if they cannot be loaded."""
     with contextlib.suppress(ToolkitError):
-        return select(name_plugin(words))
+        return select_named(_read_run(words))
     return NO_SELECTION
 
 
@@ -243,7 +249,8 @@ def _read_command(words: List[str], plugin: str) -> Command:
     has_json = "--json" in arguments
     if name == "resume":
         return Command(words, arguments[0], has_json)
-    run_dir = (flag_values(arguments, "--run-dir") or [os.environ.get("TOOLKIT_RUN_DIR", "")])[-1]
+    named = _read_run(name_plugin(arguments)).all("--run-dir")
+    run_dir = [os.environ.get("TOOLKIT_RUN_DIR", ""), *named][-1]
     if not run_dir:
         run_dir = new_path("runs", _folder_name(plugin))
     if not has_flag(arguments, "--run-dir"):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 import re
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 import click
 from click.shell_completion import CompletionItem
 
-from .. import config as configuration
 from .. import options as typed
 from ..cli_options import warn
-from ..errors import UsageError
+from ..errors import ToolkitError, UsageError
 from ..plugins import (
     Plugins,
     choose,
@@ -22,10 +19,7 @@ from ..plugins import (
     list_plugins,
     load,
     locate,
-    trust_everything,
 )
-from .help import ALL, HELP, group_flags, split_topic, write_short, write_topic
-from .interrupts import report_interrupt_of_loading
 
 
 class Selection(NamedTuple):
@@ -39,6 +33,7 @@ class Selection(NamedTuple):
         unloaded: the references of files and modules that this command does not execute; the
             values of their options are not typed.
         permission: the flag to add to have them executed; "" for the one that names them.
+        failure: why nothing could be loaded, for a command that goes on without it.
     """
 
     plugin: str
@@ -47,6 +42,7 @@ class Selection(NamedTuple):
     layers: List[typed.Layer]
     unloaded: Sequence[str] = ()
     permission: str = ""
+    failure: Optional[ToolkitError] = None
 
     @property
     def note(self) -> str:
@@ -62,39 +58,6 @@ class Selection(NamedTuple):
 
 
 NO_SELECTION = Selection("", [], None, [])
-
-
-def select(args: List[str]) -> Selection:
-    """Find --plugin, --with and --config before the arguments are parsed, and load the plugins."""
-    layers: List[typed.Layer] = []
-    plugin = ""
-    extensions: List[str] = []
-    origins: Dict[str, str] = {}
-    for path in flag_values(args, "--config"):
-        config = configuration.read(path)
-        plugin = config.plugin or plugin
-        extensions = config.extensions or extensions
-        origins.update(dict.fromkeys([config.plugin, *config.extensions], path))
-        layers.append(config.layer(path))
-    variable = os.environ.get(typed.variable_name("plugin"))
-    if variable is not None:
-        plugin = variable
-    plugin = (flag_values(args, "--plugin") or [plugin])[-1]
-    extensions = flag_values(args, "--with") or extensions
-    return load_selection(plugin, extensions, origins, layers, not only_prints(args))
-
-
-def only_prints(args: Sequence[str]) -> bool:
-    """Whether the arguments ask for the help or the configuration alone."""
-    return any(word == "--print-config" or HELP.fullmatch(word) for word in args)
-
-
-def choose_named_plugins(args: List[str]) -> None:
-    """Note which plugins the flags of the command name: they are the user's own choice."""
-    for reference in flag_values(args, "--plugin") + flag_values(args, "--with"):
-        choose(reference)
-    if "--trust" in args:
-        trust_everything()
 
 
 def load_selection(
@@ -134,17 +97,6 @@ def load_selection(
 def _is_code(reference: str, origins: Mapping[str, str]) -> bool:
     """Whether a reference is a file or a module that the user does not name."""
     return reference in origins and not is_name(reference) and not is_chosen(reference)
-
-
-def flag_values(args: List[str], flag: str) -> List[str]:
-    """Return the values of a flag, before the arguments are parsed."""
-    values = []
-    for position, argument in enumerate(args):
-        if argument == flag and position + 1 < len(args):
-            values.append(args[position + 1])
-        elif argument.startswith(flag + "="):
-            values.append(argument[len(flag) + 1 :])
-    return values
 
 
 def missing_plugin_error() -> UsageError:
@@ -244,230 +196,6 @@ def class_flags(
         for alias in (alias for alias, name in aliases.items() if name == field.name):
             flags.append(FieldOption(field._replace(name=alias), group, hidden=True))
     return flags
-
-
-class UnknownFlag(click.NoSuchOption):
-    """A flag that does not exist. The message names similar ones, none by an earlier name.
-
-    Args:
-        cause: click's error.
-        params: of the command.
-    """
-
-    def __init__(self, cause: click.NoSuchOption, params: Iterable[click.Parameter]):
-        super().__init__(cause.option_name, cause.message, ctx=cause.ctx)
-        self.similar = similar_flags(cause.option_name, present_flags(params))
-
-    def format_message(self) -> str:
-        similar = ", ".join(self.similar)
-        return f"{self.message} (Possible options: {similar})" if similar else self.message
-
-
-def present_flags(params: Iterable[click.Parameter]) -> Dict[str, str]:
-    """Return each flag's present name; earlier names, which are hidden, follow their option."""
-    names: Dict[str, str] = {}
-    present = ""
-    for param in (param for param in params if isinstance(param, click.Option)):
-        present = present if param.hidden else param.opts[0]
-        for flag in [*param.opts, *param.secondary_opts]:
-            names[flag] = present if param.hidden else flag
-    return names
-
-
-# What other tools call a flag -> its name here.
-OTHER_NAMES = {
-    "--lr": "--learning-rate",
-    "--rate": "--learning-rate",
-    "--bs": "--batch-size",
-    "--batch": "--batch-size",
-    "--epoch": "--epochs",
-    "--num-epochs": "--epochs",
-    "--max-epochs": "--epochs",
-    "--max-steps": "--steps",
-    "--num-steps": "--steps",
-    "--iterations": "--steps",
-    "--iters": "--steps",
-    "--wd": "--weight-decay",
-    "--l2": "--weight-decay",
-    "--optim": "--optimizer",
-    "--scheduler": "--schedule",
-    "--lr-schedule": "--schedule",
-    "--warmup": "--warmup-steps",
-    "--clip-norm": "--clip-limit",
-    "--grad-clip": "--clip-limit",
-    "--grad-accum": "--accumulate",
-    "--dataset": "--data",
-    "--data-dir": "--data",
-    "--data-path": "--data",
-    "--train-dir": "--data",
-    "--label": "--label-column",
-    "--target": "--label-column",
-    "--img-size": "--image-size",
-    "--resize": "--image-size",
-    "--val-split": "--validation-share",
-    "--model": "--plugin",
-    "--arch": "--network",
-    "--backbone": "--network",
-    "--out": "--run-dir",
-    "--output": "--run-dir",
-    "--output-dir": "--run-dir",
-    "--logdir": "--run-dir",
-    "--log-dir": "--run-dir",
-    "--save-dir": "--run-dir",
-    "--model-dir": "--run-dir",
-    "--name": "--run-dir",
-    "--overwrite": "--force",
-    "--pretrained": "--init-from",
-    "--weights": "--init-from",
-    "--ckpt": "--init-from",
-    "--checkpoint": "--init-from",
-    "--restore": "--init-from",
-    "--continue": "--resume",
-    "--save-steps": "--checkpoint-steps",
-    "--log-interval": "--log-steps",
-    "--early-stop": "--early-stopping",
-    "--patience": "--early-stopping",
-    "--device": "--devices",
-    "--gpu": "--devices",
-    "--gpus": "--devices",
-    "--debug": "--verbose",
-}
-
-
-def similar_flags(name: str, names: Mapping[str, str]) -> List[str]:
-    """Return the flag that other tools call so, else those that have the name as one of their
-    words, then those spelled like it.
-    """
-    if OTHER_NAMES.get(name) in names:
-        return [OTHER_NAMES[name]]
-    relatives = [flag for flag in names.values() if name.lstrip("-") in flag.split("-")]
-    matches = [names[flag] for flag in difflib.get_close_matches(name, names)]
-    return list(dict.fromkeys([*relatives, *matches]))
-
-
-class OptionsCommand(click.Command):
-    """A command whose flags depend on the plugin that its arguments name.
-
-    The `Selection` is the context's `obj`.
-
-    Args:
-        examples: commands for the help; "{plugin}" is the plugin, or an installed one.
-        most_used: name -> a line, for each flag that the short help shows; by default the
-            command's own flags.
-
-    Attributes:
-        is_short: whether the help leaves out what is not the command's own.
-    """
-
-    is_short = True
-
-    def __init__(
-        self,
-        *args: Any,
-        examples: Sequence[str] = (),
-        most_used: Optional[Mapping[str, str]] = None,
-        **kwargs: Any,
-    ):
-        super().__init__(*args, **kwargs)
-        self._own_params = list(self.params)
-        self._examples, self._most_used = examples, most_used or {}
-        self._topic = ""
-
-    def select(self, args: List[str]) -> Selection:
-        return select(args)
-
-    def plugin_flags(self, selection: Selection) -> List[FieldOption]:
-        """Return the flags that the selection adds: by default, all options of a run."""
-        return option_flags(selection.plugins)
-
-    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        args, self._topic = split_topic(args)
-        choose_named_plugins(args)
-        with report_interrupt_of_loading():
-            ctx.obj = self.select(args)
-        own = {flag for param in self._own_params for flag in param.opts}
-        flags = [flag for flag in self.plugin_flags(ctx.obj) if not own & set(flag.opts)]
-        self.params = [*self._own_params, *flags]
-        for param in self.params:
-            _refuse_two_values(param, args)
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as cause:
-            error = UnknownFlag(cause, self.params)
-            if ctx.obj.unloaded:
-                raise click.UsageError(f"{error.format_message()}\n{ctx.obj.note}") from None
-            raise error from None
-
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self._topic:
-            return
-        super().format_help_text(ctx, formatter)
-        installed = [entry.name for entry in list_plugins() if entry.kind == "model"]
-        name = ctx.obj.plugin or next(iter(installed), "NAME")
-        if self._examples:
-            formatter.write_paragraph()
-        for example in self._examples:
-            formatter.write(f"  {example.format(plugin=name)}\n")
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections = group_flags(ctx, self.get_params(ctx))
-        if self._topic or not self.is_short:
-            write_topic(ctx, formatter, sections, self._topic or ALL)
-        else:
-            write_short(ctx, formatter, sections, self._most_used)
-        if ctx.obj.unloaded:
-            formatter.write_paragraph()
-            formatter.write_text(ctx.obj.note)
-
-
-class PluginCommand(OptionsCommand):
-    """A command whose first word may be the plugin: `run NAME` is `run --plugin NAME`.
-
-    Only the first, since words after flags may be their values.
-    """
-
-    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        args = name_plugin(args)
-        topic = split_topic(args)[1]
-        if topic and topic in [entry.name for entry in list_plugins() if entry.kind == "model"]:
-            args = ["--plugin", topic, *args]
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if ctx.obj.plugin or getattr(error, "similar", ()):
-                raise
-            text = f"{error.format_message()}\nThe options of a plugin need its name first: "
-            raise click.UsageError(f"{text}{ctx.command_path} PLUGIN {error.option_name}") from None
-        except click.UsageError as error:
-            word = re.search(r"unexpected extra arguments? \((\S+)", error.message)
-            if word is None:
-                raise
-            raise click.UsageError(
-                f"{error.message}\nThe plugin is the first word: {ctx.command_path} "
-                f"{word.group(1).rstrip(')')} [OPTIONS]"
-            ) from None
-
-
-def name_plugin(words: Sequence[str]) -> List[str]:
-    """Return arguments with --plugin before the plugin that is their first word."""
-    words = list(words)
-    return words if not words or words[0].startswith("-") else ["--plugin", *words]
-
-
-def _refuse_two_values(param: click.Parameter, args: List[str]) -> None:
-    """Raise UsageError if a flag that takes one value is set twice, to different values."""
-    if not isinstance(param, click.Option) or param.multiple:
-        return
-    if param.is_flag:
-        values = [flag for flag in [*param.opts, *param.secondary_opts] if flag in args]
-        sides = [param.opts, param.secondary_opts]
-        is_twice = not any(set(values) <= set(side) for side in sides)
-    else:
-        values = [value for flag in param.opts for value in flag_values(args, flag)]
-        values = [f"{param.opts[0]} {value}" for value in dict.fromkeys(values)]
-        is_twice = len(values) > 1
-    if is_twice:
-        raise UsageError(f"Both {' and '.join(values)} are set.", hint="Set one of them.")
 
 
 # ------------------------------------------------------------------------------------------ values

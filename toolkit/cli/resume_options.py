@@ -23,99 +23,37 @@ from ..option_changes import allow_flags, describe_changes, find_changes, refuse
 from ..plugins import is_same
 from ..storage.run_folder import RunFolder, open_run
 from ..storage.source_copies import naming_copies
-from .help import HELP, split_topic
-from .plugin_options import (
-    NO_SELECTION,
-    OptionsCommand,
-    Selection,
-    flag_values,
-    load_selection,
-    only_prints,
-)
+from .plugin_command import Words
+from .plugin_options import NO_SELECTION, Selection, load_selection
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class ResumeCommand(OptionsCommand):
-    """A command that takes the plugins from the saved configuration of the run.
-
-    Attributes:
-        executes_code: whether to load plugins that are files or modules and that no flag names, as
-            far as they are trusted.
-    """
-
-    executes_code = True
-    _path = ""  # the argument that names the run
-
-    def select(self, args: List[str]) -> Selection:
-        path = self._path
-        if not path or any(map(HELP.fullmatch, args)):
-            return NO_SELECTION
-        folder = open_run(path, allow_unstarted=True)
-        return select_from_run(folder, args, self.executes_code and not only_prints(args))
-
-    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        """Parse twice if the flags of the plugin reveal that another argument names the run."""
-        self._path = _find_run_argument(split_topic(args)[0], self._switches())
-        rest = super().parse_args(ctx, list(args))
-        path = ctx.params.get("run_folder")
-        if path and path != self._path:
-            self._path = path
-            ctx.params.clear()
-            rest = super().parse_args(ctx, list(args))
-        return rest
-
-    def _switches(self) -> List[str]:
-        """Return the flags without a value that each run has."""
-        params = [*self._own_params, *self.plugin_flags(NO_SELECTION)]
-        flags = [p for p in params if isinstance(p, click.Option) and p.is_flag]
-        return [name for flag in flags for name in [*flag.opts, *flag.secondary_opts]]
+def select_run(words: Words) -> Selection:
+    """Load the plugins that the saved configuration of the run in the arguments names."""
+    path = find_run(words)
+    if not path or words.all("--help"):
+        return NO_SELECTION
+    folder = open_run(path, allow_unstarted=True)
+    return select_from_run(folder, words, not words.only_print)
 
 
-def _find_run_argument(args: List[str], switches: Sequence[str]) -> str:
-    """Return the argument that names the run, before the arguments are parsed.
-
-    It is the first that cannot be the value of a flag, else the first that is a run's folder.
-
-    Args:
-        args: of the command.
-        switches: flags without a value.
-    """
-    words = [word for word in args if not word.startswith("-")]
-    runs = [word for word in words if os.path.isfile(os.path.join(word, "manifest.json"))]
-    return next(iter(find_arguments(args, switches) + runs + words), "")
+def find_run(words: Words) -> str:
+    """Return the argument that names the run, before the flags of its plugin are known."""
+    return words.argument(lambda word: os.path.isfile(os.path.join(word, "manifest.json")))
 
 
-def find_arguments(args: List[str], switches: Sequence[str]) -> List[str]:
-    """Return the words that are neither flags nor, possibly, the value of one.
-
-    Args:
-        args: of the command.
-        switches: flags without a value.
-    """
-    return [
-        word
-        for before, word in zip(["", *args], args)
-        if not word.startswith("-") and not _has_value(before, switches)
-    ]
-
-
-def _has_value(word: str, switches: Sequence[str]) -> bool:
-    """Whether the next word may be the value of this one."""
-    return word.startswith("-") and word != "--" and "=" not in word and word not in switches
-
-
-def select_from_run(folder: RunFolder, args: List[str], executes_code: bool) -> Selection:
+def select_from_run(folder: RunFolder, words: Words, executes_code: bool) -> Selection:
     """Return the selection that the saved configuration of a run names.
 
     Args:
         folder: of the run.
-        args: of the command; --plugin and --with may repeat what the configuration names.
+        words: of the command; --plugin and --with may repeat what the configuration names.
         executes_code: see `load_selection`.
     """
-    config = _read_config(folder, args)
-    _check_names("--plugin", flag_values(args, "--plugin"), [config.plugin])
-    _check_names("--with", flag_values(args, "--with"), config.extensions)
+    config = _read_config(folder, words)
+    _check_names("--plugin", words.all("--plugin"), [config.plugin])
+    _check_names("--with", words.all("--with"), config.extensions)
     named_by = os.path.join(str(folder), "config.json")
     origins = dict.fromkeys([config.plugin, *config.extensions], named_by)
     layers = [config.layer(folder.file("config.json"))]
@@ -130,9 +68,9 @@ def select_from_run(folder: RunFolder, args: List[str], executes_code: bool) -> 
         )
 
 
-def _read_config(folder: RunFolder, args: List[str]) -> configuration.Config:
+def _read_config(folder: RunFolder, words: Words) -> configuration.Config:
     """Return the saved configuration of a run, or with --from that of the step."""
-    step = (flag_values(args, "--from") or [""])[-1]
+    step = ["", *words.all("--from")][-1]
     if not step.isdecimal():  # click refuses what is no number
         return configuration.read_run_config(folder)
     from ..storage.branch import find_branch_point

@@ -48,8 +48,8 @@ from .cluster_run import (
     reporting_failure,
 )
 from .interrupts import report_interrupt_of
+from .plugin_command import PluginCommand
 from .plugin_options import (
-    PluginCommand,
     Selection,
     missing_plugin_error,
     option_values,
@@ -57,7 +57,7 @@ from .plugin_options import (
     untyped_values,
 )
 from .restart import NO_CHANGES, check_resume_flags, find_run, naming_resume, refuse_other_plugins
-from .resume_options import ChangeFlags, ResumeCommand, change_flags, name_flags, refuse_changes
+from .resume_options import ChangeFlags, change_flags, name_flags, refuse_changes, select_run
 
 if TYPE_CHECKING:
     from ..cluster.tasks import Cluster
@@ -186,7 +186,7 @@ def run(
         return _train(job, settings.as_json, cluster=cluster)
 
 
-@click.command(cls=ResumeCommand)
+@click.command(cls=PluginCommand, select=select_run, names_plugin=False)
 @click.argument("run_folder", metavar="RUN")
 @click.option(
     "--from",

@@ -19,54 +19,42 @@ from ..cli_options import (
     writing_output,
 )
 from ..inference.sample_options import sample_options_class
+from ..plugins import Plugins
 from ..storage.run_folder import open_run
 from .common import open_with_warnings
-from .plugin_options import NO_SELECTION, FieldOption, Selection, class_flags, only_prints
-from .resume_options import ResumeCommand, select_from_run
+from .plugin_command import PluginCommand, Words
+from .plugin_options import NO_SELECTION, FieldOption, Selection, class_flags
+from .resume_options import find_run, select_from_run
 
 if TYPE_CHECKING:
     from ..inference.sampling import SamplePlan
     from ..inference.trained_model import TrainedModel
 
 
-class SampleCommand(ResumeCommand):
-    """A command whose further flags are the settings that the run's plugin declares."""
-
-    is_short = False
-
-    def select(self, args: List[str]) -> Selection:
-        if not os.path.isfile(os.path.join(self._path, "manifest.json")):
-            return NO_SELECTION  # the command says so, after it has checked the output
-        selection = select_from_run(
-            open_run(self._path), args, not only_prints(args) or "--trust" in args
-        )
-        return selection._replace(permission="--trust")
-
-    def plugin_flags(self, selection: Selection) -> List[FieldOption]:
-        if selection.plugins is None:
-            return []
-        cls = sample_options_class(selection.plugins)
-        return class_flags(cls, {}, f"Plugin {selection.plugins.model.name}")
-
-    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if ctx.obj is NO_SELECTION and self._path:
-                open_run(self._path)
-            raise click.UsageError(self._unknown_flag(ctx.obj, error)) from None
-
-    def _unknown_flag(self, selection: Selection, error: click.NoSuchOption) -> str:
-        if selection.plugins is None:
-            return error.format_message()
-        flags = [flag.opts[0] for flag in self.plugin_flags(selection)]
-        return (
-            f"Samples of plugin '{selection.plugin}' have no setting {error.option_name}.\n"
-            f"Its settings: {', '.join(flags) or 'none'}; see 'toolkit sample {self._path} --help'."
-        )
+def _select(words: Words) -> Selection:
+    path = find_run(words)
+    is_run = os.path.isfile(os.path.join(path, "manifest.json"))
+    if not is_run and not any(word.startswith("-") for word in words.rest):
+        return NO_SELECTION  # the command says so, after it has checked the output
+    executes_code = not words.only_print or bool(words.all("--trust"))
+    selection = select_from_run(open_run(path), words, executes_code)
+    return selection._replace(permission="--trust")
 
 
-@click.command(cls=SampleCommand)
+def _setting_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
+    """The flags of the settings that the run's plugin declares."""
+    if plugins is None:
+        return []
+    return class_flags(sample_options_class(plugins), {}, f"Plugin {plugins.model.name}")
+
+
+@click.command(
+    cls=PluginCommand,
+    select=_select,
+    plugin_flags=_setting_flags,
+    names_plugin=False,
+    is_short=False,
+)
 @click.argument("run_folder", metavar="RUN")
 @click.option(
     "-n",

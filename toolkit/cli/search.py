@@ -27,8 +27,8 @@ from ..errors import CheckpointError, InterruptedRun, ToolkitError, UsageError
 from ..files import make_folders
 from ..plugins import Plugins, require_trust
 from ..storage.folder import shell_argument
+from .plugin_command import PluginCommand
 from .plugin_options import (
-    PluginCommand,
     Selection,
     missing_plugin_error,
     option_values,

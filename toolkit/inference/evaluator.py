@@ -40,6 +40,8 @@ from ..storage.checkpoint_reader import has_files
 from ..storage.variables import find_misfit, read_variable_specs, variable_specs
 from .metric_directions import read_directions
 from .model_features import ModelFeatures
+from .sample_options import sample_options_class
+from .sampling import Sampler, SampleRequest
 from .scorer_set import ScorerSet
 
 # What a model predicts on: its features, or arrays by the names of the hook `inputs`.
@@ -130,7 +132,7 @@ class Evaluator:
         self._scorers: Optional[ScorerSet] = None
         if mode == "eval" and splits is not None:
             names = self._names_of_model()
-            self._scorers = ScorerSet(plugins, self.run, splits, names)
+            self._scorers = ScorerSet(plugins, self.run, splits, names, self._draw_for_scorers)
 
     @property
     def input_hooks(self) -> List[str]:
@@ -317,11 +319,19 @@ class Evaluator:
     def _predict_for_scorers(
         self, inputs: ModelInputs, batch_size: Optional[int] = None
     ) -> Dict[str, np.ndarray]:
-        """As `predict`, through a second evaluator that is built on first use."""
+        return self._open_predictor().predict(inputs, batch_size)
+
+    def _draw_for_scorers(self, count: int, seed: int) -> Iterator[Dict[str, np.ndarray]]:
+        """Samples, with the settings that they have by default; see `Scorer.draw`."""
+        request = SampleRequest(count, seed, options=sample_options_class(self._plugins)())
+        return Sampler(self._plugins, self._open_predictor()).draw(request)
+
+    def _open_predictor(self) -> Evaluator:
+        """A second evaluator in mode "predict", which is built on first use."""
         if self._predictor is None:
             self._predictor = self._build_predictor()
             self._predictor.load(self.path)
-        return self._predictor.predict(inputs, batch_size)
+        return self._predictor
 
     def predict_from_outputs(
         self, values: Dict[str, np.ndarray], position: int = 0

@@ -6,7 +6,18 @@ Legend: n samples in a part, ... the shape of one value, H height, W width, C ch
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 
@@ -14,7 +25,9 @@ from ..errors import ToolkitError, UsageError
 from ..graph.randomness import seed_of
 from ..options import SampleOptions
 from ..plugins import Plugins
-from .evaluator import Evaluator
+
+if TYPE_CHECKING:
+    from .evaluator import Evaluator
 
 Arrays = Dict[str, np.ndarray]
 PART_SIZE = 500  # samples

@@ -5,7 +5,9 @@ Plugins return scorers from the hook `scorers`.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
 
 from ..data.examples import Split
 from ..statistics.intervals import Interval
@@ -41,10 +43,16 @@ class Scorer:
             by NAME is the newest one within this noise of the best value.
         directions: the name of a metric -> "min" if lower values are better, or "max". The best
             checkpoint is chosen by a metric without a direction only where --best-metric sets one.
+        draws_samples: whether `score` calls `draw`; a plugin without the hook `sample` is then
+            refused.
+        draw: `draw(count, seed)` yields samples in parts: arrays [n, ...] by name, "images" as
+            uint8, as the hook `sample` draws them with the loaded checkpoint. The core sets it.
     """
 
     names: Sequence[str] = ()
     directions: Mapping[str, str] = {}
+    draws_samples: bool = False
+    draw: Callable[[int, int], Iterable[Dict[str, np.ndarray]]]
 
     def score(
         self, split: Split, predict: Callable[..., Dict[str, Any]], folder: Optional[str]

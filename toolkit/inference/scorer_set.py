@@ -8,12 +8,15 @@ import json
 import math
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set
 
+import numpy as np
+
 from ..compat import tf
 from ..data.examples import Split
 from ..errors import ToolkitError
 from ..graph.run import Run
 from ..plugins import Plugins, Problem, describe_value
 from ..statistics.intervals import Interval
+from .sampling import check_draws_samples
 from .scorer import Scorer, ScoreResult
 
 
@@ -27,6 +30,7 @@ class ScorerSet:
         run: the `Run` of the evaluation.
         splits: returns the `Split` of a name, or None.
         model_metrics: names of the losses and metrics of the model.
+        draw: draws samples with the loaded checkpoint, see `Scorer.draw`.
 
     Raises:
         ToolkitError: the hook returned something else, or two metrics have the same name.
@@ -38,6 +42,7 @@ class ScorerSet:
         run: Run,
         splits: Callable[[str], Optional[Split]],
         model_metrics: Iterable[str],
+        draw: Callable[[int, int], Iterable[Dict[str, np.ndarray]]],
     ):
         self._plugins = plugins
         with tf.Graph().as_default():
@@ -46,6 +51,9 @@ class ScorerSet:
         owners = dict.fromkeys(model_metrics, "the model")
         for scorer in self.scorers:
             _check_type(plugins, scorer)
+            if scorer.draws_samples:
+                check_draws_samples(plugins)
+                scorer.draw = draw
             for name in scorer.names:
                 if name in owners:
                     raise ToolkitError(

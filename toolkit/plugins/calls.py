@@ -87,12 +87,14 @@ class Answer(NamedTuple):
 class Plugins:
     """The plugins of one run: a model plugin and any number of extensions.
 
+    `extensions` are those that a user named; `defaults` are those that the model plugin names.
     The wrapper of a later extension runs outside of those of earlier ones.
     """
 
-    def __init__(self, model: Plugin, extensions: Iterable[Plugin] = ()):
+    def __init__(self, model: Plugin, extensions: Iterable[Plugin] = (), has_defaults: bool = True):
         self.model = model
         self.extensions = list(extensions)
+        self.defaults = load_defaults(model, self.extensions) if has_defaults else []
         self._manager = _HookManager()
         self._calls: Dict[str, HookCall] = {}
         for number, plugin in enumerate(self.all):
@@ -124,7 +126,7 @@ class Plugins:
 
     @property
     def all(self) -> List[Plugin]:
-        return [self.model] + self.extensions
+        return [self.model, *self.defaults, *self.extensions]
 
     def has_hook(self, hook: str) -> bool:
         """Whether any plugin of this run implements the hook."""
@@ -262,7 +264,8 @@ class Plugins:
         for plugin in self.all:
             if "options" not in hook_names(plugin):
                 continue
-            for cls in Plugins(plugin).call_hook("options", _check_options):
+            alone = Plugins(plugin, has_defaults=False)
+            for cls in alone.call_hook("options", _check_options):
                 fault = find_declaration_fault(cls)
                 if fault is not None:
                     option, problem, hint, place = fault
@@ -320,6 +323,14 @@ class Plugins:
         """The plugin whose file is nearest to the error; the model plugin if none is involved."""
         place = self.find_place(traceback.extract_tb(error.__traceback__))
         return place.plugin if place else self.model
+
+
+def load_defaults(model: Plugin, extensions: Iterable[Plugin]) -> List[Plugin]:
+    """The extensions that a model plugin names, without those that a user named besides."""
+    named = {plugin.name for plugin in extensions}
+    functions = [x.function for x in implementations(model) if x.hook == "default_extensions"]
+    references = [reference for function in functions for reference in function()]
+    return [load(each, "extension") for each in references if each not in named]
 
 
 def _check_options(value: Any) -> Optional[Problem]:

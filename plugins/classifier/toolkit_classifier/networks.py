@@ -5,8 +5,8 @@ length of the embedding (the output of the penultimate layer). A network creates
 in its constructor, under `<network>/<layer>/`. Calling it with `features` float32 [N, ...] and
 `training` returns `(logits [N, K], embedding [N, E])`.
 
-Pooling halves the sizes: on TensorFlow 1.15 the gradient of a strided convolution is four times
-slower. Pooling precedes batch norm and ReLU, which then work on a quarter of the values.
+Pooling halves the sizes. It precedes batch norm and ReLU, which then work on a quarter of the
+values.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import math
 import operator
 
 from toolkit import (
-    ONEDNN,
     DataError,
     augmentation,
     check_features,
     check_image_size,
+    convolutions,
     normalize,
     tf,
 )
@@ -28,9 +28,7 @@ from toolkit import (
 from .losses import one_hot
 
 MIN_SIDE = 8  # pixels; after two poolings, a smaller image leaves nothing to convolve
-MAX_LAST_SIDE = 8  # pixels: the largest side in the last stage
 MAX_FILTERS = 128
-MANY_CHANNELS = 16  # from here on `_convolution_gradients` is faster without oneDNN
 NORM_MOMENTUM = 0.95  # runs of a thousand steps are common: the averages follow within fifty
 
 
@@ -129,16 +127,6 @@ def check_data(network, data) -> None:
         check_image_size(data.shape, MIN_SIDE, f"Network '{network}'", "Set network=mlp")
 
 
-def stage_widths(shape):
-    """The filters of each stage for images of this shape.
-
-    Sizes halve and filters double from stage to stage. Images of 28 or 32 pixels get three stages
-    (16, 32, 64), images of 64 pixels four; three is the minimum.
-    """
-    halvings = math.ceil(math.log2(min(shape[:2]) / MAX_LAST_SIDE))
-    return [min(16 * 2**stage, MAX_FILTERS) for stage in range(max(3, halvings + 1))]
-
-
 class Layers:
     """Creates Keras layers in one scope, with their variables, from the shape of each input."""
 
@@ -160,7 +148,8 @@ class Layers:
             use_bias=False,  # the batch norm that follows has one
             kernel_initializer=self._kernel_initializer("he_normal", name),
         )
-        return functools.partial(convolve, self._build(layer, name, [None, None, None, channels]))
+        layer = self._build(layer, name, [None, None, None, channels])
+        return lambda x: convolutions.convolve(x, layer.kernel)
 
     def norm(self, name, channels, scale="ones"):
         layer = tf.keras.layers.BatchNormalization(momentum=NORM_MOMENTUM, gamma_initializer=scale)
@@ -206,7 +195,7 @@ class Cnn:
         self.run = run
         self.stages = []
         channels, number = run.data.shape[2], 1
-        for filters in stage_widths(run.data.shape):
+        for filters in convolutions.stage_widths(min(run.data.shape[:2]), MAX_FILTERS):
             stage = []
             for _ in range(2):
                 conv = layers.conv(f"conv{number}", channels, filters)
@@ -221,7 +210,7 @@ class Cnn:
             for position, (conv, norm) in enumerate(stage):
                 x = conv(x)
                 if position == 1 and stage is not self.stages[-1]:
-                    x = halve(x)  # [N, H/2, W/2, filters]
+                    x = convolutions.halve(x)  # [N, H/2, W/2, filters]
                 x = tf.nn.relu(norm(x, training=training))
         return head(self, x, "cnn")
 
@@ -232,7 +221,7 @@ class Resnet:
     def __init__(self, run):
         layers = Layers(run, "resnet")
         self.run = run
-        widths = stage_widths(run.data.shape)
+        widths = convolutions.stage_widths(min(run.data.shape[:2]), MAX_FILTERS)
         self.conv = layers.conv("conv", run.data.shape[2], widths[0])
         self.norm = layers.norm("norm", widths[0])
         self.stages = []
@@ -248,7 +237,7 @@ class Resnet:
         x = tf.nn.relu(self.norm(self.conv(features), training=training))
         for number, (first, second) in enumerate(self.stages):
             if number > 0:
-                x = halve(x)  # [N, H/2, W/2, C]
+                x = convolutions.halve(x)  # [N, H/2, W/2, C]
             x = second(first(x, training), training)
         return head(self, x, "resnet")
 
@@ -271,40 +260,6 @@ class Block:
         y = tf.nn.relu(self.norm1(self.conv1(x), training=training))
         y = self.norm2(self.conv2(y), training=training)
         return tf.nn.relu(y + (x if self.shortcut is None else self.shortcut(x)))
-
-
-def convolve(layer, x):
-    """layer(x), for a Keras convolution without stride.
-
-    Without oneDNN (TensorFlow 1.15) the gradient ops for many channels take up to five times as
-    long as the convolution. Convolutions that compute the same gradients do not.
-    """
-    if ONEDNN or int(x.shape[3]) < MANY_CHANNELS:
-        return layer(x)
-    with tf.get_default_graph().gradient_override_map({"Conv2D": "ClassifierConvolution"}):
-        return layer(x)
-
-
-@tf.RegisterGradient("ClassifierConvolution")
-def _convolution_gradients(op, y):
-    """The gradients of a convolution of kernels [size, size, C, F], odd size, zero padding.
-
-    That of x is the convolution of y with the kernel rotated by 180 degrees. That of the kernel is
-    the convolution of x with y, with channels and examples exchanged.
-    """
-    x, kernel = op.inputs
-    rotated_kernel = tf.transpose(tf.reverse(kernel, [0, 1]), [0, 1, 3, 2])  # [size, size, F, C]
-    x_gradient = tf.nn.conv2d(y, rotated_kernel, strides=1, padding="SAME")
-    x = tf.transpose(x, [3, 1, 2, 0])  # [C, H, W, N]
-    y = tf.transpose(y, [1, 2, 0, 3])  # [H, W, N, F]
-    border = [int(kernel.shape[0]) // 2] * 2
-    gradient = tf.nn.conv2d(x, y, strides=1, padding=[[0, 0], border, border, [0, 0]])
-    return x_gradient, tf.transpose(gradient, [1, 2, 0, 3])  # [size, size, C, F]
-
-
-def halve(x):
-    """Max-pool to half the size, rounded up. [N, H, W, C] -> [N, H/2, W/2, C]."""
-    return tf.nn.max_pool(x, ksize=2, strides=2, padding="SAME")
 
 
 def head(network, x, name):

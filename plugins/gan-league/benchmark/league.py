@@ -23,9 +23,9 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import data as league_data
 import numpy as np
-from toolkit_gan.scores.reports import short
 from toolkit_gan_league import result_page, standings, supervisor, training
 from toolkit_gan_league.standings import Entrant, Measure
+from toolkit_image_scores.report import short
 
 from toolkit import atomic_write
 

@@ -13,12 +13,11 @@ import process_fixtures
 import pytest
 from file_fixtures import REPOSITORY
 from score_fixtures import SPEC, SPLITS, QuarterClassifier, make_images, make_options
-from toolkit_gan.scores import sensitivity
-from toolkit_gan.scores.extractor import NetworkFeatures
-from toolkit_gan.scores.sample_scorer import SampleScorer
-from toolkit_gan.scores.scorer import GanScorer
 from toolkit_gan_league import programs, result_page, rivals, standings, training
 from toolkit_gan_league.rivals import Judge, Rival
+from toolkit_image_scores import sensitivity
+from toolkit_image_scores.features import NetworkFeatures
+from toolkit_image_scores.scorer import ImageScorer
 
 from toolkit import InterruptedRun, ToolkitError, UsageError, testing
 
@@ -203,22 +202,19 @@ class Trained:
 @pytest.fixture
 def tournament(tmp_path, monkeypatch):
     """A judge of runs, the scores of its preset, and the runs by path."""
-    preset, seeds = Trained(), iter([1, 2, 3])
+    preset = Trained()
     runs = {"preset": preset}
     nothing = dict.fromkeys(sensitivity.SEVERE, ())  # the means of quarters notice no blur
     monkeypatch.setattr(sensitivity, "SEVERE", nothing)
     monkeypatch.setattr(rivals, "open_trained", lambda path: runs[path])
     features = NetworkFeatures(QuarterClassifier())
-    with_features = lambda run, splits: SampleScorer(run, splits, features=features)  # noqa: E731
-    monkeypatch.setattr(rivals, "SampleScorer", with_features)
-
-    def predict(inputs):
-        images = preset.sample(len(inputs["z"]), next(seeds))["images"]
-        return {"image": images / np.float32(255)}
-
+    with_features = lambda run, splits: ImageScorer(run, splits, features=features)  # noqa: E731
+    monkeypatch.setattr(rivals, "ImageScorer", with_features)
     report = tmp_path / "report"
     report.mkdir()
-    GanScorer(preset, SPLITS.get, features=features).score(SPLITS["test"], predict, str(report))
+    scorer = with_features(preset, SPLITS.get)
+    scorer.draw = lambda count, seed: [preset.sample(count, seed)]
+    scorer.score(SPLITS["test"], None, str(report))
     scores = json.loads((report / "scores.json").read_text())
     return types.SimpleNamespace(
         judge=Judge("preset", scores), scores=scores, runs=runs, folder=str(tmp_path / "scores")

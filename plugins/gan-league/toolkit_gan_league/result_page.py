@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
-from toolkit_gan.scores.reports import short
+from toolkit_image_scores.report import short
 
 from toolkit import atomic_write, open_trained, save_grid, statistics
 

@@ -15,14 +15,15 @@ import os
 import re
 import shlex
 import shutil
+import types
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
 import numpy as np
 from toolkit_gan.options import GanOptions
-from toolkit_gan.scores.extractor import DATA_OPTIONS
-from toolkit_gan.scores.sample_scorer import SampleScorer
+from toolkit_image_scores.options import ImageScoresOptions
+from toolkit_image_scores.scorer import ImageScorer
 
-from toolkit import DataError, UsageError, open_trained
+from toolkit import DataError, UsageError, data_options, open_trained
 
 FOLDER = "plugins"  # the subfolder of a tournament with a search for each plugin
 BUDGETS = ("--steps", "--epochs", "--examples", "--cpu-secs")
@@ -30,7 +31,10 @@ _COMMON_FLAGS = (
     *("--search-dir", "--vary", "--sampler", "--trials", "--halving", "--rungs", "--plugin"),
     *("--seed", "--seeds", "--workers", "--storage", "--dry-run", "--json"),
     *BUDGETS,
-    *(f"--{name.replace('_', '-')}" for name in DATA_OPTIONS),
+    *("--data", "--image-size", "--channels", "--fit", "--background", "--label-column"),
+    *("--label-kind", "--image-column", "--feature-columns", "--ignore-columns", "--split-column"),
+    *("--missing", "--categories", "--validation-share", "--test-share", "--folds", "--fold"),
+    "--split-seed",
 )
 
 
@@ -117,7 +121,7 @@ def _parse_rival(text: str) -> Rival:
 def _own_names() -> Dict[str, bool]:
     """Return whether a flag has a value, by the names of the options of the GAN's runs alone."""
     names = {"metric": True, "best_metric": True}  # of its scores
-    for name, field in GanOptions.model_fields.items():
+    for name, field in {**GanOptions.model_fields, **ImageScoresOptions.model_fields}.items():
         extra: Any = field.json_schema_extra
         for each in (name, *extra.get("aliases", ())):
             names[each] = field.annotation is not bool
@@ -169,8 +173,11 @@ class Judge:
     def __init__(self, path: str, scores: Mapping[str, Any]):
         self._trained = _open_run_of_gan(path)
         self._split = self._trained.split("test")
-        self._scorer = SampleScorer(self._trained, self._trained.split)
-        facts = self._scorer.full_dependencies(self._split)
+        # The metric that chose the preset's checkpoint says nothing of the others.
+        options = types.SimpleNamespace(**dict(vars(self._trained.options), best_metric=None))
+        run = types.SimpleNamespace(options=options, data=self._trained.data)
+        self._scorer = ImageScorer(run, self._trained.split)
+        facts = self._scorer.dependencies(self._split, options.score_samples)
         expected = {"features": scores["features"]["sha256"]}
         expected.update({"samples": scores["n"], "real images": scores["m"]})
         if facts != expected:
@@ -244,13 +251,15 @@ class Judge:
         shutil.rmtree(partial, ignore_errors=True)
         draw(1, 1)  # before the many: does it draw any
         os.makedirs(partial)
-        self._scorer.score(self._split, draw, partial)
+        self._scorer.draw = lambda count, seed: [{"images": draw(count, seed)}]
+        self._scorer.score(self._split, None, partial)
         os.rename(partial, place)
 
     def _check_data(self, trained: Any) -> None:
         """Check that a run has the data of the presets, split alike."""
-        for name in DATA_OPTIONS:
-            values = [getattr(each.options, name, None) for each in (trained, self._trained)]
+        both = [each.options for each in (trained, self._trained)]
+        for name in {**data_options(both[0]), **data_options(both[1])}:
+            values = [getattr(options, name, None) for options in both]
             if values[0] != values[1]:
                 raise DataError(
                     f"It was trained with {name} {values[0]}, and the presets with {values[1]}.",

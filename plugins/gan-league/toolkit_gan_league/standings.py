@@ -16,7 +16,7 @@ import os
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
-from toolkit_gan.scores.reports import short
+from toolkit_image_scores.report import short
 
 from toolkit import InterruptedRun, RetryError, ToolkitError, open_trained, statistics
 

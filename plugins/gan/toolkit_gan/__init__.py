@@ -3,8 +3,7 @@
 This page is the plugin's table of contents: one function per hook. Each module is imported when a
 hook first needs it, so listing the plugin or its options imports no TensorFlow.
 
-Packages that depend on this one may import `GanOptions` of `options`, `PRESETS` of `presets`, and,
-of `scores`, `SampleScorer` of `sample_scorer`, `DATA_OPTIONS` of `extractor`, `short` of `reports`.
+Packages that depend on this one may import `GanOptions` of `options`, and `PRESETS` of `presets`.
 """
 
 from __future__ import annotations
@@ -17,6 +16,11 @@ modules = LazyModules(__name__)
 @hookimpl
 def options():
     return modules.options.GanOptions
+
+
+@hookimpl
+def default_extensions():
+    return ["image-scores"]
 
 
 @hookimpl
@@ -67,8 +71,3 @@ def predict(outputs, run):
 @hookimpl
 def session_hooks(model, losses, run, splits):
     return modules.session_hooks.create_hooks(model, losses, run, splits)
-
-
-@hookimpl
-def scorers(run, splits):
-    return modules.scores.create_scorers(run, splits)

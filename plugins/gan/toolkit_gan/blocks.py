@@ -8,9 +8,9 @@ Legend: N batch, H W height and width, C channels in, F filters out.
 
 from __future__ import annotations
 
-from toolkit import tf
+from toolkit import convolutions, tf
 
-from . import convolutions, layers
+from . import layers
 
 SMALL = 0.02  # standard deviation of the initializer "small"
 

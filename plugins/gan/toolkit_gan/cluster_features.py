@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
+from toolkit_agreement import network
+from toolkit_agreement.training import train_once
 
 from toolkit import tf
 
-from . import agreement
 from .architecture import num_values
-from .scores import extractor
-from .scores.sample_sets import real_images, to_unit_range
+from .images import to_unit_range
 
 MAX_VALUES = 1024  # of an image; larger ones are averaged over squares of pixels
 CHUNK = 1000  # images that are read at a time, ...
@@ -56,7 +56,7 @@ class PixelValues:
 
 
 class NetworkValues:
-    """The embedding of a network that learned without labels: see `agreement`.
+    """The embedding of a network that learned without labels: see the plugin `agreement`.
 
     The network is that of the scores' features `self`. It is trained once, and cached; its weights
     are copied into variables of the run. Attributes as in `PixelValues`.
@@ -67,11 +67,11 @@ class NetworkValues:
     def __init__(self, run):
         self._options, self._data = run.options, run.data
         self._weights, channels = [], run.data.shape[2]
-        for number, filters in enumerate(agreement.layer_widths(run.data.shape), start=1):
+        for number, filters in enumerate(network.layer_widths(run.data.shape), start=1):
             shapes = {"kernel": [3, 3, channels, filters], "factor": [filters], "offset": [filters]}
             names = {name: f"conv{number}/{name}" for name in shapes}
             self._weights.append(
-                agreement.Weights(**{name: variable(names[name], shapes[name]) for name in shapes})
+                network.Weights(**{name: variable(names[name], shapes[name]) for name in shapes})
             )
             channels = filters
         self.size = channels
@@ -79,21 +79,20 @@ class NetworkValues:
 
     def __call__(self, images):
         """float32 [N, D] of images float32 [N, H, W, C] in [-1, 1]."""
-        weights = [agreement.Weights(*(each.read_value() for each in w)) for w in self._weights]
-        return agreement.embed((images + 1) / 2, weights)
+        weights = [network.Weights(*(each.read_value() for each in w)) for w in self._weights]
+        return network.embed((images + 1) / 2, weights)
 
     def read(self, split: Any, positions: np.ndarray) -> Tuple[np.ndarray, List[np.ndarray]]:
         """As that of `PixelValues`; trains the network if it is not in the cache."""
-        with tf.Graph().as_default():  # not in the graph of the run, which is finalized
-            features = extractor.cached_agreement(self._options, self._data, split)
-            try:
-                chunks = [
-                    features(real_images(split, part))
-                    for part in _parts(positions, self._data.shape)
-                ]
-                weights = agreement.read_weights(features.trained.checkpoint)
-            finally:
-                features.close()
+        # Not in the graph of the run, which is finalized.
+        with tf.Graph().as_default(), train_once(self._options, self._data, split) as trained:
+            chunks = []
+            for part in _parts(positions, self._data.shape):
+                images, _ = split.take(part)
+                if trained.data.dtype != "uint8":
+                    images = to_unit_range(images)
+                chunks.append(trained.predict(images)["features"])
+            weights = network.read_weights(trained.checkpoint)
         return np.concatenate(chunks), [each for layer in weights for each in layer]
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
+from toolkit_agreement.training import MIN_IMAGES
 
 import toolkit
 from toolkit import DataError, UsageError, tf
@@ -23,8 +24,7 @@ from . import kmeans
 from .architecture import MAX_CLUSTERS, num_labels
 from .average import images_per_step
 from .cluster_features import VALUES, variable
-from .scores import extractor
-from .scores.sample_sets import even_positions
+from .images import even_positions
 
 MAX_IMAGES = 20000  # from which the clusters are computed
 # Where the option is 0, the number of clusters follows from data and run. With fewer images than
@@ -146,11 +146,10 @@ def check_clusters(options: Any, data: Any, train: Any) -> None:
             f"clusters is {options.clusters}, and the split 'train' has {len(train)} images.",
             hint="Set fewer clusters, or 0 for a number that fits the data.",
         )
-    has_network = options.cluster_features == "self"
-    if has_network and not extractor.are_trainable_images(data, train):
+    if options.cluster_features == "self" and len(train) < MIN_IMAGES:
         raise UsageError(
-            f"cluster_features=self learns from {extractor.MIN_IMAGES_WITHOUT_LABELS} images or "
-            f"more, and the split 'train' has {len(train)}.",
+            f"cluster_features=self learns from {MIN_IMAGES} images or more, and the split 'train' "
+            f"has {len(train)}.",
             hint="Set cluster_features=pixels, or conditional=none.",
         )
 

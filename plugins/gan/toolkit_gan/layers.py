@@ -1,9 +1,9 @@
 """The networks' layers as functions of tensors; none creates or changes a variable.
 
-Convolutions are in `convolutions`. Each layer has the second derivative that gradient penalties
-need, in both versions of TensorFlow. Three things have none there, or a wrong one, and are
-therefore not used: tf.image.resize, moving averages inside a forward pass, and tf.nn.moments, which
-treats its mean as a constant.
+`toolkit.convolutions` has the convolutions. Each layer has the second derivative that gradient
+penalties need, in both versions of TensorFlow. Three things have none there, or a wrong one, and
+are therefore not used: tf.image.resize, moving averages inside a forward pass, and tf.nn.moments,
+which treats its mean as a constant.
 Legend: N batch, H W height and width, C channels in, F filters out, D product of the other axes.
 """
 

@@ -19,7 +19,7 @@ from toolkit import tf
 from . import latents, sampling
 from .architecture import has_classes, label_kind
 from .differentiable_augmentation import augment
-from .scores.sample_sets import even_positions, to_unit_range
+from .images import even_positions, to_unit_range
 
 # Name of a normalisation -> (mean, variance), each [F]; "minibatch_stddev" -> (mean,), a scalar.
 Moments = Dict[str, Any]

@@ -282,54 +282,6 @@ class GanOptions(Options):
         le=1024,
     )
 
-    features: str = option(
-        "auto",
-        "the scores' features: auto (classifier if it is good, else self), classifier, self "
-        "(trained without labels), pixels, or RUN",
-        group="Evaluation",
-        path=True,
-        words=("auto", "self", "classifier", "pixels"),
-        resume_may_change=True,
-    )
-    features_plugin: str = option(
-        "classifier",
-        "plugin of the classifier that --features auto or classifier trains",
-        group="Evaluation",
-        path="reference",
-        used_if={"features": ("auto", "classifier")},
-        resume_may_change=True,
-    )
-    quick_samples: int = option(
-        2000,
-        "samples for the scores during training",
-        unit="samples",
-        group="Evaluation",
-        resume_may_change=True,
-        ge=100,
-    )
-    score_samples: int = option(
-        10000,
-        "samples for the scores of 'toolkit evaluate'",
-        unit="samples",
-        group="Evaluation",
-        resume_may_change=True,
-        ge=100,
-    )
-    score_seeds: int = option(
-        5,
-        "sets of samples for the confidence interval of the Frechet distance",
-        unit="sets",
-        group="Evaluation",
-        resume_may_change=True,
-        ge=1,
-    )
-    two_sample: bool = option(
-        True,
-        "let a network tell samples from real images in 'toolkit evaluate' (two-sample test)",
-        group="Evaluation",
-        resume_may_change=True,
-    )
-
     @classmethod
     def choose_preset(cls, data: DataSpec, num_examples: int) -> Tuple[str, str]:
         return recipes.choose(data, num_examples)

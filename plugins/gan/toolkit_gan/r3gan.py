@@ -14,11 +14,10 @@ import math
 
 import numpy as np
 
-from toolkit import tf
+from toolkit import convolutions, tf
 
 from . import architecture
 from .blocks import Conv, Dense, Layer
-from .convolutions import convolve, down, up
 from .layers import SLOPE, leaky_relu
 
 BLOCKS = 1  # residual blocks at each size
@@ -63,9 +62,9 @@ class GroupConv(Layer):
         """The convolutions; the kernel is [size, size, c, F]."""
         groups = int(x.shape[3]) // int(kernel.shape[2])
         if groups == 1:
-            return convolve(x, kernel)
+            return convolutions.convolve(x, kernel)
         parts = zip(tf.split(x, groups, axis=3), tf.split(kernel, groups, axis=3))
-        return tf.concat([convolve(*part) for part in parts], axis=3)
+        return tf.concat([convolutions.convolve(*part) for part in parts], axis=3)
 
 
 class SmoothDown(Layer):
@@ -77,7 +76,7 @@ class SmoothDown(Layer):
     @staticmethod
     def apply(x, kernel):
         """The convolution; the kernel is [1, 1, C, F]."""
-        return down(x, smoothing_filter() * kernel)
+        return convolutions.down(x, smoothing_filter() * kernel)
 
 
 class SmoothUp(Layer):
@@ -86,7 +85,7 @@ class SmoothUp(Layer):
     @staticmethod
     def apply(x, kernel, sides):
         """The convolution; the kernel is [1, 1, C, F]."""
-        return up(x, 4 * smoothing_filter() * kernel, sides)
+        return convolutions.up(x, 4 * smoothing_filter() * kernel, sides)
 
 
 def smoothing_filter():

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional
+from typing import Dict, List
 
 import numpy as np
 
 import toolkit
-from toolkit import tf
 
 from . import latents, sampling
 from .architecture import DISCRIMINATOR, GENERATOR, has_classes
 from .clusters import check_clusters
 from .grids import SampleGrids
 from .health_hook import HealthHook
-from .scores import extractor
-from .scores.sample_sets import even_positions, to_bytes, to_unit_range
-from .scores.scorer import check_best_metric
+from .images import even_positions, to_unit_range
 
 NUM_REALS = 500  # real images that the samples' spread is compared with
-NUM_CLASSIFIED = 256  # samples whose classes are counted: more than twenty for each of ten classes
 
 
 def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
     """Create the hooks; with sample_steps=0 there are none, and for vectors there is no grid."""
-    check_best_metric(run.options, splits("validation"))
     check_clusters(run.options, run.data, splits("train"))
     steps = run.options.sample_steps
     if not steps or run.folder is None:
@@ -63,7 +58,7 @@ def create_health_hook(run, steps, images, model, losses, splits) -> HealthHook:
     Args:
         run: the `toolkit.Run`.
         steps: check every so many steps.
-        images: tensor float32 [n, H, W, C] in [0, 1]: the samples, unless classes are counted.
+        images: tensor float32 [n, H, W, C] in [0, 1], the samples.
         model: the `networks.Gan`.
         losses: the named losses of the step.
         splits: name -> `Split`, or None.
@@ -79,55 +74,10 @@ def create_health_hook(run, steps, images, model, losses, splits) -> HealthHook:
     # Evenly spaced: a folder of images is read class after class.
     reals = to_unit_range(train.take(even_positions(len(train), NUM_REALS))[0])
     classify = None
-    if has_classifier(run, splits):
-        classify = LazyClassifier(run.options, run.data, train)
-        inputs = latents.random_inputs(run.options, run.data, NUM_CLASSIFIED, run.seed("health"))
-        images = sampling.sample_fixed_inputs(model.average, inputs, run)
     names = run.data.class_names
     return HealthHook(
         toolkit.Every(steps), scalars, lambda session: session.run(images), reals, classify, names
     )
-
-
-def has_classifier(run, splits) -> bool:
-    """Whether the scores during training have a classifier, which may count samples' classes, too.
-
-    With features=auto they train it if it is not in the cache. This follows from options and data
-    alone, not from the cache: runs of one seed have the same records.
-    """
-    if run.options.features == "auto":
-        is_scored = run.options.evaluate and splits("validation") is not None
-        return is_scored and extractor.has_learnable_classes(run.data, splits("train"))
-    return run.options.features != "pixels"
-
-
-class LazyClassifier:
-    """The classifier of the scores, opened at the first call; features=auto may train it then.
-
-    It is not opened sooner, because the scores may train it after the hooks are created.
-
-    Args:
-        options: of the run.
-        data: the `DataSpec` of the images.
-        train: the `Split` of training images.
-    """
-
-    def __init__(self, options: Any, data: Any, train: Any):
-        self._options, self._data, self._train = options, data, train
-        self._features: Optional[extractor.Features] = None
-
-    def __call__(self, images: np.ndarray) -> Optional[np.ndarray]:
-        """int [N] labels of images float32 [N, H, W, C] in [0, 1]; None if it knows no classes."""
-        with tf.Graph().as_default():  # the training graph is finalized
-            if self._features is None:
-                self._features = extractor.open_features(self._options, self._data, self._train)
-            return self._features.labels(to_bytes(images))
-
-    def close(self) -> None:
-        """Release the classifier."""
-        if self._features is not None:
-            self._features.close()
-        self._features = None
 
 
 def real_grid_images(split, inputs: Dict[str, np.ndarray], run) -> np.ndarray:

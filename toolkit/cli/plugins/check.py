@@ -11,51 +11,27 @@ import click
 
 from ...cli_options import json_option, optional_output, print_json, trust_option, verbose_option
 from ...errors import CheckFailed, ToolkitError, UsageError
-from ...options import CoreOptions
-from ..help import HELP
-from ..plugin_options import (
-    NO_SELECTION,
-    OptionsCommand,
-    Selection,
-    class_flags,
-    flag_values,
-    load_selection,
-    option_values,
-    resolve,
-)
+from ..plugin_command import PluginCommand, Words
+from ..plugin_options import NO_SELECTION, Selection, load_selection, option_values, resolve
 from .references import TINY_MODEL, find_kind, split_references
 
 if TYPE_CHECKING:
     from ...testing.contracts import Result
 
 
-class CheckCommand(OptionsCommand):
-    """A command with the options of the plugin that its argument names."""
+def _select(words: Words) -> Selection:
+    from ...plugins import choose
 
-    def select(self, args: List[str]) -> Selection:
-        from ...plugins import choose
-
-        name = self._find_name(args)
-        if not name or any(map(HELP.fullmatch, args)) or find_kind(name) == "command":
-            return NO_SELECTION
-        for reference in (name, TINY_MODEL):
-            choose(reference)
-        model, extensions = split_references(name, flag_values(args, "--with"))
-        return load_selection(model, extensions, {}, [], True)
-
-    def _find_name(self, args: List[str]) -> str:
-        """The first argument that cannot be the value of a flag."""
-        params = [*self._own_params, *class_flags(CoreOptions, {})]
-        flags = [p for p in params if isinstance(p, click.Option) and p.is_flag]
-        switches = {"", "--", *(name for flag in flags for name in flag.opts + flag.secondary_opts)}
-        for before, word in zip(["", *args], args):
-            has_value = before.startswith("-") and "=" not in before and before not in switches
-            if not word.startswith("-") and not has_value:
-                return word
-        return ""
+    name = words.argument()
+    if not name or words.all("--help") or find_kind(name) == "command":
+        return NO_SELECTION
+    for reference in (name, TINY_MODEL):
+        choose(reference)
+    model, extensions = split_references(name, words.all("--with"))
+    return load_selection(model, extensions, {}, [], True)
 
 
-@click.command(cls=CheckCommand)
+@click.command(cls=PluginCommand, select=_select, names_plugin=False)
 @click.argument("name")
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option.")

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from ... import config as configuration
 from ...cli_options import json_option, print_json, trust_option, verbose_option
 from ...errors import ToolkitError
-from ...plugins import choose
-from ..help import HELP
+from ...plugins import Plugins, choose
+from ..plugin_command import PluginCommand, Words, select_named
 from ..plugin_options import (
     NO_SELECTION,
     FieldOption,
-    OptionsCommand,
     Selection,
-    flag_values,
     load_selection,
     option_flags,
     option_values,
     resolve,
 )
-from ..resume_options import find_arguments
 from .references import TINY_MODEL, find_kind, split_references
 from .table import print_table
 
@@ -32,43 +27,30 @@ if TYPE_CHECKING:
     from ...plugins import Entry
 
 
-class ShowCommand(OptionsCommand):
-    """A command that, with --summary, has the flags of a run of the plugin that it names."""
-
-    def select(self, args: List[str]) -> Selection:
-        """Load the plugin and its extensions for --summary; what cannot be loaded has no flags."""
-        params = [*self._own_params, *option_flags(None)]
-        flags = [p for p in params if isinstance(p, click.Option) and p.is_flag]
-        switches = [name for flag in flags for name in [*flag.opts, *flag.secondary_opts]]
-        words = [word for word in args if not word.startswith("-")]
-        name = next(iter(find_arguments(args, switches) + words), "")
-        if "--summary" not in args or not name or any(map(HELP.fullmatch, args)):
-            return NO_SELECTION
-        with contextlib.suppress(ToolkitError):  # 'show' reports what is wrong with the plugin
-            if _describe(name)["state"] == "ok" and find_kind(name) != "command":
-                return _select(name, args)
+def _select(words: Words) -> Selection:
+    """Load the plugin and its extensions for --summary; what cannot be loaded has no flags."""
+    name = words.argument()
+    if not words.all("--summary") or not name or words.all("--help"):
         return NO_SELECTION
-
-    def plugin_flags(self, selection: Selection) -> List[FieldOption]:
-        return option_flags(selection.plugins) if selection.plugins else []
-
-
-def _select(name: str, args: List[str]) -> Selection:
-    """The plugins and configuration files of a summary."""
-    for reference in (name, TINY_MODEL):
-        choose(reference)
-    extensions, origins, layers = flag_values(args, "--with"), {}, []
-    for path in flag_values(args, "--config"):
-        config = configuration.read(path)
-        layers.append(config.layer(path))
-        if not flag_values(args, "--with"):
-            extensions = config.extensions
-            origins = dict.fromkeys(extensions, path)
-    references = split_references(name, extensions)
-    return load_selection(*references, origins, layers, True)
+    try:
+        if _describe(name)["state"] != "ok" or find_kind(name) == "command":
+            return NO_SELECTION
+        for reference in (name, TINY_MODEL):
+            choose(reference)
+        named = select_named(words._replace(values={**words.values, "--plugin": [""]}))
+        references = split_references(name, named.extensions)
+        files = [] if words.all("--with") else words.all("--config")
+        origins = dict.fromkeys(named.extensions, files[-1]) if files else {}
+        return load_selection(*references, origins, named.layers, True)
+    except ToolkitError as error:
+        return NO_SELECTION._replace(failure=error)
 
 
-@click.command(cls=ShowCommand)
+def _summary_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
+    return option_flags(plugins) if plugins else []
+
+
+@click.command(cls=PluginCommand, select=_select, plugin_flags=_summary_flags, names_plugin=False)
 @click.argument("name")
 @click.option(
     "--summary",
@@ -101,8 +83,8 @@ def show(
     """
     facts = _describe(name)
     if summary and facts["state"] == "ok" and facts["kind"] != "command":
-        if ctx.obj.plugins is None:  # an error while the flags were found: raise it
-            ctx.obj = _select(name, [*ctx.find_root().obj])
+        if ctx.obj.failure is not None:
+            raise ctx.obj.failure
         facts.update(_summarize(ctx.obj, option_values(flags, sets)))
     if as_json:
         print_json(facts)
@@ -114,7 +96,7 @@ def show(
 def _describe(name: str) -> Dict[str, Any]:
     from ...errors import ToolkitError, UsageError
     from ...options import describe
-    from ...plugins import Plugins, hook_names, list_commands, list_plugins, load
+    from ...plugins import hook_names, list_commands, list_plugins, load
 
     installed = list_plugins() + list_commands()
     entries = [entry for entry in installed if entry.name == name]

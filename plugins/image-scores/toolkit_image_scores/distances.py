@@ -1,0 +1,141 @@
+"""The Frechet distance of two sets of features, its floor, its noise and its interval.
+
+Everything is computed in float64.
+Legend: n generated images (fakes), m real images (reals), F features.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+
+from toolkit import statistics
+
+NUM_BLOCKS = 10  # of the jackknife
+
+
+class Moments(NamedTuple):
+    """The statistics of a set that the Frechet distance uses."""
+
+    num_examples: int
+    mean: np.ndarray  # float64 [F]
+    covariance: np.ndarray  # float64 [F, F], unbiased
+
+
+FeatureSet = Union[np.ndarray, Moments]
+
+
+def moments(features: FeatureSet) -> Moments:
+    """The moments of features [n, F], n at least 2; moments are returned unchanged."""
+    if isinstance(features, Moments):
+        return features
+    features = np.asarray(features, np.float64)
+    mean = features.mean(axis=0)
+    centred = features - mean
+    return Moments(len(features), mean, centred.T @ centred / (len(features) - 1))
+
+
+def frechet_distance(a: FeatureSet, b: FeatureSet) -> float:
+    """|mean_a - mean_b|^2 + trace(A + B - 2 sqrt(A B)), A and B being the covariances.
+
+    The trace of sqrt(A B) is the sum of the singular values of sqrt(A) sqrt(B). Unlike the square
+    root of a product, this takes no root of rounding errors: it is exact for singular A, too.
+    """
+    a, b = moments(a), moments(b)
+    trace = np.linalg.svd(
+        matrix_root(a.covariance) @ matrix_root(b.covariance), compute_uv=False
+    ).sum()
+    means = np.sum((a.mean - b.mean) ** 2)
+    return float(max(0.0, means + np.trace(a.covariance) + np.trace(b.covariance) - 2 * trace))
+
+
+def matrix_root(covariance: np.ndarray) -> np.ndarray:
+    """The symmetric square root of a covariance [F, F]."""
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+
+
+def frechet_floor(reals: FeatureSet, n: int, m: int) -> float:
+    """The expected Frechet distance of two sets of real images, by sampling noise alone.
+
+    It follows from the eigenvalues of the covariance, to second order in 1/n and 1/m.
+
+    Args:
+        reals: real images, whose covariance is used.
+        n: size of one set.
+        m: size of the other set.
+    """
+    values = np.maximum(np.linalg.eigvalsh(moments(reals).covariance), 0)
+    total = values.sum()
+    sums = values[:, None] + values[None, :]  # [F, F]
+    products = values[:, None] * values[None, :]
+    pairs = np.divide(products, sums, out=np.zeros_like(sums), where=sums > 0)
+    off_diagonal = pairs.sum() - total / 2  # on the diagonal, l * l / (l + l) = l / 2
+    return float((1 / n + 1 / m) * (total + (off_diagonal + total) / 2))
+
+
+def frechet_noise(
+    fakes: np.ndarray, reals: FeatureSet, classes: Optional[np.ndarray] = None
+) -> float:
+    """The standard error of the Frechet distance over sets of fakes, by the jackknife.
+
+    Args:
+        fakes: float [n, F].
+        reals: float [m, F], or moments.
+        classes: int [n], for which the fakes were generated, or None. Each block has equal parts of
+            all: their numbers are the same in every score, so they add no noise.
+    """
+    if classes is not None:
+        fakes = fakes[np.argsort(classes, kind="stable")]
+    estimates = leave_out_blocks(fakes, reals)
+    return float(np.std(estimates) * (len(estimates) - 1) ** 0.5)
+
+
+def frechet_interval(
+    distances: Sequence[float], fakes: np.ndarray, reals: np.ndarray
+) -> statistics.Interval:
+    """The 95 % interval of the Frechet distance at these numbers of fakes and reals.
+
+    Its half width is the root of the squares of two parts. The fakes: Student's t over several sets
+    of them, or the jackknife over blocks of one set. The reals: the jackknife. The floor is a part
+    of the distance, and so of the interval.
+
+    Args:
+        distances: of each set of fakes.
+        fakes: float [n, F], the first set.
+        reals: float [m, F].
+    """
+    value = float(np.mean(distances))
+    if len(distances) > 1:
+        fakes_part, source = statistics.t_interval(distances), "several sets of samples"
+    else:
+        fakes_part = statistics.jackknife(value, leave_out_blocks(fakes, reals))
+        source = "jackknife over samples"
+    reals_part = statistics.jackknife(value, leave_out_blocks(reals, fakes))
+    half = math.hypot(fakes_part.high - value, reals_part.high - value)
+    method = f"{source}, jackknife over real images"
+    return statistics.Interval(max(0.0, value - half), value + half, fakes_part.level, method)
+
+
+def leave_out_blocks(features: np.ndarray, others: FeatureSet) -> np.ndarray:
+    """The Frechet distances without a block of one of the sets each, float64 [blocks].
+
+    Without a block, the distance is larger by nearly the same bias whichever block it is, and the
+    jackknife only uses how the values differ; a bootstrap over images would be shifted, since
+    copies of an image make a set smaller. The root of the other covariance is taken once, which
+    makes a block several times as fast as `frechet_distance`. Rounding errors of singular
+    covariances are nearly equal for all blocks.
+    """
+    others = moments(others)
+    root, trace = matrix_root(others.covariance), np.trace(others.covariance)
+    estimates, num_blocks = [], min(NUM_BLOCKS, len(features) // 2)
+    for block in range(num_blocks):
+        rest = np.delete(features, np.arange(block, len(features), num_blocks), axis=0)
+        _, mean, covariance = moments(rest)
+        values = np.linalg.eigvalsh(root @ covariance @ root)
+        means = np.sum((mean - others.mean) ** 2)
+        overlap = np.sqrt(np.maximum(values, 0)).sum()
+        estimates.append(means + np.trace(covariance) + trace - 2 * overlap)
+    return np.array(estimates)

@@ -1,0 +1,100 @@
+"""Scores from nearest neighbours: precision, recall, coverage, and who is nearest.
+
+Distances are Euclidean, compared as squares, in float64. They are computed block by block, so that
+they need little memory.
+Legend: n generated images (fakes), m real images (reals), F features, k neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+K = 5
+BLOCK_SIZE = 4 << 20  # distances in a block: 32 MiB
+ROUNDING = 1e-10  # squared distances below this part of the mean square are rounding errors
+
+
+class Neighbours(NamedTuple):
+    """Kynkaanniemi et al. 2019 (precision, recall), Naeem et al. 2020 (coverage).
+
+    The ball of an example reaches to its k-th nearest neighbour in the same set.
+    """
+
+    precision: float  # share of the fakes within the ball of a real
+    recall: float  # share of the reals within the ball of a fake
+    coverage: float  # share of the reals whose ball contains a fake
+
+
+def compare(
+    fakes: np.ndarray, reals: np.ndarray, k: int = K, real_radii: Optional[np.ndarray] = None
+) -> Neighbours:
+    """Compute the three scores.
+
+    Args:
+        fakes: float [n, F].
+        reals: float [m, F].
+        k: of the balls.
+        real_radii: `radii(reals, k)`, if it is known already.
+    """
+    real_radii = radii(reals, k) if real_radii is None else real_radii
+    fake_radii = radii(fakes, k)
+    # The distance of equal examples is a rounding error; a point on the rim is inside.
+    slack = ROUNDING * mean_square(reals)
+    num_precise = 0
+    is_recalled = np.zeros(len(reals), bool)
+    is_covered = np.zeros(len(reals), bool)
+    for start, block in distances(fakes, reals):  # [b, m]
+        is_near = block <= real_radii + slack
+        num_precise += int(is_near.any(axis=1).sum())
+        is_covered |= is_near.any(axis=0)
+        block_radii = fake_radii[start : start + len(block), None]
+        is_recalled |= (block <= block_radii + slack).any(axis=0)
+    m = len(reals)
+    recall, coverage = float(is_recalled.sum()) / m, float(is_covered.sum()) / m
+    return Neighbours(num_precise / len(fakes), recall, coverage)
+
+
+def radii(features: np.ndarray, k: int = K) -> np.ndarray:
+    """float64 [n]: the squared distance to the k-th nearest other example; n is more than k."""
+    squares = np.empty(len(features))
+    for start, block in distances(features, features):
+        rows = np.arange(len(block))
+        block[rows, start + rows] = -1  # the example itself comes first, before any equal one
+        squares[start : start + len(block)] = np.partition(block, k, axis=1)[:, k]
+    return squares
+
+
+def nearest(fakes: np.ndarray, reals: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """For each fake, the position of the nearest real, int64 [n], and its distance, float64 [n].
+
+    The distance of equal examples is 0, also where rounding would make it a little more.
+    """
+    index, distance = np.empty(len(fakes), np.int64), np.empty(len(fakes))
+    for start, block in distances(fakes, reals):
+        nearest_reals = block.argmin(axis=1)
+        index[start : start + len(block)] = nearest_reals
+        distance[start : start + len(block)] = block[np.arange(len(block)), nearest_reals]
+    distance[distance <= ROUNDING * mean_square(reals)] = 0
+    return index, np.sqrt(distance)
+
+
+def distances(a: np.ndarray, b: np.ndarray) -> Iterator[Tuple[int, np.ndarray]]:
+    """Yield (position in a, squared distances float64 [block, len(b)]), block by block."""
+    b = np.asarray(b, np.float64)
+    centre = b.mean(axis=0)  # the squares below would lose digits far from zero
+    b = b - centre
+    squares = np.einsum("ij,ij->i", b, b)
+    size = max(1, BLOCK_SIZE // len(b))
+    for start in range(0, len(a), size):
+        rows = np.asarray(a[start : start + size], np.float64) - centre
+        block = rows @ (-2 * b.T)
+        block += np.einsum("ij,ij->i", rows, rows)[:, None]
+        block += squares
+        yield start, np.maximum(block, 0, out=block)
+
+
+def mean_square(features: np.ndarray) -> float:
+    """The mean squared distance from the centre."""
+    return float(np.var(np.asarray(features, np.float64), axis=0).sum())

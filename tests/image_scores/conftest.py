@@ -1,0 +1,11 @@
+"""Each test builds in a graph of its own."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _fresh_graph():
+    from toolkit import tf
+
+    with tf.Graph().as_default():
+        yield

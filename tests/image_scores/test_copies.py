@@ -1,0 +1,150 @@
+"""Signs of copied training images: in features and pixels, over all samples and per class."""
+
+import types
+
+import numpy as np
+import pytest
+from PIL import Image
+from score_fixtures import make_images
+from toolkit_image_scores import copies, report
+from toolkit_image_scores.copies import choose_pairs, class_ratios
+from toolkit_image_scores.sets import SampleSet
+
+from toolkit import Split
+
+LABELS = np.arange(200) % 4
+NAMES = ("north", "east", "south", "west")
+FAIR = {"near_samples": 0.01, "near_reals": 0.01, "ratio": 1.0, "classes": {}}
+TRAIN = Split(make_images(LABELS, 0), LABELS)
+REALS = Split(make_images(LABELS, 1), LABELS)
+
+
+def compare(fakes, folder, train=TRAIN, real_images=REALS):
+    """The comparison of samples by features that see nothing but the brightness."""
+
+    def brightness(images):
+        return images.reshape(len(images), -1).mean(axis=1, keepdims=True, dtype=np.float32)
+
+    reals = SampleSet(None, brightness(real_images.features), None)
+    reference = types.SimpleNamespace(split=real_images, samples=reals)
+    samples = SampleSet(fakes, brightness(fakes), None)
+    training = brightness(TRAIN.features)
+    details, pairs = copies.compare_with_training(samples, reference, train, training, NAMES)
+    rows, positions = (list(column) for column in zip(*pairs))
+    return details, report.draw_nearest(fakes[rows], TRAIN.features[positions], str(folder))
+
+
+def warnings_of(nearest):
+    return [fact.text for fact in report._nearest(nearest) if fact.warning]
+
+
+def almost_copies():
+    copies = TRAIN.features.copy()
+    copies[:, 0, 0] += 1
+    return copies
+
+
+def test_copies_that_weak_features_miss_show_in_blurred_pixels(tmp_path):
+    details, files = compare(almost_copies(), tmp_path)
+    assert details["pixels"]["ratio"] < 0.1 and details["pixels"]["near_samples"] == 1
+    assert files == ["nearest.png"]
+    independent, _ = compare(make_images(LABELS, 5), tmp_path)
+    assert independent["pixels"]["ratio"] == pytest.approx(1, abs=0.1)
+    assert warnings_of(independent) == []
+
+
+def test_all_copies_are_named_though_a_held_out_image_is_a_near_duplicate(tmp_path):
+    reals = REALS.features[:100].copy()
+    reals[0] = TRAIN.features[0]
+    details, _ = compare(almost_copies(), tmp_path, real_images=Split(reals, None))
+    assert details["pixels"]["near_samples"] == 0
+    assert any("in blurred pixels" in text for text in warnings_of(details))
+
+
+def test_a_class_that_is_copied_shows_where_the_ratio_over_all_does_not(tmp_path):
+    fakes = make_images(LABELS, 5)
+    fakes[LABELS == 2] = TRAIN.features[LABELS == 2]
+    pixels = compare(fakes, tmp_path)[0]["pixels"]
+    assert pixels["ratio"] > 0.8 and pixels["classes"]["south"] < 0.1
+    assert min(pixels["classes"][name] for name in ("north", "east", "west")) > 0.8
+    nearest = dict(FAIR, pixels=pixels)
+    in_pixels, names = warnings_of(nearest)
+    assert "in blurred pixels" in in_pixels and "; lowest of a class: 0.00 (south)" in in_pixels
+    assert names.endswith("samples of south")
+
+
+def test_copies_are_named_by_their_ratio_where_a_near_duplicate_hides_them():
+    # The nearest real image is nearer than all copies, so that none is "near".
+    copied = dict(FAIR, near_samples=0.005, ratio=0.04)
+    (warning,) = warnings_of(copied)
+    assert warning.startswith("nearest-neighbour ratio 0.04 in features (")
+    assert warnings_of(FAIR) == [] == warnings_of(dict(FAIR, ratio=None))
+    assert report._nearest(FAIR)[0].text == report.NO_COPIES
+    (warning,) = warnings_of(dict(FAIR, pixels=copied))
+    assert warning.startswith("nearest-neighbour ratio 0.04 in blurred pixels (")
+    (warning,) = warnings_of(dict(FAIR, near_samples=0.5))
+    assert "50.0% of the samples are as near to a training image as the nearest 1.0% of" in warning
+
+
+def test_the_sheet_has_two_random_samples_and_two_of_the_nearest_in_a_row(tmp_path):
+    fakes = make_images(LABELS, 5)
+    fakes[77] = TRAIN.features[33]
+    compare(fakes, tmp_path)
+    with Image.open(str(tmp_path / "nearest.png")) as picture:
+        assert picture.size == (8 * (8 + 2) + 2, 8 * (8 + 12 + 2) + 2)
+        row = np.asarray(picture)[2:10]
+    np.testing.assert_array_equal(row[:, 2:10], fakes[0, :, :, 0])
+    # The last pair is the nearest in pixels.
+    np.testing.assert_array_equal(row[:, 62:70], fakes[77, :, :, 0])
+    np.testing.assert_array_equal(row[:, 72:80], TRAIN.features[33, :, :, 0])
+
+
+def test_pairs_alternate_between_random_and_nearest():
+    features = (np.arange(10, 18), np.array([4.0, 1, 2, 9, 3, 8, 7, 6]))
+    pixels = (np.full(8, 5), np.array([4.0, 3, 2, 1, 8, 8, 8, 8]))
+    assert choose_pairs([features]) == [
+        *[(3, 13), (5, 15), (1, 11), (2, 12)],
+        *[(6, 16), (7, 17), (4, 14), (0, 10)],
+    ]
+    assert choose_pairs([features, pixels])[2:4] == [(1, 11), (3, 5)]
+    assert choose_pairs([(features[0][:3], features[1][:3])]) == []
+
+
+@pytest.mark.parametrize("count", [4, 5, 31, 32, 200])
+def test_no_pair_of_the_sheet_is_there_twice(count):
+    # In order of the samples, those in front are the nearest, in features as in pixels.
+    matches = (np.arange(count), np.arange(count, dtype=float))
+    for columns in ([matches], [matches, matches]):
+        pairs = choose_pairs(columns)
+        assert len(pairs) == 4 * min(8, count // 4) == len(set(pairs))
+        half = len(pairs) // 2
+        nearest = [pair for place, pair in enumerate(pairs) if place % 4 > 1]
+        assert nearest == [(row, row) for row in range(half)]
+
+
+def test_the_ratio_of_a_class_by_hand_and_none_of_a_rare_one():
+    labels = np.array([0, 0, 1, 2])
+    index = np.repeat([0, 1, 2, 3], [10, 2, 10, 9])
+    samples = (index, np.repeat([1.0, 1, 3, 1], [10, 2, 10, 9]))
+    reals = (index, np.repeat([2.0, 2, 2, 2], [10, 2, 10, 9]))
+    assert class_ratios(samples, reals, labels, ("a",)) == {"a": 0.5, "1": 1.5}
+    assert class_ratios(samples, (index, np.zeros(31)), labels, ()) == {}
+
+
+def test_without_classes_or_for_many_images_parts_are_left_out(tmp_path, monkeypatch):
+    details, _ = compare(make_images(LABELS, 5), tmp_path, Split(TRAIN.features, None))
+    assert details["classes"] == {} == details["pixels"]["classes"]
+    monkeypatch.setattr(copies, "MAX_PIXEL_IMAGES", 199)
+    details, files = compare(make_images(LABELS, 5), tmp_path)
+    assert "pixels" not in details
+    assert files == ["nearest.png"]
+
+
+@pytest.mark.parametrize(
+    "shape, size", [((16, 16, 1), 256), ((28, 32, 3), 672), ((40, 8, 1), 26), ((1, 40, 1), 40)]
+)
+def test_blurred_pixels_are_means_of_at_most_sixteen_a_side(shape, size):
+    grey = np.full((3, *shape), 7, np.uint8)
+    pixels = copies.blurred_pixels(grey)
+    assert pixels.shape == (3, size)
+    np.testing.assert_allclose(pixels, 7, rtol=1e-6)

@@ -1,0 +1,262 @@
+"""The features of the scores: pixels, a classifier's run, and the choice of features."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import types
+
+import numpy as np
+import pytest
+from score_fixtures import (
+    SHAPE,
+    SPEC,
+    SPLITS,
+    QuarterClassifier,
+    make_images,
+    make_options,
+    write_quarters,
+)
+from toolkit_image_scores import features
+from toolkit_image_scores.features import NetworkFeatures, PixelFeatures, open_features
+from toolkit_image_scores.options import ImageScoresOptions
+
+import toolkit
+from toolkit import DataError, DataSpec, Split, UsageError
+from toolkit.options import map_paths
+
+# --------------------------------------------------------------------------------- pixel features
+
+
+def test_pixel_features_are_means_over_cells():
+    image = np.zeros((1, 16, 16, 1), np.uint8)
+    image[0, :2, :2] = [[[255], [0]], [[255], [0]]]  # the mean of the first cell is 1/2
+    values, labels = PixelFeatures((16, 16, 1)).compute(image)
+    assert values.shape == (1, 64) and values.dtype == np.float32 and labels is None
+    assert values[0, 0] == pytest.approx(0.5) and not values[0, 1:].any()
+
+
+def test_pixels_on_the_rim_of_two_cells_count_in_shares():
+    # Twelve pixels in eight cells: a cell is 1.5 pixels, 2/3 and 1/3 of its mean.
+    np.testing.assert_allclose(features.cell_weights(12)[0, :3], [2 / 3, 1 / 3, 0], atol=1e-6)
+    np.testing.assert_allclose(features.cell_weights(28).sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(features.cell_weights(28).sum(axis=0), 8 / 28, rtol=1e-5)
+
+
+def test_each_channel_has_features_of_its_own():
+    pixels = PixelFeatures((10, 9, 3))
+    image = np.zeros((2, 10, 9, 3), np.uint8)
+    image[..., 1] = 255
+    values, _ = pixels.compute(image)
+    assert pixels.size == 8 * 8 * 3 and values.sum() == pytest.approx(2 * 64, rel=1e-5)
+    assert pixels.sha256 != PixelFeatures((9, 10, 3)).sha256
+
+
+def test_data_that_are_no_images_are_their_own_features():
+    values = np.array([[0, 51, 255]], np.uint8)
+    np.testing.assert_allclose(PixelFeatures((3,)).compute(values)[0], [[0, 0.2, 1]])
+
+
+# ---------------------------------------------------------------------------- classifier features
+
+
+def test_a_run_gives_features_labels_and_its_hash():
+    network = NetworkFeatures(QuarterClassifier())
+    values, labels = network.compute(make_images([2, 0]))
+    assert values.shape == (2, 4) and labels.tolist() == [2, 0]
+    assert network.size == 4 and network.sha256 == "ab" * 32 and network.knows_classes
+    assert network.name == "classifier runs/quarters, step 700"
+
+
+def test_a_run_without_features_is_refused_with_a_way_out():
+    with pytest.raises(UsageError, match="predicts label, probability, and no features") as error:
+        NetworkFeatures(QuarterClassifier(features=False))
+    assert "pixels" in error.value.hint
+
+
+def test_a_run_that_takes_no_images_has_no_features(monkeypatch):
+    def predict(self, inputs, batch_size=None):
+        raise DataError("Inputs: expected z, found features.")
+
+    monkeypatch.setattr(QuarterClassifier, "predict", predict)
+    with pytest.raises(UsageError, match="plugin 'classifier' predicts from other inputs than im"):
+        NetworkFeatures(QuarterClassifier())
+
+
+def test_a_run_on_images_of_another_shape_is_refused():
+    with pytest.raises(DataError, match=r"are of images \[8, 8, 1\], but these are \[9, 8, 1\]"):
+        NetworkFeatures(QuarterClassifier()).compute(np.zeros((2, 9, 8, 1), np.uint8))
+
+
+def test_a_run_on_floats_is_fed_floats():
+    images = make_images([1, 3])
+    of_floats, of_bytes = (
+        NetworkFeatures(QuarterClassifier(SPEC._replace(dtype=dtype))).compute(images)[0]
+        for dtype in ("float32", "uint8")
+    )
+    np.testing.assert_allclose(of_floats, of_bytes, rtol=1e-6)
+
+
+# ------------------------------------------------------------------------------------- the choice
+
+
+@pytest.mark.parametrize(
+    "name, spec, count",
+    [
+        ("pixels", SPEC, 400),
+        ("auto", DataSpec(SHAPE, "uint8"), 31),  # too few to learn from without labels
+        ("auto", DataSpec(SHAPE, "uint8"), None),
+        ("auto", SPEC._replace(shape=(64,)), 400),
+        ("auto", SPEC._replace(shape=(7, 9, 1)), 400),
+    ],
+)
+def test_pixels_are_taken_by_name_and_where_no_network_can_learn(monkeypatch, name, spec, count):
+    monkeypatch.setattr(toolkit, "cached_run", None, raising=True)  # a call would fail
+    train = count and Split(SPLITS["train"].features[:count], SPLITS["train"].labels[:count])
+    assert open_features(make_options(features=name), spec, train).name == "pixels"
+
+
+@pytest.mark.parametrize("name", ["self", "classifier"])
+def test_features_by_name_that_the_data_does_not_allow_are_refused(name):
+    with pytest.raises(
+        UsageError, match=rf"features '{name}' need .* data has 400 examples \[64\]"
+    ):
+        open_features(make_options(features=name), SPEC._replace(shape=(64,)), SPLITS["train"])
+
+
+@pytest.mark.parametrize(
+    "test, validation, is_chosen, is_good",
+    [
+        ((0.99, 500), None, False, True),  # digits
+        ((0.66, 191), None, False, False),  # icons in nine folders
+        ((0.66, 191), None, True, False),
+        ((0.88, 1000), None, False, True),
+        ((0.88, 40), None, False, False),  # it may be 0.74 on other images
+        ((0.80, 100000), None, False, False),  # of four equal classes, 0.85 is four fifths to 1
+        ((0.86, 100000), None, False, True),
+        (None, (0.86, 100000), False, True),
+        (None, (0.66, 191), False, False),
+        ((0.66, 191), (0.99, 500), False, False),
+        (None, None, False, False),  # nobody knows
+        (None, None, True, True),  # a plugin that the user chose may measure something else
+    ],
+)
+def test_a_classifier_is_good_if_it_is_surely_far_from_chance(test, validation, is_chosen, is_good):
+    results = [
+        each and {"metrics": {"accuracy": each[0]}, "examples": each[1]}
+        for each in (test, validation)
+    ]
+    trained = types.SimpleNamespace(summary={"test": results[0]}, validation=results[1])
+    assert features.recognizes_classes(trained, SPLITS["train"], is_chosen) is is_good
+
+
+def test_where_most_images_are_of_one_class_a_good_classifier_is_better():
+    test = {"metrics": {"accuracy": 0.95}, "examples": 5000}
+    trained = types.SimpleNamespace(summary={"test": test}, validation=None)
+    labels = np.repeat([0, 1], [900, 100])
+    assert not features.recognizes_classes(trained, Split(None, labels))  # chance is 0.9
+
+
+def test_a_run_that_is_not_there_is_a_users_mistake():
+    with pytest.raises(UsageError, match="no run at 'nowhere'"):
+        open_features(make_options(features="nowhere"), SPEC, SPLITS["train"])
+
+
+def test_a_run_is_opened_by_its_folder_and_closed_when_it_does_not_fit(monkeypatch, tmp_path):
+    trained = QuarterClassifier(SPEC._replace(shape=(12, 8, 1)))
+    monkeypatch.setattr(toolkit, "open_trained", lambda path: trained, raising=False)
+    with pytest.raises(DataError, match=r"images \[12, 8, 1\]"):
+        open_features(make_options(features=str(tmp_path)), SPEC, SPLITS["train"])
+    assert trained.is_closed
+    trained.data = SPEC
+    assert open_features(make_options(features=str(tmp_path)), SPEC).size == 4
+
+
+@pytest.fixture(scope="module")
+def classifier_run(tmp_path_factory):
+    """The folder of a small classifier, trained on the quarters."""
+    folder = tmp_path_factory.mktemp("classifier")
+    settings = {"data": write_quarters(folder), "network": "mlp", "steps": 60}
+    toolkit.train("classifier", str(folder / "run"), settings)
+    return str(folder / "run")
+
+
+class Cache:
+    """In place of `toolkit.cached_run`.
+
+    Attributes:
+        calls: (plugin, options, key) of each.
+        trained: what they return.
+    """
+
+    def __init__(self, monkeypatch):
+        self.calls, self.trained = [], QuarterClassifier()
+        monkeypatch.setattr(toolkit, "cached_run", self, raising=True)
+
+    def __call__(self, plugin, options, key, text, named_by=""):
+        self.calls.append((plugin, options, key))
+        assert text.endswith("(once, then cached)")
+        return self.trained
+
+    def features(self, train=SPLITS["train"], **changes):
+        return open_features(make_options(**changes), SPEC, train)
+
+
+@pytest.fixture
+def cache(monkeypatch):
+    return Cache(monkeypatch)
+
+
+def test_auto_takes_a_good_classifier_and_else_a_network_without_labels(cache):
+    features = cache.features()
+    assert features.name == "classifier of mnist5k" and features.accuracy == 0.994
+    assert [call[0] for call in cache.calls] == ["classifier"]
+    cache.trained.summary = {"test": {"metrics": {"accuracy": 0.5}, "examples": 100}}
+    assert cache.features().name == "self-supervised, of mnist5k"
+    assert [call[0] for call in cache.calls] == ["classifier", "classifier", "agreement"]
+    assert cache.features(features="classifier").name == "classifier of mnist5k"  # by its name
+
+
+@pytest.mark.parametrize("plugin, is_refused", [("classifier", True), ("mine", False)])
+def test_auto_refuses_a_classifier_of_unknown_accuracy_that_nobody_chose(cache, plugin, is_refused):
+    cache.trained.summary = {"test": None}
+    few = Split(SPLITS["train"].features[:31], SPLITS["train"].labels[:31])  # too few for `self`
+    assert (cache.features(few, features_plugin=plugin).name == "pixels") is is_refused
+
+
+def test_the_networks_train_on_the_same_examples_and_count_by_them(cache):
+    cache.features(seed=7, latent_size=99, image_size=8, label_column=["breed"])
+    cache.features(features="self", image_size=8, label_column=["breed"])
+    for _, options, key in cache.calls:
+        assert key == SPLITS["train"].sha256() and "latent_size" not in options
+        assert options["image_size"] == 8 and options["label_column"] == ["breed"]
+        assert options["data"] == "mnist5k" and options["seed"] == 1
+        assert options["batch_size"] == 64 and options["epochs"] == 256  # 1,600 steps
+
+
+def test_small_data_is_trained_on_for_1600_steps_and_full_mnist_for_three_epochs():
+    # 4000 examples are 62.5 batches of 64.
+    for count, epochs in {4000: 25.6, 54000: 3, 600000: 0.3}.items():
+        assert features.training_options(make_options(), count)["epochs"] == epochs
+    assert features.training_options(make_options(), 10)["batch_size"] == 10
+
+
+# --------------------------------------------------------------------------- code of a stranger
+
+STRANGER = "import os\nopen(os.path.join(os.path.dirname(__file__), 'executed'), 'w').close()\n"
+
+
+def test_code_that_the_run_of_the_features_names_is_not_executed(tmp_path, classifier_run):
+    run = tmp_path / "run"
+    shutil.copytree(classifier_run, str(run))
+    (run / "stranger.py").write_text(STRANGER)
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(dict(config, plugin="./stranger.py")))
+    with pytest.raises(UsageError, match=r"config.json names the plugin '.*stranger.py', code"):
+        open_features(make_options(features=str(run)), SPEC)
+    assert not (run / "executed").exists()
+
+
+@pytest.mark.parametrize("value, path", [("runs/a", "X/runs/a"), ("auto", "auto")])
+def test_features_that_name_a_run_are_a_path(value, path):
+    assert map_paths(ImageScoresOptions, "features", value, lambda text: "X/" + text) == path

@@ -1,0 +1,518 @@
+"""The scorer, from the outputs of a generator to its reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import types
+
+import numpy as np
+import pytest
+from score_fixtures import (
+    SHAPE,
+    SPEC,
+    SPLITS,
+    QuarterClassifier,
+    make_images,
+    make_options,
+    make_split,
+)
+from toolkit_image_scores import copies, report, ruler, sensitivity, sets, two_sample
+from toolkit_image_scores import scorer as scorer_module
+from toolkit_image_scores.features import NetworkFeatures, PixelFeatures
+from toolkit_image_scores.scorer import ImageScorer
+
+from toolkit import DataError, Split, UsageError
+
+SEVERE, NOTHING = sensitivity.SEVERE, dict.fromkeys(sensitivity.SEVERE, ())
+
+
+@pytest.fixture(autouse=True)
+def _refuse_nothing(monkeypatch):
+    """The means of quarters notice no blur; most tests here are about what is not refused."""
+    monkeypatch.setattr(sensitivity, "SEVERE", NOTHING)
+
+
+def make_scorer(trained=None, splits=SPLITS, draw=None, by=None, **changes):
+    """A scorer with the features of a classifier, or `by` others; `draw` maps a number and a seed
+    to images.
+    """
+    run = types.SimpleNamespace(options=make_options(**changes), data=SPEC)
+    features = by or NetworkFeatures(trained or QuarterClassifier())
+    scorer = ImageScorer(run, splits.get, features=features)
+    draw = draw or make_generator()
+    scorer.draw = lambda count, seed: [{"images": draw(count, seed)}]
+    return scorer
+
+
+def make_generator(classes=(0, 1, 2, 3)):
+    """A generator whose images look like the data, of these classes alone."""
+
+    def draw(count, seed):
+        labels = np.array(classes)[np.arange(count) % len(classes)]
+        return make_images(labels, 1000 + seed)
+
+    return draw
+
+
+def score_quickly(trained=None, classes=(0, 1, 2, 3)):
+    return make_scorer(trained, draw=make_generator(classes)).score(SPLITS["test"], None)
+
+
+def score_fully(folder, split=SPLITS["test"], **arguments):
+    return make_scorer(**arguments).score(split, None, str(folder))
+
+
+def lines_of(result):
+    """The lines of the whole report."""
+    return [fact.text for fact in report.list_facts(result.details["scores"])]
+
+
+def warnings_of(result):
+    return [warning["text"] for warning in result.details["page"]["warnings"]]
+
+
+# -------------------------------------------------------------------------------------- to bytes
+
+
+def test_images_become_bytes_to_the_nearest_and_stay_within():
+    images = np.array([-1, 0, 0.4 / 255, 0.6 / 255, 1, 7, np.nan], np.float32)
+    assert sets.to_bytes(images).tolist() == [0, 0, 0, 1, 255, 255, 0]
+    levels = np.arange(256, dtype=np.uint8)
+    assert (sets.to_bytes(levels.astype(np.float32) / 255) == levels).all()
+
+
+def test_a_larger_split_is_thinned_evenly_from_first_to_last():
+    assert sets.even_positions(9, 3).tolist() == [0, 4, 8]
+    assert sets.even_positions(3, 9).tolist() == [0, 1, 2]
+
+
+def test_both_sets_are_bytes_before_their_features_are_computed():
+    class Spy(PixelFeatures):
+        seen = []
+
+        def compute(self, images):
+            self.seen.append(images)
+            return super().compute(images)
+
+    images = np.random.RandomState(0).uniform(size=(40,) + SHAPE).astype(np.float32)
+    samples = np.resize(images, (200,) + SHAPE)
+    scorer = make_scorer(by=Spy(SHAPE), draw=lambda count, seed: samples)
+    scorer.score(Split(images, None), None)
+    reals, fakes = Spy.seen
+    assert reals.dtype == fakes.dtype == np.uint8
+    np.testing.assert_array_equal(reals, fakes[:40])  # the same floats become the same bytes
+
+
+# ------------------------------------------------------------------------------ the quick score
+
+
+def test_a_generator_that_draws_like_the_data_covers_it_and_loses_no_class():
+    result = score_quickly()
+    assert result.metrics["coverage"] > 0.9 and result.metrics["classes_lost"] == 0
+    assert result.metrics["frechet_ratio"] < 3
+    assert result.intervals == {} and score_quickly() == result
+
+
+def test_a_missing_class_is_lost_by_name_and_costs_its_share_of_the_coverage():
+    result = score_quickly(classes=(0, 1, 3))
+    metrics = result.metrics
+    assert metrics["classes_lost"] == 1
+    assert result.details["scores"]["classes"]["lost"] == ["south"]
+    assert metrics["coverage"] == pytest.approx(0.75, abs=0.05)
+    assert metrics["frechet_ratio"] > 10
+    assert 0 < metrics["frechet_distance_noise"] < 0.3 * metrics["frechet_distance"]
+
+
+def test_the_real_side_is_computed_once_for_each_split():
+    trained = QuarterClassifier()
+    scorer = make_scorer(trained)
+    # Of a large split it is of `score_samples`, and 200 are generated each time.
+    for name, expected in (("test", 300 + 200), ("test", 200), ("train", 300 + 200)):
+        before = trained.num_inputs
+        scorer.score(SPLITS[name], None)
+        assert trained.num_inputs - before == expected
+
+
+def test_each_score_draws_with_its_own_seed_and_a_sample_without_images_is_refused(tmp_path):
+    seeds = []
+
+    def draw(count, seed):
+        seeds.append((count, seed))
+        return make_images(np.arange(count) % 4, seed)
+
+    scorer = make_scorer(draw=draw)
+    scorer.score(SPLITS["test"], None)
+    scorer.score(SPLITS["test"], None, str(tmp_path))
+    assert seeds == [(200, 0), (300, 1), (300, 2), (300, 3)]
+    scorer.draw = lambda count, seed: [{"sound": np.zeros([count, 3])}]
+    with pytest.raises(DataError, match="samples are sound, and no 'images'"):
+        scorer.score(SPLITS["test"], None)
+
+
+def test_without_labels_nothing_is_lost():
+    result = score_quickly(QuarterClassifier(labels=False), classes=(0,))
+    assert "classes_lost" not in result.metrics and result.details["scores"]["classes"] is None
+
+
+def test_a_generator_of_black_images_has_finite_scores():
+    def black(count, seed):
+        return np.zeros((count,) + SHAPE, np.uint8)
+
+    metrics = make_scorer(draw=black).score(SPLITS["test"], None).metrics
+    assert np.isfinite(list(metrics.values())).all()
+    assert metrics["coverage"] == 0 and metrics["frechet_distance_noise"] == 0
+
+
+@pytest.mark.parametrize("count, text", [(4, "4 images"), (1, "1 image")])
+def test_too_small_a_split_gets_a_line_instead_of_a_score(count, text, tmp_path):
+    result = score_fully(tmp_path, make_split(count))
+    assert result.metrics == {}
+    assert result.lines == [f"no score: the split has {text}, and a score needs 10 or more"]
+
+
+# ---------------------------------------------------------------------------------- lost classes
+
+
+def test_a_class_is_lost_below_a_tenth_of_its_share():
+    reals = np.repeat([0, 1], 50)
+    histogram = sets.class_histogram(np.repeat([0, 1], [96, 4]), reals, ["a", "b"])
+    assert histogram["lost"] == ["b"] and histogram["fakes"] == [96, 4]
+    assert sets.class_histogram(np.repeat([0, 1], [95, 5]), reals)["lost"] == []
+
+
+def test_of_few_real_images_no_rare_class_is_lost_by_chance():
+    shares = np.repeat([0.099, 0.001], 10)  # ten common and ten rare classes
+    random, lost = np.random.RandomState(0), 0
+    for _ in range(150):
+        counts = random.multinomial(100, shares), random.multinomial(10000, shares)
+        reals, fakes = (np.repeat(np.arange(20), each) for each in counts)
+        lost += bool(sets.class_histogram(fakes, reals)["lost"])
+    assert lost / 150 <= 0.05
+
+
+def test_the_chance_of_the_real_images_of_a_class_by_hand():
+    # Half of all images are real: of three, all are so in one of eight cases, two in three more.
+    chances = sets.chances_of_reals(np.array([0, 1, 6]), np.array([3, 2, 2]))
+    np.testing.assert_allclose(chances[:2], [1 / 8, 1 / 2])
+
+
+@pytest.mark.parametrize("count, lost", [(0, []), (2, []), (3, ["1"])])
+def test_a_class_that_can_be_lost_has_three_real_images(count, lost):
+    reals = np.repeat([0, 1], [100 - count, count])
+    assert sets.class_histogram(np.zeros(10000, int), reals)["lost"] == lost
+
+
+# -------------------------------------------------------------------------------- the full score
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("full"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_sample, "NUM_STEPS", 20)
+        patch.setattr(sensitivity, "SEVERE", NOTHING)
+        return folder, score_fully(folder, two_sample=True)
+
+
+def test_the_full_score_has_every_metric_and_the_quick_one_some_of_them(full):
+    _, result = full
+    assert sorted(result.metrics) == sorted(ImageScorer.names)
+    assert result.metrics["precision"] > 0.9 and result.metrics["recall"] > 0.9
+    quick = set(score_quickly().metrics)
+    assert quick == set(ImageScorer.names) - set(scorer_module.FULL_SCORE_METRICS)
+
+
+def test_scores_json_holds_all_of_it_with_the_hash_of_the_features(full):
+    folder, result = full
+    with open(os.path.join(folder, "scores.json")) as file:
+        saved = json.load(file, parse_constant=lambda text: pytest.fail(text))
+    assert saved["n"] == 300 and saved["m"] == 300 and saved["features"]["sha256"] == "ab" * 32
+    assert len(saved["frechet_distance"]["values"]) == 3 and len(saved["ruler"]) == 12
+    assert saved["classes"]["reals"] == [75, 75, 75, 75]
+    scores = dict(result.details["scores"])
+    assert scores.pop("files") == ["scores.json", "scores.txt", "nearest.png", "giveaways.png"]
+    assert scores == saved
+
+
+def test_the_lines_of_a_full_score_name_floor_place_and_features_and_define_the_terms(full):
+    folder, result = full
+    text = "\n".join(lines_of(result))
+    with open(os.path.join(folder, "scores.txt"), encoding="utf-8") as file:
+        assert file.read() == text + "\n"
+    verdict, distance, no_copies, classes = result.lines
+    assert " % of samples and real images are recognised as generated or real; 50 % " in verdict
+    assert [verdict, distance] == lines_of(result)[:2]
+    assert no_copies == "no sign of copied training images"
+    assert classes.startswith("all classes present; least frequent: ")
+    assert " x floor (n = 300, m = 300), on the ruler " in lines_of(result)[1]
+    assert lines_of(result)[1].startswith("Frechet distance (FD) ")
+    assert "from 3 sets of samples" in text and "all classes present; least frequent: " in text
+    features = "features classifier runs/quarters, step 700, F = 4, sha256 abababababababab"
+    assert features + ", test accuracy 99.4%" in text
+    assert "mostly noise" not in text and "not judged" not in text
+    assert "floor: the FD that two sets of real images reach by sampling noise" in text
+    assert "ruler: the FD of real images with known damage" in text
+    assert "coverage: real images with a sample nearer than their k-th nearest real image" in text
+    ratio = result.details["scores"]["nearest"]["ratio"]
+    assert f"nearest-neighbour ratio {ratio:.2f} in features (well below 1 would suggest" in text
+    assert "% of the samples are as near to a training image as the nearest 1.0% of the" in text
+
+
+def test_the_ratio_does_not_depend_on_the_order_of_the_classes(tmp_path, monkeypatch):
+    # Reals of the first class are flat and near one another, and come first.
+    monkeypatch.setattr(copies, "NUM_COMPARED", 40)
+    images = {name: split.features.copy() for name, split in SPLITS.items()}
+    for name, split in SPLITS.items():
+        images[name][split.labels == 0] //= 8
+    splits = {"train": Split(images["train"], SPLITS["train"].labels)}
+    order, ratios = np.argsort(SPLITS["test"].labels, kind="stable"), []
+    for positions in (order, order[::-1], np.random.RandomState(0).permutation(order)):
+        test = Split(images["test"][positions], SPLITS["test"].labels[positions])
+        result = score_fully(tmp_path, test, splits=splits, by=PixelFeatures(SHAPE))
+        ratios.append(result.details["scores"]["nearest"]["ratio"])
+    assert max(ratios) < 1.3 * min(ratios)
+
+
+def test_test_images_that_were_trained_on_leave_the_ratio_unknown(tmp_path):
+    copy = Split(SPLITS["train"].features[::-1].copy(), SPLITS["train"].labels[::-1].copy())
+    result = score_fully(tmp_path, copy)
+    assert result.details["scores"]["nearest"]["ratio"] is None
+    line = "nearest-neighbour ratio unknown: half of the real images or more are also training"
+    assert any(each.startswith(line) for each in lines_of(result))
+
+
+def test_a_report_says_how_many_real_images_were_trained_on(tmp_path, full, monkeypatch):
+    monkeypatch.setattr(two_sample, "NUM_STEPS", 20)
+    images = np.concatenate([SPLITS["test"].features[:200], SPLITS["train"].features[:40]])
+    result = score_fully(tmp_path, Split(images, np.arange(240) % 4), two_sample=True)
+    line = "40 of the 240 real images are also training images"
+    assert result.details["scores"]["two_sample"]["m"] == 200
+    assert line in lines_of(result) and line in warnings_of(result)
+    assert full[1].details["scores"]["training_reals"] == 0
+    assert not any("also training images" in line for line in lines_of(full[1]))
+
+
+def test_a_report_says_that_too_few_real_images_are_held_out_for_a_two_sample_test(tmp_path):
+    result = score_fully(tmp_path, make_split(12, seed=1), two_sample=True)
+    line = (
+        "no two-sample test: it needs 20 held-out images, and there are 12 (--test-share holds "
+        "out more)"
+    )
+    assert line in lines_of(result) and line in warnings_of(result)
+    assert "two_sample_accuracy" not in result.metrics
+
+
+def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path):
+    def draw(count, seed):
+        return make_images(np.random.RandomState(seed).randint(0, 4, count), seed)
+
+    # Of 2,000 samples the distance is far below that of 50 real images, though both are alike.
+    splits = {"train": Split(draw(50, 1))}
+    options = {"score_samples": 2000, "score_seeds": 1}
+    drawn = {"draw": lambda count, seed: draw(count, 3), "by": PixelFeatures(SHAPE)}
+    result = score_fully(tmp_path, Split(draw(2000, 2)), splits=splits, **drawn, **options)
+    scores, tables = result.details["scores"], result.details["page"]["tables"]
+    assert scores["n_ruler"] == 50 and scores["n"] == 2000
+    (rows,) = [dict(t["rows"]) for t in tables if t["title"].startswith("Ruler: ")]
+    assert scores["frechet_distance"]["mean"] < 0.2 * rows["real images"]
+    assert rows["this run"] == pytest.approx(rows["real images"], rel=0.2)
+    assert rows["floor"] == pytest.approx(scores["frechet_floor"] * (1 / 50 + 1 / 2000) * 1000)
+    assert scores["place"] == ruler.locate(rows["this run"], scores["ruler"])
+
+
+def test_a_run_with_no_more_samples_than_the_ruler_has_images_has_its_own_distance(full):
+    scores = full[1].details["scores"]
+    assert scores["n_ruler"] == scores["n"]
+    assert scores["ruler_distance"] == scores["frechet_distance"]["values"][0]
+    assert scores["ruler_floor"] == scores["frechet_floor"]
+
+
+def test_equal_real_images_have_no_floor_and_no_multiple_of_it(tmp_path):
+    grey = Split(np.full((130,) + SHAPE, 9, np.uint8), None)
+    result = score_fully(tmp_path, grey, splits={}, by=PixelFeatures(SHAPE))
+    assert result.metrics["frechet_distance"] > 0 and "frechet_ratio" not in result.metrics
+    assert "the floor is 0: all real images have the same features" in lines_of(result)[0]
+
+
+def test_the_training_split_has_no_ruler_and_no_nearest_image(tmp_path):
+    result = score_fully(tmp_path, SPLITS["train"])
+    assert set(os.listdir(str(tmp_path))) == {"scores.json", "scores.txt"}
+    assert "place" not in result.details["scores"] and "), " not in lines_of(result)[0]
+
+
+@pytest.mark.parametrize("count, others", [(0, "no"), (9, "only 9")])
+def test_without_other_real_images_no_measure_is_judged_and_a_shortage_still_refuses(
+    tmp_path, count, others
+):
+    splits = {"train": make_split(count) if count else None}
+    texts = [f"not judged: there are {others} other real images to damage"]
+    for size in (128, 127):
+        split = make_split(size, seed=1)
+        result = score_fully(tmp_path, split, splits=splits, by=PixelFeatures(SHAPE))
+        assert ("frechet_distance" in result.metrics) is (size == 128)
+        assert set(texts) <= set(warnings_of(result)) and set(texts) <= set(lines_of(result))
+        texts.append(
+            "the Frechet distance says nothing here: 64 features need 128 samples and 128 real "
+            "images or more, and there are 300 and 127"
+        )
+    assert result.intervals == {} and result.details["scores"]["frechet_ratio"] is None
+    assert any(line.startswith("precision ") for line in lines_of(result))
+
+
+def test_one_set_of_samples_has_no_interval_and_the_noise_of_the_jackknife(tmp_path):
+    result = score_fully(tmp_path, score_seeds=1)
+    assert result.details["scores"]["frechet_distance"]["low"] is None
+    assert result.metrics["frechet_distance_noise"] > 0
+    assert "95 %" not in "\n".join(lines_of(result))
+
+
+def test_the_full_score_has_intervals_of_the_distance_and_its_multiple_of_the_floor(full):
+    scores, intervals = full[1].details["scores"], full[1].intervals
+    distance, ratio = intervals["frechet_distance"], intervals["frechet_ratio"]
+    assert distance.low < scores["frechet_distance"]["mean"] < distance.high
+    assert distance.high >= scores["frechet_distance"]["high"]  # that is over the samples alone
+    assert ratio.high == pytest.approx(distance.high / scores["frechet_floor"])
+    assert set(intervals) <= set(full[1].metrics)
+
+
+def test_recall_and_coverage_are_of_no_more_samples_than_there_are_training_images(tmp_path):
+    result = score_fully(tmp_path, score_samples=500)
+    scores = result.details["scores"]
+    assert scores["n"] == 500 and scores["n_neighbours"] == 400
+    assert "(n = 500, m = 300)" in lines_of(result)[0] and "n = 400, k = 5; " in "\n".join(
+        lines_of(result)
+    )
+
+
+# ------------------------------------------------------------------------------- what is refused
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """A quick and a full score whose features notice some damage."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sensitivity, "SEVERE", SEVERE)
+        return score_quickly(), score_fully(tmp_path_factory.mktemp("judged"))
+
+
+def test_a_measure_that_does_not_notice_damage_is_no_metric_and_the_report_says_why(judged):
+    quick, result = judged
+    scores, text = result.details["scores"], "\n".join(lines_of(result))
+    assert "precision" not in result.metrics and scores["precision"] is None
+    judgement = scores["measures"]["precision"]
+    assert judgement["value"] > 0.9 and judgement["real"] > 0.9
+    assert "precision says nothing here: mean images of the classes reach" in text
+    assert any(line.startswith("precision says nothing here: ") for line in warnings_of(result))
+    assert "frechet_distance" not in result.metrics and result.intervals == {}
+    assert "the Frechet distance says nothing here: " in text and "x floor" not in text
+    assert "frechet_distance" not in [each["name"] for each in result.details["page"]["headline"]]
+    # The quick score refuses nothing, so that a best checkpoint can be chosen.
+    assert {"frechet_distance", "coverage"} <= set(quick.metrics)
+
+
+def test_a_measure_that_stays_has_the_values_of_real_and_damaged_images_beside_it(judged):
+    _, result = judged
+    (line,) = [line for line in lines_of(result) if line.startswith("recall ")]
+    assert line.startswith(f"recall {result.metrics['recall']:.3f} (real 0.9")
+    assert "; Gaussian pixels 0.00; 10 images repeated 0.00; " in line
+    title = "What each measure gives for real images, and for real images with severe damage"
+    assert title in [table["title"] for table in result.details["page"]["tables"]]
+
+
+DISTANCE = "min:frechet_distance"
+
+
+@pytest.mark.parametrize(
+    "name, changes",
+    [
+        ("frechet_distance", {"best_metric": DISTANCE}),
+        ("frechet_ratio", {"best_metric": "frechet_ratio"}),
+        ("precision", {"best_metric": "max:precision"}),
+        ("", {"best_metric": None}),
+        ("", {"best_metric": "min:d_loss"}),
+        ("", {"best_metric": "min:classes_lost"}),
+        ("", {"best_metric": DISTANCE, "evaluate": False}),
+        ("", {"best_metric": DISTANCE, "splits": dict(SPLITS, validation=None)}),
+    ],
+)
+def test_a_report_says_that_its_best_checkpoint_was_chosen_by_what_says_nothing(
+    tmp_path, monkeypatch, name, changes
+):
+    monkeypatch.setattr(sensitivity, "SEVERE", SEVERE)
+    splits = dict(SPLITS, validation=SPLITS["test"])
+    result = score_fully(tmp_path, **dict({"splits": splits}, **changes))
+    assert result.details["scores"]["frechet_distance"] is None
+    lines = [line for line in lines_of(result) if line.startswith("the best checkpoint")]
+    expected = f"the best checkpoint was chosen by {name}, which says nothing here; set "
+    assert lines == ([expected + "--best-metric none to use the last one"] if name else [])
+    assert set(lines) <= set(warnings_of(result))
+
+
+# ------------------------------------------------------------------------------ words and numbers
+
+
+def test_the_interval_over_sets_by_hand_has_nothing_below_zero(tmp_path, monkeypatch):
+    # Mean 5, deviation 1; Student's t for two degrees is 4.3027: 4.3027 / sqrt(3) = 2.4841.
+    for values, low, high in [((4.0, 5.0, 6.0), 2.5159, 7.4841), ((1.0, 2.0, 3.0), 0, 4.4841)]:
+        left = list(values)
+        distance = lambda *_, left=left: left.pop(0) if left else 1.0  # noqa: E731
+        monkeypatch.setattr(scorer_module, "frechet_distance", distance)
+        result = score_fully(tmp_path, splits={})
+        ends = result.details["scores"]["frechet_distance"]
+        assert (ends["noise"], ends["values"]) == (1, list(values))
+        assert (ends["low"], ends["high"]) == pytest.approx((low, high), abs=1e-4)
+    text = "95 % interval of the mean FD: 0 to 4.48, from 3 sets of samples; over real images, too"
+    assert any(line.startswith(text) for line in lines_of(result))
+
+
+# ------------------------------------------------------------------------------- which is better
+
+
+FEW = "needs 10 images or more, and the split 'validation' has 9"
+FULL = "by {}, which only 'toolkit evaluate' measures"
+
+
+@pytest.mark.parametrize(
+    "metric, count, error, message",
+    [
+        ("min:frechet_distance", 9, DataError, FEW),
+        ("coverage", 9, DataError, FEW),
+        *((f"min:{n}", 100, UsageError, FULL.format(n)) for n in scorer_module.FULL_SCORE_METRICS),
+    ],
+)
+def test_what_a_validation_cannot_measure_cannot_name_the_best_checkpoint(
+    metric, count, error, message
+):
+    with pytest.raises(error, match=message):
+        scorer_module.check_best_metric(make_options(best_metric=metric), make_split(count))
+
+
+@pytest.mark.parametrize(
+    "metric, count",
+    [("min:frechet_distance", 10), ("coverage", 10), ("min:d_loss", 9), ("", 9)],
+)
+def test_any_other_metric_can_name_the_best_checkpoint(metric, count):
+    scorer_module.check_best_metric(make_options(best_metric=metric), make_split(count))
+
+
+def test_every_metric_but_a_noise_has_a_direction():
+    noises = {name for name in ImageScorer.names if name.endswith("_noise")}
+    assert set(ImageScorer.directions) == set(ImageScorer.names) - noises
+    lower = {name for name, direction in ImageScorer.directions.items() if direction == "min"}
+    assert lower == {"frechet_distance", "frechet_ratio", "classes_lost", "two_sample_accuracy"}
+
+
+@pytest.mark.parametrize(
+    "changes, names",
+    [
+        ({"by": PixelFeatures(SHAPE)}, ["features"]),
+        ({"quick_samples": 201}, ["samples"]),
+        ({"score_samples": 299}, ["real images"]),
+        ({"score_samples": 20000}, []),  # there are no more than 300 real ones
+    ],
+)
+def test_scores_depend_on_the_features_and_on_the_sizes_of_both_sets(changes, names):
+    before = make_scorer().dependencies(SPLITS["test"])
+    after = make_scorer(**changes).dependencies(SPLITS["test"])
+    assert [name for name in before if before[name] != after[name]] == names

@@ -1,0 +1,230 @@
+"""The two-sample test: who is trained on what, its interval, its network, and its report."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from score_fixtures import make_images, make_split
+from toolkit_image_scores import report, two_sample
+from toolkit_image_scores.sets import hash_images
+from toolkit_image_scores.two_sample import compare_sets, compare_with_split, interval, split_sets
+
+from toolkit import Split, tf
+
+SHAPE = (8, 8, 1)
+
+
+def numbered(count, start=0):
+    """uint8 [count, 1, 1, 2]: each image is a number of its own."""
+    numbers = np.arange(start, start + count)
+    return np.stack(np.divmod(numbers, 256), axis=1).astype(np.uint8).reshape(count, 1, 1, 2)
+
+
+def numbers(images):
+    """The set of the numbers of `numbered` images."""
+    return set((images.reshape(-1, 2).astype(int) @ [256, 1]).tolist())
+
+
+# ------------------------------------------------------------------------------ who judges whom
+
+
+def test_with_enough_training_images_one_network_judges_all_held_out_images():
+    reals, fakes, training = numbered(50), numbered(200, 1000), numbered(80, 5000)
+    (fold,) = split_sets(reals, fakes, training, np.random.RandomState(0))
+    assert sorted(fold.tested_reals) == list(range(50)) and len(fold.tested_fakes) == 100
+    assert numbers(fold.reals) == numbers(training) and len(fold.fakes) == 80
+    assert not numbers(fold.fakes) & numbers(fakes[fold.tested_fakes])
+
+
+@pytest.mark.parametrize("training", [None, numbered(30, 5000)])
+def test_with_too_few_each_real_image_is_judged_once_by_a_network_that_never_saw_it(training):
+    reals, fakes = numbered(51), numbered(200, 1000)
+    folds = split_sets(reals, fakes, training, np.random.RandomState(0))
+    assert len(folds) == 5
+    assert sorted(np.concatenate([fold.tested_reals for fold in folds])) == list(range(51))
+    for fold in folds:
+        assert not numbers(fold.reals) & numbers(reals[fold.tested_reals])
+        assert not numbers(fold.fakes) & numbers(fakes[fold.tested_fakes])
+        assert training is None or numbers(training) < numbers(fold.reals)
+
+
+def test_each_fold_is_trained_on_training_images_of_the_whole_split():
+    reals, fakes, training = numbered(200), numbered(300, 1000), numbered(160, 5000)
+    folds = split_sets(reals, fakes, training, np.random.RandomState(0))
+    parts = [numbers(fold.reals) & numbers(training) for fold in folds]
+    for part in parts:  # 80 of 160, since there are 240 fakes for 160 reals of the other folds
+        assert len(part) == 80 and len([number for number in part if number >= 5080]) > 25
+        assert part == parts[0]
+    again = split_sets(reals, fakes, training, np.random.RandomState(0))
+    assert all(np.array_equal(a.reals, b.reals) for a, b in zip(folds, again))
+
+
+@pytest.mark.parametrize("counts", [(40, 100, 2000), (40, 1000, 20), (30, 21, None)])
+def test_a_network_is_trained_on_as_many_real_as_generated_images(counts):
+    sets = [None if count is None else numbered(count) for count in counts]
+    for fold in split_sets(*sets, random=np.random.RandomState(0)):
+        assert len(fold.reals) == len(fold.fakes) > 0 and len(fold.tested_fakes) > 0
+
+
+def test_large_sets_are_thinned_and_the_steps_are_limited():
+    zeros = np.zeros([30000, 4, 4, 1], np.uint8)
+    (fold,) = split_sets(zeros, zeros, zeros, np.random.RandomState(0))
+    counts = [len(part) for part in (fold.reals, fold.fakes, fold.tested_reals, fold.tested_fakes)]
+    assert counts == [10000, 10000, 2000, 2000]
+    large, small = (np.zeros([100, side, side, 3], np.uint8) for side in (128, 32))
+    plenty = fold._replace(reals=np.broadcast_to(large[:1], [9000, 128, 128, 3]))
+    assert two_sample.default_steps([plenty]) == 1000  # 64 / 128 of 2,000
+    assert two_sample.default_steps([fold._replace(reals=small)]) == 240  # 60 passes of 4 batches
+
+
+# ---------------------------------------------------------------------------------- its interval
+
+
+def test_the_interval_of_a_mean_of_two_shares_by_hand():
+    # Wilson of 90 of 100: [0.8256, 0.9448]; of 140 of 200: [0.6332, 0.7592].
+    low, high = interval(0.9, 100, 0.7, 200, folds=1)
+    assert low == pytest.approx(0.8 - np.hypot(0.0744, 0.0668) / 2, abs=1e-4)
+    assert high == pytest.approx(0.8 + np.hypot(0.0448, 0.0592) / 2, abs=1e-4)
+
+
+def test_several_folds_widen_it_by_the_root_of_two_and_it_stays_within_zero_and_one():
+    one, five = (np.array(interval(0.6, 90, 0.5, 70, folds)) - 0.55 for folds in (1, 5))
+    np.testing.assert_allclose(five, 2**0.5 * one)
+    low, high = interval(1.0, 20, 1.0, 20, folds=5)
+    assert low < 0.9 and high == 1
+    assert interval(0.0, 20, 0.0, 20, folds=5)[0] == 0
+
+
+@pytest.mark.parametrize("lean", [0.5, 0.8])
+def test_the_interval_of_images_that_are_alike_contains_one_half(lean):
+    # A network that takes any image for real with this probability is right on half of them.
+    random = np.random.RandomState(0)
+    reals = random.binomial(60, lean, 2000) / 60
+    fakes = random.binomial(150, 1 - lean, 2000) / 150
+    ends = [interval(a, 60, b, 150, folds=1) for a, b in zip(reals, fakes)]
+    share = np.mean([low <= 0.5 <= high for low, high in ends])
+    assert 0.93 < share < 0.975
+
+
+# --------------------------------------------------------------------------------- real networks
+
+
+@pytest.fixture(scope="module")
+def blurred():
+    """The result for images without their noise, and the same again."""
+    reals, training = make_images(np.arange(80) % 4, 1), make_images(np.arange(160) % 4, 2)
+    fakes = make_images(np.arange(200) % 4, 3)
+    fakes[:190] = fakes[:190] // 64 * 64
+    with tf.Graph().as_default() as graph:
+        results = [compare_sets(reals, fakes, training, num_steps=60) for _ in range(2)]
+    return fakes, results, graph
+
+
+def test_a_network_tells_real_images_from_images_without_noise(blurred):
+    _, ((result, _, _), _), _ = blurred
+    assert result["accuracy"] > 0.9 and result["low"] > 0.8
+    assert (result["n"], result["m"], result["folds"]) == (100, 80, 1)
+    assert result["accuracy"] == (result["fakes"] + result["reals"]) / 2
+
+
+def test_the_same_images_give_the_same_numbers_and_leave_the_callers_graph_alone(blurred):
+    _, (first, second), graph = blurred
+    np.testing.assert_array_equal(first[2], second[2])
+    assert first[0] == second[0] and graph.get_operations() == []
+
+
+def test_the_sheet_has_the_surest_fakes_left_and_those_that_look_most_real_right(blurred, tmp_path):
+    fakes, ((result, positions, logits), _), _ = blurred
+    assert json.loads(json.dumps(result)) == result
+    images = fakes[positions]
+    assert report.draw_giveaways(images, logits, str(tmp_path)) == ["giveaways.png"]
+    with Image.open(str(tmp_path / "giveaways.png")) as picture:
+        assert picture.size == (8 * (8 + 2) + 2, 5 * (8 + 12 + 2) + 2)
+        pixels = np.asarray(picture)
+    order = np.argsort(logits, kind="stable")
+    np.testing.assert_array_equal(pixels[2:10, 2:10], images[order[0], :, :, 0])
+    np.testing.assert_array_equal(pixels[2:10, 42:50], images[order[-1], :, :, 0])
+
+
+@pytest.mark.parametrize("count, files", [(7, []), (8, ["giveaways.png"])])
+def test_few_samples_make_a_smaller_sheet_or_none(count, files, tmp_path):
+    images = make_images(np.arange(count) % 4)
+    logits = np.linspace(-900, 900, count)
+    assert report.draw_giveaways(images, logits, str(tmp_path)) == files
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 1), (1, 9, 2), (13, 6, 3)])
+def test_images_of_any_shape_are_judged_with_and_without_training_images(shape):
+    random = np.random.RandomState(0)
+    reals = random.randint(0, 100, (25, *shape)).astype(np.uint8)
+    fakes = random.randint(156, 256, (40, *shape)).astype(np.uint8)
+    for training in (None, reals[::-1]):
+        result, _, logits = compare_sets(reals, fakes, training, num_steps=10)
+        assert np.isfinite(logits).all() and result["m"] == 25
+        assert result["folds"] == (5 if training is None else 1)
+    assert compare_sets(0 * reals, 0 * reals, num_steps=5)[0]["accuracy"] == 0.5
+
+
+def test_there_is_no_test_of_few_images_or_of_what_is_no_image():
+    def absence(*arguments, **named):
+        details, images, logits = compare_with_split(*arguments, **named)
+        assert details.pop("two_sample") is None and len(images) == len(logits) == 0
+        return details
+
+    fakes, needs = make_images(np.arange(40) % 4), "it needs 20 held-out images, and there are 19"
+    hint = " (--test-share holds out more)"
+    assert absence(fakes, make_split(19)) == {"no_two_sample": needs + hint}
+    seen = set(hash_images(make_split(40).features[:21]))
+    assert absence(fakes, make_split(40), training_digests=seen) == {"no_two_sample": needs}
+    expected = {"no_two_sample": "it needs 20 samples, and there are 19"}
+    assert absence(fakes[:19], make_split(40)) == expected
+    vectors = np.zeros([40, 6], np.uint8)
+    assert absence(vectors, Split(vectors, None)) == {}
+
+
+def test_real_images_that_were_trained_on_are_not_tested(monkeypatch):
+    tested = []
+
+    def compare(reals, fakes, training):
+        tested.append(reals)
+        return {}, slice(0), None
+
+    monkeypatch.setattr(two_sample, "compare_sets", compare)
+    fakes, train, reals = (make_images(np.arange(60) % 4, seed) for seed in (1, 2, 3))
+    mixed = Split(np.concatenate([train[:30], reals[:30]]), None)
+    compare_with_split(fakes, mixed, Split(train, None))
+    np.testing.assert_array_equal(tested.pop(), reals[:30])
+    compare_with_split(fakes, mixed, Split(train, None), set(hash_images(reals[:10])))
+    np.testing.assert_array_equal(tested.pop(), reals[10:30])
+    compare_with_split(fakes, mixed, Split(train, None), set(hash_images(reals[:11])))
+    assert tested == []  # 19 are too few
+
+
+# ------------------------------------------------------------------------------------- its report
+
+
+TEST = {
+    **{"accuracy": 0.971, "low": 0.9503, "high": 0.982, "n": 2000, "m": 500, "folds": 1},
+    **{"fakes": 0.99, "reals": 0.952},
+}
+
+
+DETAILS = {"frechet_distance": None, "features": {"name": "x", "size": 4, "sha256": "ab"}}
+DETAILS.update(dict.fromkeys(report.SHARES))
+
+
+def test_the_line_says_what_indistinguishable_would_be():
+    first = report.list_facts(dict(DETAILS, two_sample=TEST))[0]
+    assert first.is_shown and first.text == (
+        "97 % of samples and real images are recognised as generated or real; 50 % would be "
+        "indistinguishable (95 % interval 95 to 98 %; n = 2,000, m = 500)"
+    )
+
+
+def test_the_page_begins_with_the_accuracy_its_interval_and_chance():
+    headline = report.page_content(dict(DETAILS, two_sample=TEST), [])["headline"][0]
+    assert headline["value"] == 0.971 and headline["ends"] == [0.5, 1.0]
+    assert headline["low"] == 0.9503 and headline["high"] == 0.982 and headline["level"] == 0.95
+    for absent in ({"two_sample": None}, {}):
+        assert report.page_content(dict(DETAILS, **absent), [])["headline"] == []

@@ -1,0 +1,184 @@
+"""Runs that are trained once: what they count by, and what a failed or killed training leaves."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+
+import pytest
+
+import toolkit
+from toolkit import CheckpointError, InterruptedRun, UsageError, api, cached_run, testing
+from toolkit.plugins import Plugins
+from toolkit.storage.run_folder import RunFolder
+
+PLUGIN = """
+from toolkit import hookimpl
+from toolkit_classifier import build, call, loss, optimize, predict
+
+@hookimpl
+def options():
+    from toolkit_classifier.options import ClassifierOptions
+
+    return ClassifierOptions
+"""
+
+
+@pytest.fixture(scope="module")
+def trained_run(tmp_path_factory):
+    """The folder of a small classifier."""
+    folder = tmp_path_factory.mktemp("classifier")
+    data = testing.write_digits(str(folder / "digits.npz"), count=90)
+    testing.train("classifier", str(folder / "run"), data=data, network="mlp", steps=3)
+    return str(folder / "run")
+
+
+class Cache:
+    """An empty cache. To train a run, a copy of one that was trained before is made.
+
+    Attributes:
+        trainings: (plugin, options) of each training.
+        after_training: called with the folder of each.
+    """
+
+    def __init__(self, monkeypatch, folder, run):
+        self.trainings = []
+        self.folder = str(folder / "cache" / "features")
+        self._run, self.after_training = run, lambda run_dir: None
+        monkeypatch.setenv("TOOLKIT_CACHE", str(folder / "cache"))
+        monkeypatch.setattr(api, "train", self.train)
+
+    def train(self, plugin, run_dir, options, say, named_by):
+        shutil.copytree(self._run, run_dir)
+        self.trainings.append((plugin, options))
+        self.after_training(run_dir)
+        return toolkit.open_trained(self._run)
+
+    def open(self, plugin="classifier", options=None, **arguments):
+        with cached_run(plugin, options or {"network": "mlp"}, **arguments) as trained:
+            return trained
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path, trained_run):
+    return Cache(monkeypatch, tmp_path, trained_run)
+
+
+def test_a_run_is_trained_once_and_then_found(cache):
+    first, again = cache.open(), cache.open()
+    (name,) = os.listdir(cache.folder)
+    assert name.startswith("classifier-") and len(cache.trainings) == 1
+    assert first.sha256 == again.sha256 and first.step == 3
+
+
+def test_other_options_another_key_or_plugin_are_another_run(cache, tmp_path):
+    (tmp_path / "other.py").write_text(PLUGIN)
+    cases = [({}, None), ({"seed": 1}, None), ({}, "a"), ({}, {"b": [1, 2]}), ({"data": "x"}, None)]
+    for options, key in cases + cases:
+        cache.open(options=options, key=key)
+    cache.open(str(tmp_path / "other.py"))
+    assert len(cache.trainings) == len(os.listdir(cache.folder)) == 6
+
+
+def test_with_a_key_the_data_count_by_it_alone(cache):
+    for data in ("npz:a.npz", "npz:./a.npz"):
+        cache.open(options={"data": data}, key="hash")
+    assert [options["data"] for _, options in cache.trainings] == ["npz:a.npz"]
+
+
+def test_a_file_counts_by_its_code_whatever_its_path(cache, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    monkeypatch.chdir(tmp_path)
+    for plugin in ("mine.py", "./mine.py", str(tmp_path / "mine.py")):
+        cache.open(plugin)
+    assert len(cache.trainings) == 1
+    (tmp_path / "mine.py").write_text(PLUGIN + "VERSION = 2\n")
+    cache.open("mine.py")
+    assert len(cache.trainings) == 2
+    assert all(name.startswith("mine-") for name in os.listdir(cache.folder))
+
+
+@pytest.mark.parametrize("change", ["version of the plugin", "code of the plugin", "the toolkit"])
+def test_an_upgrade_trains_another_run(cache, monkeypatch, change):
+    cache.open()
+    model = api.load_plugins("classifier").model
+    if change == "version of the plugin":
+        plugins = Plugins(model._replace(distribution="toolkit 9.9"))
+        monkeypatch.setattr(api, "load_plugins", lambda *_, **__: plugins)
+    elif change == "code of the plugin":
+        monkeypatch.setattr(type(model), "sha256", lambda self: {"networks.py": "0" * 64})
+    else:
+        monkeypatch.setattr("toolkit.run_cache.__version__", "9.9")
+    cache.open()
+    assert len(cache.trainings) == len(os.listdir(cache.folder)) == 2
+
+
+def test_a_training_that_fails_leaves_nothing(cache):
+    def fail(run_dir):
+        raise KeyboardInterrupt
+
+    cache.after_training = fail
+    with pytest.raises(KeyboardInterrupt):
+        cache.open()
+    assert os.listdir(cache.folder) == []
+
+
+@pytest.mark.parametrize("signum", [2, 15])
+def test_an_interrupted_training_does_not_name_its_deleted_folder(cache, signum):
+    def interrupt(run_dir):
+        message, hint = f"Step 2 is saved in {run_dir}.", f"Continue with: toolkit resume {run_dir}"
+        raise InterruptedRun(message, hint=hint, signum=signum)
+
+    cache.after_training = interrupt
+    with pytest.raises(InterruptedRun) as raised:
+        cache.open()
+    assert cache.folder not in str(raised.value) + raised.value.hint
+    assert "while 'classifier' was trained for the cache; nothing is saved" in raised.value.message
+    assert raised.value.exit_code == 128 + signum and os.listdir(cache.folder) == []
+
+
+def test_of_two_trainings_at_once_both_use_the_first_to_end(cache):
+    def finish_another(run_dir):
+        if len(cache.trainings) == 1:
+            cache.open()  # another process, which finishes before us
+            os.remove(os.path.join(run_dir, "commits.jsonl"))  # ours could not be opened
+
+    cache.after_training = finish_another
+    assert cache.open().step == 3
+    assert len(cache.trainings) == 2 and len(os.listdir(cache.folder)) == 1
+
+
+def test_a_training_that_was_killed_long_ago_is_removed(cache):
+    for name in (".making-old", ".making-new"):
+        os.makedirs(os.path.join(cache.folder, name))
+    os.utime(os.path.join(cache.folder, ".making-old"), (0, 0))
+    cache.open()
+    hidden = [name for name in os.listdir(cache.folder) if name[0] == "."]
+    assert hidden == [".making-new"]
+
+
+def interrupt_training(folder):
+    RunFolder(folder).record("end", status="interrupted", summary=None)
+
+
+def damage_checkpoint(folder):
+    for path in glob.glob(os.path.join(folder, "checkpoints", "*.data-*")):
+        os.truncate(path, 100)
+
+
+@pytest.mark.parametrize("damage", [interrupt_training, damage_checkpoint])
+def test_half_or_damaged_a_run_of_the_cache_is_refused_with_its_folder(cache, damage):
+    cache.open()
+    (folder,) = glob.glob(os.path.join(cache.folder, "*"))
+    damage(folder)
+    with pytest.raises(CheckpointError) as raised:
+        cache.open()
+    assert f"Delete {folder}; it will be trained again." in raised.value.hint
+
+
+def test_a_plugin_file_that_a_stranger_may_have_named_is_not_executed(cache, tmp_path):
+    (tmp_path / "stranger.py").write_text("open('executed', 'w').close()\n" + PLUGIN)
+    with pytest.raises(UsageError, match="option mine names the plugin '.*stranger.py'"):
+        cache.open(str(tmp_path / "stranger.py"), named_by="option mine")
+    assert not os.path.exists("executed") and not os.path.isdir(cache.folder)

@@ -1,0 +1,302 @@
+"""`PluginCommand`: a command whose flags depend on the plugins that its arguments name.
+
+click reads the words of a command twice. The first time, the flags of plugins are not known yet
+(`read_words`); what the words name is then loaded, and all flags are read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+import click
+
+from .. import config as configuration
+from ..errors import UsageError
+from ..options import environment, variable_name
+from ..plugins import Plugins, choose, list_plugins, trust_everything
+from .help import ALL, group_flags, split_topic, write_short, write_topic
+from .interrupts import report_interrupt_of_loading
+from .plugin_options import FieldOption, Selection, load_selection, option_flags
+
+# What other tools call a flag -> its name here.
+OTHER_NAMES = {
+    "--lr": "--learning-rate",
+    "--rate": "--learning-rate",
+    "--bs": "--batch-size",
+    "--batch": "--batch-size",
+    "--epoch": "--epochs",
+    "--num-epochs": "--epochs",
+    "--max-epochs": "--epochs",
+    "--max-steps": "--steps",
+    "--num-steps": "--steps",
+    "--iterations": "--steps",
+    "--iters": "--steps",
+    "--wd": "--weight-decay",
+    "--l2": "--weight-decay",
+    "--optim": "--optimizer",
+    "--scheduler": "--schedule",
+    "--lr-schedule": "--schedule",
+    "--warmup": "--warmup-steps",
+    "--clip-norm": "--clip-limit",
+    "--grad-clip": "--clip-limit",
+    "--grad-accum": "--accumulate",
+    "--dataset": "--data",
+    "--data-dir": "--data",
+    "--data-path": "--data",
+    "--train-dir": "--data",
+    "--label": "--label-column",
+    "--target": "--label-column",
+    "--img-size": "--image-size",
+    "--resize": "--image-size",
+    "--val-split": "--validation-share",
+    "--model": "--plugin",
+    "--arch": "--network",
+    "--backbone": "--network",
+    "--out": "--run-dir",
+    "--output": "--run-dir",
+    "--output-dir": "--run-dir",
+    "--logdir": "--run-dir",
+    "--log-dir": "--run-dir",
+    "--save-dir": "--run-dir",
+    "--model-dir": "--run-dir",
+    "--name": "--run-dir",
+    "--overwrite": "--force",
+    "--pretrained": "--init-from",
+    "--weights": "--init-from",
+    "--ckpt": "--init-from",
+    "--checkpoint": "--init-from",
+    "--restore": "--init-from",
+    "--continue": "--resume",
+    "--save-steps": "--checkpoint-steps",
+    "--log-interval": "--log-steps",
+    "--early-stop": "--early-stopping",
+    "--patience": "--early-stopping",
+    "--device": "--devices",
+    "--gpu": "--devices",
+    "--gpus": "--devices",
+    "--debug": "--verbose",
+}
+
+
+class Words(NamedTuple):
+    """The words of a command.
+
+    Attributes:
+        values: by each flag that is known, in its longest form: its texts in order; of a flag
+            without a value, the forms that were used.
+        rest: the other words in order: arguments, and the flags of plugins with their values.
+    """
+
+    values: Mapping[str, Sequence[str]]
+    rest: Sequence[str]
+
+    def all(self, flag: str) -> List[str]:
+        """Return the values of a flag; [] without it."""
+        return list(self.values.get(flag, ()))
+
+    @property
+    def only_print(self) -> bool:
+        """Whether the words ask for the help or the configuration alone."""
+        return bool(self.all("--print-config") or self.all("--help"))
+
+    def argument(self, is_likely: Callable[[str], bool] = lambda word: False) -> str:
+        """Return the first argument, or "".
+
+        Args:
+            is_likely: whether a word that may also be the value of a plugin's flag is an argument.
+        """
+        sure: List[str] = []
+        doubtful: List[str] = []
+        for before, word in zip(["", *self.rest], self.rest):
+            if not word.startswith("-"):
+                may_be_value = before.startswith("-") and "=" not in before
+                (doubtful if may_be_value else sure).append(word)
+        return next(iter([*sure, *(word for word in doubtful if is_likely(word)), *doubtful]), "")
+
+
+def read_words(params: Sequence[click.Parameter], args: Sequence[str]) -> Words:
+    """Read the flags that are known, without their types; a value that is missing is left out."""
+    command = click.Command("", add_help_option=False)
+    context = click.Context(command, ignore_unknown_options=True, resilient_parsing=True)
+    parser = command.make_parser(context)
+    for option in (param for param in params if isinstance(param, click.Option)):
+        action = "append_const" if option.is_flag or option.count else "append"
+        for flag in [*option.opts, *option.secondary_opts]:
+            parser.add_option(option, [flag], _long_form(option), action, const=flag)
+    values, rest, _ = parser.parse_args(list(args))
+    return Words(values, rest)
+
+
+def _long_form(option: click.Option) -> str:
+    return max(option.opts, key=len)
+
+
+def select_named(words: Words) -> Selection:
+    """Load the plugins that --plugin, --with, --config and the environment name."""
+    plugin, layers = "", []
+    extensions: List[str] = []
+    origins: Dict[str, str] = {}
+    for path in words.all("--config"):
+        config = configuration.read(path)
+        plugin = config.plugin or plugin
+        extensions = config.extensions or extensions
+        origins.update(dict.fromkeys([config.plugin, *config.extensions], path))
+        layers.append(config.layer(path))
+    plugin = environment().get(variable_name("plugin"), plugin)
+    plugin = [plugin, *words.all("--plugin")][-1]
+    extensions = words.all("--with") or extensions
+    return load_selection(plugin, extensions, origins, layers, not words.only_print)
+
+
+class PluginCommand(click.Command):
+    """A command whose flags depend on the plugin that its arguments name.
+
+    The `Selection` is the context's `obj`.
+
+    Args:
+        select: loads what the words of the command name.
+        plugin_flags: the flags that the plugins add; by default, all options of a run.
+        names_plugin: whether the first word may be the plugin: `run NAME` is `run --plugin NAME`.
+            Only the first, since words after flags may be their values.
+        examples: commands for the help; "{plugin}" is the plugin, or an installed one.
+        most_used: name -> a line, for each flag that the short help shows; by default the
+            command's own flags.
+        is_short: whether the help leaves out what is not the command's own.
+
+    Attributes:
+        own_params: the parameters that do not depend on plugins.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        select: Callable[[Words], Selection] = select_named,
+        plugin_flags: Callable[[Optional[Plugins]], List[FieldOption]] = option_flags,
+        names_plugin: bool = True,
+        examples: Sequence[str] = (),
+        most_used: Optional[Mapping[str, str]] = None,
+        is_short: bool = True,
+        **kwargs: Any,
+    ):
+        super().__init__(*args, **kwargs)
+        self.own_params = list(self.params)
+        self._select, self._plugin_flags, self._names_plugin = select, plugin_flags, names_plugin
+        self._examples, self._most_used, self._is_short = examples, most_used or {}, is_short
+        self._topic = ""
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        args, self._topic = split_topic(args)
+        if self._names_plugin:
+            args = name_plugin(args)
+            if self._topic in _installed_models():
+                args = ["--plugin", self._topic, *args]
+        help_option = self.get_help_option(ctx)
+        assert help_option is not None
+        words = read_words([*self.own_params, *option_flags(None), help_option], args)
+        for reference in words.all("--plugin") + words.all("--with"):
+            choose(reference)  # what the flags name is the user's own choice
+        if words.all("--trust"):
+            trust_everything()
+        with report_interrupt_of_loading():
+            ctx.obj = self._select(words)
+        own = {flag for param in self.own_params for flag in param.opts}
+        flags = [flag for flag in self._plugin_flags(ctx.obj.plugins) if not own & set(flag.opts)]
+        self.params = [*self.own_params, *flags]
+        _refuse_two_values(self.params, read_words([*self.params, help_option], args))
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            message = self._describe_unknown(ctx, error)
+            raise click.NoSuchOption(error.option_name, message, ctx=ctx) from None
+        except click.UsageError as error:
+            word = re.search(r"unexpected extra arguments? \((\S+)", error.message)
+            if word is None or not self._names_plugin:
+                raise
+            raise click.UsageError(
+                f"{error.message}\nThe plugin is the first word: {ctx.command_path} "
+                f"{word.group(1).rstrip(')')} [OPTIONS]"
+            ) from None
+
+    def _describe_unknown(self, ctx: click.Context, error: click.NoSuchOption) -> str:
+        """Say which flags are like one that does not exist, none by an earlier name."""
+        selection: Selection = ctx.obj
+        similar = similar_flags(error.option_name, _present_flags(self.params))
+        if not self._is_short and selection.plugins is not None:
+            flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
+            text = f"{error.message}\nThe settings of plugin '{selection.plugin}': "
+            text += ", ".join(flags) or "none"
+        elif similar:
+            text = f"{error.message} (Possible options: {', '.join(similar)})"
+        elif self._names_plugin and not selection.plugin:
+            text = f"{error.message}\nThe options of a plugin need its name first: "
+            text += f"{ctx.command_path} PLUGIN {error.option_name}"
+        else:
+            text = error.message
+        return f"{text}\n{selection.note}" if selection.unloaded else text
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self._topic:
+            return
+        super().format_help_text(ctx, formatter)
+        name = next(iter([*filter(None, [ctx.obj.plugin]), *_installed_models(), "NAME"]))
+        if self._examples:
+            formatter.write_paragraph()
+        for example in self._examples:
+            formatter.write(f"  {example.format(plugin=name)}\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections = group_flags(ctx, self.get_params(ctx))
+        if self._topic or not self._is_short:
+            write_topic(ctx, formatter, sections, self._topic or ALL)
+        else:
+            write_short(ctx, formatter, sections, self._most_used)
+        if ctx.obj.unloaded:
+            formatter.write_paragraph()
+            formatter.write_text(ctx.obj.note)
+
+
+def _installed_models() -> List[str]:
+    return [entry.name for entry in list_plugins() if entry.kind == "model"]
+
+
+def name_plugin(words: Sequence[str]) -> List[str]:
+    """Return arguments with --plugin before the plugin that is their first word."""
+    words = list(words)
+    return words if not words or words[0].startswith("-") else ["--plugin", *words]
+
+
+def _refuse_two_values(params: Sequence[click.Parameter], words: Words) -> None:
+    """Raise UsageError if a flag that takes one value is set twice, to different values."""
+    for option in (param for param in params if isinstance(param, click.Option)):
+        values = list(dict.fromkeys(words.all(_long_form(option))))
+        if option.multiple or len(values) < 2:
+            continue
+        if not option.is_flag:
+            values = [f"{option.opts[0]} {value}" for value in values]
+        elif set(values) <= set(option.opts) or set(values) <= set(option.secondary_opts):
+            continue
+        raise UsageError(f"Both {' and '.join(values)} are set.", hint="Set one of them.")
+
+
+def _present_flags(params: Sequence[click.Parameter]) -> Dict[str, str]:
+    """Return each flag's present name; earlier names, which are hidden, follow their option."""
+    names: Dict[str, str] = {}
+    present = ""
+    for param in (param for param in params if isinstance(param, click.Option)):
+        present = present if param.hidden else param.opts[0]
+        for flag in [*param.opts, *param.secondary_opts]:
+            names[flag] = present if param.hidden else flag
+    return names
+
+
+def similar_flags(name: str, names: Mapping[str, str]) -> List[str]:
+    """Return the flag that other tools call so, else those that have the name as one of their
+    words, then those spelled like it.
+    """
+    if OTHER_NAMES.get(name) in names:
+        return [OTHER_NAMES[name]]
+    relatives = [flag for flag in names.values() if name.lstrip("-") in flag.split("-")]
+    matches = [names[flag] for flag in difflib.get_close_matches(name, names)]
+    return list(dict.fromkeys([*relatives, *matches]))

@@ -1,0 +1,145 @@
+"""Runs that other work needs, such as the network that gives a score its features."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from typing import Any, Dict, Mapping, Optional
+
+from . import __version__, api
+from .data.files.cache import cache_folder
+from .display.waits import waiting
+from .errors import CheckpointError, InterruptedRun, RetryError
+from .options import CoreOptions
+from .plugin_data import SOURCE_OPTIONS
+from .plugins import Plugins
+from .storage.run_folder import open_run
+
+GROUP = "features"  # the subfolder of the cache
+TEMPORARY_PREFIX = ".making-"  # of the folder of a training under way ...
+ABANDONED_SECS = 24 * 3600  # ... which was killed if it is older than this
+
+
+def data_options(options: Any) -> Dict[str, Any]:
+    """The options of a run that say which examples there are, for another run on the same data.
+
+    Args:
+        options: of the run, such as `run.options` in a hook.
+
+    Returns:
+        Values by name: `data`, and of the others those that are not the core's defaults.
+    """
+    fields = CoreOptions.model_fields
+    values = {name: getattr(options, name, None) for name in SOURCE_OPTIONS if name in fields}
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and (name == "data" or value != fields[name].default)
+    }
+
+
+def cached_run(
+    plugin: str,
+    options: Optional[Mapping[str, Any]] = None,
+    key: Any = None,
+    text: str = "",
+    named_by: str = "",
+) -> api.Trained:
+    """Open the run that a plugin trains with these options from the cache; train it if need be.
+
+    The run counts as another one if an option, the key, the version of the toolkit, or a file or
+    the version of the plugin differs. A training that is killed leaves nothing that a later call
+    would use; if two processes train the same run, both use the one that is complete first.
+
+    Args:
+        plugin: the model plugin, a reference as on the command line.
+        options: values by option name, as for `toolkit.train`.
+        key: what the run depends on besides, as JSON values. With a key, it says which examples
+            there are, for instance by `Split.sha256()`, and the option `data` does not count: a
+            path is another text where data are moved.
+        text: what a person waits for; by default "Training PLUGIN (once, then cached)".
+        named_by: as for `toolkit.train`.
+
+    Returns:
+        The trained run; `close` it.
+
+    Raises:
+        RetryError: the cache cannot be written.
+        CheckpointError: the run in the cache is damaged.
+        InterruptedRun: after Ctrl-C; nothing is saved.
+    """
+    options = dict(options or {})
+    plugins = api.load_plugins(plugin, named_by=named_by)
+    folder = os.path.join(cache_folder(), GROUP, _run_name(plugins, options, key))
+    if not os.path.isdir(folder):
+        text = text or f"Training {plugins.model.name} (once, then cached)"
+        _train_into(folder, plugins, options, text, named_by)
+    hint = f"Delete {folder}; it will be trained again."
+    try:
+        trained = api.Trained(api.open_with_plugins(open_run(folder), plugins))
+    except CheckpointError as error:
+        raise CheckpointError(error.message, hint=hint) from error
+    if not (trained.summary or {}).get("finished"):  # copied from elsewhere
+        trained.close()
+        raise CheckpointError(f"The run in {folder} is not trained to its end.", hint=hint)
+    return trained
+
+
+def _run_name(plugins: Plugins, options: Mapping[str, Any], key: Any) -> str:
+    """The plugin's name, and a hash of everything that the run depends on."""
+    counted = {name: value for name, value in options.items() if key is None or name != "data"}
+    code = [[each.name, each.distribution, each.sha256()] for each in plugins.all]
+    parts = json.dumps([code, counted, key, __version__], sort_keys=True)
+    digest = hashlib.sha256(parts.encode("utf-8")).hexdigest()[:16]
+    return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', plugins.model.name)}-{digest}"
+
+
+def _train_into(
+    folder: str, plugins: Plugins, options: Mapping[str, Any], text: str, named_by: str
+) -> None:
+    """Train a run that appears at `folder` when it is complete."""
+    parent = os.path.dirname(folder)
+    try:
+        os.makedirs(parent, exist_ok=True)
+        _remove_abandoned(parent)
+        temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=parent)
+    except OSError as error:
+        raise RetryError(
+            f"The cache cannot be written: {error.filename}: {error.strerror}.",
+            hint="Set TOOLKIT_CACHE to a folder that can be written.",
+        ) from error
+    try:
+        run_folder = os.path.join(temporary, "run")
+        with waiting(text):
+            api.train(
+                plugins.model.reference, run_folder, options, say=False, named_by=named_by
+            ).close()
+        with contextlib.suppress(OSError):
+            os.rename(run_folder, folder)
+        if not os.path.isdir(folder):
+            os.rename(run_folder, folder)  # raises the error that was suppressed
+    except InterruptedRun as error:
+        raise InterruptedRun(
+            f"Interrupted while '{plugins.model.name}' was trained for the cache; nothing is "
+            "saved.",
+            hint="The same command trains it from the start.",
+            signum=error.exit_code - 128,
+        ) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_abandoned(parent: str) -> None:
+    """Delete what a killed process left behind long ago."""
+    for name in os.listdir(parent):
+        path = os.path.join(parent, name)
+        with contextlib.suppress(OSError):
+            age = time.time() - os.path.getmtime(path)
+            if name.startswith(TEMPORARY_PREFIX) and age > ABANDONED_SECS:
+                shutil.rmtree(path, ignore_errors=True)
