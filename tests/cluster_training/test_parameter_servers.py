@@ -113,7 +113,7 @@ def test_a_gan_trains_its_two_networks(cli):
     ],
 )
 def test_what_is_not_possible_is_refused_with_a_remedy(options, message):
-    from toolkit.training.parameter_servers import plan_options
+    from toolkit.training.peers import plan_options
 
     with pytest.raises(UsageError, match=message) as error:
         plan_options(CoreOptions(**options))

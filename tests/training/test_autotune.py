@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolkit.training.autotune import MAX_TRIAL_CALLS, WARM_UP_CALLS, FastestVariant
+from toolkit.training.step_runner import MAX_TRIAL_CALLS, WARM_UP_CALLS, FastestVariant
 
 
 def variants(count):

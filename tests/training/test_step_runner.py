@@ -17,8 +17,13 @@ from toolkit.graph.build import LoopInfo, StepOutputs, TrainingGraph
 from toolkit.graph.guard import GuardValues
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training import loop
-from toolkit.training.autotune import CALL_SECS, MAX_STEPS, AdaptiveStepCount
-from toolkit.training.step_runner import CallResult, StepRunner
+from toolkit.training.step_runner import (
+    CALL_SECS,
+    MAX_STEPS,
+    AdaptiveStepCount,
+    CallResult,
+    StepRunner,
+)
 
 RARE = {"log_steps": 1000, "checkpoint_steps": 1000, "summary_steps": 1000, "evaluate": "no"}
 ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")

@@ -6,8 +6,7 @@ It has no run folder: the chief alone writes checkpoints, metrics and reports.
 from __future__ import annotations
 
 import contextlib
-import signal
-from typing import Any, Dict, List, NoReturn, Optional
+from typing import Any, Dict, NoReturn, Optional
 
 import numpy as np
 
@@ -17,16 +16,27 @@ from ..cluster.tasks import Cluster
 from ..compat import tf
 from ..display.console import Console
 from ..errors import RetryError, ToolkitError
-from ..graph.replica import Replica
 from ..graph.session_config import session_config
-from ..graph.step_strategy import PLAIN, PlainStep
-from ..options import CoreOptions
-from ..run_data import open_run_data
 from . import variable_values
 from .faults import translated_errors
-from .peers import BEGIN, HASH, REASON_SECS, RUN, STEP, SUMS, await_reason, is_refusal, shared_facts
+from .loop import open_session
+from .peers import (
+    BEGIN,
+    HASH,
+    REASON_SECS,
+    RUN,
+    STEP,
+    SUMS,
+    await_reason,
+    is_refusal,
+    plan_options,
+    replica_of,
+    shared_facts,
+    strategy_of,
+)
 from .provenance import reproducibility_facts
-from .setup import Job, check_options, read_spec
+from .setup import Job, open_job
+from .signals import FirstSignal
 from .step_mode import PlanBuilder, TrainingPlan
 from .step_runner import refusal_fetches
 
@@ -42,21 +52,15 @@ class Follower:
     """
 
     def __init__(self, job: Job, console: Console, cluster: Cluster, channel: Channel):
-        self._job, self._console = job, console
-        self._cluster, self._channel = cluster, channel
-        recorded = read_spec(job.folder)
-        origins = job.origins if recorded is None else None
-        self._run_data = open_run_data(
-            job.plugins,
-            job.options,
-            recorded,
-            is_training=True,
-            origins=origins,
+        self._console, self._cluster, self._channel = console, cluster, channel
+        job, self._run_data = open_job(job)
+        self._job = job
+        self._replica = replica_of(cluster, job.options.batch_size)
+        options = plan_options(job.options) if cluster.has_ps else job.options
+        builder = PlanBuilder(
+            job, self._run_data, self._replica, options, strategy_of(cluster), has_hooks=False
         )
-        self._job = job = job.with_presets(self._run_data)
-        check_options(job.options, self._run_data, job.origins)
-        self._replica = self._make_replica()
-        self._plan = self._build_plan()
+        self._plan = builder.build()
         self._current: Optional[Commands] = None
 
     def train(self) -> NoReturn:
@@ -73,29 +77,15 @@ class Follower:
         config = configure(session_config(plan.options), self._cluster)
         server = start_server(self._cluster, config)
         scaffold = self._scaffold(plan)
-        with plan.graph.tf_graph.as_default(), Signals() as signals:
+        with plan.graph.tf_graph.as_default(), FirstSignal() as signals:
             self._current = commands = self._commands(plan, signals)
-            with translated_errors(commands), _open_session(
+            with translated_errors(commands), open_session(
                 server.target, scaffold, config
             ) as session:
                 session.run_step_fn(commands.obey)
         raise AssertionError("the commands end by an exception")
 
     # ---------------------------------------------------------- what differs with parameter servers
-
-    def _make_replica(self) -> Replica:
-        """The replica that this process trains. Raises UsageError if the batch is too small."""
-        assert self._cluster.rank is not None
-        batch_size = self._job.options.batch_size
-        replica = Replica(self._cluster.rank, self._cluster.num_trainers, batch_size)
-        replica.check_batch_size()
-        return replica
-
-    def _plan_options(self) -> CoreOptions:
-        return self._job.options
-
-    def _strategy(self) -> PlainStep:
-        return PLAIN
 
     def _describe(self) -> str:
         """What this process does, for its log."""
@@ -109,7 +99,7 @@ class Follower:
         """The scaffold of the session, which then calls `_begin`."""
         return tf.train.Scaffold(saver=plan.saver, init_fn=lambda _, session: self._begin(session))
 
-    def _commands(self, plan: TrainingPlan, signals: Signals) -> Commands:
+    def _commands(self, plan: TrainingPlan, signals: FirstSignal) -> Commands:
         return Commands(self._channel, plan, signals)
 
     # ------------------------------------------------------------------------------------- the rest
@@ -117,13 +107,6 @@ class Follower:
     def _facts(self) -> Dict[str, Any]:
         facts = reproducibility_facts(self._job.plugins, self._run_data, self._job.config)
         return shared_facts(dict(facts, reader=self._plan.reader.kind, mode=self._plan.mode.value))
-
-    def _build_plan(self) -> TrainingPlan:
-        options, strategy = self._plan_options(), self._strategy()
-        builder = PlanBuilder(
-            self._job, self._run_data, self._replica, options, strategy, has_hooks=False
-        )
-        return builder.build()
 
     def _begin(self, session) -> None:
         """Take the state of the chief's session."""
@@ -145,7 +128,7 @@ class Commands:
         target: the last step of the run.
     """
 
-    def __init__(self, channel: Channel, plan: TrainingPlan, signals: Signals):
+    def __init__(self, channel: Channel, plan: TrainingPlan, signals: FirstSignal):
         self._channel, self._graph, self._signals = channel, plan.graph, signals
         self._reader = plan.reader
         self._target = [self._graph.step_after, *refusal_fetches(self._graph)]
@@ -221,45 +204,3 @@ class Commands:
         loop = self._graph.loop
         feeds = {} if loop is None else {loop.num_steps: np.int32(num_steps)}
         session.run([self._graph.train_op, self._target], feeds)
-
-
-def _open_session(master: str, scaffold, config):
-    return tf.train.MonitoredTrainingSession(
-        master=master,
-        scaffold=scaffold,
-        config=config,
-        save_checkpoint_secs=None,
-        save_checkpoint_steps=None,
-        save_summaries_steps=None,
-        save_summaries_secs=None,
-        log_step_count_steps=None,
-    )
-
-
-class Signals:
-    """The first SIGINT or SIGTERM is passed on to the chief; the second ends the process at once.
-
-    Attributes:
-        signum: of the first signal; 0 for none.
-    """
-
-    def __init__(self) -> None:
-        self.signum = 0
-        self._handlers: List[Any] = []
-
-    def __enter__(self) -> Signals:
-        try:
-            self._handlers = [
-                (s, signal.signal(s, self._note)) for s in (signal.SIGINT, signal.SIGTERM)
-            ]
-        except ValueError:  # not in the main thread
-            self._handlers = []
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        for signum, handler in self._handlers:
-            signal.signal(signum, handler)
-
-    def _note(self, signum: int, frame: Any) -> None:
-        self.signum = signum
-        signal.signal(signum, signal.SIG_DFL)

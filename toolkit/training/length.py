@@ -1,19 +1,16 @@
-"""What the length of a run means: for its time, its learning rate, its accumulated gradients."""
+"""What the length of a run means for its learning rate and its accumulated gradients."""
 
 from __future__ import annotations
 
 import math
-from typing import List, Mapping
+from typing import Mapping
 
 from ..errors import UsageError
 from ..graph.optimizers.schedules import decay_length, rate_share
 from ..options import CoreOptions
 
 MAX_TOTAL_STEPS = 2**63 - 1  # what the global step can count
-MAX_STEPS_PER_SEC = 1e6  # no step is faster
-SECS_PER_YEAR = 365.25 * 24 * 3600
 JUMP = 0.01  # of the full rate: a larger change by another length has to be allowed
-NEGLIGIBLE = 1e-6  # of the full rate
 
 
 def whole_steps(options: CoreOptions, total: float) -> int:
@@ -81,7 +78,7 @@ def check_other_length(
     if is_allowed or abs(share_now - share_before) <= JUMP:
         return change
     keep = ""
-    if share_before > NEGLIGIBLE:
+    if share_before > 1e-6:
         length = decay_length(options, before)
         keep = f", keep the schedule with --decay-steps {length} --allow decay_steps"
     raise UsageError(
@@ -90,60 +87,15 @@ def check_other_length(
     )
 
 
-def describe_length(
-    options: CoreOptions, total: int, update_counts: Mapping[str, int]
-) -> List[str]:
-    """What a user may not expect of a run of this length, a clause for each.
-
-    Args:
-        options: the core's options.
-        total: the length of the run in steps.
-        update_counts: name -> how many updates of it a step has.
-    """
-    notes = [_describe_time(options, total), _describe_last_steps(options, total, update_counts)]
-    return [note for note in [*notes, *_describe_schedule(options, total)] if note]
-
-
-def _describe_time(options: CoreOptions, total: int) -> str:
-    """That the run takes years; '' if it need not."""
-    least_years = total / MAX_STEPS_PER_SEC / SECS_PER_YEAR
-    if least_years <= 1:
+def describe_warmup(options: CoreOptions, total: int) -> str:
+    """That the warm-up is longer than a run of so many steps; '' if it is not."""
+    if options.warmup_steps <= total:
         return ""
-    limit = "" if options.max_secs is None else f"; it ends after {options.max_secs:g} seconds"
-    return f"{total:.3g} steps take {least_years:,.0f} years at a million steps a second{limit}"
-
-
-def _describe_last_steps(options: CoreOptions, total: int, update_counts: Mapping[str, int]) -> str:
-    """That the last steps change no weight, for want of gradients; '' if the last one does."""
-    pairs = [(n * total % options.accumulate // n, n) for n in update_counts.values()]
-    steps, count = min(pairs, default=(0, 0))
-    if steps == 0:
-        return ""
-    last = "step changes" if steps == 1 else f"{steps} steps change"
+    share = _percent(rate_share(options, total - 1, total))
     return (
-        f"the last {last} no weight: --accumulate makes one update of {options.accumulate} "
-        f"gradients, and {total} steps have {count * total}"
+        f"the warm-up of {options.warmup_steps} steps is longer than the run: the learning rate "
+        f"ends at {share} of the full rate"
     )
-
-
-def _describe_schedule(options: CoreOptions, total: int) -> List[str]:
-    """Where the learning rate stays below the full rate, or falls to nothing."""
-    notes = []
-    if options.warmup_steps > total:
-        notes.append(
-            f"the warm-up of {options.warmup_steps} steps is longer than the run: the learning "
-            f"rate ends at {_percent(rate_share(options, total - 1, total))} of the full rate"
-        )
-    if options.warmup_steps == total and options.schedule != "constant":
-        notes.append(f"the warm-up takes the whole run: the {options.schedule} never begins")
-    falls = options.schedule != "constant" and options.warmup_steps < total
-    if falls and total > 10 and rate_share(options, total - total // 10 - 1, total) < NEGLIGIBLE:
-        step = _first_negligible_step(options, total)
-        notes.append(
-            f"after step {step} of {total} the learning rate is less than a millionth of the full "
-            f"rate: --decay-steps is {decay_length(options, total)}"
-        )
-    return notes
 
 
 def describe_early_end(options: CoreOptions, step: int, total: int) -> str:
@@ -160,15 +112,3 @@ def describe_early_end(options: CoreOptions, step: int, total: int) -> str:
 def _percent(share: float) -> str:
     """A share of the full rate: the rates of updates with a rate of their own differ."""
     return f"{100 * share:.3g} %"
-
-
-def _first_negligible_step(options: CoreOptions, total: int) -> int:
-    """The first step from which on the rate is negligible, by bisection: it falls."""
-    low, high = min(options.warmup_steps, total), total
-    while low < high:
-        middle = (low + high) // 2
-        if rate_share(options, middle, total) < NEGLIGIBLE:
-            high = middle
-        else:
-            low = middle + 1
-    return low

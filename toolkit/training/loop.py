@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import signal
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
@@ -46,6 +45,7 @@ from .hooks.summaries import Summaries
 from .initial_fits import compute_initial_values
 from .opening import Training
 from .peers import STEP
+from .signals import FirstSignal
 from .step_runner import CallResult, StepRunner, parse_refusal, refusal_fetches
 
 MAX_RETRIES = 3
@@ -79,6 +79,27 @@ class StopKind(enum.Enum):
     DONE = "done"
     REQUESTED = "requested"
     PAUSING = "pausing"
+
+
+def open_session(
+    master: str,
+    scaffold: tf.train.Scaffold,
+    config: tf.ConfigProto,
+    hooks: Sequence[tf.train.SessionRunHook] = (),
+) -> Any:
+    """A `MonitoredTrainingSession` without hooks of its own."""
+    return tf.train.MonitoredTrainingSession(
+        master=master,
+        scaffold=scaffold,
+        hooks=hooks,
+        config=config,
+        save_checkpoint_secs=None,
+        save_checkpoint_steps=None,
+        save_summaries_steps=None,
+        save_summaries_secs=None,
+        log_step_count_steps=None,
+        stop_grace_period_secs=CLOSE_SECS,
+    )
 
 
 class Loop:
@@ -142,7 +163,7 @@ class Loop:
         config = self._peers.configure(session_config(self._plan.options))
         self._peers.start(config)
         self._start = time.monotonic()
-        with self._graph.tf_graph.as_default(), _Signals(self):
+        with self._graph.tf_graph.as_default(), FirstSignal(self.interrupt):
             with translated_errors(self):
                 monitored = self._open_session(config)
             with monitored:
@@ -177,18 +198,7 @@ class Loop:
             init_feed_dict=weights.feeds(self._graph.tf_graph) if weights else None,
             init_fn=lambda _, session: self.restore(session),
         )
-        return tf.train.MonitoredTrainingSession(
-            master=self._peers.master,
-            scaffold=scaffold,
-            hooks=[self._runner],
-            config=config,
-            save_checkpoint_secs=None,
-            save_checkpoint_steps=None,
-            save_summaries_steps=None,
-            save_summaries_secs=None,
-            log_step_count_steps=None,
-            stop_grace_period_secs=CLOSE_SECS,
-        )
+        return open_session(self._peers.master, scaffold, config, [self._runner])
 
     def _end_hooks(self, error: Optional[BaseException]) -> None:
         if self.session is not None:
@@ -454,28 +464,3 @@ class Loop:
         with_hooks = max(0.0, self._due_secs - runner.secs_in_steps)
         rows = {"bare steps": self._bare_secs, "steps with hooks": with_hooks, **runner.seconds}
         return {name: round(1000 * x / max(self._num_steps, 1), 6) for name, x in rows.items()}
-
-
-class _Signals:
-    """The first SIGINT or SIGTERM asks for a last step; the second ends the process at once."""
-
-    def __init__(self, loop: Loop):
-        self._loop = loop
-        self._handlers: List[Any] = []
-
-    def __enter__(self):
-        try:
-            self._handlers = [
-                (s, signal.signal(s, self._interrupt)) for s in (signal.SIGINT, signal.SIGTERM)
-            ]
-        except ValueError:  # not in the main thread: whoever runs us handles the signals
-            self._handlers = []
-        return self
-
-    def __exit__(self, *_):
-        for signum, handler in self._handlers:
-            signal.signal(signum, handler)
-
-    def _interrupt(self, signum, frame):
-        self._loop.interrupt(signum)
-        signal.signal(signum, signal.SIG_DFL)

@@ -7,7 +7,7 @@ from typing import List, Mapping
 from ..graph.run import step_builder_of
 from ..graph.step_builder import StepBuilder
 from ..options import NOT_SET, Origin
-from .length import describe_length
+from .length import describe_warmup
 from .random_ops import describe_random_ops
 from .step_mode import TrainingPlan
 
@@ -20,8 +20,8 @@ def plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
         origins: where the value of each option comes from.
     """
     builder = step_builder_of(plan.graph.run)
-    length_notes = describe_length(plan.options, plan.total_steps, builder.update_counts)
-    notes = [plan.note, *builder.notes, *length_notes, describe_random_ops(plan.random_ops)]
+    notes = [plan.note, *builder.notes, describe_warmup(plan.options, plan.total_steps)]
+    notes.append(describe_random_ops(plan.random_ops))
     notes += [_describe_frozen(builder), *_describe_unused(plan, origins)]
     notes += [_describe_decay(plan, origins), _describe_batch_norm(plan)]
     if plan.random_ops and plan.graph.run.replica.count > 1:

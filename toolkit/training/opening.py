@@ -12,7 +12,7 @@ from ..compat import tf
 from ..display.console import Console
 from ..display.waits import waiting
 from ..errors import CheckpointError, UsageError
-from ..run_data import RunData, open_run_data
+from ..run_data import RunData
 from ..storage.commit_log import Checkpoint
 from ..storage.parent import WEIGHTS, Parent
 from ..storage.run_folder import RunFolder
@@ -23,10 +23,10 @@ from ..storage.variables import (
     variable_specs,
 )
 from .best_metric import BestMetric
-from .initial_weights import InitialWeights, name_step, open_initial_weights, read_parents
+from .initial_weights import InitialWeights, open_initial_weights, read_parents
 from .peers import NoPeers
 from .run_evaluator import RunEvaluator
-from .setup import Job, check_options, check_own_updates, read_spec
+from .setup import Job, check_own_updates, open_job
 from .step_mode import PlanBuilder, TrainingPlan
 
 
@@ -94,10 +94,7 @@ def open_training(
     if weights is not None:
         parents.setdefault(WEIGHTS, weights.parent)
     # The data, which decide the presets that are still open: this is the job that is trained.
-    recorded, origins = read_spec(folder), job.origins
-    run_data = open_run_data(job.plugins, job.options, recorded, is_training=True, origins=origins)
-    job = job._replace(config=name_step(job.config, parents.get(WEIGHTS))).with_presets(run_data)
-    check_options(job.options, run_data, origins)
+    job, run_data = open_job(job, parents.get(WEIGHTS))
     # The graphs, so that their faults show before anything is written.
     with waiting("Building the graph"), _naming_origin(job):
         options = peers.plan_options(job.options)
@@ -109,7 +106,7 @@ def open_training(
             plan,
             lambda other, first: PlanBuilder(job, run_data, other, options).build_like(first),
         )
-        if recorded is None:
+        if folder.is_new:
             check_own_updates(job, plan.graph.run)
         evaluator = RunEvaluator(job, run_data, plan, console)
         opened.callback(evaluator.close)

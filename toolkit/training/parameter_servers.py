@@ -12,44 +12,24 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 import numpy as np
 
-from ..cluster.server import device_name, start_server
+from ..cluster.server import start_server
 from ..cluster.tasks import Cluster
 from ..compat import make_callable, tf
-from ..errors import UsageError
 from ..graph.asynchronous import AsynchronousStep
 from ..graph.build import TrainingGraph
-from ..graph.replica import Replica
 from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..options import CoreOptions
-from .follower import Commands, Follower, Signals
+from .follower import Commands, Follower
 from .peers import RUN, Interruption, NoPeers, Peers, await_reason, is_refusal
 from .rounds import Share, TicketRunner
+from .signals import FirstSignal
 from .step_mode import TrainingPlan
 from .step_runner import CallResult
 
 if TYPE_CHECKING:
     from ..cluster.channel import Channel
     from ..graph.step_sums import StepSums
-
-
-def plan_options(options: CoreOptions) -> CoreOptions:
-    """The options of a plan with parameter servers: one step per call.
-
-    Raises:
-        UsageError: an option is not possible with them.
-    """
-    refusals = {
-        "--accumulate": (options.accumulate > 1, options.accumulate, "--accumulate 1"),
-        "--xla": (options.xla == "on", "on", "--xla off"),
-    }
-    for flag, (is_refused, value, remedy) in refusals.items():
-        if is_refused:
-            raise UsageError(
-                f"{flag} is {value}, which training with parameter servers does not support.",
-                hint=f"Set {remedy}, or start the workers without parameter servers.",
-            )
-    return options.model_copy(update={"steps_per_call": 1, "xla": "off"})
 
 
 class ServerPeers(Peers):
@@ -62,13 +42,8 @@ class ServerPeers(Peers):
 
     def __init__(self, cluster: Cluster, channel: Channel):
         super().__init__(cluster, channel)
-        self.strategy = _strategy(cluster)
         self._replies: List[Dict[str, Any]] = []
         self._interruptions: List[Interruption] = []
-
-    def replica(self, batch_size: int) -> Replica:
-        """The chief's part: whole batches."""
-        return _replica(self._cluster, batch_size)
 
     def facts(self) -> Dict[str, Any]:
         """What the run's log records of the cluster."""
@@ -84,9 +59,6 @@ class ServerPeers(Peers):
             f"{servers} parameter {noun}; each step is one batch of {batch_size} of one of {names}",
             "the order of the updates is not reproducible, so another run has other bits",
         ]
-
-    def plan_options(self, options: CoreOptions) -> CoreOptions:
-        return plan_options(options)
 
     def _read_state(self, session: tf.Session) -> bytes:
         """Nothing: the variables are on the servers, where the chief has restored them."""
@@ -116,7 +88,7 @@ class ServerPeers(Peers):
         if command == RUN:
             self._replies = self._receive()
             self._interruptions += [
-                Interruption(int(reply["signal"]), task.name)
+                (int(reply["signal"]), task.name)
                 for task, reply in zip(self._cluster.trainers[1:], self._replies)
                 if reply["signal"]
             ]
@@ -133,7 +105,7 @@ class ServerPeers(Peers):
         """
         self._channel.check()
         for task, message in self._channel.notifications():
-            self._interruptions.append(Interruption(int(message["signal"]), task.name))
+            self._interruptions.append((int(message["signal"]), task.name))
         interruptions, self._interruptions = self._interruptions, []
         return interruptions
 
@@ -193,15 +165,6 @@ class RoundRunner:
 class ServerFollower(Follower):
     """A worker of a run with parameter servers, not its chief; arguments as of `Follower`."""
 
-    def _make_replica(self) -> Replica:
-        return _replica(self._cluster, self._job.options.batch_size)
-
-    def _plan_options(self) -> CoreOptions:
-        return plan_options(self._job.options)
-
-    def _strategy(self) -> AsynchronousStep:
-        return _strategy(self._cluster)
-
     def _describe(self) -> str:
         return f"{self._cluster.task.name} of {self._cluster.num_trainers} workers"
 
@@ -219,7 +182,7 @@ class ServerFollower(Follower):
             saver=plan.saver,
         )
 
-    def _commands(self, plan: TrainingPlan, signals: Signals) -> Commands:
+    def _commands(self, plan: TrainingPlan, signals: FirstSignal) -> Commands:
         return RoundCommands(self._channel, plan, signals)
 
 
@@ -231,7 +194,7 @@ class RoundCommands(Commands):
         target: the last step of the run.
     """
 
-    def __init__(self, channel: Channel, plan: TrainingPlan, signals: Signals):
+    def __init__(self, channel: Channel, plan: TrainingPlan, signals: FirstSignal):
         super().__init__(channel, plan, signals)
         self._runner: Optional[TicketRunner] = None
 
@@ -257,22 +220,6 @@ class RoundCommands(Commands):
         return bool(self._signals.signum)
 
 
-class SignalNotice(Signals):
-    """Passes the first SIGINT or SIGTERM of a parameter server on to the chief.
-
-    Args:
-        channel: to the chief, after `join`.
-    """
-
-    def __init__(self, channel: Channel):
-        super().__init__()
-        self._channel = channel
-
-    def _note(self, signum: int, frame: Any) -> None:
-        super()._note(signum, frame)
-        self._channel.notify({"signal": signum})
-
-
 class ParameterServer:
     """A process that holds variables.
 
@@ -294,14 +241,5 @@ class ParameterServer:
             PeerError: another process has failed or is gone.
         """
         self._channel.join({})
-        with SignalNotice(self._channel):
+        with FirstSignal(lambda signum: self._channel.notify({"signal": signum})):
             return self._channel.wait()
-
-
-def _strategy(cluster: Cluster) -> AsynchronousStep:
-    return AsynchronousStep(device_name(cluster.task), len(cluster.jobs["ps"]))
-
-
-def _replica(cluster: Cluster, batch_size: int) -> Replica:
-    assert cluster.rank is not None
-    return Replica(cluster.rank, 1, batch_size, is_asynchronous=True)

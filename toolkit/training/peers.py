@@ -15,17 +15,18 @@ from typing import (
     Dict,
     Iterator,
     List,
-    NamedTuple,
     Optional,
     Sequence,
+    Tuple,
 )
 
 import numpy as np
 
-from ..cluster.server import check_port, configure, start_server
+from ..cluster.server import check_port, configure, device_name, start_server
 from ..cluster.tasks import Cluster
 from ..compat import tf
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
+from ..graph.asynchronous import AsynchronousStep
 from ..graph.guard import read_refusal
 from ..graph.replica import ALONE, Replica
 from ..graph.step_strategy import PLAIN, PlainStep
@@ -45,20 +46,9 @@ _OWN_OPTIONS = ("data", "folder", "plugin", "with", "console_secs", "init_from")
 
 
 REASON_SECS = 4.0  # until the channel knows why another process has ended
+Interruption = Tuple[int, str]  # a signal that a process of the job got, and the name of its task
 # Errors of TensorFlow where another process has ended.
 _CONSEQUENCES = (tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.UnavailableError)
-
-
-class Interruption(NamedTuple):
-    """A signal that a process of the job got.
-
-    Attributes:
-        signum: its number.
-        process: the name of the task.
-    """
-
-    signum: int
-    process: str
 
 
 class NoPeers:
@@ -140,6 +130,7 @@ class Peers(NoPeers):
 
     def __init__(self, cluster: Cluster, channel: Channel):
         self.count = cluster.num_trainers - 1
+        self.strategy = strategy_of(cluster)
         self._cluster, self._channel = cluster, channel
         self._server: Any = None
         self._has_begun = False
@@ -151,14 +142,10 @@ class Peers(NoPeers):
         return self._server.target if self._server is not None else ""
 
     def replica(self, batch_size: int) -> Replica:
-        """The chief's replica.
+        return replica_of(self._cluster, batch_size)
 
-        Raises:
-            UsageError: the batch is too small for so many.
-        """
-        replica = Replica(0, self._cluster.num_trainers, batch_size)
-        replica.check_batch_size()
-        return replica
+    def plan_options(self, options: CoreOptions) -> CoreOptions:
+        return plan_options(options) if self._cluster.has_ps else options
 
     def facts(self) -> Dict[str, Any]:
         """What the run's log records of the cluster."""
@@ -238,7 +225,7 @@ class Peers(NoPeers):
         self._is_waiting = False
         followers = self._cluster.trainers[1:]
         return [
-            Interruption(int(reply["signal"]), task.name)
+            (int(reply["signal"]), task.name)
             for task, reply in zip(followers, replies)
             if reply.get("signal")
         ]
@@ -297,6 +284,46 @@ class DismissedPeers(NoPeers):
         self._peers.end(error)
 
 
+def replica_of(cluster: Cluster, batch_size: int) -> Replica:
+    """The replica that a process of a cluster trains: with parameter servers, on whole batches.
+
+    Raises:
+        UsageError: the batch is too small for so many.
+    """
+    assert cluster.rank is not None
+    if cluster.has_ps:
+        return Replica(cluster.rank, 1, batch_size, is_asynchronous=True)
+    replica = Replica(cluster.rank, cluster.num_trainers, batch_size)
+    replica.check_batch_size()
+    return replica
+
+
+def strategy_of(cluster: Cluster) -> PlainStep:
+    """The strategy of a step in a process of a cluster."""
+    if cluster.has_ps:
+        return AsynchronousStep(device_name(cluster.task), len(cluster.jobs["ps"]))
+    return PLAIN
+
+
+def plan_options(options: CoreOptions) -> CoreOptions:
+    """The options of a plan with parameter servers: one step per call.
+
+    Raises:
+        UsageError: an option is not possible with them.
+    """
+    refusals = {
+        "--accumulate": (options.accumulate > 1, options.accumulate, "--accumulate 1"),
+        "--xla": (options.xla == "on", "on", "--xla off"),
+    }
+    for flag, (is_refused, value, remedy) in refusals.items():
+        if is_refused:
+            raise UsageError(
+                f"{flag} is {value}, which training with parameter servers does not support.",
+                hint=f"Set {remedy}, or start the workers without parameter servers.",
+            )
+    return options.model_copy(update={"steps_per_call": 1, "xla": "off"})
+
+
 def describe_replicas(replica: Replica, names: Sequence[str]) -> str:
     """How many replicas share a batch, and where they are.
 
@@ -326,7 +353,13 @@ def check_hashes(name: str, step: int, own: Dict[str, str], others: Dict[str, st
     """
     names = sorted(variable for variable in own if others.get(variable) != own[variable])
     if names:
-        raise _difference(name, step, names)
+        more = f" and {len(names) - 1} more variables" if len(names) > 1 else ""
+        raise ToolkitError(
+            f"The replicas differ at step {step}: {name} has other values of '{names[0]}'{more}.",
+            hint="What a plugin writes into variables by run.update_state or by an op of its own "
+            "may not depend on the examples of one replica: average them by "
+            "run.mean_over_replicas. Processors of different kinds may round differently, too.",
+        )
 
 
 def is_refusal(error: tf.errors.OpError) -> bool:
@@ -349,16 +382,6 @@ def await_reason(channel: Channel, error: tf.errors.OpError) -> None:
         channel.check(REASON_SECS)
 
 
-def _difference(name: str, step: int, names: Sequence[str]) -> ToolkitError:
-    more = f" and {len(names) - 1} more variables" if len(names) > 1 else ""
-    return ToolkitError(
-        f"The replicas differ at step {step}: {name} has other values of '{names[0]}'{more}.",
-        hint="What a plugin writes into variables by run.update_state or by an op of its own may "
-        "not depend on the examples of one replica: average them by run.mean_over_replicas. "
-        "Processors of different kinds may round differently, too.",
-    )
-
-
 def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
     """Compare a follower's facts with the chief's.
 
@@ -370,7 +393,6 @@ def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
     Raises:
         UsageError: names the first difference.
     """
-    hint = "Start every process with the same command, installation and data."
     if own.get("mode") != others.get("mode"):
         raise UsageError(
             f"{name} can make several steps per call, and the chief cannot, or the reverse: a "
@@ -379,36 +401,30 @@ def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
         )
     for title, value in own.items():
         other = others.get(title)
+        if value == other:
+            continue
+        difference = f"{title} {other!r:.60}, the chief {value!r:.60}"
         if isinstance(value, dict) and isinstance(other, dict):
-            for key in sorted({*value, *other}):
-                if value.get(key) != other.get(key):
-                    difference = _describe(title, key, value.get(key), other.get(key))
-                    raise UsageError(f"{name} has {difference}.", hint=hint)
-        elif value != other:
-            raise UsageError(
-                f"{name} has {title} {other!r:.60}, the chief {value!r:.60}.", hint=hint
+            key = min(k for k in {*value, *other} if value.get(k, ...) != other.get(k, ...))
+            difference = (
+                f"{title.rstrip('s')} {key} = {other.get(key)!r:.60}, the chief "
+                f"{value.get(key)!r:.60}"
             )
-
-
-def _describe(title: str, key: str, own: Any, other: Any) -> str:
-    """What another process has, and the chief has not: one item of a fact that is a dict."""
-    if title == "data":  # hashes say nothing
-        return f"other data than the chief: {key}"
-    if title == "plugins":
-        return f"another version of the plugin '{key}' than the chief"
-    return f"{title.rstrip('s')} {key} = {other!r:.60}, the chief {own!r:.60}"
+            if title == "data":  # hashes say nothing
+                difference = f"other data than the chief: {key}"
+            elif title == "plugins":
+                difference = f"another version of the plugin '{key}' than the chief"
+        raise UsageError(
+            f"{name} has {difference}.",
+            hint="Start every process with the same command, installation and data.",
+        )
 
 
 def shared_facts(facts: Dict[str, Any]) -> Dict[str, Any]:
     """Those of `provenance.reproducibility_facts` that are equal in all processes of a job."""
-    versions = {name: facts["versions"][name] for name in ("toolkit", "tensorflow")}
-    options = {n: v for n, v in facts["options"].items() if n not in _OWN_OPTIONS}
+    names = ("plugins", "data", "partition", "reader", "mode")
     return {
-        "versions": versions,
-        "options": options,
-        "plugins": facts["plugins"],
-        "data": facts["data"],
-        "partition": facts["partition"],
-        "reader": facts["reader"],
-        "mode": facts["mode"],
+        **{name: facts[name] for name in names},
+        "versions": {name: facts["versions"][name] for name in ("toolkit", "tensorflow")},
+        "options": {n: v for n, v in facts["options"].items() if n not in _OWN_OPTIONS},
     }

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ..compat import tf
 from ..data.readers.batch_slice import BatchSlice
 from ..data.readers.reader import Reader, ReaderOptions, is_resident, make_reader
 from ..data.spec import DataSpec
 from ..errors import UsageError
+from ..graph.build import build_training
+from ..graph.model_summary import count_parameters, list_model_variables, scope_sizes
 from ..graph.replica import ALONE, Replica
 from ..graph.run import Run, step_builder_of
 from ..graph.step_strategy import PLAIN, PlainStep
 from ..options import NOT_SET, ORIGINS, CoreOptions, Origin, Resolved, flag_name, read_origins
 from ..plugins import Plugins
 from ..preset_choice import choose_presets, update_config
-from ..run_data import RunData
+from ..run_data import RunData, open_run_data
+from ..storage.parent import Parent
 from ..storage.run_folder import RunFolder
+from .initial_weights import name_step
 from .length import whole_steps
 
 TIMED_RECORD_STEPS = 100  # at most from one record to the next of a run with --max-secs
@@ -56,13 +61,26 @@ class Job(NamedTuple):
         """Where the values of the options come from, as config.json has it."""
         return read_origins(self.config.get(ORIGINS))
 
-    def with_presets(self, run_data: RunData) -> Job:
-        """Return the job with the presets that the data choose. Raises ToolkitError."""
-        if self.resolved is None or not self.resolved.open_presets:
-            return self
-        now = choose_presets(self.resolved, run_data)
-        config = update_config(self.config, self.resolved, now)
-        return self._replace(options=now.options, config=config, notes=now.notes, resolved=None)
+
+def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
+    """The job as it is trained, and its data, which decide the presets that were still open.
+
+    Args:
+        job: of a process of the run.
+        parent: the weights with which the run begins, or began.
+
+    Raises:
+        ToolkitError: the data cannot be used, or options do not fit them.
+    """
+    recorded, origins = read_spec(job.folder), job.origins
+    run_data = open_run_data(job.plugins, job.options, recorded, is_training=True, origins=origins)
+    job = job._replace(config=name_step(job.config, parent))
+    if job.resolved is not None and job.resolved.open_presets:
+        now = choose_presets(job.resolved, run_data)
+        config = update_config(job.config, job.resolved, now)
+        job = job._replace(options=now.options, config=config, notes=now.notes, resolved=None)
+    check_options(job.options, run_data, origins)
+    return job, run_data
 
 
 def total_steps(options: CoreOptions, num_examples: int) -> int:
@@ -265,3 +283,21 @@ def training_run(
     if replica.count > 1:
         options = options.model_copy(update={"batch_size": replica.num_examples})
     return Run("train", options, run_data.spec, folder, total, strategy, replica=replica)
+
+
+def summarize_model(plugins: Plugins, resolved: Resolved) -> Dict[str, Any]:
+    """The variables of the model that a run would train, and its sizes, in JSON values. It builds
+    the graph of training, without a session.
+    """
+    run_data = open_run_data(plugins, resolved.options)
+    options = choose_presets(resolved, run_data).options
+    with tf.Graph().as_default() as tf_graph:
+        reader = training_reader(options, run_data)
+        run = training_run(options, run_data, "", reader)
+        build_training(plugins, run, reader, tf_graph, False)
+        variables = list_model_variables(run, tf_graph)
+    return {
+        "variables": [dict(variable._asdict()) for variable in variables],
+        "scopes": {name: dict(c._asdict()) for name, c in scope_sizes(variables).items()},
+        "model": dict(count_parameters(variables)._asdict()),
+    }

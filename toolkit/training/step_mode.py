@@ -24,13 +24,12 @@ from ..graph.session_config import choose_threads, session_config
 from ..graph.step_strategy import PLAIN, XLA, PlainStep
 from ..options import CoreOptions
 from ..run_data import RunData
-from .autotune import MAX_STEPS
 from .hooks.plugin_hooks import build_plugin_hooks, refused_variables
 from .hooks.runner import RunHook
 from .length import check_accumulation
 from .random_ops import RandomOp, find_random_ops
 from .setup import Job, training_reader, training_run
-from .step_runner import StepRunner
+from .step_runner import MAX_STEPS, StepRunner
 
 # XLA has to compile, here and again in the session of the run, which takes seconds.
 MIN_RUN_SECS = 60.0
@@ -122,21 +121,14 @@ class PlanBuilder:
         use_xla = self._decide_xla(was_compiled)
         if self._options.steps_per_call == 1 and not use_xla:
             return self._complete(self._build_plain(StepMode.SINGLE))
-        plain, compiled = self._build_loop(), None
+        compiled: Optional[TrainingPlan] = None
+        # Before XLA, because only this shows whether the plugins' hooks support a loop.
+        plain = self._build_loop()
         if use_xla:
             compiled = self._try_xla(plain, 0.0)[0]
         elif use_xla is None and plain.mode is StepMode.LOOP:
             compiled = self._compare_with_xla(plain, plain.total_steps - step)
-        try:
-            # Before XLA, because only this shows whether the plugins' hooks support a loop.
-            plan = self._complete(plain)
-        except UsageError:
-            raise
-        except Exception as error:  # a hook that makes ops from tensors within the loop
-            if plain.mode is StepMode.SINGLE:
-                raise
-            return self._complete(self._build_single(error))
-        return plan if compiled is None else self._complete(compiled)
+        return plain if compiled is None else self._complete(compiled)
 
     def build_like(self, plan: TrainingPlan) -> TrainingPlan:
         """Build the plan of another replica, without what the first one alone has.
@@ -176,32 +168,27 @@ class PlanBuilder:
         return TrainingPlan(graph, reader, options, mode, random_ops=random_ops)
 
     def _build_loop(self) -> TrainingPlan:
-        try:
-            return self._build_plain(StepMode.LOOP)
-        except Exception as error:
-            return self._build_single(error)
-
-    def _build_single(self, why: BaseException) -> TrainingPlan:
-        """Fall back to one step per call.
-
-        Args:
-            why: the error that building the loop raised. Where the loop is not its cause, building
-                a single step raises it again.
+        """Build a loop of steps, or else one step per call.
 
         Raises:
-            UsageError: the options ask for several steps per call, or for XLA.
+            UsageError: no loop can be built, and the options ask for several steps per call, or for
+                XLA.
         """
-        plan = self._build_plain(StepMode.SINGLE)
-        reason = f"a loop of steps cannot be built: {_first_line(why)}"
-        steps_per_call = self._options.steps_per_call
-        if steps_per_call is not None:
-            raise UsageError(
-                f"--steps-per-call is {steps_per_call}, but {reason}.",
-                hint="Leave it at auto, or set it to 1.",
-            ) from why
-        if self._options.xla == "on":
-            raise UsageError(f"--xla is on, but {reason}.", hint="Set --xla off.") from why
-        return plan._replace(note="one step per call; " + reason)
+        try:
+            return self._complete(self._build_plain(StepMode.LOOP))
+        except Exception as error:
+            # Where the loop is not its cause, a single step raises it again.
+            plan = self._complete(self._build_plain(StepMode.SINGLE))
+            reason = f"a loop of steps cannot be built: {_first_line(error)}"
+            steps_per_call = self._options.steps_per_call
+            if steps_per_call is not None:
+                raise UsageError(
+                    f"--steps-per-call is {steps_per_call}, but {reason}.",
+                    hint="Leave it at auto, or set it to 1.",
+                ) from error
+            if self._options.xla == "on":
+                raise UsageError(f"--xla is on, but {reason}.", hint="Set --xla off.") from error
+            return plan._replace(note="one step per call; " + reason)
 
     def _build_xla(self, plain: TrainingPlan) -> TrainingPlan:
         if plain.mode is StepMode.SINGLE:

@@ -165,16 +165,11 @@ def _exists(name: str) -> bool:
 
 def _summarize(selection: Selection, values: Dict[str, Any]) -> Dict[str, Any]:
     """The variables of the model, in the order in which it creates them, and its sizes."""
-    from ...training.model_summary import summarize_model
+    from ...training.setup import summarize_model
 
     resolved = resolve(selection, values, use_environment=False)
     assert selection.plugins is not None  # a model plugin is named
-    summary = summarize_model(selection.plugins, resolved)
-    return {
-        "variables": [dict(variable._asdict()) for variable in summary.variables],
-        "scopes": {name: dict(counts._asdict()) for name, counts in summary.scopes.items()},
-        "model": dict(summary.model._asdict()),
-    }
+    return summarize_model(selection.plugins, resolved)
 
 
 # ------------------------------------------------------------------------------------------- print

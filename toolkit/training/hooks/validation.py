@@ -69,12 +69,18 @@ class Validation(SessionHook):
         self._best, self._waited = state.get("best"), state.get("waited", 0)
         self._last_evaluation = state.get("last_evaluation")
         self._best_evaluation = state.get("best_evaluation")
-        difference = self._find_difference()
-        if difference:
-            self.loop.log(f"note   {difference}")
+        if self._best is None:
+            return
+        note = "no metric chooses the best checkpoint any more"
+        if self._metric is not None:
+            difference = self._metric.find_difference(self._best)
+            again = "the best checkpoint is chosen again from here"
+            note = f"{again}: {difference}" if difference else ""
+        if note:
+            self.loop.log(f"note   {note}; step {self._best.get('step')} was best")
             self._best, self._waited, self._best_evaluation = None, 0, None
-        elif self._is_best_deleted():
-            self.loop.log(
+        elif self._best["step"] not in [each.step for each in self._folder.checkpoints.list()]:
+            self.loop.log(  # in a branch: its parent had deleted it
                 f"note   step {self._best['step']} was best so far, and its checkpoint no longer "
                 "exists: there is a best checkpoint again from the next improvement"
             )
@@ -106,13 +112,26 @@ class Validation(SessionHook):
         metrics, facts = self._evaluate(path)
         self._last_evaluation = dict(facts, step=step, metrics=dict(metrics))
         record: Dict[str, Any] = {"step": step, "kind": "eval", "split": "validation"}
-        if self._metric is not None:
-            value, noise = _read_metric(self._metric, metrics)
-            is_better = self._metric.is_better(value, read_best_value(self._best))
-            self._move_best(self._metric.choose(self._best, step, value, noise))
-            if self._best_step == step and not is_better:
+        metric = self._metric
+        if metric is not None:
+            if metric.name not in metrics:
+                raise ToolkitError(
+                    f"The evaluation has no metric '{metric.name}' to choose the best checkpoint "
+                    "by.",
+                    hint=f"It has {', '.join(sorted(metrics)) or 'none'}.",
+                )
+            value, noise = metrics[metric.name], metrics.get(f"{metric.name}_noise", 0.0)
+            is_better = metric.is_better(value, read_best_value(self._best))
+            best = metric.choose(self._best, step, value, noise)
+            if best != self._best:
+                self._best, self._best_evaluation = best, self._last_evaluation
+            if best is not None and best["step"] == step and not is_better:
                 record["within_noise"] = True
-            self._wait_for_better(self._metric, is_better)
+            self._waited = 0 if is_better else self._waited + 1
+            if self._patience and self._waited >= self._patience:
+                self.loop.request_stop(
+                    f"{metric.name} has not improved in {self._waited} evaluations"
+                )
         self._show(dict(record, **metrics))
         self._record_state(step)
 
@@ -145,43 +164,3 @@ class Validation(SessionHook):
         state = self._folder.state()
         if {name: state.get(name) for name in values} != to_json_value(values):
             self._folder.record("evaluated", step=step, **values)
-
-    def _find_difference(self) -> str:
-        """Why `best` has to begin again, as a sentence; '' if it need not."""
-        if self._best is None:
-            return ""
-        place = f"step {self._best.get('step')} was best"
-        if self._metric is None:
-            return f"no metric chooses the best checkpoint any more; {place}"
-        difference = self._metric.find_difference(self._best)
-        again = "the best checkpoint is chosen again from here"
-        return f"{again}: {difference}; {place}" if difference else ""
-
-    def _is_best_deleted(self) -> bool:
-        """Whether the best step has no checkpoint: in a branch, its parent had deleted it."""
-        steps = [checkpoint.step for checkpoint in self._folder.checkpoints.list()]
-        return self._best is not None and self._best.get("step") not in steps
-
-    @property
-    def _best_step(self) -> Optional[int]:
-        return self._best["step"] if self._best else None
-
-    def _move_best(self, best: Optional[Dict[str, Any]]) -> None:
-        if best != self._best:
-            self._best, self._best_evaluation = best, self._last_evaluation
-
-    def _wait_for_better(self, metric: BestMetric, is_better: bool) -> None:
-        """Count the evaluations without an improvement; out of patience, ask for the end."""
-        self._waited = 0 if is_better else self._waited + 1
-        if self._patience and self._waited >= self._patience:
-            self.loop.request_stop(f"{metric.name} has not improved in {self._waited} evaluations")
-
-
-def _read_metric(metric: BestMetric, metrics: Dict[str, float]) -> Tuple[float, float]:
-    """The value of the metric and its noise, 0 where that is not measured."""
-    if metric.name not in metrics:
-        raise ToolkitError(
-            f"The evaluation has no metric '{metric.name}' to choose the best checkpoint by.",
-            hint=f"It has {', '.join(sorted(metrics)) or 'none'}.",
-        )
-    return metrics[metric.name], metrics.get(metric.name + "_noise", 0.0)

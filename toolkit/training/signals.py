@@ -1,0 +1,39 @@
+"""SIGINT and SIGTERM of a process that trains."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any, Callable, List
+
+
+class FirstSignal:
+    """In a `with`, the first SIGINT or SIGTERM is noted; the second ends the process at once.
+
+    Args:
+        act: called with the number of the first signal, within the handler; None for nothing.
+
+    Attributes:
+        signum: of the first signal; 0 for none.
+    """
+
+    def __init__(self, act: Callable[[int], None] = lambda signum: None):
+        self.signum = 0
+        self._act = act
+        self._handlers: List[Any] = []
+
+    def __enter__(self) -> FirstSignal:
+        try:
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                self._handlers.append((signum, signal.signal(signum, self._note)))
+        except ValueError:  # not in the main thread: whoever runs us handles the signals
+            pass
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for signum, handler in self._handlers:
+            signal.signal(signum, handler)
+
+    def _note(self, signum: int, frame: Any) -> None:
+        self.signum = signum
+        self._act(signum)
+        signal.signal(signum, signal.SIG_DFL)
