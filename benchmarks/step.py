@@ -8,7 +8,7 @@ import terms
 from toolkit_classifier import losses, networks
 
 from toolkit import Run, tf
-from toolkit.graph.state_updates import state_updates
+from toolkit.graph.ops import state_updates
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 

@@ -141,7 +141,7 @@ class Recorder(Linear):
     @hookimpl
     def session_hooks(self, model, losses, run):
         self._record("session_hooks", losses=losses)
-        return None
+        return []
 
     @hookimpl
     def checkpoint_saved(self, run, step, path):

@@ -27,7 +27,7 @@ import re
 import sys
 import tempfile
 import warnings
-from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO, Tuple
 
 from .display.waits import waiting
 from .errors import RetryError, is_verbose
@@ -164,6 +164,7 @@ __all__ = [
     "add_control_inputs",
     "compile_with_xla",
     "count_gpus",
+    "dumped_tensors",
     "float_operations",
     "iterate_tfrecords",
     "make_callable",
@@ -225,6 +226,42 @@ def make_callable(
         options.run_options.inter_op_thread_pool = -1
     # The public Session.make_callable does the same, without RunOptions.
     return session._make_callable_from_options(options)
+
+
+@contextlib.contextmanager
+def dumped_tensors(
+    session: tf.Session, fetches: Any, tensors: Iterable[tf.Tensor], feeds: Any = None
+) -> Iterator[Tuple[Any, Iterable[Tuple[str, Any]]]]:
+    """Run a session whose executor writes tensors to a temporary folder, which the block reads.
+
+    Args:
+        session: the session.
+        fetches: as of `session.run`.
+        tensors: anywhere in the graph, in loops and branches too.
+        feeds: as of `session.run`.
+
+    Yields:
+        The fetched values, None if an op refused its arguments; and name and array of each of the
+        tensors, as often as it was computed, in the order of time.
+    """
+    from tensorflow.python.debug.lib import debug_data  # takes long
+
+    options, values = tf.RunOptions(), None
+    with tempfile.TemporaryDirectory() as folder:
+        for tensor in tensors:
+            options.debug_options.debug_tensor_watch_opts.add(
+                node_name=tensor.op.name,
+                output_slot=tensor.value_index,
+                debug_ops=["DebugIdentity"],
+                debug_urls=[f"file://{folder}"],
+                tolerate_debug_op_creation_failures=True,
+            )
+        with contextlib.suppress(tf.errors.InvalidArgumentError):
+            values = session.run(fetches, feeds, options)
+        data = []
+        if os.listdir(folder):
+            data = debug_data.DebugDumpDir(folder, validate=False).dumped_tensor_data
+        yield values, ((f"{each.node_name}:{each.output_slot}", each.get_tensor()) for each in data)
 
 
 def compile_with_xla(function: Callable[..., Any], inputs: Iterable[tf.Tensor]) -> Any:

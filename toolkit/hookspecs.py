@@ -438,7 +438,7 @@ def session_hooks(model, features, labels, outputs, losses, run, splits):
             and `convert`, or None.
 
     Returns:
-        A list of `tf.train.SessionRunHook`s.
+        A list of `tf.train.SessionRunHook`s, [] for none.
     """
 
 

@@ -17,8 +17,8 @@ from toolkit_gan.options import GanOptions
 from toolkit_image_scores.options import ImageScoresOptions
 
 from toolkit import DataSpec, Run, testing, tf
+from toolkit.graph.ops import state_updates
 from toolkit.graph.run import step_builder_of
-from toolkit.graph.state_updates import state_updates
 from toolkit.options import resolve
 
 # Plain gradient descent at rate 0.1 on the Wasserstein loss: every step can be computed by hand.

@@ -8,7 +8,7 @@ from toolkit_gan import evaluation_metrics, latents
 
 from toolkit import DataSpec, Split, tf
 from toolkit.api import load_plugins
-from toolkit.graph import positions
+from toolkit.graph import randomness
 from toolkit.inference.evaluator import Evaluator
 from toolkit.inference.metric_directions import read_directions
 
@@ -76,7 +76,7 @@ def measure(evaluator, split, size):
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_the_batch_size_does_not_change_the_metrics(make_evaluator, method, monkeypatch):
-    monkeypatch.setattr(positions, "BLOCK_SIZE", 6)
+    monkeypatch.setattr(randomness, "BLOCK_SIZE", 6)
     evaluator = make_evaluator(**method)
     whole, *others = [measure(evaluator, SPLITS["test"], size) for size in (COUNT, 1, 6, 10)]
     assert len(set(np.round(whole[1]["real_logit"], 5))) == COUNT
@@ -88,7 +88,7 @@ def test_the_batch_size_does_not_change_the_metrics(make_evaluator, method, monk
 
 
 def test_every_position_has_its_own_noise(monkeypatch):
-    monkeypatch.setattr(positions, "BLOCK_SIZE", 4)
+    monkeypatch.setattr(randomness, "BLOCK_SIZE", 4)
     run = make_run(mode="eval", latent_size=5)
     count = tf.placeholder(tf.int32, [])
     z = latents.noise(run, "z", count)

@@ -209,17 +209,10 @@ def test_averages_of_batch_norm_stay_only_where_a_pattern_fits(in_loop, freeze, 
     assert changed <= names and not same & names
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({}, "--decay-exclude a has no effect: no variable decays"),
-        ({"optimizer": "adamw"}, "excludes all variables that decay, for example 'a'"),
-    ],
-)
-def test_an_exclusion_from_no_weight_decay_or_of_all_of_it_is_refused(options, message):
+def test_an_exclusion_from_no_weight_decay_is_refused():
     loss = tf.reduce_sum(create_variable("a", [[1.0]]) + create_variable("b", [1.0]))
-    with pytest.raises(UsageError, match=message):
-        train(loss, decay_exclude="a", **options)
+    with pytest.raises(UsageError, match="--decay-exclude a has no effect: no variable decays"):
+        train(loss, decay_exclude="a")
 
 
 @pytest.mark.parametrize(

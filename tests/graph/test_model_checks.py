@@ -7,7 +7,7 @@ import toolkit
 from toolkit import UsageError, hookimpl, tf
 from toolkit.graph import model_size
 from toolkit.graph.model_size import check_model_size
-from toolkit.graph.omitted_losses import count_omitted_losses
+from toolkit.graph.regularization import count_omitted_losses
 
 L2 = tf.keras.regularizers.l2
 

@@ -207,6 +207,20 @@ def test_a_partial_a_method_and_an_object_are_functions_labels_and_the_run_known
         assert len(run.function(fn).variables) == 2
 
 
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_the_mode_is_known_in_each_call_whatever_the_default_and_an_explicit_value_wins(mode):
+    values = []
+
+    def noted(x, *, training=False):
+        values.append(training)
+        return tf.layers.dense(x, 2)
+
+    net, x = make_run(mode).function(noted), tf.ones([1, 4])
+    net(x)
+    net(x, training="explicit")
+    assert values == [mode == "train", mode == "train", "explicit"]
+
+
 @pytest.mark.parametrize(
     "fn, args, kwargs, message",
     [

@@ -241,25 +241,6 @@ def test_what_has_no_effect_beside_an_object_is_refused(kind, settings, message)
         values_after(optimizer=OBJECTS[kind](), **settings)
 
 
-@pytest.mark.parametrize(
-    "make, tensor",
-    [
-        (lambda: tf.train.AdamOptimizer(tf.constant(0.5, name="rate")), "rate:0"),
-        (lambda: tf.keras.optimizers.SGD(0.5), "SGD/"),
-        (lambda: tf.keras.optimizers.SGD(tf.constant(0.5, name="rate")), ""),
-        pytest.param(lambda: new_keras("SGD", 0.5), "iteration", marks=ONLY_2),
-    ],
-    ids=["tensor", "keras", "keras tensor", "new keras"],
-)
-def test_an_object_of_another_graph_is_refused(make, tensor):
-    with tf.Graph().as_default():
-        optimizer = make()
-        values_after(optimizer=optimizer)
-    with pytest.raises(UsageError, match=f"made in another graph: its '.*{tensor}") as error:
-        values_after(optimizer=optimizer)
-    assert "Make it in the hook 'optimize'" in error.value.hint
-
-
 def test_an_object_of_tf_train_with_numbers_works_in_every_graph():
     optimizer = tf.train.AdamOptimizer(0.5)
     for _ in range(2):

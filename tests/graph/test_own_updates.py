@@ -12,6 +12,7 @@ from update_fixtures import ONLY_2, SGD, changes, create_variable
 from toolkit import DivergedError, ToolkitError, UsageError, hookimpl, testing, tf
 from toolkit.graph import adoption
 from toolkit.graph.guard import run_behind_guard
+from toolkit.graph.ops import root_handle, upstream
 from toolkit.graph.run import step_builder_of
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -256,7 +257,7 @@ def writes_of(variable):
 def reads_of(variable, ops):
     """The ops among some that read a variable."""
     reads = [op for op in ops if op.type == "ReadVariableOp"]
-    return {op for op in reads if adoption.root_handle(op.inputs[0]) is variable.handle}
+    return {op for op in reads if root_handle(op.inputs[0]) is variable.handle}
 
 
 def test_a_rollback_waits_for_the_update_that_it_undoes():
@@ -266,7 +267,7 @@ def test_a_rollback_waits_for_the_update_that_it_undoes():
     run.minimize(float("inf") * b, [b], "b")  # under no control dependency
     rollbacks = [op for op in writes_of(a) if op.type == "AssignVariableOp"]
     assert rollbacks
-    assert all(update in adoption.upstream([op]) for op in rollbacks)
+    assert all(update in upstream([op]) for op in rollbacks)
 
 
 def test_a_state_update_reads_the_weights_before_they_change():
@@ -274,10 +275,10 @@ def test_a_state_update_reads_the_weights_before_they_change():
     w, average = create_variable("w", 1.0), create_variable("average", 0.0)
     state_update = average.assign(w.read_value(), read_value=False)
     run.minimize(3.0 * w, [w], updates=[state_update])
-    reads = reads_of(w, adoption.upstream([state_update]))
+    reads = reads_of(w, upstream([state_update]))
     writes = writes_of(w)
     assert reads and writes
-    assert all(reads <= adoption.upstream([op]) for op in writes)
+    assert all(reads <= upstream([op]) for op in writes)
 
 
 def test_functions_that_update_state_follow_each_other():
@@ -291,15 +292,15 @@ def test_functions_that_update_state_follow_each_other():
     with tf.control_dependencies([step]):
         run_behind_guard(functions, step_builder_of(run)._last, None)
     (write,) = [op for op in writes_of(w) if op.type == "AssignVariableOp"]
-    reads = reads_of(w, adoption.upstream(writes_of(copy)))
-    assert any(write in adoption.upstream([op]) for op in reads)
+    reads = reads_of(w, upstream(writes_of(copy)))
+    assert any(write in upstream([op]) for op in reads)
 
 
 def adopt(step, loss, variables=(), python_calls=()):
     """Guard an own train op that has only this loss."""
-    writes = adoption.find_writes(step, set(), variables)._replace(python_calls=python_calls)
+    writes = adoption.find_writes(step, set(), variables)
     options = types.SimpleNamespace(on_nonfinite="stop")
-    return adoption.adopt(step, writes, [loss], options, None)
+    return adoption.adopt(step, writes, [loss], options, python_calls=python_calls)
 
 
 def call_python(value):
@@ -311,11 +312,11 @@ def test_the_norm_of_the_change_cannot_be_read_after_a_refusal():
     weight = create_variable("weight", [1.0, 1.0])
     loss = tf.reduce_sum(tf.square(weight))
     step = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
-    adopted = adopt(step, loss)
-    ops = adoption.upstream([adopted.values.gradient_norm.op])
-    reads = {op for op in reads_of(weight, ops) if step in adoption.upstream([op])}
+    guarded, values = adopt(step, loss)
+    ops = upstream([values.gradient_norm.op])
+    reads = {op for op in reads_of(weight, ops) if step in upstream([op])}
     assert reads
-    assert reads <= adoption.upstream([adopted.guarded.finite.op])
+    assert reads <= upstream([guarded.finite.op])
 
 
 def test_a_call_of_python_after_the_loss_waits_until_the_variables_that_it_writes_are_read():
@@ -325,7 +326,7 @@ def test_a_call_of_python_after_the_loss_waits_until_the_variables_that_it_write
     calls = adoption.find_python_calls([step], [loss])
     assert calls == [step]
     adopt(step, loss, [weight], calls)
-    assert reads_of(weight, adoption.upstream([step]))
+    assert reads_of(weight, upstream([step]))
 
 
 def test_an_own_update_of_the_global_step_waits_until_its_number_is_read():
@@ -337,4 +338,4 @@ def test_an_own_update_of_the_global_step_waits_until_its_number_is_read():
     adoption.order_step(writes, index)
     advances = [op for op, handles in writes.foreign.items() if global_step.handle.name in handles]
     assert advances
-    assert all(index.op in adoption.upstream([op]) for op in advances)
+    assert all(index.op in upstream([op]) for op in advances)

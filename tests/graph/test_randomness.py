@@ -13,7 +13,7 @@ from toolkit.api import open_model, open_trained
 from toolkit.compat import compile_with_xla
 from toolkit.graph import randomness
 from toolkit.graph.build import build_training
-from toolkit.graph.positions import BLOCK_SIZE, draw_by_position
+from toolkit.graph.randomness import BLOCK_SIZE, draw_by_position
 from toolkit.graph.step_strategy import XLA
 from toolkit.plugins import Plugins
 

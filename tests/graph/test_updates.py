@@ -38,6 +38,22 @@ def test_the_index_of_a_step_is_the_number_of_steps_before_it():
     assert (index.dtype, values) == (tf.int64, [0, 1, 2])
 
 
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda run: run.maximise, "a run has no 'maximise'. Did you mean 'minimize'?"),
+        (
+            lambda run: run.minimize(1.0, learning_rates=1.0),
+            "run.minimize has no argument 'learning_rates'. Did you mean 'learning_rate'?",
+        ),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_one(call, message):
+    with pytest.raises((AttributeError, TypeError)) as error:
+        call(make_run(**SGD))
+    assert str(error.value) == message
+
+
 def test_the_first_of_two_updates_can_leave_the_global_step_unchanged():
     run = make_run(**SGD)
     a, b = create_variable("a", [0.0]), create_variable("b", [0.0])

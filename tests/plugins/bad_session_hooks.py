@@ -11,6 +11,14 @@ Error: Hook 'session_hooks' of plugin 'bad' returned a Mine, expected a list of 
 ({here}).
 Return a list: [hook].
 
+# session hooks none
+@hookimpl  # here
+def session_hooks():
+    [tf.train.SessionRunHook()]
+Error: Hook 'session_hooks' of plugin 'bad' returned None, expected a list of session hooks
+({here}).
+Return the list, or [] for none; is a 'return' missing?
+
 # session hooks class
 class Mine(toolkit.SessionHook):
     pass

@@ -9,13 +9,13 @@ import numpy as np
 from ..compat import tf
 from ..data.structure import FEATURES, flatten
 from ..graph.guard import GuardValues
+from ..graph.ops import upstream
 from ..graph.run import Run
 from ..plugins import Plugins
-from .finding import BatchValues, Finding, OpOrigin, RefusedUpdate, TensorSummary
+from .chain import Chain, Inspection, is_float, to_floats
+from .finding import BatchValues, Finding, TensorSummary
 from .op_traceback import forward_op, plugin_lines
-from .ops import ancestors
 from .replay import Replay
-from .search import Chain, Inspection, inspect_tensors, is_float, to_floats
 
 NOT_REPRODUCED = (
     "The step was finite when it was repeated op by op: XLA or another build may round"
@@ -50,81 +50,62 @@ def examine(
         happens.
     """
     with Replay(plugins, make_reader, make_run, checkpoint, step, assign_weights) as replay:
-        inspection = Inspection({}, set(), {})
+        inspection = Inspection()
         for guard_values in replay.graph.step.guard_values:
             targets = [guard_values.loss, guard_values.gradient_norm]
             # A later update depends on the earlier ones, so they run in this session as well.
-            ops = ancestors(targets, replay.ops)
-            inspect_tensors(replay, ops, inspection)
-            nonfinite = [target for target in targets if target.name in inspection.nonfinite]
+            ops = upstream([target.op for target in targets], with_control=False)
+            with replay.run(targets, inspection.watched(ops)) as (_, values):
+                inspection.add(values)
+            nonfinite = [target for target in targets if target.name in inspection.masks]
             if nonfinite:
-                return _describe(replay, guard_values, Chain(nonfinite, inspection), ops)
+                return _describe(replay, guard_values, Chain(nonfinite, inspection))
     return None
 
 
-def _describe(
-    replay: Replay, guard_values: GuardValues, chain: Chain, ops: List[tf.Operation]
-) -> Finding:
-    """Repeat the step again to fetch the first tensor, its op's inputs and the batch."""
+def _describe(replay: Replay, guard_values: GuardValues, chain: Chain) -> Finding:
+    """Repeat the step again to get the first tensor, its op's inputs and the batch."""
     batch_tensors = flatten(*replay.graph.batch)
     features = [x for key, x in batch_tensors.items() if key.startswith(FEATURES)]
     bad_features = [tensor for tensor in features if tensor.name in chain.tensors]
-    tensor = bad_features[0] if bad_features else chain.first_source(ops)
-    kind = _kind(tensor, bool(bad_features))
-    fetches = {
-        "tensor": replay.make_fetchable(tensor),
-        "batch": batch_tensors,
-        "positions": replay.positions,
-        "loss": guard_values.loss,
-        "gradient_norm": guard_values.gradient_norm,
-    }
-    values = replay.run(fetches)
-    batch = BatchValues(values["batch"], values["positions"])
+    tensor = bad_features[0] if bad_features else chain.first_source()
+    kind = "variable" if tensor.op.type in _READ_OPS else "op"
+    kind = "features" if bad_features else kind
     inputs = list(tensor.op.inputs) if kind == "op" else []
+    scalars = [guard_values.loss, guard_values.gradient_norm]
+    watched = {x.name: x for x in [tensor, *inputs, *scalars] if _is_numeric(x)}
+    fetches = {"batch": batch_tensors, "positions": replay.positions, "scalars": scalars}
+    with replay.run(fetches, watched.values()) as (fetched, dump):
+        values = _select_turn(tensor, dump)
+    batch = BatchValues(fetched["batch"], fetched["positions"])
+    forward = forward_op(tensor.op)
+    is_gradient = kind == "op" and forward is not tensor.op
+    is_named = kind == "variable" and tensor.op.inputs
     return Finding(
         kind=kind,
         step=replay.step + 1,
-        update=RefusedUpdate(
-            guard_values.name, float(values["loss"]), float(values["gradient_norm"])
-        ),
-        tensor=_summarize(tensor, values["tensor"]),
-        op=_origin(tensor.op, kind),
-        inputs=[_summarize(*pair) for pair in zip(inputs, _fetch(replay, inputs))],
-        rows=_nonfinite_rows(replay, tensor, values["tensor"], batch, bool(bad_features)),
+        update=GuardValues(guard_values.name, *map(float, fetched["scalars"])),
+        tensor=_summarize(tensor, values[tensor.name]),
+        op=tensor.op.inputs[0].op.name if is_named else tensor.op.name,
+        op_type=tensor.op.type,
+        stack=plugin_lines(tensor.op) if kind == "op" else [],
+        gradient_of=(forward.name, forward.type) if is_gradient else None,
+        inputs=[_summarize(x, values.get(x.name)) for x in inputs],
+        rows=_nonfinite_rows(replay, scalars, tensor, values[tensor.name], batch, kind),
         batch=batch,
     )
 
 
-def _kind(tensor: tf.Tensor, is_features: bool) -> str:
-    if is_features:
-        return "features"
-    return "variable" if tensor.op.type in _READ_OPS else "op"
-
-
-def _origin(op: tf.Operation, kind: str) -> OpOrigin:
-    forward = forward_op(op)
-    is_gradient = kind == "op" and forward is not op
-    return OpOrigin(
-        name=op.inputs[0].op.name if kind == "variable" and op.inputs else op.name,
-        type=op.type,
-        stack=plugin_lines(op) if kind == "op" else [],
-        gradient_of=(forward.name, forward.type) if is_gradient else None,
-        is_loop_output=op.type == "Exit",
-    )
-
-
-def _fetch(replay: Replay, tensors: List[tf.Tensor]) -> List[Optional[np.ndarray]]:
-    """The tensors' values; None for one that has no numbers or is in a branch not taken."""
-    fetches = {
-        number: replay.make_fetchable(tensor)
-        for number, tensor in enumerate(tensors)
-        if _is_numeric(tensor)
-    }
-    fetches = {number: fetch for number, fetch in fetches.items() if fetch is not None}
-    values: Optional[Dict[int, np.ndarray]] = replay.try_run(fetches)
-    if values is None:
-        values = {number: replay.try_run(fetch) for number, fetch in fetches.items()}
-    return [values.get(number) for number in range(len(tensors))]
+def _select_turn(tensor: tf.Tensor, dump: Any) -> Dict[str, np.ndarray]:
+    """Of each tensor the value in the turn of a loop in which the first of `tensor` is not finite,
+    or the only one.
+    """
+    turns: Dict[str, List[np.ndarray]] = {}
+    for name, value in dump:
+        turns.setdefault(name, []).append(value)
+    own = [bool(np.isfinite(to_floats(value)).all()) for value in turns[tensor.name]]
+    turn = own.index(False) if False in own else 0
+    return {name: values[min(turn, len(values) - 1)] for name, values in turns.items()}
 
 
 def _is_numeric(tensor: tf.Tensor) -> bool:
@@ -152,7 +133,12 @@ def _summarize(tensor: tf.Tensor, value: Optional[np.ndarray]) -> TensorSummary:
 
 
 def _nonfinite_rows(
-    replay: Replay, tensor: tf.Tensor, value: np.ndarray, batch: BatchValues, is_features: bool
+    replay: Replay,
+    scalars: List[tf.Tensor],
+    tensor: tf.Tensor,
+    value: np.ndarray,
+    batch: BatchValues,
+    kind: str,
 ) -> List[int]:
     """The rows of the batch whose values in the tensor are non-finite.
 
@@ -162,10 +148,11 @@ def _nonfinite_rows(
 
     Args:
         replay: the repeated step.
+        scalars: what the guard refused, for which the tensor is computed.
         tensor: the first non-finite tensor.
         value: its value.
         batch: the examples of the step.
-        is_features: whether the tensor is the batch itself, so that no trial is needed.
+        kind: "features" where the tensor is the batch itself, so that no trial is needed.
 
     Returns:
         Indices into the batch; [] where the first axis is not one of examples.
@@ -176,24 +163,17 @@ def _nonfinite_rows(
         return []
     is_bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
     rows = np.flatnonzero(is_bad)
-    if is_features:
+    if kind == "features":
         return rows.tolist()
     if is_bad.all():
         return []
     for start in range(0, batch.size, len(array)):
-        substitute = start + np.flatnonzero(~is_bad)[0]
-        if _is_finite_with(replay, tensor, batch, start + rows, substitute):
+        indices = np.arange(batch.size)
+        indices[start + rows] = start + np.flatnonzero(~is_bad)[0]  # another example in their place
+        tensors = flatten(*replay.graph.batch)
+        feeds = {tensors[key]: array[indices] for key, array in batch.arrays.items()}
+        with replay.run(scalars, [tensor], feeds) as (_, dump):
+            values = [np.isfinite(to_floats(value)).all() for _, value in dump]
+        if values and all(values):
             return (start + rows).tolist()
     return []
-
-
-def _is_finite_with(
-    replay: Replay, tensor: tf.Tensor, batch: BatchValues, rows: np.ndarray, substitute: int
-) -> bool:
-    """Whether the tensor is finite when the example `substitute` replaces those in `rows`."""
-    indices = np.arange(batch.size)
-    indices[rows] = substitute
-    tensors = flatten(*replay.graph.batch)
-    feeds = {tensors[key]: array[indices] for key, array in batch.arrays.items()}
-    value = replay.try_run(replay.make_fetchable(tensor), feeds)
-    return value is not None and bool(np.isfinite(to_floats(value)).all())

@@ -10,7 +10,7 @@ import numpy as np
 from ..data.structure import FEATURES, LABELS
 from ..display.grid import save_grid
 from ..files import atomic_write, write_json
-from ..graph.guard import ADOPTED
+from ..graph.guard import ADOPTED, GuardValues
 
 _RATE = "--learning-rate"
 PACKAGES = {"site-packages", "dist-packages"}  # folders of what is installed
@@ -59,38 +59,6 @@ class TensorSummary(NamedTuple):
         return text
 
 
-class RefusedUpdate(NamedTuple):
-    """The update that the guard refused, with the two values of which one is non-finite."""
-
-    name: str  # "" where the plugin gave it none
-    loss: float
-    gradient_norm: float
-
-
-class OpOrigin(NamedTuple):
-    """The op that computed a tensor, and where it was created."""
-
-    name: str  # of a variable: the variable's name
-    type: str
-    stack: List[SourceLine]  # lines of plugins, the innermost last; [] where the core created it
-    gradient_of: Optional[Tuple[str, str]]  # name and type of the forward op, for a gradient
-    is_loop_output: bool  # computed inside a loop of the graph, where nothing can be fetched
-
-    @property
-    def source_line(self) -> Optional[SourceLine]:
-        """The innermost line of a plugin."""
-        return self.stack[-1] if self.stack else None
-
-    def sentence(self) -> str:
-        """`It was created at FILE:LINE in FUNCTION: SOURCE.`"""
-        line = self.source_line
-        place = "by the toolkit itself" if line is None else f"at {line}"
-        if self.gradient_of is None:
-            return f"It was created {place}."
-        name, kind = self.gradient_of
-        return f"It is in the gradient of '{name}' (op {kind}), created {place}."
-
-
 class BatchValues(NamedTuple):
     """The N examples of the repeated step.
 
@@ -128,12 +96,22 @@ class Finding(NamedTuple):
 
     kind: str  # "features"; "variable", which was non-finite before the update; or "op"
     step: int  # the refused step: the last good one plus 1
-    update: RefusedUpdate
+    update: GuardValues  # that the guard refused, with the two numbers of which one is non-finite
     tensor: TensorSummary
-    op: OpOrigin
+    op: str  # its op; of a variable, the variable's name
+    op_type: str
+    stack: List[
+        SourceLine
+    ]  # that created it: lines of plugins, the innermost last; or of no plugin
+    gradient_of: Optional[Tuple[str, str]]  # name and type of the forward op, for a gradient
     inputs: List[TensorSummary]  # of the op
     rows: List[int]  # non-finite rows of the batch; [] where the tensor has no axis of examples
     batch: BatchValues
+
+    @property
+    def source_line(self) -> Optional[SourceLine]:
+        """The innermost line of a plugin; None where the core created the op."""
+        return self.stack[-1] if self.stack else None
 
     @property
     def examples(self) -> List[int]:
@@ -145,7 +123,7 @@ class Finding(NamedTuple):
         lines = [f"Step {self.step} was repeated; {self._first_line()}"]
         if self.kind == "op":
             lines.append(self._origin_sentence())
-            callers = [line.location for line in self.op.stack[-2:-5:-1]]
+            callers = [line.location for line in self.stack[-2:-5:-1]]
             lines += [f"Called from {', from '.join(callers)}."] if callers else []
             lines += [f"Its input '{summary.name}' is {summary}." for summary in self.inputs]
         if self.rows and self.kind == "op":
@@ -163,7 +141,7 @@ class Finding(NamedTuple):
         """
         if self.kind == "features":
             return "mend the data of these examples, or take --on-nonfinite skip"
-        line = self.op.source_line
+        line = self.source_line
         if self.kind != "op" or line is None:
             return ""
         rate = "the rate of the plugin's own op" if self.update.name == ADOPTED else _RATE
@@ -173,9 +151,15 @@ class Finding(NamedTuple):
         return f"{mend}; else try a lower {rate}, or --on-nonfinite skip"
 
     def _origin_sentence(self) -> str:
-        if self.update.name == ADOPTED and self.op.source_line is None:
+        """`It was created at FILE:LINE in FUNCTION: SOURCE.`"""
+        line = self.source_line
+        if self.update.name == ADOPTED and line is None:
             return "It is what the plugin's own update changed: its op made a variable non-finite."
-        return self.op.sentence()
+        place = "by the toolkit itself" if line is None else f"at {line}"
+        if self.gradient_of is None:
+            return f"It was created {place}."
+        name, kind = self.gradient_of
+        return f"It is in the gradient of '{name}' (op {kind}), created {place}."
 
     def _first_line(self) -> str:
         if self.kind == "features":
@@ -186,12 +170,10 @@ class Finding(NamedTuple):
         if self.kind == "variable":
             update = f"the update '{self.update.name}'" if self.update.name else "the update"
             return (
-                f"the variable '{self.op.name}' was already non-finite before {update}: "
-                f"{self.tensor}."
+                f"the variable '{self.op}' was already non-finite before {update}: {self.tensor}."
             )
-        loop = ", computed inside a loop" if self.op.is_loop_output else ""
         return (
-            f"the first non-finite tensor is '{self.tensor.name}' (op {self.op.type}{loop}): "
+            f"the first non-finite tensor is '{self.tensor.name}' (op {self.op_type}): "
             f"{self.tensor}."
         )
 
@@ -205,11 +187,10 @@ class Finding(NamedTuple):
             "loss": self.update.loss,
             "gradient_norm": self.update.gradient_norm,
             "tensor": self.tensor._asdict(),
-            "op": self.op.name,
-            "op_type": self.op.type,
-            "stack": [line._asdict() for line in self.op.stack],
-            "gradient_of": self.op.gradient_of,
-            "inside": self.op.is_loop_output,
+            "op": self.op,
+            "op_type": self.op_type,
+            "stack": [line._asdict() for line in self.stack],
+            "gradient_of": self.gradient_of,
             "inputs": [summary._asdict() for summary in self.inputs],
             "rows": self.rows,
             "positions": self.batch.positions.tolist(),
@@ -228,11 +209,6 @@ def _enumerate(noun: str, numbers: Sequence[int], limit: int) -> str:
     return f"{noun}{'s' if len(numbers) > 1 else ''} {text}"
 
 
-def as_saved(array: np.ndarray) -> np.ndarray:
-    """The array without Python objects, which would be pickled; texts are bytes of one length."""
-    return array.astype(np.bytes_) if array.dtype == object else array
-
-
 def write(finding: Finding, folder: str) -> None:
     """Write autopsy.json, batch.npz and, for images, batch.png to a folder, which is created.
 
@@ -242,7 +218,9 @@ def write(finding: Finding, folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     batch = finding.batch
     arrays: Dict[str, Any] = {"positions": np.asarray(batch.positions, np.int64)}
-    arrays.update((key.replace("/", "_"), as_saved(x)) for key, x in batch.arrays.items())
+    for key, array in batch.arrays.items():  # texts would be pickled
+        is_text = array.dtype == object
+        arrays[key.replace("/", "_")] = array.astype(np.bytes_) if is_text else array
     with atomic_write(os.path.join(folder, "batch.npz")) as file:
         np.savez(file, **arrays)
     features = batch.arrays.get(FEATURES)

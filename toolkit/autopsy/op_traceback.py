@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import re
 import sys
-from typing import Any, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from ..compat import tf
 from ..graph.replica_copy import original_name
@@ -43,24 +44,16 @@ def find_failing_line(error: BaseException, graph: Optional[tf.Graph]) -> str:
     """
     text = str(getattr(error, "message", error)) if isinstance(error, tf.errors.OpError) else ""
     call = _PYTHON_CALL.search(text)
-    lines = (
-        [(_absolute(file), line) for file, line in _PYTHON_LINE.findall(call.group())]
-        if call
-        else []
-    )
-    own = [f"{file}:{line}" for file, line in lines if not _is_library(file)]
-    if own:
-        return own[-1]
-    created = [line for name in _NODE.findall(text) for line in _lines_of_op(graph, name)]
-    return f"{created[-1].file}:{created[-1].line}" if created else ""
-
-
-def _lines_of_op(graph: Optional[tf.Graph], name: str) -> List[SourceLine]:
-    name = original_name(name)  # nothing of a plugin created a copy
-    try:
-        return plugin_lines(graph.get_operation_by_name(name)) if graph is not None else []
-    except (KeyError, ValueError):  # an op within a function
-        return []
+    lines = _PYTHON_LINE.findall(call.group()) if call else []
+    own = [f"{_absolute(file)}:{line}" for file, line in lines if not _is_library(_absolute(file))]
+    if own or graph is None:
+        return own[-1] if own else ""
+    for name in _NODE.findall(text):
+        with contextlib.suppress(KeyError, ValueError):  # an op within a function
+            # Nothing of a plugin created the copy of a replica.
+            op = graph.get_operation_by_name(original_name(name))
+            own += [f"{line.file}:{line.line}" for line in plugin_lines(op)]
+    return own[-1] if own else ""
 
 
 def forward_op(op: tf.Operation) -> tf.Operation:
@@ -92,17 +85,15 @@ def _lines_after(lines: List[SourceLine], file: str) -> List[SourceLine]:
 
 def _traceback_lines(op: tf.Operation) -> List[SourceLine]:
     """All lines of the stack in which the op was created, the innermost last."""
-    return [_to_source_line(frame) for frame in op.traceback or ()]
-
-
-def _to_source_line(frame: Any) -> SourceLine:
-    """Convert TensorFlow's frame, an object or a tuple that starts with the same values."""
-    if isinstance(frame, tuple):
-        file, line, function = frame[:3]
-    else:
-        file, line, function = frame.filename, frame.lineno, frame.name
-    path = _absolute(file)
-    return SourceLine(path, int(line), function, linecache.getline(path, line).strip())
+    lines = []
+    for frame in op.traceback or ():  # an object, or a tuple that starts with the same values
+        if isinstance(frame, tuple):
+            file, line, function = frame[:3]
+        else:
+            file, line, function = frame.filename, frame.lineno, frame.name
+        path = _absolute(file)
+        lines.append(SourceLine(path, int(line), function, linecache.getline(path, line).strip()))
+    return lines
 
 
 def _is_library(file: str) -> bool:

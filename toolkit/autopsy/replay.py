@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+import contextlib
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
-from ..compat import tf
+import numpy as np
+
+from ..compat import dumped_tensors, tf
 from ..files import plain_path
 from ..graph.build import build_training
 from ..graph.run import Run
 from ..graph.session_config import session_config
 from ..plugins import Plugins
-from .ops import enclosing_branches, is_in_loop, topological_order
 
 
 class Replay:
@@ -20,8 +22,6 @@ class Replay:
         step: the global step before the repeated one.
         graph: the `TrainingGraph`.
         positions: tensor int64 [N], the batch's positions in the training split.
-        ops: all ops of the graph in topological order.
-        branches: op -> the branches of tf.cond that the op is in.
     """
 
     def __init__(
@@ -48,10 +48,12 @@ class Replay:
                 tf.local_variables_initializer(), tf.tables_initializer()
             )
             self._saver = tf.train.Saver() if checkpoint else None
-        self._session = tf.Session(graph=tf_graph, config=session_config(run.options))
+        config = session_config(run.options)
+        # Each tensor is computed by the op that the plugin's line created, and by no fused one.
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+        self._session = tf.Session(graph=tf_graph, config=config)
         self._is_reader_ready = False
-        self.ops = topological_order(tf_graph)
-        self.branches = enclosing_branches(self.ops)
 
     def __enter__(self) -> Replay:
         return self
@@ -59,8 +61,24 @@ class Replay:
     def __exit__(self, *_: Any) -> None:
         self._session.close()
 
-    def run(self, fetches: Any, feeds: Optional[Dict[tf.Tensor, Any]] = None) -> Any:
-        """Run the step from its initial state, whatever earlier calls changed."""
+    @contextlib.contextmanager
+    def run(
+        self,
+        fetches: Any,
+        watched: Iterable[tf.Tensor],
+        feeds: Optional[Dict[tf.Tensor, Any]] = None,
+    ) -> Iterator[Tuple[Any, Iterable[Tuple[str, np.ndarray]]]]:
+        """Run the step from its initial state, whatever earlier calls changed.
+
+        Args:
+            fetches: as of a session.
+            watched: tensors anywhere in the step, in loops and branches too.
+            feeds: as of a session.
+
+        Yields:
+            The fetched values, None where an op fails; and name and value of each watched tensor,
+            as often as it was computed, in the order of time.
+        """
         self._session.run(self._initialize)
         if self._assign_weights is not None:
             self._assign_weights(self._session)
@@ -71,21 +89,5 @@ class Replay:
         if not (self._is_reader_ready and self._reader.in_memory):
             self._reader.initialize(self._session, self.step)
             self._is_reader_ready = True
-        return self._session.run(fetches, feeds)
-
-    def try_run(self, fetches: Any, feeds: Optional[Dict[tf.Tensor, Any]] = None) -> Any:
-        """As `run`, or None where an op fails: the guard's, or one in a branch not taken."""
-        try:
-            return self.run(fetches, feeds)
-        except tf.errors.InvalidArgumentError:
-            return None
-
-    def make_fetchable(self, tensor: tf.Tensor) -> Optional[tf.Tensor]:
-        """Return a tensor of the same value that a session can fetch; None inside a loop."""
-        graph = tensor.graph
-        if graph.is_fetchable(tensor.op):
-            return tensor
-        if is_in_loop(tensor.op):
-            return None
-        with graph.as_default(), tf.control_dependencies(None):
-            return tf.identity(tensor)
+        with dumped_tensors(self._session, fetches, watched, feeds) as result:
+            yield result

@@ -9,14 +9,12 @@ not finite.
 from __future__ import annotations
 
 import functools
-from typing import Any, Container, Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..compat import add_control_inputs, tf
 from ..errors import ToolkitError
-from .guard import ADOPTED, SKIPPED_STEPS, GuardedUpdate, GuardValues, fail, skip
-from .handles import own_handle, root_handle
-from .nodes import function_names
-from .updates import create_counter
+from .guard import ADOPTED, SKIPPED_STEPS, GuardedUpdate, GuardValues, make_refusal
+from .ops import function_names, own_handle, root_handle, upstream, variables_by_handle
 
 _WRITES = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ResourceStrided")
 _PYTHON_CALLS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
@@ -30,25 +28,11 @@ class Writes(NamedTuple):
         foreign: a plugin's own, each with the names of the handles that it writes.
         guarded: those of `Run.apply`, likewise.
         variables: that the foreign ones write, by the names of their handles.
-        python_calls: ops that may write the variables that the plugin declares.
     """
 
     foreign: Dict[tf.Operation, List[str]]
     guarded: Dict[tf.Operation, List[str]]
     variables: Dict[str, Any]
-    python_calls: Sequence[tf.Operation] = ()
-
-
-class Adoption(NamedTuple):
-    """Own updates behind the guard.
-
-    Attributes:
-        guarded: the updates, with the op that the step ends with.
-        values: what the guard looks at: the first loss, and the norm of what the step changed.
-    """
-
-    guarded: GuardedUpdate
-    values: GuardValues
 
 
 def find_writes(
@@ -61,19 +45,17 @@ def find_writes(
         guarded_ops: all ops that `Run.apply` made.
         declared: further variables that the plugin says it writes.
     """
-    variables = _variables_by_handle()
+    variables = variables_by_handle()
     writing_functions = _find_writing_functions()
-    foreign: Dict[tf.Operation, List[str]] = {}
-    guarded: Dict[tf.Operation, List[str]] = {}
-    changed = {own_handle(v).name: v for v in declared}
+    writes = Writes({}, {}, {own_handle(v).name: v for v in declared})
     for op in sorted(upstream([train_op]), key=lambda op: op.name):
         handles = [name for name in written_handles(op, writing_functions) if name in variables]
-        if not handles:
-            continue
-        (guarded if op in guarded_ops else foreign)[op] = handles
-        if op not in guarded_ops:
-            changed.update((name, variables[name]) for name in handles)
-    return Writes(foreign, guarded, changed)
+        if handles and op in guarded_ops:
+            writes.guarded[op] = handles
+        elif handles:
+            writes.foreign[op] = handles
+            writes.variables.update((name, variables[name]) for name in handles)
+    return writes
 
 
 def find_python_calls(ops: Sequence[Any], losses: Sequence[Any]) -> List[tf.Operation]:
@@ -88,18 +70,6 @@ def find_python_calls(ops: Sequence[Any], losses: Sequence[Any]) -> List[tf.Oper
     return sorted((op for op in after if op.type in _PYTHON_CALLS), key=lambda op: op.name)
 
 
-def upstream(ops: Sequence[tf.Operation]) -> Set[tf.Operation]:
-    """The ops and all that run before them, for their values or by a control dependency."""
-    pending, known = list(ops), set(ops)
-    while pending:
-        op = pending.pop()
-        for other in [*(tensor.op for tensor in op.inputs), *op.control_inputs]:
-            if other not in known:
-                known.add(other)
-                pending.append(other)
-    return known
-
-
 def written_handles(op: tf.Operation, writing_functions: Set[str]) -> List[str]:
     """The names of the variables' handles that an op writes.
 
@@ -108,8 +78,9 @@ def written_handles(op: tf.Operation, writing_functions: Set[str]) -> List[str]:
         writing_functions: names of functions that write; an op that calls one of them may write
             each handle that it passes.
     """
-    is_write = op.type.startswith(_WRITES)
-    if not is_write and not (writing_functions and _calls(op.node_def, writing_functions)):
+    if not op.type.startswith(_WRITES) and not (
+        writing_functions and writing_functions.intersection(function_names(op.node_def))
+    ):
         return []
     return [root_handle(tensor).name for tensor in op.inputs if tensor.dtype == tf.resource]
 
@@ -118,54 +89,21 @@ def _find_writing_functions() -> Set[str]:
     """The names of the graph's functions, as `tf.function` makes them, that write a variable or
     call one that does.
     """
-    if not _has_functions():
-        return set()
-    library = tf.get_default_graph().as_graph_def().library
-    functions = {f.signature.name: f.node_def for f in library.function}
+    graph = tf.get_default_graph()
+    calls = ("PartitionedCall", "If", "While")
+    if not any(op.type.endswith(calls) for op in graph.get_operations()):
+        return set()  # the definition of a large graph takes time
+    functions = {f.signature.name: f.node_def for f in graph.as_graph_def().library.function}
     writing: Set[str] = set()
     while True:
-        names = {n for n, nodes in functions.items() if any(_writes(x, writing) for x in nodes)}
+        names = {
+            name
+            for name, nodes in functions.items()
+            if any(x.op.startswith(_WRITES) or writing & set(function_names(x)) for x in nodes)
+        }
         if names == writing:
             return writing
         writing = names
-
-
-def _has_functions() -> bool:
-    """Whether an op of the default graph calls a function."""
-    operations = tf.get_default_graph().get_operations()
-    return any(op.type.endswith(("PartitionedCall", "If", "While")) for op in operations)
-
-
-def _writes(node: Any, writing: Container[str]) -> bool:
-    return node.op.startswith(_WRITES) or _calls(node, writing)
-
-
-def _calls(node: Any, functions: Container[str]) -> bool:
-    return any(name in functions for name in function_names(node))
-
-
-def _variables_by_handle() -> Dict[str, Any]:
-    """The global variables, by the names of their handles."""
-    return {own_handle(v).name: v for v in tf.global_variables() if hasattr(v, "handle")}
-
-
-def check_order(writes: Writes, last_guarded: Any) -> None:
-    """Refuse own updates that come before a guarded one, which could then not be undone.
-
-    Args:
-        last_guarded: the op of the step's last guarded update.
-
-    Raises:
-        ToolkitError: names the variable.
-    """
-    before = upstream([last_guarded])
-    for op, handles in writes.foreign.items():
-        if op in before:
-            raise ToolkitError(
-                f"The step updates '{writes.variables[handles[0]].op.name}' by an op of its own "
-                f"('{op.name}') before an update of run.minimize, which could not undo it.",
-                hint="Make all updates with run.minimize, or all by ops of your own.",
-            )
 
 
 def order_step(writes: Writes, step_index: Any) -> None:
@@ -179,8 +117,9 @@ def adopt(
     writes: Writes,
     losses: Sequence[Any],
     options: Any,
-    earlier: Optional[GuardedUpdate],
-) -> Adoption:
+    earlier: Optional[GuardedUpdate] = None,
+    python_calls: Sequence[tf.Operation] = (),
+) -> Tuple[GuardedUpdate, GuardValues]:
     """Guard the own updates of a step.
 
     Args:
@@ -189,16 +128,32 @@ def adopt(
         losses: float32 scalars that have to be finite.
         options: the core's options.
         earlier: the last guarded update of the step, or None.
+        python_calls: ops that may write the variables that the plugin declares.
+
+    Returns:
+        The updates, with the op that the step ends with; and what the guard looks at: the first
+        loss, and the norm of what the step changed.
+
+    Raises:
+        ToolkitError: an own update comes before a guarded one, which could then not undo it.
     """
     variables = dict(writes.variables)
     if earlier is not None:  # a refusal undoes the whole step
-        handles = {name for names in writes.guarded.values() for name in names}
-        known = _variables_by_handle()
-        variables.update((name, known[name]) for name in handles if name in known)
+        before = upstream([earlier.op])
+        for op, handles in writes.foreign.items():
+            if op in before:
+                raise ToolkitError(
+                    f"The step updates '{variables[handles[0]].op.name}' by an op of its own "
+                    f"('{op.name}') before an update of run.minimize, which could not undo it.",
+                    hint="Make all updates with run.minimize, or all by ops of your own.",
+                )
+        known = variables_by_handle()
+        for handles in writes.guarded.values():
+            variables.update((name, known[name]) for name in handles)
         for op in writes.foreign:
             add_control_inputs(op, [earlier.op])
     old = {name: variable.read_value() for name, variable in sorted(variables.items())}
-    for op in [*writes.foreign, *writes.guarded, *writes.python_calls]:
+    for op in [*writes.foreign, *writes.guarded, *python_calls]:
         add_control_inputs(op, [value.op for value in old.values()])
     with tf.control_dependencies([train_op]):
         # Read once: a refusal, which waits for the checks, cannot come before the norm's values.
@@ -208,22 +163,19 @@ def adopt(
         checks = [tf.is_finite(value) for value in losses] + _stay_finite(new, old)
     finite = functools.reduce(tf.logical_and, checks + ([earlier.finite] if earlier else []))
     values = GuardValues(ADOPTED, loss, norm)
-    skipped = create_counter(SKIPPED_STEPS) if options.on_nonfinite == "skip" else None
+    skips = options.on_nonfinite == "skip"
     old_values = [
         (variables[name].handle, value)
         for name, value in old.items()
-        if skipped is None or variables[name].op.name not in _COUNTERS  # a skipped step counts
+        if not (skips and variables[name].op.name in _COUNTERS)  # a skipped step counts
     ]
     # What a refusal undoes. A step that an earlier guard refused was counted there.
     was_finite = earlier.finite if earlier else tf.constant(True)
-    undo = [GuardedUpdate(train_op, was_finite, skipped, old_values)]
-
-    def refuse():
-        return fail([values], undo) if skipped is None else skip(skipped, undo)
-
+    undo = [GuardedUpdate(train_op, was_finite, None, old_values)]
+    skipped, refuse = make_refusal([values], options, undo)
     with tf.control_dependencies([train_op]):
         op = tf.cond(finite, lambda: tf.group(tf.no_op()), refuse).op
-    return Adoption(GuardedUpdate(op, finite, skipped, old_values), values)
+    return GuardedUpdate(op, finite, skipped, old_values), values
 
 
 def _stay_finite(new: Dict[str, Any], old: Dict[str, Any]) -> List[Any]:

@@ -8,7 +8,7 @@ process gets. So all processes together read each batch once.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, List, NamedTuple, Optional
 
 import numpy as np
 
@@ -75,7 +75,8 @@ class AsynchronousStep(PlainStep):
         self._number = tf.placeholder_with_default(global_step.read_value(), [], "ticket")
         return self._number
 
-    def apply(self, updates, options, earlier, more_follow, start) -> GuardedUpdate:
+    @staticmethod
+    def guard(updates, options, earlier=(), more_follow=False, step_start=None) -> GuardedUpdate:
         """Apply updates behind one guard; see `guard_by_condition`.
 
         A refusal leaves earlier updates of the step as they are: to give variables their former
@@ -151,12 +152,8 @@ class Placement:
 
 
 def _num_bytes(op: tf.Operation) -> int:
-    """The size of a variable, as far as it is known while the graph is built."""
-    sizes: Sequence[Any] = []
-    with contextlib.suppress(ValueError):  # a table has no shape
+    """The size of a variable, as far as it is known while the graph is built; at least 1."""
+    with contextlib.suppress(ValueError, TypeError):  # a table has no shape
         shape = tf.TensorShape(op.get_attr("shape"))
-        sizes = [] if shape.ndims is None else shape.as_list()
-    with contextlib.suppress(ValueError, TypeError):
-        itemsize = tf.as_dtype(op.get_attr("dtype")).size
-        return max(1, int(np.prod([size or 1 for size in sizes], dtype=np.int64)) * itemsize)
+        return max(1, (shape.num_elements() or 1) * int(tf.as_dtype(op.get_attr("dtype")).size))
     return 1

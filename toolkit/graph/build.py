@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf, under_construction
 from ..data.named_arrays import ArraySpecs
 from ..data.normalization import is_normalized
-from ..data.readers.batches import BatchForm, convert_stored
+from ..data.readers.batches import convert_stored
 from ..data.structure import FEATURES, LABELS, flatten, pack, pack_role
 from ..errors import ToolkitError, UsageError
 from ..plugins import Plugins, Problem
-from . import state
-from .adoption import upstream
 from .global_draws import noted_draws, seeded_generators
 from .guard import GuardValues
 from .hook_values import (
@@ -27,10 +25,10 @@ from .hook_values import (
     check_training_loss,
 )
 from .initial_values import seed_initial_values
-from .omitted_losses import count_omitted_losses
+from .ops import state_updates, upstream
+from .regularization import count_omitted_losses
 from .replica import has_collective
-from .run import Run, has_position, step_builder_of
-from .state_updates import state_updates
+from .run import STATE, Run, has_position, step_builder_of
 from .step_sums import StepSums, read_sums
 from .while_loop import StepLoop, StepOps, build_compiled_loop, build_loop, make_num_steps, specs_of
 
@@ -185,23 +183,21 @@ def build_training(
         in_loop: builds the step as the body of a loop, so that a call can make several steps.
     """
     with _construction(tf_graph, run):
-        global_step, model = _begin(plugins, run)
+        model = _build_model(plugins, run)
         if not in_loop:
-            step = _build_step(plugins, run, model, reader)
+            step = _build_step(plugins, run, model, reader.batch)
             loop = StepLoop(step.train_op, None, step.outputs)
             return _training_graph(plugins, tf_graph, run, model, loop)
         num_steps = make_num_steps()
         if not reader.in_memory:
-            return _training_graph(
-                plugins,
-                tf_graph,
-                run,
-                model,
-                _build_loop(lambda count: _build_step(plugins, run, model, reader), num_steps),
-            )
+            loop = _build_loop(lambda i: _build_step(plugins, run, model, reader.batch), num_steps)
+            return _training_graph(plugins, tf_graph, run, model, loop)
         # Gathering the batches of a call at once costs less than one by one.
-        chunk = _Chunk(reader.chunk(global_step.read_value(), num_steps), reader.form)
-        loop = _build_loop(lambda i: _build_step(plugins, run, model, chunk.at(i)), num_steps)
+        chunk = reader.chunk(run.global_step.read_value(), num_steps)
+        loop = _build_loop(
+            lambda i: _build_step(plugins, run, model, lambda step: _take(reader, chunk, i)),
+            num_steps,
+        )
         return _training_graph(plugins, tf_graph, run, model, loop, reader.max_chunk_steps)
 
 
@@ -221,23 +217,22 @@ def build_compiled(
         max_steps: how many steps a call may make; their batches are gathered before the first.
     """
     with _construction(tf_graph, run):
-        global_step, model = _begin(plugins, run)
+        model = _build_model(plugins, run)
         num_steps = make_num_steps()
-        chunk = _Chunk(reader.chunk(global_step.read_value(), max_steps, num_steps), reader.form)
-        keys = sorted(chunk.flat)
+        chunk = reader.chunk(run.global_step.read_value(), max_steps, num_steps)
+        keys = sorted(chunk)
 
         def make_step(count, *tensors):
-            batch = chunk._replace(flat=dict(zip(keys, tensors))).at(count)
-            step = _build_step(plugins, run, model, batch)
+            own = dict(zip(keys, tensors))
+            step = _build_step(plugins, run, model, lambda step: _take(reader, own, count))
             return step._replace(outputs=step.outputs._replace(batch=None, summaries=()))
 
-        inputs = [chunk.flat[key] for key in keys]
+        inputs = [chunk[key] for key in keys]
         builder = step_builder_of(run)
         loop = build_compiled_loop(
             make_step, num_steps, inputs, list(step_specs), lambda: builder.all_finite
         )
-        batch = chunk.at(0).batch(None)
-        loop = loop._replace(outputs=loop.outputs._replace(batch=batch))
+        loop = loop._replace(outputs=loop.outputs._replace(batch=_take(reader, chunk, 0)))
         return _training_graph(plugins, tf_graph, run, model, loop, max_steps)
 
 
@@ -247,50 +242,29 @@ def _construction(graph: tf.Graph, run: Run) -> Iterator[None]:
     generators = seeded_generators(run.seed("numpy"))
     placing = step_builder_of(run).strategy.placing
     with graph.as_default(), under_construction(graph), generators, placing():
+        tf.set_random_seed(run.seed("graph"))
+        tf.train.get_or_create_global_step()  # in inference as well, where the step is restored
         yield
 
 
-def _begin(plugins: Plugins, run: Run):
-    """The global step and the model, the first things of a graph."""
-    tf.set_random_seed(run.seed("graph"))
-    global_step, model = run.global_step, _build_model(plugins, run)
-    variables = [variable for variable in tf.global_variables() if variable is not global_step]
-    step_builder_of(run).model_variables = variables
-    return global_step, model
-
-
-def _build_model(plugins: Plugins, run: Run):
+def _build_model(plugins: Plugins, run: Run) -> Any:
     """What the hook `build` returns, with initial values that depend on names alone."""
-    with seed_initial_values(run.options.seed), tf.variable_creator_scope(_create_without_cache):
+
+    def create_without_cache(next_creator, **kwargs):
+        # A loop of steps would read a cached value (dynamic_rnn's) only once.
+        return next_creator(**dict(kwargs, caching_device=None))
+
+    builder = step_builder_of(run)
+    with seed_initial_values(run.options.seed), tf.variable_creator_scope(create_without_cache):
         model = plugins.call_hook("build", run=run)
-    step_builder_of(run).networks.end_build()
+    builder.networks.end_build()
+    builder.model_variables = [v for v in tf.global_variables() if v is not run.global_step]
     return model
 
 
-def _create_without_cache(next_creator, **kwargs):
-    """Create a variable; a loop of steps would read a cached value (dynamic_rnn's) only once."""
-    return next_creator(**dict(kwargs, caching_device=None))
-
-
-class _Chunk(NamedTuple):
-    """Batches that were read ahead: flat key -> as they are stored, [K, B, ...]."""
-
-    flat: Dict[str, Any]
-    form: BatchForm
-
-    def at(self, number):
-        """A reader of one of them."""
-        flat = {key: tensor[number] for key, tensor in self.flat.items()}
-        return _OneBatch(Batch(*pack(self.form.finish(flat))))
-
-
-class _OneBatch(NamedTuple):
-    """The reader of a single batch."""
-
-    examples: Batch
-
-    def batch(self, step):
-        return self.examples
+def _take(reader: Any, chunk: Dict[str, Any], number: Any) -> Batch:
+    """One of the batches that were read ahead: flat key -> as they are stored, [K, B, ...]."""
+    return Batch(*pack(reader.form.finish({key: x[number] for key, x in chunk.items()})))
 
 
 def _build_loop(make_step, num_steps) -> StepLoop:
@@ -375,29 +349,28 @@ def _average_scalars(run: Run, outputs: StepOutputs) -> Tuple[StepOutputs, List[
     return outputs._replace(scalars=scalars), list(means.values())
 
 
-def _build_step(plugins: Plugins, run: Run, model, reader) -> StepOps:
-    """call -> loss -> optimize on the reader's next batch; possibly in the body of a loop."""
+def _build_step(
+    plugins: Plugins, run: Run, model: Any, read: Callable[[Any], Sequence[Any]]
+) -> StepOps:
+    """call -> loss -> optimize on the next batch; possibly in the body of a loop.
+
+    Args:
+        read: from the number of the step to its features and labels.
+    """
     builder = step_builder_of(run)
     builder.begin_step()
-    features, labels = reader.batch(run.step_index)
-    with noted_draws(plugins, "augment", builder.notes.append), refused_variables(
-        plugins, "augment"
-    ):
+    features, labels = read(run.step_index)
+    with _step_hook(plugins, run, "augment"):
         features, labels = plugins.augment(features, labels, run)
-    with noted_draws(plugins, "call", builder.notes.append):
+    with _step_hook(plugins, run, "call"):
         outputs, updates = _call(plugins, run, model, features, labels)
     builder.keep_state_updates(updates)
-    with noted_draws(plugins, "loss", builder.notes.append), refused_variables(plugins, "loss"):
+    with _step_hook(plugins, run, "loss"):
         loss = _ask_loss(plugins, run, model, features, labels, outputs)
     losses = _name_losses(loss)
+    examples = {"features": features, "labels": labels}
     train_op = plugins.call_hook(
-        "optimize",
-        check_train_op,
-        model=model,
-        features=features,
-        labels=labels,
-        losses=loss,
-        run=run,
+        "optimize", check_train_op, model=model, losses=loss, run=run, **examples
     )
     train_op = plugins.call_plugin_code(
         "function of run.update_state", builder.finish, train_op, losses
@@ -408,6 +381,14 @@ def _build_step(plugins: Plugins, run: Run, model, reader) -> StepOps:
     train_op = builder.add_scalars(train_op, {**losses, **run.logged})
     step = StepOutputs(batch, builder.guard_values, outputs, scalars, ())
     return StepOps(train_op, step)
+
+
+@contextlib.contextmanager
+def _step_hook(plugins: Plugins, run: Run, hook: str) -> Iterator[None]:
+    """Call a hook of the step in the block: it creates no variables and no constant draws."""
+    note = step_builder_of(run).notes.append
+    with noted_draws(plugins, hook, note), refused_variables(plugins, hook):
+        yield
 
 
 def _check_normalized(plugins: Plugins, run: Run) -> None:
@@ -425,8 +406,6 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
     """build -> call -> predict, and in mode "eval" also loss and metrics, in a new graph."""
     graph = tf.Graph()
     with _construction(graph, run):
-        tf.set_random_seed(run.seed("graph"))
-        tf.train.get_or_create_global_step()  # the step is restored here as well
         placeholders, features = _make_placeholders(plugins, run)
         takes_examples = features is not None
         features = dict(placeholders) if features is None else features
@@ -440,10 +419,12 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
         example_metrics: Dict[str, Any] = {}
         resettable: List[Any] = []
         if run.mode == "eval":
-            loss = _ask_loss(plugins, run, model, features, labels, outputs)
-            losses = _name_losses(loss)
-            metrics, resettable = _metrics(plugins, run, model, features, labels, outputs)
-            example_metrics = _example_metrics(plugins, run, model, features, labels, outputs)
+            losses = _name_losses(_ask_loss(plugins, run, model, features, labels, outputs))
+            examples = {"features": features, "labels": labels, "outputs": outputs}
+            arguments = dict(examples, model=model, run=run)
+            metrics, resettable = _metrics(plugins, arguments)
+            values = _merge_metrics(plugins, "example_metrics", check_example_metrics, arguments)
+            example_metrics = {name: tf.identity(_as_numpy_has(x)) for name, x in values.items()}
         return InferenceGraph(
             graph,
             run,
@@ -494,21 +475,13 @@ def _make_placeholders(plugins: Plugins, run: Run):
     return placeholders, None
 
 
-def _metrics(plugins, run, model, features, labels, outputs):
+def _metrics(plugins: Plugins, arguments: Dict[str, Any]):
     """Name -> (value, update_op), and the local variables that hold the metrics' state."""
     before = {v.op.name for v in tf.local_variables()}
-    arguments = {"model": model, "features": features, "labels": labels, "outputs": outputs}
-    metrics = _merge_metrics(plugins, "metrics", check_metrics, run=run, **arguments)
+    metrics = _merge_metrics(plugins, "metrics", check_metrics, arguments)
     variables = {v.op.name: v for v in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
     variables.update((v.op.name, v) for v in tf.local_variables() if v.op.name not in before)
     return metrics, list(variables.values())
-
-
-def _example_metrics(plugins, run, model, features, labels, outputs) -> Dict[str, Any]:
-    """Name -> a tensor [N] of bools or numbers, floats of 32 or 64 bits."""
-    arguments = {"model": model, "features": features, "labels": labels, "outputs": outputs}
-    values = _merge_metrics(plugins, "example_metrics", check_example_metrics, run=run, **arguments)
-    return {name: tf.identity(_as_numpy_has(each)) for name, each in values.items()}
 
 
 def _as_numpy_has(values):
@@ -520,7 +493,9 @@ def _as_numpy_has(values):
     )
 
 
-def _merge_metrics(plugins: Plugins, hook: str, check, **arguments) -> Dict[str, Any]:
+def _merge_metrics(
+    plugins: Plugins, hook: str, check: Any, arguments: Dict[str, Any]
+) -> Dict[str, Any]:
     """What all plugins return from a hook of metrics, by the names of the metrics."""
     metrics: Dict[str, Any] = {}
     with refused_variables(plugins, hook):
@@ -560,7 +535,7 @@ def refused_variables(plugins: Plugins, hook: str) -> Iterator[None]:
             place = plugins.find_place(variable.op.traceback)
             owner = place.plugin if place else plugins.model
             noun = "plugin" if owner.kind == "model" else "extension"
-            is_state = variable.op.name.startswith(state.SCOPE)
+            is_state = variable.op.name.startswith(STATE)
             raise ToolkitError(
                 f"Hook '{hook}' of {noun} '{owner.name}' created the variable "
                 f"'{variable.op.name}' ({place.text if place else owner.file}).",
@@ -587,12 +562,6 @@ def _name_losses(loss) -> Dict[str, Any]:
 
 def _predictions(plugins, run, model, features, outputs):
     with refused_variables(plugins, "predict"):
-        predictions = plugins.call_hook(
-            "predict",
-            check_predictions,
-            model=model,
-            features=features,
-            outputs=outputs,
-            run=run,
-        )
+        values = {"model": model, "features": features, "outputs": outputs, "run": run}
+        predictions = plugins.call_hook("predict", check_predictions, **values)
     return {name: tf.identity(tensor) for name, tensor in predictions.items()}

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import random
 import re
 import sys
-from typing import Any, Callable, Iterator, List, Tuple
+from typing import Any, Callable, Iterator, Tuple
 
 import numpy as np
 
@@ -46,38 +45,21 @@ def noted_draws(plugins: Plugins, hook: str, note: Callable[[str], None]) -> Ite
     """
     before = _positions()
     yield
-    place = _find_draw(plugins, hook) if _positions() != before else ""
-    if place:  # else a library drew, Keras for a seed for example
-        note(
-            f"random numbers of numpy or Python in the hook '{hook}'{place} are drawn once, for "
-            "all steps; use run.uniform, run.normal or run.dropout"
-        )
+    if _positions() == before:
+        return
+    for function in plugins.hook_functions(hook):
+        with contextlib.suppress(OSError, TypeError):  # a module without a source
+            source = inspect.getsource(sys.modules[function.function.__module__])
+            if _DRAW.search(source):  # else a library drew, Keras for a seed for example
+                note(
+                    f"random numbers of numpy or Python in the hook '{hook}' of plugin "
+                    f"'{function.plugin.name}' are drawn once, for all steps; use run.uniform, "
+                    "run.normal or run.dropout"
+                )
+                return
 
 
 def _positions() -> Tuple[Any, ...]:
     """What a draw changes in the states of the generators."""
     _, keys, position, *_ = np.random.get_state()
     return position, int(keys[0]), int(keys[-1]), hash(random.getstate())
-
-
-def _find_draw(plugins: Plugins, hook: str) -> str:
-    """` of plugin 'x' (file:line)` of the first draw in the source of the hook, else of its plugin;
-    "" without one.
-    """
-    functions = plugins.hook_functions(hook)
-    sources = [(each, _source_of(each.function)) for each in functions]
-    sources += [(each, _source_of(sys.modules.get(each.function.__module__))) for each in functions]
-    for function, (file, first, lines) in sources:
-        for number, line in enumerate(lines):
-            if _DRAW.search(line):
-                return f" of plugin '{function.plugin.name}' ({file}:{first + number})"
-    return ""
-
-
-def _source_of(target: Any) -> Tuple[str, int, List[str]]:
-    """File, number of the first line, and lines of a function or a module; no lines if unknown."""
-    try:
-        lines, first = inspect.getsourcelines(inspect.unwrap(target))
-        return os.path.abspath(inspect.getsourcefile(target) or ""), max(first, 1), lines
-    except (OSError, TypeError, ValueError):
-        return "", 1, []

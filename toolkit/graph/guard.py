@@ -16,8 +16,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from ..compat import tf
 from ..errors import ToolkitError
-from .handles import own_handle
-from .updates import Update, apply_update, create_counter, create_update_variables, update_variables
+from .ops import own_handle
+from .updates import Update, apply_update, create_counter, update_variables
 
 NOT_FINITE = "not finite: loss, gradient norm"
 SKIPPED_STEPS = "skipped_steps"
@@ -44,9 +44,10 @@ class GuardedUpdate(NamedTuple):
 
 def guard_by_condition(
     updates: Sequence[Update],
-    options,
+    options: Any,
     earlier: Sequence[GuardedUpdate] = (),
     more_follow: bool = False,
+    step_start: Any = None,
 ) -> GuardedUpdate:
     """Apply updates in a `tf.cond` on finite losses and gradients.
 
@@ -55,34 +56,35 @@ def guard_by_condition(
         options: the core's options.
         earlier: the updates that this step has made before, to be rolled back on a refusal.
         more_follow: whether later updates of the step may have to roll this one back.
+        step_start: unused; `guard_by_selection` needs it.
     """
     finite = _are_finite(updates, earlier)
-    create_update_variables(updates, options)
-    old_values = _read_state(updates, options) if more_follow else []
+    slots = [update_variables(update, options) for update in updates]  # outside of the condition
+    old_values = []
+    for update, own in zip(updates if more_follow else (), slots):
+        old_values += [(v.handle, v.read_value()) for v in [*update.variables, *own]]
+        for op in update.state_updates:
+            handle, dtype = op.inputs[0], op.get_attr("dtype")
+            old_values.append((handle, tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)))
     # Read before anything changes, as is what the state updates of the pass assign.
     reads = [value for _, value in old_values]
     reads += [value for u in updates for op in u.state_updates for value in op.inputs[1:]]
     if reads:
         with tf.control_dependencies(reads):
             finite = tf.identity(finite)
-
-    def apply_all():
-        return tf.group(*[apply_update(update, options) for update in updates])
-
+    values = [GuardValues(u.name, u.loss, u.gradient_norm) for u in updates]
+    skipped, refuse = make_refusal(values, options, earlier)
     # A tf.cond costs next to nothing; an assertion that all updates waited for cost a tenth of the
     # step.
-    skipped = create_counter(SKIPPED_STEPS) if options.on_nonfinite == "skip" else None
-
-    def refuse():
-        return fail(updates, earlier) if skipped is None else skip(skipped, earlier)
-
-    return GuardedUpdate(tf.cond(finite, apply_all, refuse).op, finite, skipped, old_values)
+    op = tf.cond(finite, lambda: tf.group(*[apply_update(u, options) for u in updates]), refuse).op
+    return GuardedUpdate(op, finite, skipped, old_values)
 
 
 def guard_by_selection(
     updates: Sequence[Update],
-    options,
+    options: Any,
     earlier: Sequence[GuardedUpdate] = (),
+    more_follow: bool = False,
     step_start: Optional[Dict[str, Any]] = None,
 ) -> GuardedUpdate:
     """Apply updates for XLA, which copies what a `tf.cond` might change and has no assertions.
@@ -95,20 +97,28 @@ def guard_by_selection(
             made, so they are not copied behind the guard but undone.
     """
     finite = _are_finite(updates, earlier)
-    create_update_variables(updates, options)
+    for update in updates:
+        update_variables(update, options)
     before = read_variables()
-    change, changed_handles = _apply_and_track(updates, options, [finite, *before.values()])
-    updated_handles = {op.inputs[0].name for update in updates for op in update.state_updates}
-    old_values = []
+
+    def apply_all():
+        return tf.group(*[apply_update(u._replace(state_updates=[]), options) for u in updates])
+
+    change, changed_handles = _track(apply_all, [finite, *before.values()])
+    state_handles = {op.inputs[0].name for update in updates for op in update.state_updates}
+    frozen_handles = {op.inputs[0].name for update in updates for op in update.frozen_updates}
+    old_values: List[Tuple[Any, Any]] = []
+    frozen_values: List[Tuple[Any, Any]] = []
     for variable in tf.global_variables():
         name, captured_name = variable.handle.name, own_handle(variable).name
-        if captured_name in updated_handles:
-            old_values.append((variable.handle, (step_start or before)[name]))
+        if captured_name in state_handles | frozen_handles:
+            pairs = old_values if captured_name in state_handles else frozen_values
+            pairs.append((variable.handle, (step_start or before)[name]))
         elif captured_name in changed_handles:
             old_values.append((variable.handle, before[name]))
     with tf.control_dependencies([change]):
         ops = [_select(finite, handle, value) for handle, value in old_values]
-        ops += [_undo(op, step_start or before) for u in updates for op in u.frozen_updates]
+        ops += _assign(frozen_values)
         ops += [_select(finite, handle, value) for handle, value in _values_before_step(earlier)]
     if options.on_nonfinite == "stop":
         return GuardedUpdate(tf.group(*ops), finite, None, old_values, finite)
@@ -119,7 +129,9 @@ def guard_by_selection(
     return GuardedUpdate(tf.group(*ops), finite, skipped, old_values)
 
 
-def run_behind_guard(functions: Sequence[Callable[[], Any]], guarded: GuardedUpdate, applied):
+def run_behind_guard(
+    functions: Sequence[Callable[[], Any]], guarded: GuardedUpdate, applied: Any
+) -> tf.Operation:
     """One op of the ops that functions build, without effect where the guard refused the step.
 
     Args:
@@ -135,10 +147,9 @@ def run_behind_guard(functions: Sequence[Callable[[], Any]], guarded: GuardedUpd
                 ops.append(tf.group(_build_op(function)))
         return tf.group(*ops)
 
-    if guarded.all_finite is None:
-        is_on = guarded.finite if applied is None else tf.logical_and(guarded.finite, applied)
-        return tf.cond(is_on, run, lambda: tf.group(tf.no_op())).op
     is_on = guarded.finite if applied is None else tf.logical_and(guarded.finite, applied)
+    if guarded.all_finite is None:
+        return tf.cond(is_on, run, lambda: tf.group(tf.no_op())).op
     before = read_variables()
     change, handles = _track(run, list(before.values()))
     with tf.control_dependencies([change]):
@@ -164,10 +175,68 @@ def read_variables() -> Dict[str, Any]:
     return {v.handle.name: v.read_value() for v in tf.global_variables()}
 
 
-def read_refusal(message: str) -> Optional[List[GuardValues]]:
-    """What the guard's assertion said of the updates that it refused: the inverse of `fail`.
+def _track(make_change: Callable[[], Any], dependencies: Sequence[Any]):
+    """The op that a function builds, and the names of the handles that its ops read or write."""
+    graph = tf.get_default_graph()
+    old_ops = set(graph.get_operations())
+    with tf.control_dependencies(dependencies):
+        change = make_change()
+    new_ops = [op for op in graph.get_operations() if op not in old_ops]
+    return change, {i.name for op in new_ops for i in op.inputs if i.dtype == tf.resource}
 
-    An assertion fails with a text alone, so its values have to be read from that.
+
+def _select(finite, handle, old_value):
+    new_value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=old_value.dtype)
+    value = tf.where(finite, new_value, old_value)
+    return tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+
+def _are_finite(updates: Sequence[Update], earlier: Sequence[GuardedUpdate]):
+    """bool scalar: whether these updates and all earlier ones of the step can happen."""
+    finite = [tf.logical_and(tf.is_finite(u.loss), tf.is_finite(u.gradient_norm)) for u in updates]
+    return functools.reduce(tf.logical_and, finite + [other.finite for other in earlier[-1:]])
+
+
+# ------------------------------------------------------------------------------------------ refusal
+
+
+def make_refusal(values: Sequence[GuardValues], options: Any, earlier: Sequence[GuardedUpdate]):
+    """The counter of skipped steps, None with the policy "stop"; and what builds a refusal.
+
+    A refusal rolls the earlier updates of the step back. Then it fails with an assertion that holds
+    name, loss and norm of each update; or counts the step, which an earlier guard may have done.
+    """
+    skipped: Any = create_counter(SKIPPED_STEPS) if options.on_nonfinite == "skip" else None
+
+    def fail():
+        with tf.control_dependencies(_assign(_values_before_step(earlier))):
+            # The raw op: tf.Assert would wrap it in a further tf.cond.
+            data = [NOT_FINITE, *(value for row in values for value in row)]
+            return tf.raw_ops.Assert(condition=tf.constant(False), data=data, summarize=3)
+
+    def skip():
+        count = tf.cast(earlier[-1].finite, tf.int64) if earlier else tf.constant(1, tf.int64)
+        counted = skipped.assign_add(count, read_value=False)
+        return tf.group(counted, *_assign(_values_before_step(earlier)))
+
+    return skipped, fail if skipped is None else skip
+
+
+def _assign(pairs: Sequence[Tuple[Any, Any]]) -> List[tf.Operation]:
+    return [tf.raw_ops.AssignVariableOp(resource=handle, value=value) for handle, value in pairs]
+
+
+def _values_before_step(earlier: Sequence[GuardedUpdate]) -> List[Tuple[Any, Any]]:
+    """(handle, value) of every variable that the earlier updates of the step change."""
+    oldest: Dict[str, Tuple[Any, Any]] = {}
+    for update in earlier:  # the first value of a variable is its oldest
+        for handle, value in update.old_values:
+            oldest.setdefault(handle.name, (handle, value))
+    return list(oldest.values())
+
+
+def read_refusal(message: str) -> Optional[List[GuardValues]]:
+    """What the guard's assertion said of the updates that it refused: its values are in its text.
 
     Args:
         message: of the error that a failing op raised.
@@ -188,68 +257,12 @@ def describe_refusal(values: Sequence[GuardValues]) -> str:
     Args:
         values: with texts in the place of tensors.
     """
-    texts = [
-        f"{v.name and v.name + ': '}loss {v.loss}, {_norm_name(v)} {v.gradient_norm}"
-        for v in values
-        if not (math.isfinite(float(v.loss)) and math.isfinite(float(v.gradient_norm)))
-    ]
+    texts = []
+    for name, loss, norm in values:
+        if not (math.isfinite(float(loss)) and math.isfinite(float(norm))):
+            noun = "norm of the change" if name == ADOPTED else "gradient norm"
+            texts.append(f"{name and name + ': '}loss {loss}, {noun} {norm}")
     return "; ".join(texts) or NOT_FINITE
-
-
-def _norm_name(values: GuardValues) -> str:
-    return "norm of the change" if values.name == ADOPTED else "gradient norm"
-
-
-def _apply_and_track(updates, options, dependencies):
-    """One op of all changes, and the names of the variables' handles that it writes."""
-
-    def apply_all():
-        return tf.group(*[apply_update(u._replace(state_updates=[]), options) for u in updates])
-
-    return _track(apply_all, dependencies)
-
-
-def _track(make_change, dependencies):
-    """The op that a function builds, and the names of the handles that its ops read or write."""
-    graph = tf.get_default_graph()
-    old_ops = set(graph.get_operations())
-    with tf.control_dependencies(dependencies):
-        change = make_change()
-    new_ops = [op for op in graph.get_operations() if op not in old_ops]
-    return change, {i.name for op in new_ops for i in op.inputs if i.dtype == tf.resource}
-
-
-def _select(finite, handle, old_value):
-    new_value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=old_value.dtype)
-    value = tf.where(finite, new_value, old_value)
-    return tf.raw_ops.AssignVariableOp(resource=handle, value=value)
-
-
-def _undo(state_update, before):
-    """Give a frozen variable the value from before the state update, which XLA has run."""
-    handle = state_update.inputs[0]
-    for variable in tf.global_variables():
-        if own_handle(variable).name == handle.name:
-            value = before[variable.handle.name]
-            return tf.raw_ops.AssignVariableOp(resource=handle, value=value)
-    return tf.no_op()
-
-
-def _are_finite(updates, earlier):
-    """bool scalar: whether these updates and all earlier ones of the step can happen."""
-    finite = [tf.logical_and(tf.is_finite(u.loss), tf.is_finite(u.gradient_norm)) for u in updates]
-    return functools.reduce(tf.logical_and, finite + [other.finite for other in earlier[-1:]])
-
-
-def fail(updates, earlier):
-    """Roll back, then fail with an assertion that holds name, loss and norm of each update."""
-    with tf.control_dependencies(_rollback(earlier)):
-        # The raw op: tf.Assert would wrap it in a further tf.cond.
-        never = tf.constant(False)
-        data = [NOT_FINITE]
-        for update in updates:
-            data += [update.name, update.loss, update.gradient_norm]
-        return tf.raw_ops.Assert(condition=never, data=data, summarize=3)
 
 
 def disarm(graph_def: tf.GraphDef) -> None:
@@ -259,45 +272,7 @@ def disarm(graph_def: tf.GraphDef) -> None:
     """
     nodes = {node.name: node for node in graph_def.node}
     for node in graph_def.node:
-        if node.op == "Assert" and _constant(nodes, node.input[1]) == [NOT_FINITE.encode()]:
+        data = nodes.get(node.input[1].partition(":")[0]) if node.op == "Assert" else None
+        if data and list(data.attr["value"].tensor.string_val) == [NOT_FINITE.encode()]:
             condition = nodes[node.input[0].partition(":")[0]]
             condition.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(True))
-
-
-def _constant(nodes: Dict[str, tf.NodeDef], name: str) -> List[bytes]:
-    """The texts of a constant that is the input of a node; [] if it is another op."""
-    node = nodes.get(name.partition(":")[0])
-    return list(node.attr["value"].tensor.string_val) if node and node.op == "Const" else []
-
-
-def skip(skipped, earlier):
-    """Roll back and count the step once: an earlier update of it may have counted it already."""
-    count = tf.cast(earlier[-1].finite, tf.int64) if earlier else tf.constant(1, tf.int64)
-    return tf.group(skipped.assign_add(count, read_value=False), *_rollback(earlier))
-
-
-def _rollback(earlier):
-    """Ops that give every variable its value from before the earlier updates of the step."""
-    pairs = _values_before_step(earlier)
-    return [tf.raw_ops.AssignVariableOp(resource=handle, value=value) for handle, value in pairs]
-
-
-def _values_before_step(earlier):
-    """(handle, value) of every variable that the earlier updates of the step change."""
-    oldest: Dict[str, Tuple[Any, Any]] = {}
-    for update in earlier:  # the first value of a variable is its oldest
-        for handle, value in update.old_values:
-            oldest.setdefault(handle.name, (handle, value))
-    return list(oldest.values())
-
-
-def _read_state(updates, options):
-    """(handle, present value) of every variable that applying the updates changes."""
-    pairs = []
-    for update in updates:
-        variables = list(update.variables) + update_variables(update, options)
-        pairs += [(v.handle, v.read_value()) for v in variables]
-        for op in update.state_updates:
-            handle, dtype = op.inputs[0], op.get_attr("dtype")
-            pairs.append((handle, tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)))
-    return pairs

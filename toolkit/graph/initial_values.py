@@ -11,6 +11,7 @@ import functools
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from ..compat import tf
+from .ops import upstream
 from .randomness import seed_of
 
 _UNSET = (0, 0)  # the seeds of a random op where neither the graph nor the op has one
@@ -43,14 +44,17 @@ def seed_initial_values(seed: int) -> Iterator[None]:
     graph = tf.get_default_graph()
     graph_seed, graph.seed = graph.seed, None  # without it, an op shows whether it has a seed
     explicit_seed = tf.get_seed(0)[0]  # the graph's seed in ops that have one of their own
-    num_ops, variables_before = len(graph.get_operations()), set(_variable_names())
+    num_ops, variables_before = len(graph.get_operations()), {v.op.name for v in _variables()}
     try:
         with tf.variable_creator_scope(_keras_creator(seed)):
             yield
     finally:
         if graph.seed is None:
             graph.seed = graph_seed
-    ops = _random_ops(graph.get_operations()[num_ops:])
+    new = graph.get_operations()[num_ops:]
+    one_of_type = {op.type: op for op in new}  # a definition of each op would take time
+    types = {name for name, op in one_of_type.items() if "seed2" in op.node_def.attr}
+    ops = [op for op in new if op.type in types]
     unset = {op.name: op for op in ops if _seeds(op) == _UNSET}
     names = _names_by_variable(unset, variables_before)
     for op in ops:
@@ -66,26 +70,23 @@ def _keras_creator(seed: int) -> Callable[..., Any]:
     Without a seed, they take one from Python's `random` when they are created.
     """
 
+    def make_value(initializer, *args, **kwargs):
+        # The seed is from the name of the variable whose value is being built.
+        name = tf.get_default_graph().get_name_scope().rpartition("/")[0]
+        config = dict(initializer.get_config(), seed=seed_of(seed, f"initializer/{name}"))
+        return type(initializer).from_config(config)(*args, **kwargs)
+
     def create(next_creator, **kwargs):
         value = kwargs.get("initial_value")
-        if isinstance(value, functools.partial) and _draws_seed_by_itself(value.func):
-            kwargs["initial_value"] = lambda: _seed_keras(value.func, seed)(
-                *value.args, **value.keywords
+        initializer: Any = getattr(value, "func", None)  # of a functools.partial
+        if hasattr(initializer, "_random_generator") and initializer.get_config()["seed"] is None:
+            assert isinstance(value, functools.partial)
+            kwargs["initial_value"] = functools.partial(
+                make_value, initializer, *value.args, **value.keywords
             )
         return next_creator(**kwargs)
 
     return create
-
-
-def _draws_seed_by_itself(initializer: Any) -> bool:
-    return hasattr(initializer, "_random_generator") and initializer.get_config()["seed"] is None
-
-
-def _seed_keras(initializer: Any, seed: int) -> Any:
-    """The initializer with a seed from the name of the variable whose value is being built."""
-    name = tf.get_default_graph().get_name_scope().rpartition("/")[0]
-    config = dict(initializer.get_config(), seed=seed_of(seed, f"initializer/{name}"))
-    return type(initializer).from_config(config)
 
 
 def _names_by_variable(ops: Dict[str, Any], variables_before: Set[str]) -> Dict[str, str]:
@@ -94,37 +95,16 @@ def _names_by_variable(ops: Dict[str, Any], variables_before: Set[str]) -> Dict[
     for variable in _variables():
         if variable.op.name in variables_before:
             continue
-        needs = [op for op in _ancestors(variable.initializer) if op.name in ops]
-        needs = [op for op in needs if op.name not in names]
-        for number, op in enumerate(sorted(needs, key=lambda op: op.name)):
+        needs = upstream([variable.initializer], with_control=False)
+        new = [op.name for op in needs if op.name in ops and op.name not in names]
+        for number, op_name in enumerate(sorted(new)):
             suffix = f"/{number}" if number else ""
-            names[op.name] = f"initializer/{variable.op.name}{suffix}"
+            names[op_name] = f"initializer/{variable.op.name}{suffix}"
     return names
 
 
 def _variables() -> List[Any]:
     return tf.global_variables() + tf.local_variables()
-
-
-def _variable_names() -> List[str]:
-    return [variable.op.name for variable in _variables()]
-
-
-def _ancestors(op: Any) -> List[Any]:
-    """The ops that an op needs."""
-    pending, known = [op], {op}
-    while pending:
-        inputs = {tensor.op for tensor in pending.pop().inputs} - known
-        pending += inputs
-        known |= inputs
-    return list(known)
-
-
-def _random_ops(ops: Sequence[Any]) -> List[Any]:
-    """Those of the ops that have seeds."""
-    one_of_type = {op.type: op for op in ops}
-    types = {name for name, op in one_of_type.items() if "seed2" in op.node_def.attr}
-    return [op for op in ops if op.type in types]
 
 
 def _seeds(op: Any) -> Tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple
+from typing import Dict, Iterable, List, NamedTuple
 
 from ..compat import tf
 from .run import Run, step_builder_of
@@ -35,17 +35,16 @@ def list_model_variables(run: Run, tf_graph: tf.Graph) -> List[ModelVariable]:
         tf_graph: the graph.
     """
     builder = step_builder_of(run)
-    frozen = builder.frozen_variables()
-    trainable = {v.op.name for v in tf_graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
-    return [_describe(variable, trainable - frozen) for variable in builder.parameters]
-
-
-def _describe(variable: Any, trained: Iterable[str]) -> ModelVariable:
-    name, shape = variable.op.name, variable.shape
-    numbers = int(shape.num_elements() or 0) if shape.is_fully_defined() else 0
-    sizes = [int(size or 0) for size in shape.as_list()] if shape.rank is not None else []
-    dtype = variable.dtype.base_dtype
-    return ModelVariable(name, sizes, dtype.name, numbers, numbers * dtype.size, name in trained)
+    trained = {v.op.name for v in tf_graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
+    trained -= builder.frozen_variables()
+    variables = []
+    for v in builder.parameters:
+        numbers, dtype = int(v.shape.num_elements() or 0), v.dtype.base_dtype
+        sizes = [int(size or 0) for size in v.shape.as_list()] if v.shape.rank is not None else []
+        is_trained = v.op.name in trained
+        size = numbers * dtype.size
+        variables.append(ModelVariable(v.op.name, sizes, dtype.name, numbers, size, is_trained))
+    return variables
 
 
 def count_parameters(variables: Iterable[ModelVariable]) -> ParameterCounts:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterable, List, Sequence
 
 from ..compat import tf
 from ..errors import UsageError
-from .state_updates import STATE_UPDATES, assign_like
+from .ops import STATE_UPDATES, assign_like
 
 _COLLECTIVES = "toolkit/collectives"  # the graph's collection of collective ops
 _SEED_STRIDE = 1000003  # between the seeds of two replicas
@@ -178,15 +178,7 @@ class Replica:
     def _sum(self, row):
         """The sum over all replicas of a row [n], with the same bits for each."""
         key = len(tf.get_collection(_COLLECTIVES)) + 1  # the same in the graph of each replica
-        total = tf.raw_ops.CollectiveReduce(
-            input=row,
-            group_size=self.count,
-            group_key=GROUP_KEY,
-            instance_key=key,
-            merge_op="Add",
-            final_op="Id",
-            subdiv_offsets=[0],
-        )
+        total = _reduce(row, self.count, key)
         tf.add_to_collection(_COLLECTIVES, total)
         return total
 
@@ -211,7 +203,7 @@ class Replica:
         """
         if self.count == 1:
             return list(updates), list(tensors)
-        is_float = [_is_assignment(op) and op.inputs[1].dtype.is_floating for op in updates]
+        is_float = [op.type in STATE_UPDATES and op.inputs[1].dtype.is_floating for op in updates]
         values = [op.inputs[1] for op, has_float in zip(updates, is_float) if has_float]
         means = self.mean([*tensors, *values])
         averages = iter(means[len(tensors) :])
@@ -243,15 +235,19 @@ def meet(count: int) -> Any:
     Args:
         count: how many there are.
     """
+    return _reduce(tf.zeros([1]), count, _MEETING).op
+
+
+def _reduce(row: tf.Tensor, count: int, key: int) -> tf.Tensor:
     return tf.raw_ops.CollectiveReduce(
-        input=tf.zeros([1]),
+        input=row,
         group_size=count,
         group_key=GROUP_KEY,
-        instance_key=_MEETING,
+        instance_key=key,
         merge_op="Add",
         final_op="Id",
         subdiv_offsets=[0],
-    ).op
+    )
 
 
 ALONE = Replica()
@@ -260,11 +256,6 @@ ALONE = Replica()
 def _size(tensor) -> Any:
     size = tensor.shape.num_elements()
     return tf.size(tensor) if size is None else size
-
-
-def _is_assignment(op) -> bool:
-    """Whether an op is a state update whose value can be replaced."""
-    return op.type in STATE_UPDATES
 
 
 def _cast_back(value, scalar):

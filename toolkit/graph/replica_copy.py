@@ -66,13 +66,12 @@ class ReplicaCopy:
     def __init__(self, graph: tf.Graph, target: TrainingGraph, device: ReplicaDevice):
         self.graph, self.device = graph, device
         self._target = target.tf_graph
-        self._frame_name = ""  # of the loop of steps
+        self._frame_name = b""  # of the loop of steps
         shared = {}  # tensors of the target, for those of these names in the replica
         if target.loop is not None:
             # One loop for all replicas: collective ops join in one turn of one loop.
-            control = find_control(target.train_op)
-            self._frame_name = control.frame_name
-            shared = {x.name: x for x in (target.loop.num_steps, control.condition)}
+            condition, self._frame_name = find_control(target.train_op)
+            shared = {x.name: x for x in (target.loop.num_steps, condition)}
         with self._target.as_default():
             name = f"replica_{device.number}"
             self._prefix = self._target.unique_name(name, mark_as_used=False)
@@ -86,22 +85,18 @@ class ReplicaCopy:
     def _graph_def(self) -> tf.GraphDef:
         graph_def = self.graph.as_graph_def()
         disarm(graph_def)
-        for node in graph_def.node:
-            self._change(node)
+        for node in graph_def.node:  # a device, and resources and loops of its own
+            node.device = self.device.place(node.device)
+            for name in ("shared_name", "frame_name"):
+                value = node.attr[name].s if name in node.attr else b""
+                if value and value != self._frame_name:
+                    node.attr[name].s = f"{self._prefix}/".encode() + value
         common = {f.signature.name for f in self._target.as_graph_def().library.function}
         for function in graph_def.library.function:
             if function.signature.name not in common:
                 for node in function.node_def:
                     node.device = self.device.place(node.device) if node.device else ""
         return graph_def
-
-    def _change(self, node: tf.NodeDef) -> None:
-        """Give a node its device, and resources and loops of its own."""
-        node.device = self.device.place(node.device)
-        for name in ("shared_name", "frame_name"):
-            value = node.attr[name].s if name in node.attr else b""
-            if value and value != self._frame_name.encode():
-                node.attr[name].s = f"{self._prefix}/".encode() + value
 
 
 class ReplicaSession:

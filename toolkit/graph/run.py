@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+import inspect
+import re
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
 
 from ..compat import tf
-from ..errors import ToolkitError
+from ..errors import ToolkitError, suggest
 from ..options import CoreOptions, Options
 from ..options.groups import Group
 from . import randomness
-from .function import Function
 from .initial_values import InitialFit
-from .keras_model import KerasModel
+from .networks import Function, KerasModel
 from .optimizers.parts import Settings
 from .optimizers.schedules import Schedule
-from .positions import draw_by_position
 from .replica import ALONE, Replica
-from .state import create_state
 from .step_builder import StepBuilder
-from .step_strategy import PLAIN, PlainStep, dropout
+from .step_strategy import PLAIN, PlainStep
 from .updates import Update
 
 MODES = ("train", "eval", "predict")
+STATE = "state/"  # begins the names of the variables of `Run.state`, also in checkpoints
 _POSITION = "position_in_split"  # the graph's collection that holds the tensor of `Run.position`
 
 
@@ -84,6 +86,16 @@ class Run:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a run is read-only: cannot set '{name}'")
+
+    if not TYPE_CHECKING:  # where it would make every name known
+
+        def __getattr__(self, name: str) -> None:
+            names = [x for x in (*dir(type(self)), *vars(self)) if not x.startswith("_")]
+            raise AttributeError(f"a run has no '{name}'. {suggest(name, names)}")
+
+    def _check_mode(self, method: str) -> None:
+        if self.mode != "train":
+            raise ToolkitError(f"{method} was called in mode '{self.mode}'.")
 
     # -------------------------------------------------------------------------------------- steps
 
@@ -151,10 +163,10 @@ class Run:
             maxval: the upper bound.
         """
         if self._draws_by_position(shape):
-            draw = tf.random.stateless_uniform
-            numbers = draw_by_position(draw, shape, self.position, self.seed(name))
+            draw, seed = tf.random.stateless_uniform, self.seed(name)
+            numbers = randomness.draw_by_position(draw, shape, self.position, seed)
             return numbers * (maxval - minval) + minval
-        return self._builder.uniform(shape, self._seed_pair(name), minval, maxval)
+        return self._builder.draw("uniform", shape, self._seed_pair(name), minval, maxval)
 
     def normal(self, name: str, shape: Any, mean: float = 0.0, stddev: float = 1.0) -> tf.Tensor:
         """Draw float32 numbers of `shape` from N(mean, stddev**2).
@@ -169,10 +181,10 @@ class Run:
             stddev: the standard deviation.
         """
         if self._draws_by_position(shape):
-            draw = tf.random.stateless_normal
-            numbers = draw_by_position(draw, shape, self.position, self.seed(name))
+            draw, seed = tf.random.stateless_normal, self.seed(name)
+            numbers = randomness.draw_by_position(draw, shape, self.position, seed)
             return numbers * stddev + mean
-        return self._builder.normal(shape, self._seed_pair(name), mean, stddev)
+        return self._builder.draw("normal", shape, self._seed_pair(name), mean, stddev)
 
     def _draws_by_position(self, shape: Any) -> bool:
         """Whether the first size of a shape is that of a batch that is not trained on."""
@@ -191,7 +203,10 @@ class Run:
         """
         if self.mode != "train" or rate == 0:
             return x
-        return dropout(x, rate, self.uniform(name, tf.shape(x)))
+        if not 0 <= rate < 1:
+            raise ValueError(f"dropout rate is {rate}, expected a number in [0, 1)")
+        numbers = self.uniform(name, tf.shape(x))
+        return tf.where(numbers >= rate, x * (1 / (1 - rate)), tf.zeros_like(x))
 
     def initializer(self, kind: str, name: str, stddev: float = 0.05) -> randomness.Initializer:
         """A Keras-compatible initializer, a function of (seed, name, shape).
@@ -230,7 +245,8 @@ class Run:
                 of several arguments, such as placeholders of their shapes that `build` makes for
                 it; None for placeholders of the run's features.
             kwargs: further arguments by name. Without them, `training` (or `is_training`) is
-                whether the mode is "train", and `labels` are placeholders, or None.
+                whether the mode is "train", whatever its default, and `run` is the run, in each
+                call; in `build`, `labels` are placeholders, or None.
 
         Returns:
             A function with the parameters of `fn`. It has the attributes `variables` and
@@ -290,31 +306,22 @@ class Run:
         variables: Optional[Sequence[Any]] = None,
         name: str = "",
         advance_step: bool = True,
-        learning_rate: Any = None,
-        updates: Optional[Sequence[Any]] = None,
-        after: Optional[Callable[[], Any]] = None,
-        optimizer: Any = None,
-        optimizer_args: Optional[Mapping[str, Any]] = None,
-        schedule: Optional[Schedule] = None,
-        groups: Sequence[Group] = (),
+        **settings: Any,
     ) -> tf.Operation:
         """Build one op that updates variables to lower a loss: `gradients`, then `apply`.
 
-        The arguments are those of `gradients` and `apply`.
+        Args:
+            loss: float32 scalar.
+            variables: what to train; None for all trainable variables.
+            name: of the optimizer, one per name.
+            advance_step: that of `apply`.
+            settings: further arguments of `gradients`.
         """
-        update = self.gradients(
-            loss,
-            variables,
-            name,
-            learning_rate,
-            updates,
-            after,
-            optimizer,
-            optimizer_args,
-            schedule,
-            groups,
-        )
-        return self.apply([update], advance_step)
+        known = inspect.signature(self.gradients).parameters
+        for each in settings:
+            if each not in known:
+                raise TypeError(f"run.minimize has no argument '{each}'. {suggest(each, known)}")
+        return self.apply([self.gradients(loss, variables, name, **settings)], advance_step)
 
     def gradients(
         self,
@@ -361,8 +368,7 @@ class Run:
             UsageError: the arguments contradict each other, a group fits no variable, all variables
                 are frozen, or the optimizer does not work in a graph.
         """
-        if self.mode != "train":
-            raise ToolkitError(f"minimize was called in mode '{self.mode}'.")
+        self._check_mode("minimize")
         if variables is None:
             variables = tf.trainable_variables()
         settings = Settings(optimizer, optimizer_args, learning_rate, schedule, groups)
@@ -408,8 +414,7 @@ class Run:
         Raises:
             ToolkitError: outside of mode "train".
         """
-        if self.mode != "train":
-            raise ToolkitError(f"adopt was called in mode '{self.mode}'.")
+        self._check_mode("adopt")
         return self._builder.adopt(op, losses, variables)
 
     # -------------------------------------------------------------------------------------- state
@@ -427,7 +432,22 @@ class Run:
         Raises:
             ToolkitError: another state has this name.
         """
-        return create_state(name, initial)
+        full_name = STATE + name
+        if any(v.op.name == full_name for v in tf.global_variables()):
+            raise ToolkitError(
+                f"Two plugins, or one plugin twice, create the state '{name}'.",
+                hint="Begin its name with that of the plugin.",
+            )
+        if not re.match(r"[A-Za-z0-9.][A-Za-z0-9_.\\/-]*$", name):
+            raise ToolkitError(
+                f"'{name}' is no name of a state.",
+                hint="Use letters, digits and the characters _ . / -, a letter or digit first.",
+            )
+        if isinstance(initial, (float, list, np.ndarray)):
+            initial = np.asarray(initial)
+            initial = initial.astype(np.float32) if initial.dtype == np.float64 else initial
+        with tf.init_scope(), tf.name_scope(None):
+            return tf.Variable(initial, trainable=False, name=full_name, use_resource=True)
 
     def fit_initial_values(
         self,
@@ -466,8 +486,7 @@ class Run:
         Raises:
             ToolkitError: outside of mode "train".
         """
-        if self.mode != "train":
-            raise ToolkitError(f"update_state was called in mode '{self.mode}'.")
+        self._check_mode("update_state")
         self._builder.update_state(function)
 
     def after_restore(self, function: Callable[[], Any]) -> None:
@@ -502,7 +521,7 @@ class Run:
         Raises:
             ToolkitError: outside of mode "train", or too late.
         """
-        self._check_trains("change_gradients")
+        self._check_mode("change_gradients")
         self._builder.change_gradients(function)
 
     def change_learning_rate(
@@ -524,12 +543,8 @@ class Run:
             ToolkitError: outside of mode "train", or too late.
             UsageError: another function changes the rate, and one of them is the sole one.
         """
-        self._check_trains("change_learning_rate")
+        self._check_mode("change_learning_rate")
         self._builder.change_learning_rate(function, is_sole)
-
-    def _check_trains(self, method: str) -> None:
-        if self.mode != "train":
-            raise ToolkitError(f"{method} was called in mode '{self.mode}'.")
 
     # ------------------------------------------------------------------------------------ logging
 
@@ -549,7 +564,7 @@ class Run:
     @property
     def logged(self) -> Dict[str, Any]:
         """Name -> scalar tensor of all that was logged so far."""
-        return self._builder.logged
+        return dict(self._builder.logged)
 
 
 def has_position() -> bool:

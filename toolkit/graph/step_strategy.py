@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import Any, ContextManager, Dict, Optional, Sequence
+from typing import Any, ContextManager, Dict, Optional
 
 from ..compat import tf
 from . import randomness
-from .guard import GuardedUpdate, guard_by_condition, guard_by_selection, read_variables
-from .updates import Update
+from .guard import guard_by_condition, guard_by_selection, read_variables
 
 
 class PlainStep:
     """A step of ops that TensorFlow's executor runs one by one."""
 
     is_compiled = False
+    guard = staticmethod(guard_by_condition)
 
     def placing_input(self) -> ContextManager[None]:
         """In the block, the reader of the examples is built."""
@@ -29,17 +29,16 @@ class PlainStep:
         """In the block, the model and its step are built."""
         return contextlib.nullcontext()
 
-    def read_index(self, global_step):
+    def read_index(self, global_step: tf.Variable) -> tf.Tensor:
         """int64 scalar tensor: the number of the batch of a step, read before the step is made."""
         return global_step.read_value()
 
-    def finish(self, train_op, global_step) -> None:
-        """Build what the strategy needs behind a step.
+    def read_start(self) -> Optional[Dict[str, Any]]:
+        """What `guard` needs from before the step; None for nothing."""
+        return None
 
-        Args:
-            train_op: makes the step.
-            global_step: the variable.
-        """
+    def finish(self, train_op: tf.Operation, global_step: tf.Variable) -> None:
+        """Build what the strategy needs behind the op that makes the step."""
 
     def uniform(self, shape, seed_pair, minval: float = 0.0, maxval: float = 1.0):
         """float32 of `shape` in [minval, maxval), a function of `seed_pair` (int32 [2])."""
@@ -58,30 +57,15 @@ class PlainStep:
         row = tf.reshape(tensor, [1, -1])
         return tf.matmul(row, row, transpose_b=True)
 
-    def read_start(self) -> Optional[Dict[str, Any]]:
-        """What `apply` needs from before the step; None for nothing."""
-        return None
-
-    def apply(
-        self,
-        updates: Sequence[Update],
-        options,
-        earlier: Sequence[GuardedUpdate],
-        more_follow: bool,
-        start: Optional[Dict[str, Any]],
-    ) -> GuardedUpdate:
-        """Apply updates behind one guard; see `guard_by_condition`.
-
-        Args:
-            start: of `read_start`.
-        """
-        return guard_by_condition(updates, options, earlier, more_follow)
-
 
 class XlaStep(PlainStep):
     """A step that XLA compiles; it has numbers alone, in shapes that are known."""
 
     is_compiled = True
+    guard = staticmethod(guard_by_selection)
+
+    def read_start(self) -> Optional[Dict[str, Any]]:
+        return read_variables()
 
     def uniform(self, shape, seed_pair, minval: float = 0.0, maxval: float = 1.0):
         return randomness.hash_to_unit(shape, seed_pair, 24, 0.0) * (maxval - minval) + minval
@@ -98,29 +82,6 @@ class XlaStep(PlainStep):
         size = tensor.shape.num_elements()
         columns = tf.reduce_sum(tf.square(tf.reshape(tensor, [-1, math.gcd(size, 64)])), 0)
         return tf.reduce_sum(tf.square(tf.sqrt(columns)))
-
-    def read_start(self) -> Optional[Dict[str, Any]]:
-        return read_variables()
-
-    def apply(self, updates, options, earlier, more_follow, start) -> GuardedUpdate:
-        """Apply updates behind one guard; see `guard_by_selection`."""
-        return guard_by_selection(updates, options, earlier, start)
-
-
-def dropout(x, rate: float, numbers):
-    """x (float32, any shape) with a share `rate` zeroed and the rest scaled by 1 / (1 - rate).
-
-    Args:
-        x: the tensor.
-        rate: in [0, 1).
-        numbers: uniform in [0, 1), of the shape of x.
-
-    Raises:
-        ValueError: for a rate outside [0, 1).
-    """
-    if not 0 <= rate < 1:
-        raise ValueError(f"dropout rate is {rate}, expected a number in [0, 1)")
-    return tf.where(numbers >= rate, x * (1 / (1 - rate)), tf.zeros_like(x))
 
 
 PLAIN = PlainStep()

@@ -1,5 +1,5 @@
-"""The updates of one step, without their guard: gradients, clipping, the optimizer, weight decay,
-accumulation, and the state updates of the forward pass (batch norm's).
+"""What one update changes, without its guard: clipping, the optimizers, weight decay, accumulation,
+and the state updates of the forward pass (batch norm's).
 """
 
 from __future__ import annotations
@@ -8,10 +8,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 from ..compat import tf
 from ..errors import ToolkitError
-from .handles import own_handle, root_handle
-from .optimizers.clipping import clip
-from .optimizers.parts import Part, UpdateOptimizers, optimizer_scope
-from .state_updates import STATE_UPDATES, assign_like
+from .ops import assign_like
+from .optimizers.parts import Part, optimizer_scope
 
 # Scopes of the variables of --accumulate, for their names in checkpoints.
 SUMS = "toolkit/accumulated"
@@ -35,23 +33,7 @@ class Update(NamedTuple):
     changes: Sequence[Callable[..., Any]] = ()  # of the limited gradients; see `change_gradients`
 
 
-def compute_gradients(optimizers: UpdateOptimizers, loss, variables):
-    """Dense gradients and their variables, without variables on which the loss does not depend.
-
-    Raises:
-        ToolkitError: where no variable is left.
-    """
-    pairs = [(g, v) for g, v in optimizers.compute_gradients(loss, variables) if g is not None]
-    if not pairs:
-        raise ToolkitError(
-            "The loss depends on none of the variables to be trained.",
-            hint="Compute it from the variables of 'build' with TensorFlow's functions: values of "
-            "numpy, integers and tf.stop_gradient have no gradient.",
-        )
-    return [tf.convert_to_tensor(g) for g, _ in pairs], [v for _, v in pairs]
-
-
-def apply_update(update: Update, options):
+def apply_update(update: Update, options: Any) -> tf.Operation:
     """Make one op of every change of an update. It is made under the guard, so all of it waits for
     the guard.
     """
@@ -65,113 +47,22 @@ def apply_update(update: Update, options):
         return tf.group(changes, *states)
 
 
-def create_update_variables(updates: Sequence[Update], options) -> None:
-    """Create the variables of all updates before the first update, outside of any condition."""
-    for update in updates:
-        update_variables(update, options)
-
-
-def update_variables(update: Update, options) -> List[Any]:
-    """The optimizer's and accumulation's variables of an update, created at their first use."""
-    variables = []
-    for part in update.parts:
-        part.optimizer.create_variables(part.variables)
-        variables += part.optimizer.variables()
-    if options.accumulate > 1:
-        variables += [_gradient_count(update.name), *_gradient_sums(update.variables)]
-    return variables
-
-
-def create_counter(name: str) -> tf.Variable:
-    """An int64 scalar variable `toolkit/NAME` that starts at 0, created at its first use."""
-    with tf.init_scope(), tf.variable_scope("toolkit", reuse=tf.AUTO_REUSE):
-        return tf.get_variable(
-            name, [], tf.int64, tf.zeros_initializer(), trainable=False, use_resource=True
-        )
-
-
-def is_complete(name: str):
-    """bool scalar, read after the updates of a name: whether they changed their variables, and did
-    not only add to the sums of --accumulate.
+def _copy_updates(updates: Sequence[tf.Operation]) -> List[tf.Operation]:
+    """Ops equal to state updates. Those of one variable run one after the other, in their order,
+    when the values of all of them are known: a value may be computed from the variable.
     """
-    return tf.equal(_gradient_count(name).read_value(), 0)
+    values: Dict[str, List[Any]] = {}  # the handle of a variable -> the values of its updates
+    for update in updates:
+        values.setdefault(update.inputs[0].name, []).append(update.inputs[1].op)
+    last: Dict[str, Any] = {}  # the handle of a variable -> its last update
+    for update in updates:
+        handle = update.inputs[0].name
+        with tf.control_dependencies([last[handle]] if handle in last else values[handle]):
+            last[handle] = assign_like(update, update.inputs[1])
+    return list(last.values())
 
 
-def updated_variable(operation) -> str:
-    """The name of the variable that a state update assigns; "" if it is none of this graph."""
-    handle = root_handle(operation.inputs[0])
-    for variable in tf.global_variables():
-        if handle is own_handle(variable):
-            return str(variable.op.name)
-    return ""
-
-
-def _update_variables(update: Update, gradients, options):
-    """Clip, apply the optimizers, decay, then run `after`."""
-    if not update.variables:  # all are frozen
-        return tf.no_op()
-    # All gradients are read before the first variable changes.
-    with tf.control_dependencies(gradients):
-        limited = clip(gradients, options.clip, options.clip_limit)
-        for change in update.changes:
-            limited = _check_changed(change(limited, update.variables), update.variables)
-        gradient_of = {v.op.name: g for v, g in zip(update.variables, limited)}
-        changes = [_update_part(part, gradient_of) for part in update.parts]
-    change = tf.group(*changes)
-    if update.after is None:
-        return change
-    with tf.control_dependencies([change]):
-        return tf.group(update.after())
-
-
-def _check_changed(gradients, variables) -> List[Any]:
-    """The gradients that a function returned, one for each variable. Raises ToolkitError."""
-    if not isinstance(gradients, (list, tuple)) or len(gradients) != len(variables):
-        raise ToolkitError(
-            f"A function that run.change_gradients got returned {gradients!r:.100}, expected a "
-            f"list of {len(variables)} tensors.",
-        )
-    for gradient, variable in zip(gradients, variables):
-        if not gradient.shape.is_compatible_with(variable.shape):
-            raise ToolkitError(
-                f"A function that run.change_gradients got returned a gradient {gradient.shape} "
-                f"for '{variable.op.name}' {variable.shape}."
-            )
-    return list(gradients)
-
-
-def _update_part(part: Part, gradient_of: Dict[str, Any]):
-    """Apply one optimizer to its variables, then decay them."""
-    change = part.optimizer.apply([(gradient_of[v.op.name], v) for v in part.variables])
-    decays = [(v, part.weight_decays.get(v.op.name)) for v in part.variables]
-    if not part.weight_decays:
-        return change
-    with tf.control_dependencies([change]):
-        factors = {decay: part.learning_rate * decay for decay in part.weight_decays.values()}
-        return tf.group(*[v.assign_sub(factors[d] * v.read_value()) for v, d in decays if d])
-
-
-def _gradient_sums(variables):
-    with tf.init_scope(), tf.variable_scope(SUMS, reuse=tf.AUTO_REUSE):
-        return [
-            tf.get_variable(
-                v.op.name,
-                v.shape.as_list(),
-                v.dtype.base_dtype,
-                tf.zeros_initializer(),
-                trainable=False,
-                use_resource=True,
-            )
-            for v in variables
-        ]
-
-
-def _gradient_count(name: str):
-    """The variable that counts the gradients in the sums of the updates of a name."""
-    return create_counter(f"{COUNTS}/{name}" if name else COUNTS)
-
-
-def _accumulate(update: Update, options):
+def _accumulate(update: Update, options: Any) -> tf.Operation:
     """Add gradients to checkpointed sums and count them; when there are enough, apply their mean
     and clear both.
 
@@ -192,23 +83,97 @@ def _accumulate(update: Update, options):
         return tf.cond(is_complete, apply_mean, lambda: tf.group(*additions)).op
 
 
-def _copy_updates(updates) -> List[Any]:
-    """Ops equal to state updates. Those of one variable run one after the other, in their order,
-    when the values of all of them are known: a value may be computed from the variable.
+def _update_variables(update: Update, gradients: Sequence[Any], options: Any) -> tf.Operation:
+    """Clip, apply the optimizers, decay, then run `after`."""
+    if not update.variables:  # all are frozen
+        return tf.no_op()
+    # All gradients are read before the first variable changes.
+    with tf.control_dependencies(gradients):
+        limited = clip(gradients, options.clip, options.clip_limit)
+        for change in update.changes:
+            limited = _check_changed(change(limited, update.variables), update.variables)
+        gradient_of = {v.op.name: g for v, g in zip(update.variables, limited)}
+        changes = [_update_part(part, gradient_of) for part in update.parts]
+    change = tf.group(*changes)
+    if update.after is None:
+        return change
+    with tf.control_dependencies([change]):
+        return tf.group(update.after())
+
+
+def clip(gradients: Sequence[Any], how: str, limit: float) -> List[Any]:
+    """Limit dense gradients: each element by "value", each gradient by "norm", all together by
+    "global-norm", or "none".
     """
-    values: Dict[str, List[Any]] = {}  # the handle of a variable -> the values of its updates
-    for update in updates:
-        values.setdefault(update.inputs[0].name, []).append(update.inputs[1].op)
-    last: Dict[str, Any] = {}  # the handle of a variable -> its last update
-    for update in updates:
-        handle = update.inputs[0].name
-        with tf.control_dependencies([last[handle]] if handle in last else values[handle]):
-            last[handle] = _copy_update(update)
-    return list(last.values())
+    if how == "value":
+        return [tf.clip_by_value(g, -limit, limit) for g in gradients]
+    if how == "norm":
+        return [tf.clip_by_norm(g, limit) for g in gradients]
+    return tf.clip_by_global_norm(gradients, limit)[0] if how == "global-norm" else list(gradients)
 
 
-def _copy_update(update):
-    """An op equal to a state update, made here under the control dependencies in force."""
-    if update.type not in STATE_UPDATES:
-        raise ToolkitError(f"State update '{update.name}' is a {update.type}.")
-    return assign_like(update, update.inputs[1])
+def _check_changed(gradients: Any, variables: Sequence[Any]) -> List[Any]:
+    """The gradients that a function returned, one for each variable. Raises ToolkitError."""
+    subject = "A function that run.change_gradients got returned"
+    if not isinstance(gradients, (list, tuple)) or len(gradients) != len(variables):
+        expected = f"expected a list of {len(variables)} tensors"
+        raise ToolkitError(f"{subject} {gradients!r:.100}, {expected}.")
+    for gradient, variable in zip(gradients, variables):
+        if not gradient.shape.is_compatible_with(variable.shape):
+            place = f"for '{variable.op.name}' {variable.shape}"
+            raise ToolkitError(f"{subject} a gradient {gradient.shape} {place}.")
+    return list(gradients)
+
+
+def _update_part(part: Part, gradient_of: Dict[str, Any]) -> tf.Operation:
+    """Apply one optimizer to its variables, then decay them."""
+    change = part.optimizer.apply([(gradient_of[v.op.name], v) for v in part.variables])
+    decays = [(v, part.weight_decays.get(v.op.name)) for v in part.variables]
+    if not part.weight_decays:
+        return change
+    with tf.control_dependencies([change]):
+        factors = {decay: part.learning_rate * decay for decay in part.weight_decays.values()}
+        return tf.group(*[v.assign_sub(factors[d] * v.read_value()) for v, d in decays if d])
+
+
+# ------------------------------------------------------------------------ variables of an update
+
+
+def update_variables(update: Update, options: Any) -> List[Any]:
+    """The optimizer's and accumulation's variables of an update, created at their first use, which
+    has to be outside of any condition.
+    """
+    variables = []
+    for part in update.parts:
+        part.optimizer.create_variables(part.variables)
+        variables += part.optimizer.variables()
+    if options.accumulate > 1:
+        variables += [_gradient_count(update.name), *_gradient_sums(update.variables)]
+    return variables
+
+
+def is_complete(name: str) -> tf.Tensor:
+    """bool scalar, read after the updates of a name: whether they changed their variables, and did
+    not only add to the sums of --accumulate.
+    """
+    return tf.equal(_gradient_count(name).read_value(), 0)
+
+
+def create_counter(name: str) -> tf.Variable:
+    """An int64 scalar variable `toolkit/NAME` that starts at 0, created at its first use."""
+    return _create("toolkit", name, [], tf.int64)
+
+
+def _gradient_count(name: str) -> tf.Variable:
+    """The variable that counts the gradients in the sums of the updates of a name."""
+    return create_counter(f"{COUNTS}/{name}" if name else COUNTS)
+
+
+def _gradient_sums(variables: Sequence[Any]) -> List[tf.Variable]:
+    return [_create(SUMS, v.op.name, v.shape.as_list(), v.dtype.base_dtype) for v in variables]
+
+
+def _create(scope: str, name: str, shape: List[int], dtype: tf.DType) -> tf.Variable:
+    with tf.init_scope(), tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
+        zeros = tf.zeros_initializer()
+        return tf.get_variable(name, shape, dtype, zeros, trainable=False, use_resource=True)

@@ -6,7 +6,7 @@ in a call of one step. Nothing here knows what a step is; `make_step` adds one t
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..compat import compile_with_xla, tf
 
@@ -53,7 +53,7 @@ class LoopOutputs:
     def __init__(self, structure: Any):
         """Must be called in the body."""
         self._structure = structure
-        self._leaves = [leaf for leaf in tf.nest.flatten(structure) if _is_tensor(leaf)]
+        self._leaves = _tensors_of(structure)
         with tf.control_dependencies(None):  # outside of the loop
             self._arrays = [_tensor_array(leaf.dtype, leaf.shape) for leaf in self._leaves]
         pairs = zip(self._arrays, self._leaves)
@@ -87,14 +87,15 @@ def _tensor_array(dtype, shape, handle=None, flow=None) -> tf.TensorArray:
     )
 
 
-def _is_tensor(leaf) -> bool:
-    return isinstance(leaf, tf.Tensor)
+def _tensors_of(structure: Any) -> List[tf.Tensor]:
+    return [leaf for leaf in tf.nest.flatten(structure) if isinstance(leaf, tf.Tensor)]
 
 
 def _replace_tensors(structure, tensors) -> Any:
     """The structure with its tensors replaced, in their order; other leaves stay."""
     iterator = iter(tensors)
-    leaves = [next(iterator) if _is_tensor(x) else x for x in tf.nest.flatten(structure)]
+    leaves = tf.nest.flatten(structure)
+    leaves = [next(iterator) if isinstance(leaf, tf.Tensor) else leaf for leaf in leaves]
     return tf.nest.pack_sequence_as(structure, leaves)
 
 
@@ -132,23 +133,13 @@ def build_loop(make_step: Callable[[Any], StepOps], num_steps) -> StepLoop:
     return StepLoop(ends[0].op, num_steps, outputs)
 
 
-class LoopControl(NamedTuple):
-    """What makes a loop of `build_loop` turn.
-
-    Attributes:
-        condition: bool scalar in the loop, whether it makes a further step.
-        frame_name: of the loop in TensorFlow's executor.
+def find_control(loop_op: tf.Operation) -> Tuple[tf.Tensor, bytes]:
+    """Of a loop, from its `StepLoop.op`: whether it makes a further step, a bool scalar within it;
+    and its name in TensorFlow's executor.
     """
-
-    condition: Any
-    frame_name: str
-
-
-def find_control(loop_op: tf.Operation) -> LoopControl:
-    """The control of a loop, from its `StepLoop.op`."""
     switch = loop_op.inputs[0].op
     merge, condition = switch.inputs[0].op, switch.inputs[1]
-    return LoopControl(condition, merge.inputs[0].op.get_attr("frame_name").decode())
+    return condition, merge.inputs[0].op.get_attr("frame_name")
 
 
 # ---------------------------------------------------------------------------------- compiled by XLA
@@ -156,8 +147,7 @@ def find_control(loop_op: tf.Operation) -> LoopControl:
 
 def specs_of(structure) -> List[tf.TensorSpec]:
     """Shape and dtype of every tensor of the structure."""
-    leaves = [leaf for leaf in tf.nest.flatten(structure) if _is_tensor(leaf)]
-    return [tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
+    return [tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in _tensors_of(structure)]
 
 
 def build_compiled_loop(
@@ -183,7 +173,7 @@ def build_compiled_loop(
         def body(count, _, *before):
             step = make_step(count, *inputs)
             structures["outputs"] = step.outputs
-            values = [x for x in tf.nest.flatten(step.outputs) if _is_tensor(x)]
+            values = _tensors_of(step.outputs)
             with tf.control_dependencies([step.train_op]):
                 finite = read_all_finite()
                 all_finite = tf.constant(True) if finite is None else tf.identity(finite)

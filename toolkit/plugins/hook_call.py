@@ -141,6 +141,10 @@ class HookCall:
         self.answers = []
         for function in self.functions:
             value = _call(self.hook, function, arguments)
+            if value is None and self.hook == "session_hooks":
+                hint = "Return the list, or [] for none; is a 'return' missing?"
+                text = "returned None, expected a list of session hooks"
+                raise function.error(self.hook, Problem(text, hint))
             if value is not None:
                 self.answers.append((function, self._checked(function, value)))
                 if self._has_first_result:

@@ -78,11 +78,8 @@ def _describe_unused(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[
     """A sentence for each option that a person set, and that the plugin's own settings replace."""
     builder = step_builder_of(plan.graph.run)
     unused = builder.unused_options() - set(plan.options.idle_options())
-    reasons = dict.fromkeys(unused, "the plugin sets that of each update itself")
-    if "learning_rate" in unused and builder.has_idle_rate():
-        reasons["learning_rate"] = "each variable is in a group with a rate of its own"
     return [
-        f"{name} ({origins[name]}) has no effect: {reasons[name]}"
+        f"{name} ({origins[name]}) has no effect: no update of the step uses it"
         for name in sorted(unused)
         if origins.get(name, NOT_SET).is_choice
     ]
@@ -92,8 +89,6 @@ def _describe_decay(plan: TrainingPlan, origins: Mapping[str, Origin]) -> str:
     """What is surprising of a weight decay that was set; "" if nothing is."""
     builder, decay = step_builder_of(plan.graph.run), plan.options.weight_decay
     place = origins.get("weight_decay", "set")
-    if builder.has_undecayed_adamw():
-        return f"adamw without weight decay: weight_decay is 0 ({place})"
     if decay and builder.update_counts and not builder.has_decay():
         return f"weight_decay ({place}) has no effect: no variable of the step decays"
     return ""

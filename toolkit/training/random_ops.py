@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set
 
 from ..autopsy.op_traceback import plugin_lines
 from ..compat import tf
-from ..graph.nodes import ancestors, function_names
+from ..graph.ops import function_names, upstream_nodes
 
 # TensorFlow's ops that draw from a stream of the session, which starts again in the next one. Not
 # among them: stateless ops, and tf.random.Generator, whose state is a variable.
@@ -56,7 +56,7 @@ def find_random_ops(train_op: tf.Operation) -> List[RandomOp]:
     nodes = {node.name: node for node in graph_def.node}
     iterators = [node.name for node in graph_def.node if node.op == "MakeIterator"]
     ops = []
-    for name in sorted(ancestors([train_op.name, *iterators], nodes)):
+    for name in sorted(upstream_nodes([train_op.name, *iterators], nodes)):
         types = set(_types(nodes[name], functions, set())) & STATEFUL_OPS
         if types:
             location = _locate(train_op.graph.get_operation_by_name(name))

@@ -143,6 +143,11 @@ class KerasOptimizer(LegacyKerasOptimizer):
 Adapter = Union[TrainOptimizer, LegacyKerasOptimizer, KerasOptimizer]
 
 
+def is_optimizer(value: Any) -> bool:
+    """Whether a value is an optimizer object, of tf.train or of any Keras."""
+    return hasattr(value, "apply_gradients") and not isinstance(value, type)
+
+
 def adapt(optimizer: Any, scope: str, rate: Any = None) -> Adapter:
     """Give an optimizer object the interface of `TrainOptimizer`.
 
@@ -155,73 +160,46 @@ def adapt(optimizer: Any, scope: str, rate: Any = None) -> Adapter:
         UsageError: it is no such object, or does what does not work here.
     """
     cls = _adapter_class(optimizer)
-    _check_graph(optimizer)
+    is_new, subject = cls is KerasOptimizer, _describe(optimizer)
     for name in CLIPPING:
         if cls is not TrainOptimizer and getattr(optimizer, name, None) is not None:
             raise UsageError(
-                f"{_describe(optimizer)} sets {name}, but gradients are clipped before it.",
+                f"{subject} sets {name}, but gradients are clipped before it.",
                 hint="Leave it out, and set --clip and --clip-limit.",
             )
-    if cls is KerasOptimizer and rate is not None:
+    if is_new and rate is not None:
         raise UsageError(
-            f"{_describe(optimizer)} cannot have a learning rate that changes in a graph.",
+            f"{subject} cannot have a learning rate that changes in a graph.",
             hint="Pass the object itself, with its own rate, or make one of tf.train or "
             "tf.keras.optimizers (from toolkit import tf).",
         )
-    if cls is KerasOptimizer and hasattr(optimizer, "_current_learning_rate"):
+    if is_new and hasattr(optimizer, "_current_learning_rate"):
         # The initial value of that variable is computed from another one, whose own initial value
         # TensorFlow may assign later.
-        raise UsageError(
-            f"{_describe(optimizer)} has a schedule, which does not work in a graph.", hint=_CLASSES
-        )
+        fault = "has a schedule, which does not work in a graph"
+        raise UsageError(f"{subject} {fault}.", hint=_CLASSES)
     return cls(optimizer, scope, rate)
 
 
-def is_optimizer(value: Any) -> bool:
-    """Whether a value is an optimizer object, of tf.train or of any Keras."""
-    return hasattr(value, "apply_gradients") and not isinstance(value, type)
-
-
 def _adapter_class(optimizer: Any) -> type:
-    modules = {cls.__module__.partition(".")[0] for cls in type(optimizer).__mro__}
+    subject = _describe(optimizer)
     if isinstance(optimizer, tf.train.SyncReplicasOptimizer):
         raise UsageError(
-            f"{_describe(optimizer)} is for several processes, and a run has one.",
+            f"{subject} is for several processes, and a run has one.",
             hint="Pass the optimizer that it wraps.",
         )
     if isinstance(optimizer, tf.train.Optimizer):
         return TrainOptimizer
     if isinstance(optimizer, tf.keras.optimizers.Optimizer):
         return LegacyKerasOptimizer
+    modules = {cls.__module__.partition(".")[0] for cls in type(optimizer).__mro__}
     if "tf_keras" in modules and hasattr(optimizer, "build"):
         return KerasOptimizer
-    if "keras" in modules:
-        raise UsageError(f"{_describe(optimizer)} is of Keras 3, not for graphs.", hint=_CLASSES)
-    raise UsageError(
-        f"{_describe(optimizer)} is no optimizer that works in a graph.",
-        hint=_CLASSES,
-    )
-
-
-def _check_graph(optimizer: Any) -> None:
-    """Refuse an object that has tensors or variables of another graph."""
-    graphs = [tf.get_default_graph()]
-    while getattr(graphs[-1], "outer_graph", None) is not None:
-        graphs.append(graphs[-1].outer_graph)
-    parts = {**vars(optimizer), **getattr(optimizer, "_hyper", {})}
-    for name, part in parts.items():
-        # tf.train converts its arguments for each graph again, to attributes of these names.
-        is_converted = name.endswith(("_t", "_tensor", "_on_worker"))
-        graph = None if is_converted else getattr(part, "graph", None)
-        if isinstance(graph, tf.Graph) and graph not in graphs:
-            raise UsageError(
-                f"{_describe(optimizer)} was made in another graph: its '{part.name}' is there.",
-                hint="Make it in the hook 'optimize', or pass a function from the learning rate "
-                "to the optimizer.",
-            )
+    fault = "is of Keras 3, not for graphs"
+    fault = fault if "keras" in modules else "is no optimizer that works in a graph"
+    raise UsageError(f"{subject} {fault}.", hint=_CLASSES)
 
 
 def _describe(optimizer: Any) -> str:
     cls = type(optimizer)
-    module = cls.__module__.partition(".")[0]
-    return f"The optimizer {module}.{cls.__qualname__}"
+    return f"The optimizer {cls.__module__.partition('.')[0]}.{cls.__qualname__}"

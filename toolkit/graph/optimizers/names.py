@@ -79,38 +79,26 @@ def _typed_arguments(
     names = [name for name in parameters if name not in _RESERVED]
     values = {}
     for name, value in arguments.items():
+        option = name.replace("-", "_")
         if name not in names:
+            is_option = option in _OTHER_OPTIONS
+            hint = f"Set --{option.replace('_', '-')} {value}." if is_option else ""
             raise UsageError(
                 f"Optimizer '{optimizer}' has no argument '{name}'.",
-                hint=_option_hint(name, value) or suggest(name, names),
+                hint=hint or suggest(name, names),
             )
-        default = parameters[name].default
-        values[name] = _to_bool(value) if isinstance(default, bool) else value
-        fault = _type_fault(values[name], name, default)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if isinstance(parameters[name].default, bool):
+            value = bool(value) if is_number and value in (0, 1) else value
+            fault = "" if isinstance(value, bool) else "should be true or false"
+        elif name.endswith("_name"):  # of slots; the default is None or text
+            fault = "" if isinstance(value, str) and value else "should be text"
+        else:
+            fault = "" if is_number else "should be a number"
         if fault:
             raise UsageError(
                 f"Argument '{name}' of optimizer '{optimizer}' is {value!r}, but {fault}.",
                 hint="Set it with --optimizer-args.",
             )
+        values[name] = value
     return values
-
-
-def _option_hint(name: str, value: Any) -> str:
-    """The option that sets what is no argument of an optimizer; "" if there is none."""
-    name = name.replace("-", "_")
-    return f"Set --{name.replace('_', '-')} {value}." if name in _OTHER_OPTIONS else ""
-
-
-def _to_bool(value: Any) -> Any:
-    """True and false for 1 and 0; other values as they are."""
-    return bool(value) if isinstance(value, (int, float)) and value in (0, 1) else value
-
-
-def _type_fault(value: Any, name: str, default: Any) -> str:
-    """Why a value does not have the type of a parameter, as a clause; '' if it has."""
-    if isinstance(default, bool):
-        return "" if isinstance(value, bool) else "should be true or false"
-    if name.endswith("_name"):  # of slots; the default is None or text
-        return "" if isinstance(value, str) and value else "should be text"
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return "" if is_number else "should be a number"

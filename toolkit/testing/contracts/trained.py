@@ -9,7 +9,7 @@ import numpy as np
 
 from ...compat import tf
 from ...data.examples import Split
-from ...graph.nodes import ancestors
+from ...graph.ops import upstream_nodes
 from ...inference.evaluator import Evaluator
 from ...inference.example_values import compute_intervals
 from ...inference.export import export
@@ -285,6 +285,6 @@ def _skip_if_it_draws(subject: Subject) -> None:
     """Skip where predictions use random numbers, which follow from the place of an example."""
     graph = subject.predictor.graph
     nodes = {node.name: node for node in graph.tf_graph.as_graph_def().node}
-    names = ancestors([tensor.op.name for tensor in graph.predictions.values()], nodes)
+    names = upstream_nodes([tensor.op.name for tensor in graph.predictions.values()], nodes)
     if any(nodes[name].op.startswith("StatelessRandom") for name in names):
         raise Skip("its predictions draw random numbers, which follow from an example's place")

@@ -13,8 +13,8 @@ from typing import Any, Container, Dict, Iterator, List, Optional
 from ...autopsy.op_traceback import plugin_lines
 from ...compat import capture_log, tf, under_construction
 from ...errors import RetryError, ToolkitError
-from ...graph.adoption import upstream
 from ...graph.build import TrainingGraph
+from ...graph.ops import upstream
 from ...plugins import (
     Answer,
     Plugin,

@@ -1,0 +1,432 @@
+"""`Run.function` and `Run.keras`: networks whose variables are created in `build`, and which are
+applied in any other hook.
+
+A network is first applied to placeholders, in `build`. What that pass computes is not used, and
+what it adds to TensorFlow's collections is removed, except for variables and the losses of their
+regularizers. Later passes use the same variables, whatever created them: `tf.get_variable`,
+`tf.layers`, `tf.Variable` or Keras layers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import warnings
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+
+from ..compat import tf, variable_scope_store
+from ..data.readers.batches import convert_stored
+from ..data.structure import FEATURES, LABELS, pack_role
+from ..errors import ToolkitError
+from .ops import state_updates
+from .step_builder import StepBuilder
+
+# Collections of tensors that only a pass over examples may add to.
+_OF_A_PASS = (tf.GraphKeys.SUMMARIES, tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.LOSSES)
+_REGULARIZATION = tf.GraphKeys.REGULARIZATION_LOSSES
+_DRAWS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal"}
+_TRAINING = ("training", "is_training", "train", "is_train", "phase_train")
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Network:
+    """The base class of `Function` and `KerasModel`.
+
+    Args:
+        run: of the graph; it draws.
+        builder: of the run.
+        name: of the network, for messages and draws.
+
+    Attributes:
+        name: as given, with a number if another network of the run has the same.
+        variables: what the pass in `build` created, in that order.
+    """
+
+    def __init__(self, run: Any, builder: StepBuilder, name: str):
+        self.name = builder.networks.add(self, name)
+        self.variables: List[Any] = []
+        self._run = run
+        self._builder = builder
+        self._creations: List[Tuple[str, Any]] = []  # the name given to TensorFlow, the variable
+        self._weight_losses: List[Any] = []
+        self._num_passes = 0
+        self._pass_losses: List[Any] = []
+        self._scope = tf.get_variable_scope()
+        self._scope_counts = dict(variable_scope_store().variable_scopes_count)
+
+    @property
+    def trainable_variables(self) -> List[Any]:
+        """The variables that training changes, as `variables` of `Run.minimize`."""
+        names = {variable.op.name for variable in tf.trainable_variables()}
+        return [variable for variable in self.variables if variable.op.name in names]
+
+    def losses(self) -> List[Any]:
+        """The losses of regularizers, float32 scalars: of the variables, and of the outputs of the
+        passes since the step began. Add `sum(net.losses())` to what the hook `loss` returns.
+        """
+        return self._builder.networks.renewed(self._weight_losses) + self._pass_losses
+
+    def begin_step(self) -> None:
+        """Forget the passes of the step before."""
+        self._num_passes, self._pass_losses = 0, []
+
+    # ------------------------------------------------------------------------- for derived classes
+
+    def _build(self, apply: Callable[[], Any], inputs: Any) -> None:
+        """Create the variables by a pass whose results are not used.
+
+        Args:
+            apply: applies the network.
+            inputs: a structure of the tensors that it is applied to.
+        """
+        graph = tf.get_default_graph()
+        before = {key: graph.get_collection(key) for key in graph.get_all_collection_keys()}
+        num_ops = len(graph.get_operations())
+        with tf.name_scope(f"{self.name}_in_build") as scope:
+            recorder = self._recorder(scope)
+            with tf.variable_creator_scope(recorder):
+                apply()
+        of_pass = _consumers(inputs, graph.get_operations()[num_ops:])
+        for key in graph.get_all_collection_keys():
+            collection = graph.get_collection_ref(key)
+            collection[:] = [
+                item
+                for item in collection
+                if _is_among(item, before.get(key, []))
+                or not isinstance(item, (tf.Tensor, tf.Operation))
+                or not (key in _OF_A_PASS or getattr(item, "op", item) in of_pass)
+            ]
+        losses, earlier = tf.get_collection(_REGULARIZATION), before.get(_REGULARIZATION, [])
+        self._weight_losses = [loss for loss in losses if not _is_among(loss, earlier)]
+        self._set_variables([variable for _, variable in self._creations])
+
+    def _set_variables(self, variables: Sequence[Any]) -> None:
+        self.variables = list(variables)
+        halves = [v.op.name for v in self.trainable_variables if v.dtype.base_dtype == tf.float16]
+        if halves:
+            self._builder.notes.append(
+                f"'{halves[0]}' is float16, in which the epsilon of Adam is 0: create variables in "
+                "float32 and cast them, or set --optimizer-args epsilon=1e-4"
+            )
+
+    def _apply(self, apply: Callable[[], Any]) -> Any:
+        """What `apply()` returns, computed with the variables of `_build`."""
+        graph = tf.get_default_graph()
+        num_ops = len(graph.get_operations())
+        trainable = {variable.op.name for variable in tf.trainable_variables()}
+        updates = tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS)
+        num_updates, num_losses = len(updates), len(tf.get_collection(_REGULARIZATION))
+        with self._reuse():
+            outputs = apply()
+        for variable in tf.trainable_variables():
+            if variable.op.name not in trainable:
+                raise ToolkitError(
+                    f"'{self.name}' created the variable '{variable.op.name}' when it was applied, "
+                    "but not in 'build'.",
+                    hint="Let it create the same variables, whatever its arguments are.",
+                )
+        ops = graph.get_operations()[num_ops:]
+        self._replace_draws(ops)
+        # The run itself takes them behind its guard; whoever ran them once more would move the
+        # averages of batch norm twice.
+        del updates[num_updates:]
+        self._builder.add_state_updates(state_updates(ops))
+        self._pass_losses += tf.get_collection(_REGULARIZATION)[num_losses:]
+        self._num_passes += 1
+        return outputs
+
+    def _replace_draws(self, ops: Sequence[tf.Operation]) -> None:
+        """Give the consumers of stateful draws, such as those of dropout layers, draws of the run.
+
+        A stateful op's stream starts again in the next session. Ops within a loop or a condition
+        of their own stay: a draw of the run would be the same in each iteration.
+        """
+        context = tf.get_default_graph()._get_control_flow_context()
+        for number, op in enumerate([op for op in ops if op.type in _DRAWS]):
+            old = op.outputs[0]
+            if op._get_control_flow_context() is not context or not old.consumers():
+                continue
+            name = f"draw/{self.name}/{self._num_passes}/{number}"
+            draw = tf.cast(getattr(self._run, _DRAWS[op.type])(name, op.inputs[0]), old.dtype)
+            draw.set_shape(old.shape)
+            for consumer in old.consumers():
+                for index, tensor in enumerate(consumer.inputs):
+                    if tensor is old or tensor.name == old.name:
+                        consumer._update_input(index, draw)
+
+    def _recorder(self, scope: str) -> Callable[..., Any]:
+        """A variable creator that records what is created, under its name outside of `scope`."""
+
+        def create(next_creator, **kwargs):
+            present = (tf.get_default_graph().get_name_scope() or "") + "/"
+            inner = present[len(scope) :] if present.startswith(scope) else None
+            context = contextlib.nullcontext() if inner is None else tf.name_scope(inner or None)
+            with context:
+                variable = next_creator(**kwargs)
+            self._creations.append((str(kwargs.get("name")), variable))
+            return variable
+
+        return create
+
+    @contextlib.contextmanager
+    def _reuse(self) -> Iterator[None]:
+        """Within the block, a pass gets the recorded variables where it would create its own."""
+        pending: Dict[str, List[Any]] = {}
+        for name, variable in self._creations:
+            pending.setdefault(name, []).append(variable)
+
+        def create(next_creator, **kwargs):
+            variables = pending.get(str(kwargs.get("name")))
+            return variables.pop(0) if variables else next_creator(**kwargs)
+
+        store = variable_scope_store()
+        counts, store.variable_scopes_count = store.variable_scopes_count, dict(self._scope_counts)
+        scope = tf.variable_scope(self._scope, reuse=tf.AUTO_REUSE, auxiliary_name_scope=False)
+        try:
+            with tf.variable_creator_scope(create), scope:
+                yield
+        finally:
+            store.variable_scopes_count = counts
+
+
+def _example_placeholders(run: Any, role: str) -> Any:
+    """Placeholders as hooks get them of the features or labels of a run, [N, ...]; None without."""
+    flat = {
+        key: convert_stored(
+            tf.placeholder(component.dtype, [None, *component.shape]), component.kind
+        )
+        for key, component in run.data.flat.items()
+        if key.partition("/")[0] == role
+    }
+    return pack_role(flat, role)
+
+
+def _consumers(inputs: Any, ops: Sequence[tf.Operation]) -> Set[tf.Operation]:
+    """Those of the ops, in the order of their creation, that need one of the inputs."""
+    names = {tensor.name for tensor in tf.nest.flatten(inputs) if isinstance(tensor, tf.Tensor)}
+    consumers: Set[tf.Operation] = set()
+    for op in ops:
+        if any(tensor.name in names or tensor.op in consumers for tensor in op.inputs):
+            consumers.add(op)
+    return consumers
+
+
+def _is_among(item: Any, items: Sequence[Any]) -> bool:
+    return any(item is other for other in items)  # `==` of tensors may be an op
+
+
+# ---------------------------------------------------------------------------------------- functions
+
+
+class Function(Network):
+    """A function applied with the same variables each time; see `Run.function`.
+
+    Args:
+        run: of the graph.
+        builder: of the run.
+        fn: the function.
+        args: its positional arguments after those that `inputs` are for.
+        kwargs: its arguments by name.
+        inputs: what it is applied to in `build`: a tuple for several arguments, else one; None for
+            placeholders of the run's features.
+    """
+
+    def __init__(
+        self,
+        run: Any,
+        builder: StepBuilder,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        inputs: Any = None,
+    ):
+        if hasattr(type(fn), "add_weight"):
+            raise ToolkitError(
+                f"run.function takes a function, and '{getattr(fn, 'name', fn)}' is a Keras model.",
+                hint="Use run.keras(model).",
+            )
+        if not callable(fn):
+            raise ToolkitError(
+                f"run.function takes a function, not {fn!r}.",
+                hint="Leave out the parentheses: run.function(network).",
+            )
+        super().__init__(run, builder, _name_of(fn))
+        self._fn = fn
+        self._signature = _signature(fn)
+        parameters = self._signature.parameters.values()
+        names = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
+        examples = _example_placeholders(run, FEATURES) if inputs is None else inputs
+        if inputs is None and isinstance(examples, dict) and set(examples) <= set(names):
+            first = dict(examples)
+        else:
+            first = self._bind(examples if isinstance(examples, tuple) else (examples,), {})
+        names = names[len(first) :]
+        if len(args) > len(names):
+            raise ToolkitError(f"'{self.name}' takes fewer arguments than run.function has for it.")
+        known = {**dict.fromkeys(_TRAINING, run.mode == "train"), "run": run}
+        known = {p.name: known[p.name] for p in parameters if p.name in known}
+        self._defaults = {**known, **self._bind((), kwargs), **dict(zip(names, args))}
+        self._build(lambda: self._call(self._complete({**self._defaults, **first})), examples)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function returns for these arguments, with the same variables each time.
+
+        Arguments that are left out are those of `Run.function`.
+        """
+        return self._apply(lambda: self._call({**self._defaults, **self._bind(args, kwargs)}))
+
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Dict[str, Any]:
+        """Name of a parameter -> argument."""
+        try:
+            return dict(self._signature.bind_partial(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise ToolkitError(f"'{self.name}' {error}.") from None
+
+    def _complete(self, arguments: Dict[str, Any]) -> Dict[str, Any]:
+        """The arguments, with the labels of the run. Raises ToolkitError if some are missing."""
+        missing = [
+            p.name
+            for p in self._signature.parameters.values()
+            if p.name not in arguments and p.default is p.empty and p.kind in _POSITIONAL
+        ]
+        if LABELS in missing:
+            missing.remove(LABELS)
+            has_labels = self._run.mode != "predict"
+            labels = _example_placeholders(self._run, LABELS) if has_labels else None
+            arguments = {**arguments, LABELS: labels}
+        if missing:
+            raise ToolkitError(
+                f"run.function does not know the arguments {', '.join(missing)} of '{self.name}'.",
+                hint=f"Name each where the function is built: run.function({self.name}, "
+                f"{missing[0]}=...).",
+            )
+        return arguments
+
+    def _call(self, arguments: Mapping[str, Any]) -> Any:
+        bound = self._signature.bind_partial()
+        bound.arguments.update(arguments)
+        return self._fn(*bound.args, **bound.kwargs)
+
+
+def _signature(fn: Callable[..., Any]) -> inspect.Signature:
+    """Of a function; one of any arguments where Python knows none."""
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        return inspect.signature(lambda *args, **kwargs: None)
+
+
+def _name_of(fn: Any) -> str:
+    """The name of a function, also of a `functools.partial`; else that of an object's class."""
+    fn = getattr(fn, "func", fn)
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return name.strip("_") if name.isidentifier() else "function"
+
+
+# ------------------------------------------------------------------------------- models of tf.keras
+
+
+class KerasModel(Network):
+    """A Keras model applied as it is; see `Run.keras`.
+
+    Args:
+        run: of the graph.
+        builder: of the run.
+        model: a Sequential, functional or subclass model, or a layer.
+        inputs: what it is applied to in `build` if it has no variables yet; None for placeholders
+            of the run's features.
+    """
+
+    def __init__(self, run: Any, builder: StepBuilder, model: Any, inputs: Any = None):
+        _check_model(model)
+        super().__init__(run, builder, model.name)
+        self.model = model
+        self._takes_training = "training" in inspect.signature(model.call).parameters
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecated where nothing else does it in a graph
+            # For layers that get no `training`.
+            tf.keras.backend.set_learning_phase(int(run.mode == "train"))
+        if not model.built:
+            examples = _example_placeholders(run, FEATURES) if inputs is None else inputs
+            self._build(lambda: self._call(examples, run.mode == "train", {}), examples)
+        graph = tf.get_default_graph()
+        if any(variable.graph is not graph for variable in model.weights):
+            raise ToolkitError(
+                f"The Keras model '{model.name}' was created outside of the hook 'build'.",
+                hint="Create it in 'build', which is called once for each graph.",
+            )
+        # Variables of layers with `trainable = False` are not those that training changes.
+        trained = {variable.op.name for variable in model.trainable_weights}
+        frozen = {variable.op.name for variable in model.weights} - trained
+        collection = tf.get_collection_ref(tf.GraphKeys.TRAINABLE_VARIABLES)
+        collection[:] = [variable for variable in collection if variable.op.name not in frozen]
+        self._set_variables(model.weights)
+        if getattr(model, "optimizer", None) is not None:
+            builder.notes.append(
+                f"the optimizer, losses and metrics of '{model.name}.compile' have no effect; the "
+                "hooks 'loss', 'optimize' and 'metrics' say them."
+            )
+
+    def __call__(self, inputs: Any, training: Optional[bool] = None, **kwargs: Any) -> Any:
+        """The model's outputs.
+
+        Args:
+            inputs: a tensor or a structure of tensors, as the model takes them; of a dict, a
+                functional model gets each input by the name of its `tf.keras.Input`.
+            training: whether dropout and the like are active; None for the mode "train".
+            kwargs: further arguments of the model.
+        """
+        training = self._run.mode == "train" if training is None else training
+        before = [list(layer._losses) for layer in self._layers()]
+        outputs = self._apply(lambda: self._call(inputs, training, kwargs))
+        for layer, losses in zip(self._layers(), before):
+            self._pass_losses += [loss for loss in layer._losses if not _is_among(loss, losses)]
+        return outputs
+
+    def losses(self) -> List[Any]:
+        """The losses of regularizers, float32 scalars: of the variables, and of the outputs of the
+        passes since the step began. Add `sum(net.losses())` to what the hook `loss` returns.
+        """
+        functions = [function for layer in self._layers() for function in layer._callable_losses]
+        values = [function() for function in functions]
+        return [value for value in values if value is not None] + self._pass_losses
+
+    def _call(self, inputs: Any, training: Any, kwargs: Any) -> Any:
+        if self._takes_training:
+            kwargs = dict(kwargs, training=training)
+        return self.model(_order_inputs(self.model, inputs), **kwargs)
+
+    def _layers(self) -> List[Any]:
+        """The model and all layers within, each once."""
+        modules = [self.model, *self.model.submodules]
+        layers = [module for module in modules if isinstance(module, tf.keras.layers.Layer)]
+        return list({id(layer): layer for layer in layers}.values())
+
+
+def _order_inputs(model: Any, inputs: Any) -> Any:
+    """The inputs of a functional model in its order, where they are a dict by name."""
+    names = getattr(model, "input_names", None)
+    if not isinstance(inputs, dict) or not names or not getattr(model, "inputs", None):
+        return inputs
+    if not set(names) <= set(inputs):
+        raise ToolkitError(
+            f"The Keras model '{model.name}' has the inputs {', '.join(names)}, and got "
+            f"{', '.join(sorted(inputs))}.",
+            hint="Name each tf.keras.Input like its feature, or pass a list of tensors.",
+        )
+    ordered = [inputs[name] for name in names]
+    return ordered[0] if len(ordered) == 1 else ordered
+
+
+def _check_model(model: Any) -> None:
+    if isinstance(model, tf.keras.layers.Layer):
+        return
+    if any(base.__module__.split(".")[0] == "keras" for base in type(model).__mro__):
+        raise ToolkitError(
+            f"'{getattr(model, 'name', model)}' is a model of Keras 3, which has no graphs.",
+            hint="Make it of tf.keras, with 'from toolkit import tf'.",
+        )
+    raise ToolkitError(
+        f"run.keras takes a model or layer of tf.keras, not {model!r}.",
+        hint="Use run.function for a function." if callable(model) else "",
+    )
