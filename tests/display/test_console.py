@@ -10,7 +10,8 @@ import pytest
 from process_fixtures import wait_until
 
 from toolkit.display import waits
-from toolkit.display.console import Console, format_number, progress_line
+from toolkit.display.console import Console, progress_line
+from toolkit.display.numbers import format_bytes, format_duration, format_number
 
 
 class Clock:
@@ -96,6 +97,7 @@ def test_a_line_has_step_metrics_speed_and_time_left(step, values, text):
         (12.3456, "12.35"),
         (-2.5, "-2.5000"),
         (9999.0, "9999"),
+        (9999.96, "10000"),
         (12345.0, "1.23e+04"),
         (1.2e-5, "1.20e-05"),
         (float("nan"), "nan"),
@@ -104,6 +106,14 @@ def test_a_line_has_step_metrics_speed_and_time_left(step, values, text):
 )
 def test_numbers_are_short(value, text):
     assert format_number(value) == text
+
+
+def test_durations_and_sizes_have_at_most_two_units():
+    texts = [format_duration(secs) for secs in (2.5, 26, 200, 7500, 180000)]
+    assert texts == ["2.5 s", "26 s", "3 min 20 s", "2 h 5 min", "2 d 2 h"]
+    assert [format_bytes(n) for n in (512, 2500, 3e6, 12e11)] == [
+        *("512 bytes", "2.5 kB", "3.0 MB", "1,200.0 GB"),
+    ]
 
 
 # ------------------------------------------------------------------------------------ on a terminal

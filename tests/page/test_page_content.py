@@ -14,7 +14,7 @@ from toolkit.page.chart import Line, make_axis, make_chart
 from toolkit.page.curves import Series, SeriesTable
 from toolkit.page.quantities import parse_quantity
 from toolkit.page.tables import Span, make_table
-from toolkit.page.values import format_alike, format_number, format_secs
+from toolkit.page.values import format_alike, format_number
 from toolkit.page.writer import describe_page, render, write_run_page
 from toolkit.storage.commit_log import CommitLog
 from toolkit.storage.folder_lock import FolderLock
@@ -298,9 +298,6 @@ def test_numbers_and_times_read_well():
     texts = [format_number(x) for x in (0.99, 0.0355, 123456.5, 1e-5, 4.5132, -2.0, 13.0)]
     assert texts == ["0.9900", "0.0355", "1.23e+05", "1e-05", "4.513", "-2", "13"]
     assert format_alike([0.99, 1.0, None]) == ["0.9900", "1.0000", "–"]
-    assert [format_secs(x) for x in (2.5, 26, 200, 7500)] == [
-        *("2.5 s", "26 s", "3 min 20 s", "2 h 5 min"),
-    ]
 
 
 def test_a_table_draws_bars_and_intervals_on_a_common_axis():

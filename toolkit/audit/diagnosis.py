@@ -10,6 +10,7 @@ from ..compat import tf
 from ..data.examples import Dataset
 from ..data.files.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
+from ..display.numbers import format_bytes
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph.build import build_training
 from ..options import CoreOptions
@@ -160,19 +161,12 @@ def _check_disk_space(diagnosis: Diagnosis, folder: RunFolder) -> None:
         return
     needed = sum(file.bytes for file in checkpoints[-1].files.values())
     free = shutil.disk_usage(folder.path).free
-    sizes = f"a checkpoint needs {_format_size(needed)}, and {_format_size(free)} are free"
+    sizes = f"a checkpoint needs {format_bytes(needed)}, and {format_bytes(free)} are free"
     if free < needed:
         diagnosis.faults.append(Fault("disk", f"there is no space for another checkpoint: {sizes}"))
         diagnosis.advice.insert(0, "Free some disk space.")
     elif free < 4 * needed:
         diagnosis.notes.append(f"Disk space is low: {sizes}.")
-
-
-def _format_size(count: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
 
 
 # ----------------------------------------------------------------------------------------- advice

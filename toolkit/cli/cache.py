@@ -9,6 +9,7 @@ from typing import List, Sequence
 import click
 
 from ..cli_options import HelpGroup, json_option, print_json, warn
+from ..display.numbers import format_bytes
 
 
 @click.group(cls=HelpGroup)
@@ -27,8 +28,8 @@ def list_(as_json: bool) -> None:
         return print_json([dict(entry._asdict()) for entry in entries])
     for entry in entries:
         date = time.strftime("%Y-%m-%d", time.localtime(entry.last_change))
-        sys.stdout.write(f"{_format_bytes(entry.num_bytes):>10}  {date}  {entry.name}\n")
-    total = _format_bytes(sum(entry.num_bytes for entry in entries))
+        sys.stdout.write(f"{format_bytes(entry.num_bytes):>10}  {date}  {entry.name}\n")
+    total = format_bytes(sum(entry.num_bytes for entry in entries))
     sys.stdout.write(f"{total:>10}  in {cache_folder()}\n")
     return None
 
@@ -50,7 +51,7 @@ def clear(names: Sequence[str], everything: bool) -> None:
     entries = _entries()
     names = [entry.name for entry in entries] if everything else names
     removal = remove_entries(entries, names, is_locked)
-    total = _format_bytes(sum(entry.num_bytes for entry in removal.entries))
+    total = format_bytes(sum(entry.num_bytes for entry in removal.entries))
     for entry in removal.in_use:
         warn(f"{entry.name} stays: a process uses it")
     sys.stdout.write(f"removed {len(removal.entries)} entries, {total}\n")
@@ -61,7 +62,3 @@ def _entries() -> List:
     from ..data.files.cache import list_entries
 
     return list_entries({name: [f.name for f in d.files] for name, d in DATASETS.items()})
-
-
-def _format_bytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"

@@ -206,18 +206,18 @@ def _metric_lines(comparison: Comparison, labels: Sequence[str]) -> List[str]:
 
 
 def _describe_band(band: Optional[Band]) -> str:
-    from .runs import format_metric
+    from ..display.numbers import format_number
 
     if band is None:
         return "-"
-    text = format_metric(band.value)
+    text = format_number(band.value)
     if band.deviation is not None:
-        low, high = (format_metric(each) for each in (band.low or 0.0, band.high or 0.0))
-        deviation = format_metric(band.deviation)
+        low, high = (format_number(each) for each in (band.low or 0.0, band.high or 0.0))
+        deviation = format_number(band.deviation)
         return f"{text} (sd {deviation}, {low} to {high}, {band.seeds} seeds)"
     if band.low is None or band.high is None:
         return text
-    return f"{text} [{format_metric(band.low)}, {format_metric(band.high)}]"
+    return f"{text} [{format_number(band.low)}, {format_number(band.high)}]"
 
 
 def _verdict_lines(comparison: Comparison) -> List[str]:

@@ -17,7 +17,6 @@ from ..storage.run_folder import RunFolder, open_run
 from .plugin_command import PluginCommand, Words
 from .plugin_options import NO_SELECTION, Selection, option_values, resolve, untyped_values
 from .resume_options import (
-    ChangeFlags,
     change_flags,
     find_run,
     name_flags,
@@ -50,7 +49,12 @@ def _select(words: Words) -> Selection:
 @verbose_option
 @click.pass_context
 def doctor(
-    ctx: click.Context, run_folder: str, sets: Sequence[str], as_json: bool, **flags: Any
+    ctx: click.Context,
+    run_folder: str,
+    allow: Sequence[str],
+    sets: Sequence[str],
+    as_json: bool,
+    **flags: Any,
 ) -> int:
     """Diagnose a run: its state, what is wrong and what to do. Nothing is changed.
 
@@ -63,9 +67,8 @@ def doctor(
     diagnosis = diagnose_folder(folder)
     if ctx.obj.failure is not None:
         _add_failure(diagnosis, ctx.obj.failure)
-    changes = ChangeFlags.pop(flags)
     if ctx.obj.layers and not folder.is_new:
-        _add_resume(diagnosis, folder, ctx.obj, option_values(flags, sets), changes)
+        _add_resume(diagnosis, folder, ctx.obj, option_values(flags, sets), allow)
     if as_json:
         faults = [str(fault) for fault in diagnosis.faults]
         print_json(dict(diagnosis._asdict(), faults=faults, run=str(folder)))
@@ -89,17 +92,17 @@ def _add_resume(
     folder: RunFolder,
     selection: Selection,
     values: Mapping[str, Any],
-    changes: ChangeFlags,
+    allow: Sequence[str],
 ) -> None:
-    """Add whether a resume with these option values and changes would be accepted."""
+    """Add whether a resume with these option values and permissions would be accepted."""
     try:
         resolve(selection, {}, use_environment=False)
     except ToolkitError as error:  # in config.json; a wrong flag is a usage error
         return _add_failure(diagnosis, error)
     options = resolve(selection, values, use_environment=False).options
-    names = parse_allow(options, changes.allow, untyped_values(selection))
+    names = parse_allow(options, allow, untyped_values(selection))
     _add_changes(diagnosis, [c for c in find_changes(folder, options) if c.name not in names])
-    _add_model(diagnosis, folder, selection, options, changes)
+    _add_model(diagnosis, folder, selection, options, "data" in allow)
     return None
 
 
@@ -122,7 +125,7 @@ def _add_model(
     folder: RunFolder,
     selection: Selection,
     options: CoreOptions,
-    changes: ChangeFlags,
+    other_data: bool,
 ) -> None:
     """Add whether the plugins, the data and the model fit what was committed."""
     from ..audit.diagnosis import diagnose_code, diagnose_data, diagnose_model, diagnose_weights
@@ -130,10 +133,10 @@ def _add_model(
     config = configuration.run_values(selection.plugin, selection.extensions, options, folder.path)
     if selection.plugins is None or selection.unloaded:
         _add(diagnosis, diagnose_code(folder, selection.unloaded))
-        more = diagnose_data(folder, options, changes.other_data)
+        more = diagnose_data(folder, options, other_data)
         more.notes.append(_model_note(selection))
     else:
-        more = diagnose_model(folder, selection.plugins, options, config, changes.other_data)
+        more = diagnose_model(folder, selection.plugins, options, config, other_data)
     _add(diagnosis, more)
     _add(diagnosis, diagnose_weights(folder, options))
 

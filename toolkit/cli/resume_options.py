@@ -1,24 +1,18 @@
-"""The flags of `resume` and `doctor`: the saved configuration of a run, and changes to it."""
+"""A run that continues: its saved configuration, and changes to it, for `resume`, `run --resume`
+and `doctor`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    List,
-    NamedTuple,
-    Sequence,
-    TypeVar,
-)
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, TypeVar
 
 import click
 
 from .. import config as configuration
 from .. import options as typed
-from ..errors import UsageError, suggest
+from ..errors import RetryError, ToolkitError, UsageError, suggest
 from ..option_changes import allow_flags, describe_changes, find_changes, refuse_other_start
 from ..plugins import is_same
 from ..storage.run_folder import RunFolder, open_run
@@ -113,27 +107,6 @@ def name_flags(command: Command) -> Command:
 # ------------------------------------------------------------------------------------------- flags
 
 
-class ChangeFlags(NamedTuple):
-    """The values of the flags that `change_flags` adds."""
-
-    allow: Sequence[str]
-
-    @classmethod
-    def pop(cls, flags: Dict[str, Any]) -> ChangeFlags:
-        """Move the values from the flags of a command to a record."""
-        return cls(**{name: flags.pop(name) for name in cls._fields})
-
-    @property
-    def other_data(self) -> bool:
-        """Whether the run may continue with other data."""
-        return "data" in self.allow
-
-    @property
-    def other_rate(self) -> bool:
-        """Whether the learning rate may jump because the run gets another length."""
-        return bool({"steps", "epochs"} & set(self.allow))
-
-
 def change_flags(command: Command) -> Command:
     """Add the flag that allows changes which a resume refuses otherwise."""
     return click.option(
@@ -188,3 +161,68 @@ def refuse_changes(
             hint="Keep the former values, start a new run, or allow the change: "
             + allow_flags(changes),
         )
+
+
+# ------------------------------------------------------------------------------------ run --resume
+
+
+def check_resume_flags(run_dir: Optional[str], force: bool) -> None:
+    """Raise UsageError if the flags beside --resume do not say which run, or contradict it.
+
+    Args:
+        run_dir: of --run-dir, if it is set.
+        force: whether --force is set.
+    """
+    if not run_dir:
+        raise UsageError(
+            "--resume is set, but --run-dir is not: without it, each run has a new folder.",
+            hint="Add --run-dir DIR, and repeat the same command to continue the run.",
+        )
+    if force:
+        raise UsageError(
+            "Both --resume and --force are set: one continues the run in the folder, the other "
+            "renames it.",
+            hint="Set one of them.",
+        )
+
+
+def find_begun(path: str) -> Optional[RunFolder]:
+    """The run to continue in a folder; None if it has yet to begin.
+
+    Raises:
+        RetryError: another process is training in the folder, perhaps the one that this process
+            replaces.
+    """
+    folder = RunFolder(path)
+    if folder.is_locked():
+        raise RetryError(
+            f"Another process is training in {folder}.", hint="Wait for it, or stop it."
+        )
+    return open_run(path) if folder.is_run else None
+
+
+def refuse_other_plugins(folder: RunFolder, selection: Selection) -> None:
+    """Raise UsageError if a run has other plugins or extensions than the command names."""
+    config = configuration.read_run_config(folder)
+    pairs = [
+        ("plugin", [config.plugin], [selection.plugin]),
+        ("extensions", config.extensions, selection.extensions),
+    ]
+    for word, before, now in pairs:
+        if len(before) != len(now) or not all(map(is_same, before, now)):
+            texts = [", ".join(references) or "none" for references in (before, now)]
+            raise UsageError(
+                f"{folder} is a run with the {word} {texts[0]}, and the command names {texts[1]}.",
+                hint="A run keeps its plugins; for another, choose another --run-dir.",
+            )
+
+
+@contextlib.contextmanager
+def naming_resume(folder: RunFolder) -> Iterator[None]:
+    """Add to a hint with --allow, which `run` lacks, that it is a flag of `resume`."""
+    try:
+        yield
+    except ToolkitError as error:
+        if "--allow" in error.hint:
+            error.hint += f"\n--allow is a flag of: toolkit resume {folder.argument}"
+        raise

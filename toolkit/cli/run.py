@@ -56,8 +56,16 @@ from .plugin_options import (
     resolve,
     untyped_values,
 )
-from .restart import NO_CHANGES, check_resume_flags, find_run, naming_resume, refuse_other_plugins
-from .resume_options import ChangeFlags, change_flags, name_flags, refuse_changes, select_run
+from .resume_options import (
+    change_flags,
+    check_resume_flags,
+    find_begun,
+    name_flags,
+    naming_resume,
+    refuse_changes,
+    refuse_other_plugins,
+    select_run,
+)
 
 if TYPE_CHECKING:
     from ..cluster.tasks import Cluster
@@ -169,7 +177,7 @@ def run(
     if cluster is not None and not cluster.is_chief:  # it needs no folder
         return _follow(_make_job(ctx, resolved, RunFolder(path, is_new=True)), cluster)
     with reporting_failure(cluster):
-        existing = find_run(path) if is_resume else None
+        existing = find_begun(path) if is_resume else None
         if existing is None:
             folder = reserve(path, force, _inputs(selection, resolved))
         else:
@@ -180,7 +188,7 @@ def run(
     if existing is not None:
         with naming_resume(existing):
             sets_length = has_other_length(existing, resolved.options)
-            return _resume(ctx, existing, sets_length, resolved, settings, NO_CHANGES, cluster)
+            return _resume(ctx, existing, sets_length, resolved, settings, (), cluster)
     with report_interrupt_of(folder):
         job = _make_job(ctx, resolved, folder, pause_at=settings.pause_at)
         return _train(job, settings.as_json, cluster=cluster)
@@ -207,6 +215,7 @@ def resume(
     run_folder: str,
     from_step: Optional[int],
     run_dir: Optional[str],
+    allow: Sequence[str],
     **flags: Any,
 ) -> int:
     """Continue a run from its last intact checkpoint, or from an earlier one in a new run.
@@ -216,7 +225,7 @@ def resume(
     or --epochs, and with --allow steps if a learning rate that follows the length of the run jumps.
     """
     folder = open_run(run_folder, allow_unstarted=True)
-    settings, changes = TrainFlags.pop(flags), ChangeFlags.pop(flags)
+    settings = TrainFlags.pop(flags)
     cluster = pop_cluster(flags)
     values = option_values(flags, settings.sets)
     sets_length = bool({"steps", "epochs"} & set(values))
@@ -227,7 +236,7 @@ def resume(
             hint="A resume continues in the folder of the run; add --from STEP for a new one.",
         )
     if from_step is None:
-        return _resume(ctx, folder, sets_length, resolved, settings, changes, cluster)
+        return _resume(ctx, folder, sets_length, resolved, settings, allow, cluster)
     if cluster is not None:
         raise UsageError(
             "--from creates a new run, which one process alone has to do.",
@@ -237,9 +246,7 @@ def resume(
         return _print_config(ctx.obj, resolved, cluster, settings.as_json)
     branch = _create_branch(ctx, folder, from_step, run_dir, resolved)
     with _removed_if_unused(branch):
-        return _resume(
-            ctx, branch, sets_length, resolved, settings, changes, cluster, is_branch=True
-        )
+        return _resume(ctx, branch, sets_length, resolved, settings, allow, cluster, is_branch=True)
 
 
 def _resume(
@@ -248,12 +255,12 @@ def _resume(
     sets_length: bool,
     resolved: Resolved,
     settings: TrainFlags,
-    changes: ChangeFlags,
+    allow: Sequence[str],
     cluster: Optional[Cluster],
     is_branch: bool = False,
 ) -> int:
     """Continue a run, or refuse to; `sets_length`: whether --steps or --epochs is new."""
-    refuse_changes(folder, resolved.options, changes.allow, untyped_values(ctx.obj))
+    refuse_changes(folder, resolved.options, allow, untyped_values(ctx.obj))
     if settings.print_config:
         return _print_config(ctx.obj, resolved, cluster, settings.as_json)
     if cluster is not None and cluster.is_evaluator:
@@ -271,8 +278,8 @@ def _resume(
             resolved,
             folder,
             pause_at=settings.pause_at,
-            allow_other_data=changes.other_data,
-            allow_other_rate=changes.other_rate,
+            allow_other_data="data" in allow,
+            allow_other_rate=bool({"steps", "epochs"} & set(allow)),
         )
         if cluster is not None and not cluster.is_chief:
             return _follow(job, cluster)

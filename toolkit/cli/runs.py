@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import sys
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 import click
 
 from ..cli_options import json_option, verbose_option
+from ..display.numbers import format_duration, format_number
 from ..display.waits import waiting
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ DEFAULT_FOLDER = "runs"
 COLUMNS = ("name", "status", "step", "metric", "time", "data", "options")
 MORE_COLUMNS = ("plugin", "created", "path", "reason")
 RIGHT_ALIGNED = ("step", "time")
-PATHS = ("name", "path")
 MAX_NOTES = 5
+_MIN_LAST_WIDTH = 16  # of a table in a terminal, before intervals are left out
 UNRANKED = ("step", "time", "created", "name")  # keys that say nothing of better and worse
 
 
@@ -150,17 +150,17 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     if width is not None and _fixed_width(header, cells) > width:
         rows = [_without_interval(row) for row in rows]
         cells = [[_cell(row, name, common is not None) for name in columns] for row in rows]
-    for line in format_table(header, cells, width, RIGHT_ALIGNED, PATHS):
+    for line in format_table(header, cells, width, RIGHT_ALIGNED):
         sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def _fixed_width(header: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
     """The width of a table whose last column is narrow."""
-    from ..display.table import MIN_LAST_WIDTH, text_width, total_width
+    from ..display.table import GAP, text_width
 
     widths = [max(map(text_width, column)) for column in zip(header, *cells)]
-    return total_width([*widths[:-1], min(widths[-1], MIN_LAST_WIDTH)])
+    return sum(widths[:-1]) + GAP * (len(widths) - 1) + min(widths[-1], _MIN_LAST_WIDTH)
 
 
 def _without_interval(row: Row) -> Row:
@@ -188,7 +188,7 @@ def _cell(row: Row, column: str, is_common_metric: bool) -> str:
         return describe_options(row.special)
     value = read_value(row, column)
     if isinstance(value, float) and column in row.record.metrics:
-        return format_metric(value)
+        return format_number(value)
     return "" if value is None and column not in row.record.options else format_value(value)
 
 
@@ -196,29 +196,10 @@ def describe_metric(metric: Optional[Metric], is_name_known: bool) -> str:
     """`accuracy 0.8380 [0.8032, 0.8675]`; the name is left out if the header has it."""
     if metric is None:
         return ""
-    text = ("" if is_name_known else f"{metric.name} ") + format_metric(metric.value)
+    text = ("" if is_name_known else f"{metric.name} ") + format_number(metric.value)
     if metric.low is not None and metric.high is not None:
-        text += f" [{format_metric(metric.low)}, {format_metric(metric.high)}]"
+        text += f" [{format_number(metric.low)}, {format_number(metric.high)}]"
     return text + ("" if metric.split == "test" else f" ({metric.split})")
-
-
-def format_metric(value: float) -> str:
-    from ..display.console import format_number
-
-    return format_number(value) if math.isfinite(value) else str(value)
-
-
-def format_duration(seconds: float) -> str:
-    """`12.5 s`, `3 min 20 s`, `5 h 12 min`, `2 d 3 h`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min"
-    return f"{hours // 24} d {hours % 24} h"
 
 
 def _row_facts(row: Row) -> Dict[str, Any]:

@@ -22,6 +22,7 @@ from typing import (
 )
 
 from .console_log import ConsoleLog
+from .numbers import format_number
 
 FIRST_METRICS = ("loss", "accuracy")  # first in a line, if a record has them
 MAX_METRICS = 5  # in a line; metrics.jsonl and TensorBoard have all of them
@@ -272,10 +273,3 @@ def _metrics(record: Mapping[str, Any]) -> List[Tuple[str, float]]:
     names = [name for name in names if name not in SPEED_FIELDS]
     names.sort(key=lambda name: name not in FIRST_METRICS)  # stable
     return [(name, record[name]) for name in names]
-
-
-def format_number(value: float) -> str:
-    """Four significant digits: 0.1234, 12.35, 1.20e-05."""
-    if value == 0 or 1e-3 <= abs(value) < 1e4:
-        return f"{value:.4f}" if abs(value) < 10 else f"{value:.4g}"
-    return f"{value:.2e}"

@@ -7,6 +7,7 @@ import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..comparison.record import RUNNING, RunRecord, finite
+from ..display.numbers import format_duration
 from ..errors import CheckpointError
 from ..options import NOT_SET, format_value
 from ..storage.checkpoint_store import CHECKPOINTS, QUARANTINE
@@ -27,7 +28,6 @@ from .values import (
     fields,
     format_count,
     format_number,
-    format_secs,
     in_words,
     items,
 )
@@ -137,7 +137,7 @@ def _describe_head(record: RunRecord, machine: Dict[str, Any]) -> str:
         format_count(examples, "example") if examples else "",
         format_count(num_classes, "class", "classes") if num_classes else "",
         record.created[:10],
-        format_secs(seconds) if seconds is not None else "",
+        format_duration(seconds) if seconds is not None else "",
         format_count(num_cores, "core") if num_cores else "",
     ]
     return ", ".join(filter(None, parts)).replace(", ", " on ", 1)

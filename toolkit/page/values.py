@@ -58,13 +58,3 @@ def format_alike(numbers: Sequence[Optional[float]]) -> List[str]:
 def format_count(number: int, noun: str, plural: str = "") -> str:
     """`1 step`, `2 steps`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def format_secs(seconds: float) -> str:
-    """A duration: `26 s`, `3 min 20 s`, `2 h 5 min`."""
-    total = int(round(seconds))
-    if total < 120:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{total} s"
-    if total < 7200:
-        return f"{total // 60} min {total % 60} s"
-    return f"{total // 3600} h {total % 3600 // 60} min"

@@ -7,6 +7,7 @@ import time
 from typing import Callable, Optional, Sequence
 
 from ..display.escapes import escape_line
+from ..display.numbers import format_duration
 from .definition import Definition, Trial, TrialResult
 from .planning import describe_values
 from .sampler import count_results, rung_counts
@@ -64,16 +65,7 @@ class ProgressLines:
         if left <= 0:
             return ""
         pace = (time.monotonic() - self._start) / self._num_own
-        return f"  {describe_secs(left * pace)} left"
-
-
-def describe_secs(seconds: float) -> str:
-    """Return a time as a person says it."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 90 * 60:
-        return f"{round(seconds / 60)} min"
-    return f"{seconds / 3600:.1f} h"
+        return f"  {format_duration(left * pace)} left"
 
 
 def describe_place(definition: Definition, results: Sequence[TrialResult], rung: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...cli_options import json_option, print_json
-from .table import print_table
+from ...display.table import print_table
 
 
 @click.command("list")
@@ -22,9 +22,9 @@ def list_(as_json: bool) -> None:
     entries = list_plugins() + list_entries(COMMANDS)
     if as_json:
         return print_json([dict(entry._asdict()) for entry in entries])
-    rows = [("NAME", "KIND", "DISTRIBUTION", "VERSION", "STATE")]
+    rows = []
     for entry in entries:
         state = entry.state + (": " + entry.reason if entry.reason else "")
         rows.append((entry.name, entry.kind, entry.distribution, entry.version, state))
-    print_table(rows)
+    print_table(("NAME", "KIND", "DISTRIBUTION", "VERSION", "STATE"), rows)
     return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 import click
 
 from ...cli_options import json_option, print_json, trust_option, verbose_option
+from ...display.table import print_table
 from ...errors import ToolkitError
 from ...plugins import Plugins, choose
 from ..plugin_command import PluginCommand, Words, select_named
@@ -21,7 +22,6 @@ from ..plugin_options import (
     resolve,
 )
 from .references import TINY_MODEL, find_kind, split_references
-from .table import print_table
 
 if TYPE_CHECKING:
     from ...plugins import Entry
@@ -192,33 +192,32 @@ def _print_facts(facts: Dict[str, Any]) -> None:
 
 
 def _print_hooks(places: List[Dict[str, Any]]) -> None:
-    rows = [("HOOK", "", "PLACE")]
-    rows += [(each["hook"], "wraps" if each["wraps"] else "", each["place"]) for each in places]
-    print_table(rows)
+    rows = [(each["hook"], "wraps" if each["wraps"] else "", each["place"]) for each in places]
+    print_table(("HOOK", "", "PLACE"), rows)
 
 
 def _print_options(fields: List[Dict[str, Any]]) -> None:
-    rows = [("OPTION", "TYPE", "DEFAULT", "LIMITS", "UNIT", "")]
+    rows = []
     for field in fields:
         default = "none" if field["default"] is None else str(field["default"])
         limits, unit = field["limits"], field["unit"]
         rows.append((field["name"], field["type"], default, limits, unit, field["help"]))
-    print_table(rows)
+    print_table(("OPTION", "TYPE", "DEFAULT", "LIMITS", "UNIT", ""), rows)
 
 
 def _print_variables(
     variables: List[Dict[str, Any]], scopes: Dict[str, Dict[str, int]], model: Dict[str, int]
 ) -> None:
     """Print the variables, the size of each scope, and the size of the model."""
-    rows = [("VARIABLE", "SHAPE", "PARAMETERS", "TYPE", "")]
+    rows = []
     for each in variables:
         shape = "x".join(map(str, each["shape"])) or "scalar"
         note = "" if each["is_trained"] else "not trained"
         rows.append((each["name"], shape, f"{each['numbers']:,}", each["dtype"], note))
-    print_table(rows)
+    print_table(("VARIABLE", "SHAPE", "PARAMETERS", "TYPE", ""), rows)
     sys.stdout.write("\n")
-    sizes = [("SCOPE", "PARAMETERS", "TRAINED", "VARIABLES"), *map(_size_row, scopes.items())]
-    print_table(sizes)
+    columns = ("SCOPE", "PARAMETERS", "TRAINED", "VARIABLES")
+    print_table(columns, list(map(_size_row, scopes.items())))
     total, trained = model["parameters"], model["trainable"]
     size = sum(each["bytes"] for each in variables)
     plural = "s" * (model["variables"] != 1)

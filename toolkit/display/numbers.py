@@ -1,0 +1,29 @@
+"""Numbers, durations and sizes as a person reads them."""
+
+from __future__ import annotations
+
+
+def format_number(value: float) -> str:
+    """Four significant digits: 0.1234, 12.35, 1.20e-05."""
+    if value == 0 or 1e-3 <= abs(value) < 9999.5:
+        return f"{value:.4f}" if abs(value) < 10 else f"{value:.4g}"
+    return "10000" if 9999.5 <= value < 10000.5 else f"{value:.2e}"
+
+
+def format_duration(seconds: float) -> str:
+    """`2.5 s`, `26 s`, `3 min 20 s`, `5 h 12 min`, `2 d 3 h`."""
+    total = int(round(seconds))
+    if total < 120:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{total} s"
+    if total < 7200:
+        return f"{total // 60} min {total % 60} s"
+    hours, minutes = total // 3600, total % 3600 // 60
+    return f"{hours // 24} d {hours % 24} h" if hours >= 48 else f"{hours} h {minutes} min"
+
+
+def format_bytes(count: int) -> str:
+    """`512 bytes`, `2.5 kB`, `1.2 GB`."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count} bytes"
