@@ -113,7 +113,7 @@ def test_a_flag_or_a_variable_adds_the_traceback(cli, monkeypatch, flags, variab
     assert os.environ["TOOLKIT_VERBOSE"] == variable
 
 
-@pytest.mark.parametrize("group", ["data", "cache", "plugins", "gan"])
+@pytest.mark.parametrize("group", ["data", "cache", "plugins"])
 def test_a_group_without_a_command_shows_its_help(cli, group):
     result = cli(group)
     assert (result.code, result.err) == (0, "")

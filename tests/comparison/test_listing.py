@@ -37,14 +37,9 @@ def test_of_several_runs_what_somebody_set_and_varies_is_special(here):
 def test_of_one_run_of_a_plugin_all_that_somebody_set_is_special(here):
     write_run("a", learning_rate=0.1)
     write_run("b", plugin="gan", batch_size=7, origins={"batch_size": "flag"})
-    assert special("a", "b") == [{"learning_rate": 0.1}, {"batch_size": 7}]
-
-
-def test_a_default_of_another_version_is_special(here):
-    for name in "ab":
-        write_run(name)
-    write_run("c", learning_rate=0.5, origins={"learning_rate": "default"})
-    assert special("a", "b", "c") == [{}, {}, {"learning_rate": 0.5}]
+    chosen = {"hue": "data the images have 10 labels", "best_metric": "default"}
+    write_run("c", plugin="regressor", hue=1, best_metric=None, origins=chosen)
+    assert special("a", "b", "c") == [{"learning_rate": 0.1}, {"batch_size": 7}, {}]
 
 
 def test_the_values_of_a_preset_are_not_special_beside_its_name(here):

@@ -63,11 +63,11 @@ def test_hosts_get_ports(hosts, expected):
     "hosts, message",
     [
         (["a"], "--hosts names 1 hosts, but there are 3 tasks: chief, worker 0, ps 0."),
-        (["a", "b c", "d"], 'TF_CONFIG: cluster.worker[0] is "b c:2222", which is no address.'),
-        (["a", "", "d"], 'TF_CONFIG: cluster.worker[0] is ":2222", which is no address.'),
+        (["a", "b c", "d"], 'TF_CONFIG: cluster: worker[0] is "b c:2222", which is no address.'),
+        (["a", "", "d"], 'TF_CONFIG: cluster: worker[0] is ":2222", which is no address.'),
         (
             ["a:1", "b:1", "a:1"],
-            "TF_CONFIG: cluster.chief[0] and ps[0] have the same address, a:1.",
+            "TF_CONFIG: cluster: chief[0] and ps[0] have the same address, a:1.",
         ),
     ],
     ids=str,

@@ -64,18 +64,19 @@ def write_example(folder, number=0, names=("cat", "dog")):
     )
 
 
+FACTS = {"seeds": 1, "reason": "", "step": 0, "cpu_secs": 0.0, "values": {"rate": 0.5}}
+ROWS = [
+    dict(FACTS, number=0, value=0.9, low=0.8, high=0.95, status="finished"),
+    dict(FACTS, number=1, value=None, low=None, high=None, status="failed"),
+]
 SEARCH = {
-    "space": [{"name": "rate", "text": "1 to 2"}],
+    "study": {"metric": "accuracy"},
+    "space": {"rate": "1 to 2"},
     "budget": "2 configurations",
     "intervals": "95 % intervals.",
-    "columns": [
-        *({"name": "configuration"}, {"name": "rate", "kind": "option", "log": True}),
-        *({"name": "validation accuracy", "kind": "metric"}, {"name": "low"}, {"name": "high"}),
-        {"name": "status"},
-    ],
-    "rows": [[0, 0.5, 0.9, 0.8, 0.95, "finished"], [1, 2.0, None, None, None, "failed"]],
+    "rows": ROWS,
     "importance": {"rate": 0.7},
-    "test": {"name": "accuracy", "value": 0.88, "low": 0.8, "high": 0.9},
+    "test": {"accuracy": {"value": 0.88, "low": 0.8, "high": 0.9}},
     "verdict": "On the test split, 0 is better (p = 0.1).",
     "again": "toolkit run",
 }

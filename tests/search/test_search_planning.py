@@ -4,12 +4,11 @@ import pytest
 from search_fixtures import RATE, SIZE, small_definition
 
 from toolkit.api import load_plugins
-from toolkit.errors import RetryError, UsageError
+from toolkit.errors import UsageError
 from toolkit.options import CoreOptions
-from toolkit.search import length, planning
+from toolkit.search import planning
 from toolkit.search.definition import Budget, Dimension
 from toolkit.search.graphs import Answer
-from toolkit.search.length import find_length
 from toolkit.search.planning import (
     choose_metric,
     continue_study,
@@ -18,7 +17,7 @@ from toolkit.search.planning import (
     with_more_trials,
 )
 from toolkit.search.sampler import count_results, rung_counts
-from toolkit.search.trial_options import evaluation_interval, pause_step
+from toolkit.search.trial_options import evaluation_interval, find_length, pause_step
 from toolkit.search.validation import limit_values
 
 ANSWER = Answer(
@@ -74,7 +73,6 @@ def test_a_metric_without_a_meaning_is_refused(text, message):
         ({}, Budget("examples", 10000)),  # ten epochs
         ({"flags": {"epochs": "3"}, "options": {"epochs": 3}}, Budget("examples", 3000)),
         ({"options": {"steps": 70}}, Budget("steps", 70)),  # of a configuration file
-        ({"budget": Budget("cpu_secs", 1.5)}, Budget("cpu_secs", 1.5)),
         ({"budget": Budget("examples", 500)}, Budget("examples", 500)),
     ],
 )
@@ -89,40 +87,6 @@ def test_the_length_of_a_trial_follows_from_the_budget_and_the_batch():
     for budget, steps in [(Budget("steps", 70), 70), (Budget("examples", 321), 6)]:
         assert find_length(plugins, stated(budget=budget), {"batch_size": 64}) == steps
     assert find_length(plugins, stated(budget=budget), {"batch_size": -1}) == 1  # its run says why
-
-
-@pytest.fixture
-def time_length(monkeypatch):
-    def call(*answers):
-        left, call.probes = list(answers), []
-
-        def check(definition, values, probe_secs):
-            call.probes.append(probe_secs)
-            return [left.pop(0)]
-
-        monkeypatch.setattr(length, "check_graphs", check)
-        return length.find_length(None, stated(budget=Budget("cpu_secs", 30)), {})
-
-    return call
-
-
-def test_a_probe_of_the_time_of_a_step_gives_the_length(time_length):
-    assert time_length(Answer(cpu_secs_per_step=0.1)) == 300
-    assert time_length(Answer(cpu_secs_per_step=100.0)) == 1
-
-
-def test_steps_that_are_too_slow_for_a_short_probe_are_timed_by_a_longer_one(time_length):
-    assert time_length(Answer(), Answer(cpu_secs_per_step=10.0)) == 3
-    first, second = time_length.probes
-    assert second >= 5 * first
-    with pytest.raises(UsageError, match="makes fewer than two steps in 60"):
-        time_length(Answer(), Answer())
-
-
-def test_a_fault_of_the_machine_is_no_length(time_length):
-    with pytest.raises(RetryError, match="disk is full"):
-        time_length(Answer(error="The disk is full.", exit_code=138))
-    assert time_length(Answer(error="It cannot be built.", exit_code=1)) == 1  # its run says so
 
 
 def test_a_small_space_of_lists_is_a_grid_and_another_one_is_not(plan):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from toolkit.statistics.separation import Estimate, Separation, adjust, holm, separate, tango
+from toolkit.statistics.separation import Estimate, adjust, separate, tango
 
 
 def pairs(both, a_alone, b_alone, neither):
@@ -124,16 +124,6 @@ def test_the_order_of_the_sides_changes_only_the_sign():
     there, back = separate(a, b), separate(b, a)
     assert there[:3] == pytest.approx((-back.difference, -back.high, -back.low))
     assert there.p == pytest.approx(back.p)
-
-
-def test_holm_multiplies_the_smallest_p_by_the_number_of_comparisons():
-    base = Separation(1.0, 0.5, 1.5, True, 0.0, "test", (1, 1), "")
-    separations = [base._replace(p=p) for p in (0.01, 0.04, math.nan, 0.03, 0.005)]
-    results = holm(separations)
-    assert [result.p for result in results] == pytest.approx(
-        [0.03, 0.06, math.nan, 0.06, 0.02], nan_ok=True
-    )
-    assert [result.is_separated for result in results] == [True, False, True, False, True]
 
 
 def _error_rate(draw, repeats):

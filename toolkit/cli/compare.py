@@ -232,5 +232,6 @@ def _verdict_lines(comparison: Comparison) -> List[str]:
 def _parting_lines(comparison: Comparison) -> List[str]:
     names = [record.name for record in comparison.records]
     return [
-        f"{names[each.a]} and {names[each.b]}: {each.parting.text}" for each in comparison.partings
+        f"{names[a]} and {names[b]}: {parting.text}"
+        for (a, b), parting in comparison.partings.items()
     ]

@@ -7,7 +7,7 @@ import functools
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import click
 
@@ -48,7 +48,7 @@ _RUN_FLAGS = {
 }
 # The flags of the search itself that define a study.
 _OWN_FLAGS = (
-    *("vary", "sampler", "trials", "seeds", "examples", "cpu_secs", "halving", "rungs", "metric"),
+    *("vary", "sampler", "trials", "seeds", "examples", "halving", "rungs", "metric"),
     "study_seed",
 )
 
@@ -104,12 +104,6 @@ class SearchCommand(PluginCommand):
     type=click.IntRange(1),
     metavar="N",
     help="Budget: examples that each trial reads; else --steps, --epochs or a usual run.",
-)
-@click.option(
-    "--cpu-secs",
-    type=click.FloatRange(0, min_open=True),
-    metavar="S",
-    help="Budget: CPU seconds of training, timed before the first trial of a configuration.",
 )
 @click.option(
     "--halving",
@@ -168,30 +162,14 @@ def search(
     is_study = _check_folder(folder)
     is_continued = selection.plugins is None and (not own["vary"] or is_study)
     with _interruptible():
-        plan = (
+        definition, plugins = (
             _read_study(folder, own, values)
             if is_continued
             else _plan(folder, selection, own, values, workers)
         )
-    for line in plan.lines:
-        sys.stderr.write(escape_line(line) + "\n")
     if dry_run:
-        return _print_plan(plan.definition, as_json)
-    return _print_outcome(_train(plan, folder, workers), folder, as_json)
-
-
-class _Plan(NamedTuple):
-    """What is going to be trained.
-
-    Attributes:
-        definition: of the study.
-        plugins: of its trials.
-        lines: that describe it.
-    """
-
-    definition: Definition
-    plugins: Plugins
-    lines: List[str]
+        return _print_plan(definition, as_json)
+    return _print_outcome(_train(definition, plugins, folder, workers), folder, as_json)
 
 
 def _check_folder(folder: str) -> bool:
@@ -230,7 +208,9 @@ def _interruptible() -> Iterator[None]:
 # ---------------------------------------------------------------------------------------- continue
 
 
-def _read_study(folder: str, own: Dict[str, Any], values: Dict[str, typed.Value]) -> _Plan:
+def _read_study(
+    folder: str, own: Dict[str, Any], values: Dict[str, typed.Value]
+) -> Tuple[Definition, Plugins]:
     """Return the study that is in the folder."""
     from ..search.definition import DEFINITION_FILE, read_study
     from ..search.trial_options import load_plugins
@@ -255,21 +235,21 @@ def _read_study(folder: str, own: Dict[str, Any], values: Dict[str, typed.Value]
         require_trust(reference, place)
     plugins = load_plugins(definition)
     _check_values(definition, plugins, place)
-    return _plan_more_trials(definition, own["trials"] or definition.trials, plugins)
+    return _add_trials(definition, own["trials"] or definition.trials, plugins), plugins
 
 
-def _plan_more_trials(existing: Definition, trials: int, plugins: Plugins) -> _Plan:
+def _add_trials(existing: Definition, trials: int, plugins: Plugins) -> Definition:
     """Return a study, perhaps with more trials, after checking those that are known beforehand."""
     from ..search.planning import with_more_trials
     from ..search.validation import validate
 
     definition = with_more_trials(existing, trials)
-    lines = _describe(definition)
+    _describe(definition)
     count = definition.trials - existing.trials
     if count:
-        lines.append(f"more     {count} trial{'s' * (count != 1)}, {definition.trials} in all")
-        lines.append(f"checked  {validate(definition, plugins)}")
-    return _Plan(definition, plugins, lines)
+        _say(f"more     {count} trial{'s' * (count != 1)}, {definition.trials} in all")
+        _say(f"checked  {validate(definition, plugins)}")
+    return definition
 
 
 def _check_values(definition: Definition, plugins: Plugins, place: str) -> None:
@@ -303,7 +283,7 @@ def _plan(
     own: Dict[str, Any],
     values: Dict[str, typed.Value],
     workers: int,
-) -> _Plan:
+) -> Tuple[Definition, Plugins]:
     """Return the study that the command defines, after checking its configurations if it is new."""
     from ..search.definition import read_study, refuse_differences
     from ..search.planning import check_stated, continue_study, plan_study
@@ -329,12 +309,13 @@ def _plan(
         if now.trials != existing.trials:
             like = like._replace(rungs=now.rungs)
         refuse_differences(like, now, folder)
-        return _plan_more_trials(existing, now.trials, plugins)
+        return _add_trials(existing, now.trials, plugins), plugins
     for note in _notes(stated, resolved.options):
         warn(note)
     definition = plan_study(stated, resolved.options, rungs)
-    lines = [*_describe(definition), f"checked  {validate(definition, plugins)}"]
-    return _Plan(definition, plugins, lines)
+    _describe(definition)
+    _say(f"checked  {validate(definition, plugins)}")
+    return definition, plugins
 
 
 def _state(
@@ -346,7 +327,7 @@ def _state(
     workers: int,
 ) -> Definition:
     """Return what the command says of the study; what it leaves open is false."""
-    from ..search.definition import CPU_SECS, EXAMPLES, STEPS, Budget, Definition
+    from ..search.definition import EXAMPLES, STEPS, Budget, Definition
     from ..search.space import parse_space
     from ..search.trial_options import (
         THREADS,
@@ -362,15 +343,13 @@ def _state(
     texts = absolute_texts({name: each.value for name, each in values.items()}, cls)
     flags = {aliases.get(name, name): text for name, text in texts.items()}
     lengths = {"--steps": flags.get("steps"), "--epochs": flags.get("epochs")}
-    lengths.update({"--examples": own["examples"], "--cpu-secs": own["cpu_secs"]})
+    lengths["--examples"] = own["examples"]
     names = [name for name, value in lengths.items() if value is not None]
     if len(names) > 1:
         raise UsageError(
             f"Both {names[0]} and {names[1]} set the budget of a trial.", hint="Set one of them."
         )
     budget = Budget(EXAMPLES, own["examples"] or 0)
-    if own["cpu_secs"] is not None:
-        budget = Budget(CPU_SECS, own["cpu_secs"])
     if "steps" in flags and options.steps is not None:
         budget = Budget(STEPS, options.steps)
     has_threads = any(name in flags or getattr(options, name) for name in THREADS)
@@ -437,17 +416,20 @@ def _notes(stated: Definition, options: typed.CoreOptions) -> List[str]:
 # -------------------------------------------------------------------------------------------- text
 
 
-def _describe(definition: Definition) -> List[str]:
-    """Return the lines that say what is going to be trained."""
+def _say(line: str) -> None:
+    sys.stderr.write(escape_line(line) + "\n")
+
+
+def _describe(definition: Definition) -> None:
+    """Say what is going to be trained."""
     from ..search.outcome import describe_budget
 
-    lines = [f"search   {describe_budget(definition)}"]
+    _say(f"search   {describe_budget(definition)}")
     for dimension in definition.space:
-        lines.append(f"vary     {dimension.name}={dimension}")
+        _say(f"vary     {dimension.name}={dimension}")
     better = "lowest" if definition.direction == "min" else "highest"
     moment = "best checkpoint" if definition.moment == "best" else "last evaluation"
-    lines.append(f"choose   the {better} {definition.metric} of the validation split, {moment}")
-    return lines
+    _say(f"choose   the {better} {definition.metric} of the validation split, {moment}")
 
 
 def _print_plan(definition: Definition, as_json: bool) -> int:
@@ -484,13 +466,13 @@ def _print_outcome(outcome: Outcome, folder: str, as_json: bool) -> int:
 # ------------------------------------------------------------------------------------------- train
 
 
-def _train(plan: _Plan, folder: str, workers: int) -> Outcome:
+def _train(definition: Definition, plugins: Plugins, folder: str, workers: int) -> Outcome:
     """Train all trials, and return what came of them."""
-    from ..search.length import find_length
     from ..search.outcome import read_outcome, write_outcome
     from ..search.progress import ProgressLines
     from ..search.sampler import count_results
     from ..search.study import Study
+    from ..search.trial_options import find_length
     from ..search.trial_run import run_trial
     from ..search.workers import run_workers
 
@@ -498,9 +480,7 @@ def _train(plan: _Plan, folder: str, workers: int) -> Outcome:
         make_folders(folder)
     except OSError as error:
         raise UsageError(f"{folder} cannot be created: {error.strerror}.") from None
-    study = Study(
-        plan.definition, folder, functools.partial(find_length, plan.plugins, plan.definition)
-    )
+    study = Study(definition, folder, functools.partial(find_length, plugins, definition))
     try:
         with _interruptible():  # which samples, and may time steps
             study.find_due()

@@ -25,14 +25,6 @@ from .verdict import Band, Group, Verdict, choose_metrics, judge, make_groups, m
 MAX_ALL_PAIRS = 4  # groups; of more, each is compared with the first alone
 
 
-class PairParting(NamedTuple):
-    """Where two runs of a comparison parted, by their positions in it."""
-
-    a: int
-    b: int
-    parting: Parting
-
-
 class Comparison(NamedTuple):
     """The comparison of several runs.
 
@@ -47,7 +39,7 @@ class Comparison(NamedTuple):
         software: the versions that differ, a clause each.
         metrics: the names of the metrics, the main one first.
         verdicts: of pairs of groups.
-        partings: of pairs of runs.
+        partings: of pairs of runs, by their positions.
     """
 
     records: List[RunRecord]
@@ -60,7 +52,7 @@ class Comparison(NamedTuple):
     software: List[str]
     metrics: List[str]
     verdicts: List[Verdict]
-    partings: List[PairParting]
+    partings: Dict[Tuple[int, int], Parting]
 
     def band(self, group: int, metric: str) -> Optional[Band]:
         """A metric of a group; None if one of its runs does not have it."""
@@ -88,7 +80,10 @@ class Comparison(NamedTuple):
             "groups": self.places,
             "mixtures": [self.mixture(group) for group in range(len(self.groups))],
             "level": self.level,
-            "options": [option.as_json() for option in self.options],
+            "options": [
+                {"name": each.name, "values": each.values, "origins": each.origins}
+                for each in self.options
+            ],
             "code": self.code,
             "data": self.data,
             "software": self.software,
@@ -100,20 +95,29 @@ class Comparison(NamedTuple):
                 }
                 for name, row in zip(self.metrics, bands)
             ],
-            "verdicts": [self._verdict_facts(verdict) for verdict in self.verdicts],
-            "parting": [_parting_facts(each) for each in self.partings],
-        }
-
-    def _verdict_facts(self, verdict: Verdict) -> Dict[str, Any]:
-        separation = verdict.separation
-        return {
-            "metric": verdict.metric,
-            "a": self.places[verdict.a][0],
-            "b": self.places[verdict.b][0],
-            "groups": [verdict.a, verdict.b],
-            "verdict": verdict.verdict,
-            "text": verdict.text,
-            "separation": dict(separation._asdict()) if separation else None,
+            "verdicts": [
+                {
+                    "metric": verdict.metric,
+                    "a": self.places[verdict.a][0],
+                    "b": self.places[verdict.b][0],
+                    "groups": [verdict.a, verdict.b],
+                    "verdict": verdict.verdict,
+                    "text": verdict.text,
+                    "separation": verdict.separation and dict(verdict.separation._asdict()),
+                }
+                for verdict in self.verdicts
+            ],
+            "parting": [
+                {
+                    "a": a,
+                    "b": b,
+                    "step": parting.equal_step,
+                    "differs_by": parting.differing_step,
+                    "text": parting.text,
+                    "causes": parting.causes,
+                }
+                for (a, b), parting in self.partings.items()
+            ],
         }
 
 
@@ -132,7 +136,10 @@ def compare(
         CheckpointError: a commit log cannot be read.
     """
     records = list(records)
-    _check_metrics(records, metrics)
+    known = {name for record in records for name in metrics_by_name(record)}
+    for name in metrics:
+        if name not in known:
+            raise UsageError(f"No run has a metric '{name}'.", hint=suggest(name, known))
     places = group_by_seed(records)
     groups = make_groups(records, places)
     names = list(metrics) or choose_metrics(groups)
@@ -153,7 +160,7 @@ def compare(
 
 def find_partings(
     records: Sequence[RunRecord], places: Sequence[Sequence[int]]
-) -> List[PairParting]:
+) -> Dict[Tuple[int, int], Parting]:
     """Where runs parted: one run of each group with one of each other group, or each group with the
     first if there are many; the runs of a group alone.
 
@@ -170,7 +177,7 @@ def find_partings(
             for a, b in groups
             if a == 0 or len(places) <= MAX_ALL_PAIRS
         ]
-    return [PairParting(a, b, find_parting(records[a], records[b])) for a, b in pairs]
+    return {(a, b): find_parting(records[a], records[b]) for a, b in pairs}
 
 
 def _choose_pair(
@@ -180,22 +187,3 @@ def _choose_pair(
     pairs = [(x, y) for x in a for y in b]
     seeds = [records[place].options.get(SEED) for place in range(len(records))]
     return next((pair for pair in pairs if seeds[pair[0]] == seeds[pair[1]]), pairs[0])
-
-
-def _check_metrics(records: Sequence[RunRecord], names: Sequence[str]) -> None:
-    known = {name for record in records for name in metrics_by_name(record)}
-    for name in names:
-        if name not in known:
-            raise UsageError(f"No run has a metric '{name}'.", hint=suggest(name, known))
-
-
-def _parting_facts(each: PairParting) -> Dict[str, Any]:
-    parting = each.parting
-    return {
-        "a": each.a,
-        "b": each.b,
-        "step": parting.equal_step,
-        "differs_by": parting.differing_step,
-        "text": parting.text,
-        "causes": parting.causes,
-    }

@@ -33,9 +33,6 @@ class OptionDifference(NamedTuple):
     is_present: List[bool]
     affects_result: bool
 
-    def as_json(self) -> Dict[str, Any]:
-        return {"name": self.name, "values": self.values, "origins": self.origins}
-
     def cell(self, place: int) -> str:
         """The value of a run with its origin, for a table."""
         if not self.is_present[place]:

@@ -114,11 +114,8 @@ def sort_rows(rows: Sequence[Row], key: str, is_reverse: bool = False) -> List[R
 
 def describe_rankings(rows: Sequence[Row], key: str) -> str:
     """That rows sorted by a metric are several rankings, a sentence; "" if they are one."""
-    if key == "metric":
-        records = [row.record for row in rows if row.record and row.metric]
-    else:
-        records = [row.record for row in rows if row.record and key in row.record.metrics]
-    count = len({_data_of(record) for record in records if key not in record.options})
+    records = [row.record for row in rows if row.record and _metric_to_sort(row, key)]
+    count = len({_data_of(record) for record in records})
     if count < 2:
         return ""
     return f"the runs are of {count} data sets or splits, each with a ranking of its own"
@@ -129,44 +126,41 @@ def _data_of(record: RunRecord) -> str:
     return repr((sorted(record.data_sha256.items()) or record.data_name, record.partition))
 
 
+def _metric_to_sort(row: Row, key: str) -> Optional[Metric]:
+    """The metric by which a row is sorted: the main one, or that of a name which is no option."""
+    if row.record is None or key in row.record.options:
+        return None
+    if key == "metric":
+        return row.metric
+    return main_metric(row.record, key) if key in row.record.metrics else None
+
+
 def _sort_value(rows: Sequence[Row], key: str) -> Callable[[Row], Any]:
     """A function that returns what to sort by in ascending order, or None."""
-    values: Dict[str, Callable[[Row], Any]] = {
-        "name": lambda row: natural_key(row.name),
-        "step": lambda row: row.record and -row.record.step,
-        "time": lambda row: row.record and _negative(row.record.seconds),
-        "metric": _metric_reader(rows),
-    }
-    if key in values:
-        return values[key]
+    records = [row.record for row in rows if row.record]
+    if key == "name":
+        return lambda row: natural_key(row.name)
+    if key == "step":
+        return lambda row: row.record and -row.record.step
+    if key == "time":
+        return lambda row: row.record and _negative(row.record.seconds)
     if key == "created":
-        newest = sorted({row.record.created for row in rows if row.record}, reverse=True)
+        newest = sorted({record.created for record in records}, reverse=True)
         ranks = {created: rank for rank, created in enumerate(newest) if created}
         return lambda row: ranks.get(row.record.created) if row.record else None
     _check_names([key], rows, "sort by", SORT_KEYS)
-    data_ranks = _rank([_data_of(row.record) for row in rows if row.record])
+    name_ranks = _rank([row.metric.name for row in rows if row.metric])
+    data_ranks = _rank([_data_of(record) for record in records])
 
     def read(row: Row) -> Any:
-        if row.record and key not in row.record.options and key in row.record.metrics:
-            merit = main_metric(row.record, key)
-            if merit is None or math.isnan(merit.value):
+        metric = _metric_to_sort(row, key)
+        if metric is not None and row.record is not None:
+            if math.isnan(metric.value):
                 return None
-            return (0, data_ranks[_data_of(row.record)], -merit.merit, "")
-        value = read_value(row, key)
-        return None if value is None else (*_order_of_value(value), "")
-
-    return read
-
-
-def _metric_reader(rows: Sequence[Row]) -> Callable[[Row], Optional[Tuple[int, int, float]]]:
-    """A function that returns the rank of a row's metric, that of its data, and its merit."""
-    ranks = _rank([row.metric.name for row in rows if row.metric])
-    data_ranks = _rank([_data_of(row.record) for row in rows if row.record and row.metric])
-
-    def read(row: Row) -> Optional[Tuple[int, int, float]]:
-        if row.record is None or row.metric is None or math.isnan(row.metric.value):
-            return None
-        return ranks[row.metric.name], data_ranks[_data_of(row.record)], -row.metric.merit
+            ranks = name_ranks.get(metric.name, 0), data_ranks[_data_of(row.record)]
+            return (0, *ranks, -metric.merit, "")
+        value = None if key == "metric" else read_value(row, key)
+        return None if value is None else (1, *_order_of_value(value))
 
     return read
 

@@ -45,29 +45,23 @@ class Parting(NamedTuple):
     causes: List[str]
 
 
-class _Bounds(NamedTuple):
-    """The steps of `Parting`."""
-
-    equal: int
-    differing: Optional[int]
-
-
 def find_parting(a: RunRecord, b: RunRecord) -> Parting:
     """Where two runs parted, from their logs alone.
 
     Raises:
         CheckpointError: a log cannot be read.
     """
-    bounds = _find_bounds(a, b)
-    causes = _find_causes(a, b, bounds)
-    text = _describe(a, b, bounds, causes)
-    return Parting(bounds.equal, bounds.differing, text, causes.all)
+    equal, differing = _find_bounds(a, b)
+    new, old = _find_causes(a, b, equal, differing)
+    text = _describe(a, b, equal, differing, new, old)
+    return Parting(equal, differing, text, new or old)
 
 
 # ------------------------------------------------------------------------------------------ bounds
 
 
-def _find_bounds(a: RunRecord, b: RunRecord) -> _Bounds:
+def _find_bounds(a: RunRecord, b: RunRecord) -> Tuple[int, Optional[int]]:
+    """The last step at which two runs are known to be equal, and the first at which they differ."""
     commits = [record.folder.commits.current_commits() for record in (a, b)]
     common = sorted(set(commits[0]) & set(commits[1]))
     equal, differing = 0, None
@@ -80,7 +74,7 @@ def _find_bounds(a: RunRecord, b: RunRecord) -> _Bounds:
     record_step = _first_differing_record(a, b, equal)
     if record_step is not None and (differing is None or record_step < differing):
         differing = record_step
-    return _Bounds(equal, differing)
+    return equal, differing
 
 
 def _first_differing_record(a: RunRecord, b: RunRecord, after: int) -> Optional[int]:
@@ -111,30 +105,20 @@ def _is_step(value: Any) -> bool:
 # ------------------------------------------------------------------------------------------ causes
 
 
-class _Causes(NamedTuple):
-    """What differs between the sessions of two runs, a clause each.
+def _find_causes(
+    a: RunRecord, b: RunRecord, equal: int, differing: Optional[int]
+) -> Tuple[List[str], List[str]]:
+    """What differs between the sessions that trained the steps between the bounds, a clause each.
 
-    Attributes:
-        new: what did not differ before the last equal step.
-        old: what differed before it, too.
+    Returns:
+        What did not differ before the last equal step, and what differed before it, too.
     """
-
-    new: List[str]
-    old: List[str]
-
-    @property
-    def all(self) -> List[str]:
-        return self.new or self.old
-
-
-def _find_causes(a: RunRecord, b: RunRecord, bounds: _Bounds) -> _Causes:
-    """What differs between the sessions that trained the steps between the bounds."""
-    after = [_sessions_between(r, bounds.equal, bounds.differing) for r in (a, b)]
+    after = [_sessions_between(record, equal, differing) for record in (a, b)]
     differences = _compare_sessions(after[0], after[1])
-    before = [_sessions_between(r, 0, bounds.equal) if bounds.equal else [] for r in (a, b)]
+    before = [_sessions_between(record, 0, equal) if equal else [] for record in (a, b)]
     former = _compare_sessions(before[0], before[1]) if all(before) else {}
     new = [text for key, text in differences.items() if former.get(key) != text]
-    return _Causes(new, [text for key, text in differences.items() if former.get(key) == text])
+    return new, [text for text in differences.values() if text not in new]
 
 
 def _sessions_between(record: RunRecord, first: int, last: Optional[int]) -> List[Dict[str, Any]]:
@@ -232,29 +216,35 @@ def _name_weights(parent: Optional[Parent]) -> str:
 # ------------------------------------------------------------------------------------------- words
 
 
-def _describe(a: RunRecord, b: RunRecord, bounds: _Bounds, causes: _Causes) -> str:
+def _describe(
+    a: RunRecord,
+    b: RunRecord,
+    equal: int,
+    differing: Optional[int],
+    new: Sequence[str],
+    old: Sequence[str],
+) -> str:
     if a.plugin != b.plugin:
         return f"they have nothing in common: other plugins ({a.plugin} and {b.plugin})"
-    prefix = _describe_branch(a, b, bounds)
-    if bounds.differing is None:
-        return prefix + _describe_no_difference(a, b, bounds, causes)
-    reasons = "; ".join(causes.all) or _NO_REASON
-    differing = format_step(bounds.differing)
-    if bounds.equal == 0:
+    prefix = _describe_branch(a, b)
+    if differing is None:
+        return prefix + _describe_no_difference(a, b, equal, new, old)
+    reasons = "; ".join(new or old) or _NO_REASON
+    if equal == 0:
         commits = [set(record.folder.commits.current_commits()) for record in (a, b)]
-        if bounds.differing == min(commits[0] & commits[1], default=None):
-            place = f"already at the first commit of both, step {differing}"
-            return f"{prefix}they differ {place}: {reasons}"
-        return f"{prefix}they differ by step {differing}: {reasons}"
-    equal = f"{prefix}equal, bit for bit, up to step {format_step(bounds.equal)}"
-    if causes.new and _begins_at(a, b, bounds.equal):
-        return f"{equal}; from there {reasons}"
-    if bounds.differing == bounds.equal + 1:
-        return f"{equal}; they differ from the next step: {reasons}"
-    return f"{equal}; they differ by step {differing}: {reasons}"
+        is_first = differing == min(commits[0] & commits[1], default=None)
+        place = "already at the first commit of both," if is_first else "by"
+        return f"{prefix}they differ {place} step {differing:,}: {reasons}"
+    start = f"{prefix}equal, bit for bit, up to step {equal:,}"
+    logs = [record.folder.commits.entries() for record in (a, b)]
+    if new and any(each["from"] == equal for log in logs for each in current_sessions(log)):
+        return f"{start}; from there {reasons}"
+    if differing == equal + 1:
+        return f"{start}; they differ from the next step: {reasons}"
+    return f"{start}; they differ by step {differing:,}: {reasons}"
 
 
-def _describe_branch(a: RunRecord, b: RunRecord, bounds: _Bounds) -> str:
+def _describe_branch(a: RunRecord, b: RunRecord) -> str:
     """That one run is a branch of the other, or that both are branches of a third."""
     commits = [record.folder.commits for record in (a, b)]
     step = _last_shared_step(commits[0].entries(), commits[1].entries())
@@ -262,11 +252,11 @@ def _describe_branch(a: RunRecord, b: RunRecord, bounds: _Bounds) -> str:
         return ""
     branches = [_is_branch(each) for each in commits]
     if all(branches):
-        return f"both have the first {format_step(step)} steps of one run; "
+        return f"both have the first {step:,} steps of one run; "
     if not any(branches):
         return ""  # a copy of a folder
     child, parent = (a, b) if branches[0] else (b, a)
-    return f"{child.name} is a branch of {parent.name} from step {format_step(step)}; "
+    return f"{child.name} is a branch of {parent.name} from step {step:,}; "
 
 
 def _is_branch(log: CommitLog) -> bool:
@@ -283,32 +273,23 @@ def _last_shared_step(a: Sequence[Entry], b: Sequence[Entry]) -> Optional[int]:
     return step
 
 
-def _describe_no_difference(a: RunRecord, b: RunRecord, bounds: _Bounds, causes: _Causes) -> str:
+def _describe_no_difference(
+    a: RunRecord, b: RunRecord, equal: int, new: Sequence[str], old: Sequence[str]
+) -> str:
     last = [max(record.folder.commits.current_commits(), default=0) for record in (a, b)]
-    if not bounds.equal:
+    if not equal:
         if not all(last):
             name = (a if not last[0] else b).name
             return f"{name} has no commit yet, so nothing can be compared"
         text = "no step was committed by both, and no record of training differs"
-        return f"{text}: {'; '.join(causes.all)}" if causes.all else text
-    text = f"equal, bit for bit, up to step {format_step(bounds.equal)}"
-    if last[0] == last[1] == bounds.equal:
+        return f"{text}: {'; '.join(new or old)}" if new or old else text
+    text = f"equal, bit for bit, up to step {equal:,}"
+    if last[0] == last[1] == equal:
         return f"{text}, the last of both"
     clauses = [
-        f"{record.name} has commits up to step {format_step(step)}"
+        f"{record.name} has commits up to step {step:,}"
         for record, step in zip((a, b), last)
-        if step > bounds.equal
+        if step > equal
     ]
-    clauses += [f"from there {'; '.join(causes.new)}"] if causes.new else []
+    clauses += [f"from there {'; '.join(new)}"] if new else []
     return f"{text}, the last that both committed; {'; '.join(clauses)}"
-
-
-def _begins_at(a: RunRecord, b: RunRecord, step: int) -> bool:
-    """Whether a session of one of the runs begins at a step."""
-    logs = [record.folder.commits.entries() for record in (a, b)]
-    return any(session["from"] == step for log in logs for session in current_sessions(log))
-
-
-def format_step(step: int) -> str:
-    """A step with commas: 1,200."""
-    return f"{step:,}"

@@ -136,28 +136,35 @@ def draw_shared_curves(
     return charts[:_MAX_CHARTS]
 
 
+_SEARCH_FACTS = {
+    **{name: name for name in ("seeds", "status", "reason", "step")},
+    "cpu_secs": "CPU seconds",
+}
+
+
 def describe_search(search: Dict[str, Any]) -> Dict[str, Any]:
-    """The table of a search with its words, from the values of `outcome.page_values`."""
-    names = [column["name"] for column in search["columns"]]
-    kinds = [column.get("kind", "") for column in search["columns"]]
-    metric, low, high = kinds.index("metric"), names.index("low"), names.index("high")
-    others = [p for p in range(1, len(names)) if p not in (metric, low, high)]
-    others = [p for p in others if any(row[p] not in ("", None) for row in search["rows"])]
+    """The table of a search with its words, from what its table.json has."""
+    metric, options = search["study"]["metric"], list(search["space"])
+    facts = [name for name in _SEARCH_FACTS if any(row[name] for row in search["rows"])]
     rows = [
         [
-            row[0],
-            _as_span({"value": row[metric], "low": row[low], "high": row[high]}),
-            *(show_value(row[p]) if kinds[p] == "option" else row[p] for p in others),
+            row["number"],
+            _as_span(row),
+            *(show_value(row["values"][name]) for name in options),
+            *(row[name] for name in facts),
         ]
         for row in search["rows"]
     ]
-    columns = [in_words(names[place]) for place in (0, metric, *others)]
+    columns = ["configuration", f"validation {metric}", *options]
+    columns += [_SEARCH_FACTS[name] for name in facts]
+    test = dict(search["test"].get(metric, {}), name=metric)
     shares = list(map(list, search["importance"].items()))
     return {
-        **{name: search[name] for name in ("budget", "intervals", "again")},
-        "space": {each["name"]: each["text"] for each in search["space"]},
-        "test": search["test"] if finite(search["test"].get("value")) is not None else None,
-        "lead": (search["verdict"] or "").partition(" (p = ")[0],
-        "table": make_table("The configurations, the best first", columns, rows),
+        **{name: search[name] for name in ("budget", "intervals", "again", "space")},
+        "test": test if finite(test.get("value")) is not None else None,
+        "lead": search["verdict"].partition(" (p = ")[0],
+        "table": make_table(
+            "The configurations, the best first", list(map(in_words, columns)), rows
+        ),
         "importance": make_table("Importance", ["option", "share of the variance"], shares),
     }

@@ -50,7 +50,7 @@ def describe_page(
     Args:
         records: of the runs, at least one; the first `MAX_RUNS` are shown.
         comparison: the values of `Comparison.as_json`.
-        search: the values of `outcome.page_values`.
+        search: the contents of the table.json of a search.
         title: of the page; "" for one from the names of the runs.
     """
     is_one = len(records) == 1 and search is None

@@ -10,7 +10,7 @@ import math
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError, RetryError, UsageError
 from ..files import write_json
 from ..options import Layer, Origin, format_value
 from ..storage.folder import shell_argument
@@ -19,7 +19,7 @@ from ..storage.manifest import read_json
 FORMAT = 2
 DEFINITION_FILE = "study.json"
 FLOAT, INT, CHOICE = "float", "int", "choice"  # kinds of dimensions
-STEPS, EXAMPLES, CPU_SECS = "steps", "examples", "cpu_secs"  # kinds of budgets
+STEPS, EXAMPLES = "steps", "examples"  # kinds of budgets
 RANDOM, TPE, GRID = "random", "tpe", "grid"  # samplers
 LAST, BEST = "last", "best"  # which evaluation of a trial counts
 # Statuses of results.
@@ -105,8 +105,7 @@ class Budget(NamedTuple):
     """What each trial may spend, equal for all.
 
     Attributes:
-        kind: STEPS, EXAMPLES (each step reads a batch of them) or CPU_SECS (of training, timed
-            before the first trial of a configuration).
+        kind: STEPS or EXAMPLES (each step reads a batch of them).
         amount: of them; 0 for one that a command leaves open.
     """
 
@@ -114,8 +113,7 @@ class Budget(NamedTuple):
     amount: float
 
     def __str__(self) -> str:
-        unit = "CPU seconds" if self.kind == CPU_SECS else self.kind
-        return f"{self.amount:,.10g} {unit} per trial"
+        return f"{self.amount:,.10g} {self.kind} per trial"
 
 
 class Definition(NamedTuple):
@@ -317,11 +315,15 @@ def _has_values(definition: Definition, configuration: Configuration) -> bool:
 
 
 def write_study(folder: str, study: Stored) -> None:
-    """Write study.json in one moment. The caller has the lock of the study."""
+    """Write study.json in one moment, under the lock of the study. Raises RetryError."""
     configurations = [study.configurations[number] for number in sorted(study.configurations)]
     entries = [each._asdict() for each in configurations]
     values = dict(study.definition.as_json(), configurations=entries)
-    write_json(os.path.join(folder, DEFINITION_FILE), values)
+    path = os.path.join(folder, DEFINITION_FILE)
+    try:
+        write_json(path, values)
+    except OSError as error:
+        raise RetryError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def refuse_differences(before: Definition, now: Definition, folder: str) -> None:

@@ -31,7 +31,6 @@ class Answer(NamedTuple):
         interval: --evaluate-steps or --checkpoint-steps; None if neither is set.
         num_examples: of the training split.
         examples_per_step: how many a step reads.
-        cpu_secs_per_step: as a probe timed it, else 0.
     """
 
     error: str = ""
@@ -43,18 +42,14 @@ class Answer(NamedTuple):
     interval: Optional[int] = None
     num_examples: int = 0
     examples_per_step: int = 1
-    cpu_secs_per_step: float = 0.0
 
 
-def check_graphs(
-    definition: Definition, values: Sequence[Mapping[str, Any]], probe_secs: float = 0.0
-) -> List[Answer]:
+def check_graphs(definition: Definition, values: Sequence[Mapping[str, Any]]) -> List[Answer]:
     """Build the graphs of configurations in a process of their own.
 
     Args:
         definition: of the study; it may lack what follows from the answers.
         values: of the options that vary, of each configuration.
-        probe_secs: how long to train each one, to time its steps; 0: not at all.
 
     Returns:
         The answer for each configuration, in order.
@@ -68,7 +63,7 @@ def check_graphs(
     with tempfile.TemporaryDirectory(prefix="toolkit-search-") as folder:
         answers, log_path = (os.path.join(folder, name) for name in ("answers.jsonl", "log"))
         with open(os.path.join(folder, "question.json"), "w", encoding="utf-8") as file:
-            json.dump([definition.as_json(), list(values), probe_secs], file)
+            json.dump([definition.as_json(), list(values)], file)
         wait = waiting(f"Checking {count} configuration{'s' * (count != 1)}")
         with wait, open(log_path, "ab") as log:
             code = Children().run([folder], log.fileno(), environment, statements=_STATEMENTS)

@@ -15,7 +15,7 @@ from ..page.writer import write_page
 from .definition import DIVERGED, FAILED, FINISHED, STOPPED, Definition
 from .sampler import History, optuna_study
 from .study import Study
-from .table import Row, cell_text, describe_intervals, format_table, make_rows
+from .table import Row, describe_intervals, format_table, make_rows
 from .trial_options import again_command
 
 TABLE_FILE, PAGE_FILE = "table.json", "report.html"
@@ -62,6 +62,8 @@ class Outcome(NamedTuple):
         return {
             "format": FORMAT,
             "study": self.definition.as_json(),
+            "space": {each.name: str(each) for each in self.definition.space},
+            "budget": describe_budget(self.definition),
             "rows": [row.as_json() for row in self.rows],
             "intervals": describe_intervals(self.rows),
             "importance": self.importance,
@@ -183,42 +185,7 @@ def write_outcome(outcome: Outcome, folder: str) -> None:
     if records:
         path = os.path.join(folder, PAGE_FILE)
         title = f"Search {os.path.basename(os.path.abspath(folder))}"
-        values = page_values(outcome)
-        write_page(path, records[:MAX_PAGE_RUNS], search=values, title=title)
-
-
-def page_values(outcome: Outcome) -> Dict[str, Any]:
-    """Return the values of the page's search."""
-    definition = outcome.definition
-    columns: List[Dict[str, Any]] = [{"name": "configuration"}]
-    columns += [{"name": d.name, "kind": "option", "log": d.is_log} for d in definition.space]
-    columns.append({"name": f"validation {definition.metric}", "kind": "metric"})
-    columns += [{"name": name} for name in _MORE_COLUMNS]
-    return {
-        "space": [{"name": d.name, "text": str(d)} for d in definition.space],
-        "budget": describe_budget(definition),
-        "intervals": describe_intervals(outcome.rows),
-        "columns": columns,
-        "rows": [_page_row(definition, row) for row in outcome.rows],
-        "importance": outcome.importance,
-        "test": dict(outcome.test.get(definition.metric, {}), name=definition.metric),
-        "verdict": outcome.verdict,
-        "again": outcome.again,
-    }
-
-
-_MORE_COLUMNS = ("low", "high", "seeds", "status", "reason", "step", "CPU seconds")
-
-
-def _page_row(definition: Definition, row: Row) -> List[Any]:
-    values = [_page_value(row.values[dimension.name]) for dimension in definition.space]
-    facts = [row.value, row.low, row.high, row.seeds, row.status, row.reason, row.step]
-    return [row.number, *values, *facts, row.cpu_secs]
-
-
-def _page_value(value: Any) -> Any:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if is_number else cell_text(value)
+        write_page(path, records[:MAX_PAGE_RUNS], search=outcome.as_json(), title=title)
 
 
 def describe_budget(definition: Definition) -> str:

@@ -137,7 +137,7 @@ def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
         raise UsageError(
             f"--max-secs is {options.max_secs:g}, and would end trials at a time, not at equal "
             "budgets.",
-            hint="Set --cpu-secs for a budget in time.",
+            hint="Set --steps, --examples or --epochs.",
         )
     if stated.seeds[-1] >= 2**31:
         raise UsageError(f"--seed {stated.seeds[0]} leaves no room for {len(stated.seeds)} seeds.")

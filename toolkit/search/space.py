@@ -43,9 +43,7 @@ _OTHER_MEANING = "it changes what the value of a trial means, so that trials can
 # Options that affect the result of a run and still cannot vary, with the reason and the way out.
 _FIXED: Dict[str, Sequence[str]] = {
     "seed": ("a seed is no choice", "For several seeds per configuration, set --seeds N."),
-    **dict.fromkeys(
-        ("steps", "epochs"), (_OTHER_LENGTH, "Set --steps, --examples, --epochs or --cpu-secs.")
-    ),
+    **dict.fromkeys(("steps", "epochs"), (_OTHER_LENGTH, "Set --steps, --examples or --epochs.")),
     **dict.fromkeys(
         ("best_metric", "evaluate", "evaluate_steps", "eval_batch_size", "early_stopping"),
         (_OTHER_MEANING, "Set it for all trials, as a flag."),

@@ -18,7 +18,7 @@ import os
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError, RetryError, UsageError
 from ..storage.folder_lock import is_locked, lock_file
 from . import sampler
 from .definition import (
@@ -106,12 +106,16 @@ class Study:
     def _claim(self, trial: Trial) -> Iterator[int]:
         """Lock the log of a trial for the block; -1 if another one has it, or has trained it."""
         path = run_path(self._folder, trial) + ".log"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         with contextlib.ExitStack() as stack:
             log = -1
-            if not is_locked(path):
-                with contextlib.suppress(BlockingIOError):  # somebody was faster
+            try:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                if not is_locked(path):
                     log = stack.enter_context(lock_file(path))
+            except BlockingIOError:  # somebody was faster
+                pass
+            except OSError as error:
+                raise RetryError(f"{path} cannot be written: {error.strerror}.") from None
             if log >= 0 and read_result(self.definition, trial, self._folder) is not None:
                 log = -1
             yield log

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from typing import Any, Dict, List, Mapping, Optional, Type
+from typing import Any, Callable, Dict, List, Mapping, Optional, Type
 
+from ..errors import ToolkitError
 from ..files import write_json
 from ..options import (
     FLAG,
@@ -25,6 +26,7 @@ from ..options import (
     variable_name,
 )
 from ..plugins import Plugins, choose
+from ..preset_choice import choose_by_data
 from ..storage.manifest import read_json
 from .definition import EXAMPLES, STEPS, Budget, Definition, Trial, value_text
 
@@ -75,6 +77,20 @@ def budget_steps(budget: Budget, examples_per_step: int) -> Optional[int]:
         return None
     per_step = examples_per_step if budget.kind == EXAMPLES else 1
     return max(1, -int(-budget.amount // per_step))
+
+
+def find_length(plugins: Plugins, definition: Definition, values: Mapping[str, Any]) -> int:
+    """Return the length of a configuration's trials in steps.
+
+    A configuration that cannot be trained has the length 1: its run says why.
+    """
+    if definition.budget.kind == STEPS:
+        return math.ceil(definition.budget.amount)
+    try:
+        options = choose_by_data(plugins, resolve_trial(plugins, definition, values)).options
+    except ToolkitError:
+        return 1
+    return budget_steps(definition.budget, options.batch_size * options.batches_per_step) or 1
 
 
 def evaluation_interval(definition: Definition, length: int) -> int:
@@ -198,15 +214,7 @@ def absolute_reference(reference: str) -> str:
 
 def absolute_layer(layer: Layer, options: Type[CoreOptions]) -> Layer:
     """Return the values of a configuration file with absolute paths."""
-    names = alias_names(options)
-    values = {}
-    for name, value in layer.values.items():
-        present = names.get(name, name)
-        if present in options.model_fields:
-            value = map_paths(
-                options, present, value, lambda path: _absolute(find_path(path, layer.folders))
-            )
-        values[name] = value
+    values = _map_values(options, layer.values, lambda path: find_path(path, layer.folders))
     return Layer(os.path.abspath(layer.file), values, (), layer.origins)
 
 
@@ -219,13 +227,21 @@ def environment_texts(environment: Mapping[str, str], options: Type[CoreOptions]
 
 def absolute_texts(texts: Mapping[str, Any], options: Type[CoreOptions]) -> Dict[str, str]:
     """Return the texts of options by name, paths in them absolute."""
+    values = _map_values(options, texts, lambda path: path)
+    return {name: str(value) for name, value in values.items()}
+
+
+def _map_values(
+    options: Type[CoreOptions], values: Mapping[str, Any], find: Callable[[str], str]
+) -> Dict[str, Any]:
+    """Return values by name with the absolute paths of what `find` finds; others as they are."""
     names = alias_names(options)
-    result = {}
-    for name, text in texts.items():
-        present = names.get(name, name)
-        is_option = present in options.model_fields
-        result[name] = str(map_paths(options, present, text, _absolute) if is_option else text)
-    return result
+    return {
+        name: map_paths(options, names.get(name, name), value, lambda path: _absolute(find(path)))
+        if names.get(name, name) in options.model_fields
+        else value
+        for name, value in values.items()
+    }
 
 
 def _absolute(path: str) -> str:

@@ -81,8 +81,8 @@ def _run_process(
         RetryError: the log cannot be written.
     """
     path = run_path(folder, trial)
-    words = trial_words(definition, trial, folder)
     try:
+        words = trial_words(definition, trial, folder)
         os.lseek(log, 0, os.SEEK_END)
         os.write(log, f"$ toolkit {' '.join(map(shlex.quote, words))}\n".encode())
         start = os.lseek(log, 0, os.SEEK_CUR)

@@ -12,7 +12,7 @@ separation: whether two results differ; used by `toolkit compare`.
 
 from .calibration import Bin, Calibration, calibrate
 from .intervals import Interval, bootstrap, bootstrap_counts, jackknife, t_interval, wilson
-from .separation import Estimate, Separation, adjust, holm, separate, tango
+from .separation import Estimate, Separation, adjust, separate, tango
 
 __all__ = [
     "Bin",
@@ -24,7 +24,6 @@ __all__ = [
     "bootstrap",
     "bootstrap_counts",
     "calibrate",
-    "holm",
     "jackknife",
     "separate",
     "t_interval",

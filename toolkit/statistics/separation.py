@@ -129,24 +129,6 @@ def adjust(separate_at: Sequence[Callable[[float], Separation]], level: float) -
     ]
 
 
-def holm(separations: Sequence[Separation], level: float = LEVEL) -> List[Separation]:
-    """Several comparisons, with p adjusted so that the level holds for all of them together.
-
-    Holm (1979), A simple sequentially rejective multiple test procedure, Scandinavian Journal of
-    Statistics 6. The intervals stay those of single comparisons. Comparisons without a p do not
-    count.
-    """
-    ranking = sorted(
-        (index for index, each in enumerate(separations) if not math.isnan(each.p)),
-        key=lambda index: separations[index].p,
-    )
-    results, p = list(separations), 0.0
-    for rank, index in enumerate(ranking):
-        p = min(1.0, max(p, separations[index].p * (len(ranking) - rank)))
-        results[index] = separations[index]._replace(p=p, is_separated=p <= 1 - level)
-    return results
-
-
 def _estimate(seed: Seed) -> Estimate:
     if isinstance(seed, Estimate):
         return seed

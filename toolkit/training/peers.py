@@ -231,13 +231,7 @@ class Peers(NoPeers):
         ]
 
     def assign_sums(self, session, sums: StepSums, rows: np.ndarray) -> None:
-        """Give the sums of all replicas a value.
-
-        Args:
-            session: of the chief.
-            sums: of its graph.
-            rows: as `StepSums.rows`.
-        """
+        """Give the sums of all replicas a value, `StepSums.rows`."""
         self._channel.command({"do": SUMS}, rows.tobytes())
         super().assign_sums(session, sums, rows)
         self._receive()
@@ -325,12 +319,7 @@ def plan_options(options: CoreOptions) -> CoreOptions:
 
 
 def describe_replicas(replica: Replica, names: Sequence[str]) -> str:
-    """How many replicas share a batch, and where they are.
-
-    Args:
-        replica: the first.
-        names: of the processes or devices.
-    """
+    """How many replicas share a batch, and in which processes or devices they are."""
     smallest, largest = replica.batch_size // replica.count, replica.num_examples
     share = str(largest) if smallest == largest else f"{smallest} or {largest}"
     return (
@@ -340,13 +329,7 @@ def describe_replicas(replica: Replica, names: Sequence[str]) -> str:
 
 
 def check_hashes(name: str, step: int, own: Dict[str, str], others: Dict[str, str]) -> None:
-    """Compare the variables of two replicas.
-
-    Args:
-        name: of the other replica.
-        step: of the values.
-        own: name of a variable -> hash of its value, of the first replica.
-        others: of the other replica.
+    """Compare the hashes of the first replica's variables with those of the replica `name`.
 
     Raises:
         ToolkitError: names those that differ.
@@ -372,10 +355,6 @@ def await_reason(channel: Channel, error: tf.errors.OpError) -> None:
     """Raise why the job has ended, if an error of TensorFlow is but a consequence of that.
 
     Where a process dies or fails, the runtime of the others notices that, too, and perhaps first.
-
-    Args:
-        channel: of this process.
-        error: of its call.
     """
     is_of_connection = isinstance(error, _CONSEQUENCES)
     if is_of_connection or "ollective" in error.message:  # of a collective op
@@ -383,12 +362,7 @@ def await_reason(channel: Channel, error: tf.errors.OpError) -> None:
 
 
 def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
-    """Compare a follower's facts with the chief's.
-
-    Args:
-        name: of the follower.
-        own: of the chief; see `provenance.shared_facts`.
-        others: of the follower.
+    """Compare the facts of the follower `name` with the chief's own; see `shared_facts`.
 
     Raises:
         UsageError: names the first difference.

@@ -131,11 +131,7 @@ class PlanBuilder:
         return plain if compiled is None else self._complete(compiled)
 
     def build_like(self, plan: TrainingPlan) -> TrainingPlan:
-        """Build the plan of another replica, without what the first one alone has.
-
-        Args:
-            plan: of the first replica; it is not compiled.
-        """
+        """Build the plan of another replica than the first, which has `plan`, without its hooks."""
         return self._build_plain(plan.mode)
 
     def _decide_xla(self, was_compiled: Optional[bool]) -> Optional[bool]:

@@ -59,9 +59,10 @@ def test_flags_of_the_gan_alone_do_not_reach_plugins():
 
 def test_all_searches_have_the_same_seeds_and_budget():
     plan = training.plan("cup", "quick", ["vae --code 8"], 1.5, 3, ["--data", "mnist", "--width=2"])
-    presets, plugin = map(" ".join, plan.searches)
-    equal = "--seeds 3 --cpu-secs 90 --data mnist"
-    assert presets == f"--search-dir cup --plugin gan --preset quick {equal} --width=2"
+    preset, plugin = map(" ".join, plan.searches)
+    equal = "--seeds 3 --data mnist"
+    place = os.path.join("cup", "presets", "quick")
+    assert preset == f"--search-dir {place} --plugin gan --preset quick {equal} --width=2"
     place = os.path.join("cup", "plugins", "vae-code-8")
     assert plugin == f"--search-dir {place} --plugin vae {equal} --code 8"
 
@@ -84,10 +85,11 @@ class Searches:
     """
 
     def __init__(self):
-        self.seen, self.failures = [], {}
+        self.seen, self.steps, self.failures = [], [], {}
 
     def __call__(self, context, words):
         folder, is_dry = words[words.index("--search-dir") + 1], "--dry-run" in words
+        self.steps += words[words.index("--steps") + 1 :][:1] if "--steps" in words else []
         self.seen.append((os.path.basename(folder), is_dry))
         if is_dry:
             return
@@ -103,7 +105,8 @@ class Searches:
 @pytest.fixture
 def plan(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "check_draws_images", lambda *_: None)
-    return training.plan(str(tmp_path / "cup"), "", ["vae", "diffusion"], 1, 1, [])
+    plan = training.plan(str(tmp_path / "cup"), "quick,wgan", ["vae", "diffusion"], 1, 1, [])
+    return plan._replace(minutes=None)
 
 
 @pytest.fixture
@@ -113,23 +116,38 @@ def searches(monkeypatch):
     return searches
 
 
-CHECKS = [("vae", True), ("diffusion", True)]
-TRAININGS = [("cup", False), ("vae", False), ("diffusion", False)]
+NAMES = ["quick", "wgan", "vae", "diffusion"]
+CHECKS = [(name, True) for name in NAMES]
+TRAININGS = [(name, False) for name in NAMES]
 
 
-def test_plugins_are_checked_before_a_preset_trains(plan, searches):
+def test_all_are_checked_before_one_trains(plan, searches):
     training.train(None, plan)
     assert searches.seen == CHECKS + TRAININGS
 
 
+def test_all_are_timed_before_one_trains_for_cpu_time(plan, searches, monkeypatch):
+    timed = []
+
+    def count_steps(words, cpu_secs):
+        timed.append((words[1], cpu_secs))
+        return len(timed)
+
+    monkeypatch.setattr(training.timing, "count_steps", count_steps)
+    training.train(None, plan._replace(minutes=1.5))
+    assert timed == [(folder, 90) for folder in plan.folders]
+    assert searches.seen == TRAININGS and searches.steps == ["1", "2", "3", "4"]
+
+
 def test_a_preset_that_cannot_be_trained_is_named_with_the_way_to_leave_it_out(plan, monkeypatch):
     def refuse(context, names, words):
-        message = "Trials with preset=wgan cannot be trained: too few examples."
+        message = "Trials with the options of the command cannot be trained: too few examples."
         raise ToolkitError(message, hint="Set --batch-size 9 or less.")
 
     monkeypatch.setattr(training, "_call", refuse)
     with pytest.raises(ToolkitError) as caught:
-        training.train(click.Context(click.Command("x")), plan._replace(rivals=[]))
+        training.train(click.Context(click.Command("x")), plan)
+    assert caught.value.message.startswith("--presets 'quick': Trials with")
     assert caught.value.hint == (
         "Set --batch-size 9 or less. Or name the presets that compete: --presets A,B."
     )
@@ -165,7 +183,8 @@ def test_a_plugin_that_diverges_does_not_end_the_tournament(plan, searches):
 )
 def test_a_mistake_in_the_flags_of_a_plugin_names_it(plan, monkeypatch, cause):
     def search(context, words):
-        raise cause
+        if "vae" in words:
+            raise cause
 
     monkeypatch.setattr(training, "search", search)
     with pytest.raises(UsageError, match="--plugin 'vae': No such option"):
@@ -237,7 +256,9 @@ def test_equal_images_of_a_program_and_of_a_preset_have_equal_scores(tournament,
         np.savez(str(run / programs.IMAGES), images=images)
         record = {"status": "finished", "reason": "", "cpu_secs": 4.0 * seed}
         (run / "result.json").write_text(json.dumps(record))
-    (tmp_path / "study.json").write_text(json.dumps({"seeds": [5, 6]}))
+    study = tmp_path / "presets" / "quick" / "study.json"
+    study.parent.mkdir(parents=True)
+    study.write_text(json.dumps({"seeds": [5, 6]}))
     plan = training.plan(str(tmp_path), "quick", [], 1, 2, [], ["other=sh"])
     entrant = standings._score_program(plan, plan.programs[0], tournament.judge)
     assert entrant.scores == [tournament.scores] * 2 and entrant.cpu_secs == 22.0

@@ -7,10 +7,10 @@ import pathlib
 
 import pytest
 from toolkit_gan.presets import PRESETS
-from toolkit_gan_league import result_page, standings, training
+from toolkit_gan_league import result_page, standings, timing, training
 from toolkit_gan_league.result_page import Result
 
-from toolkit import UsageError
+from toolkit import ToolkitError, UsageError
 
 
 def write_json(path, value):
@@ -29,30 +29,30 @@ def scores(distance, low, high):
 
 @pytest.fixture
 def folder(tmp_path):
-    """The folder of a search: quick with two seeds, dcgan with one, wgan that diverged."""
-    rows = []
+    """The folder of a league: quick with two seeds, dcgan with one, wgan that diverged."""
     values_of_presets = (("dcgan", [8.0]), ("quick", [1.0, 3.0]), ("wgan", []))
-    for number, (preset, values) in enumerate(values_of_presets):
+    for preset, values in values_of_presets:
         paths = [f"trials/{preset}-s{seed}" for seed in range(max(1, len(values)))]
+        place = tmp_path / "presets" / preset
         for path, value in zip(paths, values):
             test = {"reports": "reports/test-20"}
             manifest = {"summary": {"test": test}, "versions": {"tensorflow": "2.21"}}
-            write_json(tmp_path / path / "manifest.json", manifest)
-            write_json(tmp_path / path / "config.json", {"data": "mnist5k"})
-            place = tmp_path / path / "reports" / "test-20" / "scores.json"
-            write_json(place, scores(value, value - 0.25, value + 0.25))
+            write_json(place / path / "manifest.json", manifest)
+            write_json(place / path / "config.json", {"data": "mnist5k"})
+            report = place / path / "reports" / "test-20" / "scores.json"
+            write_json(report, scores(value, value - 0.25, value + 0.25))
         status, reason = ("finished", "") if values else ("diverged", "Step 3 | is not finite.")
         facts = {"status": status, "reason": reason, "step": 20, "cpu_secs": 60.0 * len(paths)}
-        rows.append(dict(facts, number=number, values={"preset": preset}, paths=paths))
-    verdict = "configuration 2 is better than configuration 0, by the validation."
-    write_json(tmp_path / "table.json", {"rows": rows, "verdict": verdict, "again": "x"})
+        row = dict(facts, number=0, values={}, paths=paths)
+        write_json(place / "table.json", {"rows": [row], "again": f"train {preset}"})
     return str(tmp_path)
 
 
 def test_a_preset_of_which_a_seed_failed_is_not_ranked_by_the_others(folder):
-    table = standings.read_json(folder, "table.json")
-    table["rows"][1].update(status="diverged", reason="Seed 1: Step 3 is not finite.")
-    write_json(pathlib.Path(folder, "table.json"), table)
+    path = pathlib.Path(folder, "presets", "quick", "table.json")
+    table = json.loads(path.read_text())
+    table["rows"][0].update(status="diverged", reason="Seed 1: Step 3 is not finite.")
+    write_json(path, table)
     entrants = standings.read_entrants(folder)
     assert [each.name for each in entrants] == ["dcgan", "quick", "wgan"]
     assert result_page.cells_of(entrants[1])[4] == "diverged: Seed 1: Step 3 is not finite."
@@ -70,7 +70,9 @@ def test_the_lowest_mean_distance_over_seeds_is_first_and_a_failure_last(folder)
     header, *_, failure = result_page.table_lines(entrants)
     assert "diverged: Step 3 | is not finite." in failure  # which widens no column
     assert header.index("x floor") - header.index("FD") == len("2.00 [1.00, 3.00]  ")
-    first, _, last = standings.as_json(folder, entrants)["rows"]
+    result = standings.as_json(folder, entrants)
+    assert result["again"] == "train quick"
+    first, _, last = result["rows"]
     assert (first["distance"], first["floor"], first["lost"]) == (2.0, 0.5, 2.0)
     assert last["distance"] is None
 
@@ -139,7 +141,7 @@ def test_the_result_has_the_cpu_minutes_unless_a_flag_sets_another_budget(
     cli, folder, tmp_path_factory, monkeypatch, flags, minutes
 ):
     monkeypatch.setattr(training, "train", lambda context, plan: None)
-    argv = ["gan-league", "--dir", folder, "--presets", "quick,wgan", "--json", *flags]
+    argv = ["gan-league", "--dir", folder, "--presets", "quick,dcgan,wgan", "--json", *flags]
     argv += ["--markdown", str(tmp_path_factory.mktemp("page") / "page.md")]
     monkeypatch.setattr(result_page, "write_samples", lambda entrants, path: False)
     answer = cli(*argv)
@@ -156,14 +158,37 @@ def test_two_known_presets_are_needed_or_all_by_default(text):
 
 
 def test_the_budget_is_cpu_time_unless_a_flag_sets_another():
-    words = training.search_words("f", ["quick", "wgan"], 1.5, 2, ["--data", "mnist"])
-    assert words[words.index("--cpu-secs") + 1] == "90"
-    assert words[words.index("--vary") + 1] == "preset=quick,wgan"
-    words = training.search_words("f", ["quick", "wgan"], 1.5, 2, ["--steps=7"])
-    assert "--cpu-secs" not in words and words[-1] == "--steps=7"
+    plan = training.plan("f", "quick,wgan", [], 1.5, 2, ["--data", "mnist"])
+    assert plan.minutes == 1.5 and not any("--steps" in words for words in plan.searches)
+    plan = training.plan("f", "quick,wgan", [], 1.5, 2, ["--steps=7"])
+    assert plan.minutes is None and all(words[-1] == "--steps=7" for words in plan.searches)
+
+
+def test_the_steps_of_a_budget_are_those_of_the_later_part_of_a_short_run(monkeypatch):
+    ends = {1.0: (0, 90.0), 3.0: (20, 10.0), 9.0: (80, 16.0)}  # steps, CPU seconds
+    monkeypatch.setattr(timing, "_train", lambda words, secs: ends[secs])
+    assert timing.count_steps([], 30) == 300
+    ends[9.0] = (20, 16.0)
+    with pytest.raises(ToolkitError, match="It makes 20 steps in 9 s, too few to be timed"):
+        timing.count_steps([], 30)
+
+
+def test_a_run_that_is_timed_has_the_flags_and_the_threads_of_a_trial(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(8))
+    words = ["--search-dir", "s", "--plugin", "gan", "--seeds", "3", "--workers", "2", "--width=2"]
+    assert " ".join(timing.run_words(words, "r", 3)) == (
+        "run --plugin gan --width=2 --intra-op-threads 4 --inter-op-threads 4 --run-dir r "
+        "--steps 1000000000 --max-secs 3 --no-evaluate --best-metric none --xla off"
+    )
+
+
+def test_a_run_is_timed_or_has_a_sentence(tmp_path):
+    words = ["--plugin", "regressor", "--data", "digits-sum", "--workers", "2"]
+    with pytest.raises(ToolkitError, match="digits-sum"):
+        timing._train(words, 0.1)
 
 
 @pytest.mark.parametrize("flag", ["--vary", "--vary=width=2,4", "--search-dir", "--preset"])
 def test_what_the_tournament_sets_is_refused(flag):
     with pytest.raises(UsageError, match=f"{flag.split('=')[0]} is what the tournament sets"):
-        training.search_words("f", ["quick", "wgan"], 1.5, 2, [flag, "x"])
+        training.search_words("f", "quick", 2, [flag, "x"])

@@ -57,15 +57,13 @@ def gan_league(
     from . import result_page, standings, training
 
     page = "" if markdown is None else cli_options.resolve_output(markdown)
-    has_other_budget = training.sets_budget(flags)
     plans = training.plans(folder, presets, plugins, cpu_minutes, seeds, flags, programs)
     results = []
     for plan in plans:
         training.train(context, plan)
         if "--dry-run" not in flags:
             standings.train_programs(plan)
-            minutes = None if has_other_budget else plan.minutes
-            results.append(result_page.Result(plan.folder, minutes, standings.rank(plan)))
+            results.append(result_page.Result(plan.folder, plan.minutes, standings.rank(plan)))
     if page and results:
         own = {"dir": folder, "presets": presets, "plugin": plugins, "program": programs}
         own.update({"cpu-minutes": cpu_minutes, "seeds": seeds, "markdown": markdown})

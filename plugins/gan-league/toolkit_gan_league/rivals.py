@@ -26,10 +26,10 @@ from toolkit_image_scores.scorer import ImageScorer
 from toolkit import DataError, UsageError, data_options, open_trained
 
 FOLDER = "plugins"  # the subfolder of a tournament with a search for each plugin
-BUDGETS = ("--steps", "--epochs", "--examples", "--cpu-secs")
+BUDGETS = ("--steps", "--epochs", "--examples")
 _COMMON_FLAGS = (
     *("--search-dir", "--vary", "--sampler", "--trials", "--halving", "--rungs", "--plugin"),
-    *("--seed", "--seeds", "--workers", "--storage", "--dry-run", "--json"),
+    *("--seed", "--seeds", "--workers", "--dry-run", "--json"),
     *BUDGETS,
     *("--data", "--image-size", "--channels", "--fit", "--background", "--label-column"),
     *("--label-kind", "--image-column", "--feature-columns", "--ignore-columns", "--split-column"),

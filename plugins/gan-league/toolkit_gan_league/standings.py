@@ -23,7 +23,7 @@ from toolkit import InterruptedRun, RetryError, ToolkitError, open_trained, stat
 from . import programs
 from .programs import Program, ProgramRun, Task
 from .rivals import Judge, Rival
-from .training import Plan, rival_folder
+from .training import PRESET_FOLDER, Plan, preset_folder, rival_folder
 
 LEVEL = 0.95  # of the intervals in scores.json, and of all verdicts that are made together
 
@@ -76,7 +76,7 @@ class Measure(NamedTuple):
 def train_programs(plan: Plan) -> None:
     """Run the programs of a tournament whose presets are trained."""
     if plan.programs:
-        path, _ = _first_scored_run(read_entrants(plan.folder, plan.presets[0]))
+        path, _ = _first_scored_run(read_entrants(plan.folder, plan.presets))
         with open_trained(path) as trained:
             split = trained.split("train")
             programs.train(plan.programs, plan.folder, split, _task(plan, trained, split))
@@ -92,8 +92,8 @@ def _task(plan: Plan, trained: Any, split: Any) -> Task:
     """
     options = trained.options
     return Task(
-        cpu_secs=60 * plan.minutes,
-        seeds=read_json(plan.folder, "study.json")["seeds"],
+        cpu_secs=60 * (plan.minutes or 0.0),
+        seeds=_seeds(plan),
         samples=options.score_samples * options.score_seeds,
         shape=tuple(trained.data.shape),
         data_sha256=split.sha256(),
@@ -101,10 +101,15 @@ def _task(plan: Plan, trained: Any, split: Any) -> Task:
     )
 
 
+def _seeds(plan: Plan) -> List[int]:
+    """Return the seeds with which each is trained."""
+    seeds: List[int] = read_json(plan.folders[0], "study.json")["seeds"]
+    return seeds
+
+
 def _score_program(plan: Plan, program: Program, judge: Judge) -> Entrant:
     """Return a program with the scores of its runs, or with the reason why it has none."""
-    seeds = read_json(plan.folder, "study.json")["seeds"]
-    runs = programs.read_runs(program, plan.folder, seeds)
+    runs = programs.read_runs(program, plan.folder, _seeds(plan))
     failures = [run for run in runs if run.status != "finished"]
     entrant = Entrant(
         name=program.name,
@@ -140,7 +145,7 @@ def rank(plan: Plan) -> List[Entrant]:
 
     Samples of plugins and programs are scored if they were not yet.
     """
-    entrants = read_entrants(plan.folder, plan.presets[0])
+    entrants = read_entrants(plan.folder, plan.presets)
     if plan.rivals or plan.programs:
         with _opening_judge(entrants) as judge:
             entrants += [_score_rival(plan.folder, rival, judge) for rival in plan.rivals]
@@ -153,19 +158,19 @@ def _ranked(entrants: Sequence[Entrant]) -> List[Entrant]:
     return sorted(entrants, key=lambda each: (not each.scores, _mean(each, measure)))
 
 
-def read_entrants(folder: str, preset: str = "") -> List[Entrant]:
+def read_entrants(folder: str, presets: Sequence[str] = ()) -> List[Entrant]:
     """Return the presets of a tournament, the best first.
 
     Args:
         folder: of the tournament.
-        preset: the name of the only one.
+        presets: their names; () for all that it has.
     """
-    rows = read_json(folder, "table.json")["rows"]
-    return _ranked([_read_entrant(folder, row, preset) for row in rows])
+    names = presets or sorted(os.listdir(os.path.join(folder, PRESET_FOLDER)))
+    return _ranked([_read_entrant(preset_folder(folder, name), name) for name in names])
 
 
-def _read_entrant(folder: str, row: Dict[str, Any], preset: str) -> Entrant:
-    name = row["values"].get("preset", preset)
+def _read_entrant(folder: str, name: str) -> Entrant:
+    (row,) = read_json(folder, "table.json")["rows"]
     entrant = _entrant_of(row, folder, name, "")
     # The scores of some seeds without those that failed would be better than the preset is.
     paths = entrant.paths if entrant.status == "finished" else []
@@ -257,7 +262,9 @@ def read_json(*parts: str) -> Any:
 def as_json(folder: str, entrants: Sequence[Entrant]) -> Dict[str, Any]:
     """Return the result as JSON values."""
     rows = [dict(each._asdict(), **means_of(each)) for each in entrants]
-    again = read_json(folder, "table.json")["again"]
+    scored = [each for each in entrants if each.scores and not each.program]
+    best = os.path.dirname(os.path.dirname(scored[0].paths[0])) if scored else ""
+    again = read_json(best, "table.json")["again"] if best else ""
     verdict = find_verdict(entrants)
     return {"folder": folder, "verdict": verdict, "again": again, "rows": rows}
 

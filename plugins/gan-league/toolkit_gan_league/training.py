@@ -1,7 +1,8 @@
-"""What `toolkit gan-league` trains: a search over presets, one for each plugin, and programs.
+"""What `toolkit gan-league` trains: a search for each preset and each plugin, and programs.
 
-So it has all that `toolkit search` guarantees: it is checked before it begins, and continues after
-any kill. A run of a program that was killed begins again.
+Each search has one configuration, and as many steps as take the CPU time of the budget. So it has
+what `toolkit search` guarantees: it continues after any kill. A run of a program that was killed
+begins again.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ import math
 import os
 import shlex
 import sys
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 import click
 from toolkit_gan.presets import PRESETS
 
 from toolkit import InterruptedRun, ToolkitError, UsageError
 
-from . import rivals
+from . import rivals, timing
 from .programs import Program, check_names, parse_programs
 from .rivals import BUDGETS, Rival
 
 _AUTO = "auto"  # the value of --preset that lets the data choose
 _OWN_FLAGS = ("--search-dir", "--vary", "--sampler", "--preset")
+PRESET_FOLDER = "presets"  # the subfolder of a tournament with a search for each preset
 
 
 class Plan(NamedTuple):
@@ -35,9 +37,9 @@ class Plan(NamedTuple):
         folder: of the tournament.
         presets: their names.
         rivals: the plugins that compete with them.
-        searches: the arguments of `toolkit search`, first for the presets, then for each plugin.
+        searches: the arguments of `toolkit search`, first for each preset, then for each plugin.
         programs: that compete with them.
-        minutes: of CPU time for each run.
+        minutes: of CPU time for each run; None if a flag sets another budget.
     """
 
     folder: str
@@ -45,7 +47,13 @@ class Plan(NamedTuple):
     rivals: List[Rival]
     searches: List[List[str]]
     programs: List[Program]
-    minutes: float
+    minutes: Optional[float]
+
+    @property
+    def folders(self) -> List[str]:
+        """The folders of the searches."""
+        presets = [preset_folder(self.folder, name) for name in self.presets]
+        return presets + [rival_folder(self.folder, rival) for rival in self.rivals]
 
 
 def parse_budgets(text: str) -> List[float]:
@@ -92,14 +100,14 @@ def plans(
     root = os.path.abspath(folder)
     return [
         plan(
-            budget_folder(folder, each, minutes),
+            budget_folder(root, each, minutes),
             presets,
             plugins,
             each,
             num_seeds,
             flags,
             program_texts,
-        )._replace(folder=budget_folder(root, each, minutes))
+        )
         for each in minutes
     ]
 
@@ -136,12 +144,12 @@ def plan(
         )
     names = check_presets(presets, least=1 if others or programs else 2)
     check_names(programs, [*names, *(rival.name for rival in others)])
-    searches = [search_words(folder, names, minutes, num_seeds, flags)]
+    searches = [search_words(folder, name, num_seeds, flags) for name in names]
     for rival in others:
         words = ["--search-dir", rival_folder(folder, rival), "--plugin", rival.reference]
-        words += _equal_words(minutes, num_seeds, flags)
-        searches.append([*words, *rivals.shared_flags(flags), *rival.flags])
-    return Plan(folder, names, others, searches, programs, minutes)
+        words += ["--seeds", str(num_seeds), *rivals.shared_flags(flags), *rival.flags]
+        searches.append(words)
+    return Plan(folder, names, others, searches, programs, None if sets_budget(flags) else minutes)
 
 
 def check_presets(text: str, least: int = 2) -> List[str]:
@@ -162,15 +170,13 @@ def check_presets(text: str, least: int = 2) -> List[str]:
     return names
 
 
-def search_words(
-    folder: str, presets: Sequence[str], minutes: float, num_seeds: int, flags: Sequence[str]
-) -> List[str]:
-    """Return the arguments of `toolkit search` for the presets.
+def search_words(folder: str, preset: str, num_seeds: int, flags: Sequence[str]) -> List[str]:
+    """Return the arguments of `toolkit search` for a preset.
 
     Args:
-        folder: of the search.
-        presets: their names.
-        minutes, num_seeds, flags: as of `plan`.
+        folder: of the tournament.
+        preset: its name.
+        num_seeds, flags: as of `plan`.
 
     Raises:
         UsageError: one of the flags is what the tournament itself sets.
@@ -182,23 +188,18 @@ def search_words(
                 hint="Choose presets with --presets A,B; use 'toolkit search' to vary other "
                 "options.",
             )
-    words = ["--search-dir", folder, "--plugin", "gan"]
-    if len(presets) > 1:
-        words += ["--vary", f"preset={','.join(presets)}", "--sampler", "grid"]
-    else:
-        words += ["--preset", *presets]
-    return [*words, *_equal_words(minutes, num_seeds, flags), *flags]
-
-
-def _equal_words(minutes: float, num_seeds: int, flags: Sequence[str]) -> List[str]:
-    """Return the seeds, and the budget unless a flag sets another one."""
-    words = ["--seeds", str(num_seeds)]
-    return words if sets_budget(flags) else [*words, "--cpu-secs", f"{60 * minutes:g}"]
+    words = ["--search-dir", preset_folder(folder, preset), "--plugin", "gan", "--preset", preset]
+    return [*words, "--seeds", str(num_seeds), *flags]
 
 
 def sets_budget(flags: Sequence[str]) -> bool:
     """Return whether flags of `toolkit search` set another budget than CPU minutes."""
     return any(flag.partition("=")[0] in BUDGETS for flag in flags)
+
+
+def preset_folder(folder: str, preset: str) -> str:
+    """Return the folder of a preset's search."""
+    return os.path.join(folder, PRESET_FOLDER, preset)
 
 
 def rival_folder(folder: str, rival: Rival) -> str:
@@ -229,49 +230,64 @@ def command_text(own: Mapping[str, Any], flags: Sequence[str]) -> str:
 
 
 def train(context: click.Context, plan: Plan) -> None:
-    """Train what is not trained yet. All is checked before anything begins.
+    """Train what is not trained yet. All is checked, or timed, before anything begins.
 
-    A plugin of which no run finished keeps its row.
+    A preset or a plugin of which no run finished keeps its row.
 
     Raises:
         UsageError: a plugin draws no images.
-        ToolkitError: something cannot be trained, or no preset finished.
+        ToolkitError: something cannot be trained.
     """
-    presets, *others = plan.searches
-    for rival, words in zip(plan.rivals, others):
+    for rival in plan.rivals:
         check_draws_images(context, rival)
-        is_new = not os.path.exists(os.path.join(rival_folder(plan.folder, rival), "study.json"))
-        if is_new and "--dry-run" not in words:
-            with _naming(rival):
-                search(context, [*words, "--dry-run"])
-    try:
-        search(context, presets)
-    except ToolkitError as error:
-        if "Trials with preset=" in error.message:  # one of them; the others may be trained
-            error.hint = f"{error.hint} Or name the presets that compete: --presets A,B.".strip()
-        raise
-    for rival, words in zip(plan.rivals, others):
+    names = [f"--presets '{name}'" for name in plan.presets]
+    names += [f"--plugin '{rival.name}'" for rival in plan.rivals]
+    tasks = list(zip(names, plan.folders, plan.searches))
+    is_dry = "--dry-run" in plan.searches[0]
+    budgets = [[] if is_dry else _prepare(context, plan, *task) for task in tasks]
+    for (name, folder, words), budget in zip(tasks, budgets):
         try:
-            with _naming(rival):
-                search(context, words)
+            with _naming(name):
+                search(context, [*words, *budget])
         except ToolkitError as error:
-            table = os.path.join(rival_folder(plan.folder, rival), "table.json")
-            if type(error) is not ToolkitError or not os.path.exists(table):
+            has_table = os.path.exists(os.path.join(folder, "table.json"))
+            if type(error) is not ToolkitError or not has_table:
                 raise
 
 
+def _prepare(
+    context: click.Context, plan: Plan, name: str, folder: str, words: List[str]
+) -> List[str]:
+    """Return the flags of a search's budget, after checking that it can be trained."""
+    study = os.path.join(folder, "study.json")
+    is_new = not os.path.exists(study)
+    with _naming(name):
+        if plan.minutes is None:
+            if is_new:
+                search(context, [*words, "--dry-run"])
+            return []
+        if is_new:
+            sys.stderr.write(f"Timing the steps of {name}.\n")
+            steps = timing.count_steps(words, 60 * plan.minutes)
+        else:
+            with open(study, encoding="utf-8") as file:
+                steps = json.load(file)["budget"]["amount"]
+    return ["--steps", str(steps)]
+
+
 @contextlib.contextmanager
-def _naming(rival: Rival) -> Iterator[None]:
-    """Name the plugin in the message of an error in the block."""
+def _naming(name: str) -> Iterator[None]:
+    """Name the preset or the plugin in the message of an error in the block."""
+    is_preset = name.startswith("--presets")
     try:
         yield
     except click.UsageError as error:
-        raise UsageError(
-            f"--plugin '{rival.name}': {error.format_message()}",
-            hint="Its own flags are in the quotes: --plugin 'NAME --flag value'.",
-        ) from None
+        hint = "" if is_preset else "Its own flags are in the quotes: --plugin 'NAME --flag value'."
+        raise UsageError(f"{name}: {error.format_message()}", hint=hint) from None
     except ToolkitError as error:
-        error.message = f"--plugin '{rival.name}': {error.message}"
+        error.message = f"{name}: {error.message}"
+        if is_preset and not isinstance(error, InterruptedRun):
+            error.hint = f"{error.hint} Or name the presets that compete: --presets A,B.".strip()
         raise
 
 
