@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import shutil
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -21,7 +22,6 @@ from PIL import Image
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 from toolkit.compat import tf  # noqa: E402
-from toolkit.data.arrays.idx import write_idx  # noqa: E402
 from toolkit.data.readers.mapped import decode_splits  # noqa: E402
 from toolkit.data.reading_options import ColumnOptions, ImageOptions  # noqa: E402
 from toolkit.data.sources import open_data  # noqa: E402
@@ -114,6 +114,14 @@ def write_pairs(root):
     case("binary masks", f"pairs:{root / 'binary'}")
     case("pairs", f"pairs:{root / 'ab'}")
     case("domains", f"pairs:{root / 'domains'}", image_size=4)
+
+
+def write_idx(path, array):
+    """Write an array, uint8, int32 or float32 [N, ...], as an IDX file."""
+    code, dtype = {"u": (8, "u1"), "i": (12, ">i4"), "f": (13, ">f4")}[array.dtype.kind]
+    with open(str(path), "wb") as file:
+        file.write(struct.pack(f">HBB{array.ndim}I", 0, code, array.ndim, *array.shape))
+        file.write(array.astype(dtype).tobytes())
 
 
 def write_arrays(root):

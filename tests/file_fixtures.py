@@ -4,6 +4,7 @@ import glob
 import hashlib
 import json
 import os
+import struct
 import sys
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -59,3 +60,11 @@ def forget_modules(folder):
 
     for name in [name for name, module in list(sys.modules.items()) if is_in_folder(module)]:
         del sys.modules[name]
+
+
+def write_idx(path, array):
+    """Write an array, uint8, int32 or float32 [N, ...], as an IDX file."""
+    code, dtype = {"u": (8, "u1"), "i": (12, ">i4"), "f": (13, ">f4")}[array.dtype.kind]
+    with open(str(path), "wb") as file:
+        file.write(struct.pack(f">HBB{array.ndim}I", 0, code, array.ndim, *array.shape))
+        file.write(array.astype(dtype).tobytes())

@@ -9,7 +9,7 @@ from linear_fixtures import LINEAR
 
 from toolkit.cli import app, plugin_command, plugin_options, run
 
-INSTALLED = ["classifier", "gan", "regressor"]
+INSTALLED = ["agreement", "classifier", "gan", "regressor"]
 
 
 def read(cli, *argv):

@@ -72,6 +72,30 @@ def test_two_plugins_of_one_name_and_one_plugin_of_two_names_are_refused():
             Plugins(make_plugin(Linear), extensions)
 
 
+# ----------------------------------------------------------------------------- default extensions
+
+
+class Averaging(Linear):
+    """A model plugin that brings an extension."""
+
+    @hookimpl
+    def default_extensions(self):
+        return ["ema"]
+
+
+def test_the_extensions_that_a_plugin_brings_are_loaded_and_not_recorded_as_named():
+    plugins = Plugins(make_plugin(Averaging), [load("gradient-noise", "extension")])
+    assert [plugin.name for plugin in plugins.all][1:] == ["ema", "gradient-noise"]
+    assert [plugin.name for plugin in plugins.extensions] == ["gradient-noise"]
+    names = [name for name, _ in plugins.options()]
+    assert names[-2:] == ["ema", "gradient-noise"] and len(names) == len(set(names))
+
+
+def test_an_extension_that_is_named_as_well_is_loaded_once():
+    plugins = Plugins(make_plugin(Averaging), [load("ema", "extension")])
+    assert [plugin.name for plugin in plugins.all][1:] == ["ema"] and not plugins.defaults
+
+
 # -------------------------------------------------------------------------------------------- call
 
 

@@ -8,6 +8,7 @@ from toolkit.data.arrays import idx
 from toolkit.data.arrays.download import open_download
 from toolkit.data.decoded import Decoded
 from toolkit.data.readers.mapped import map_rows
+from toolkit.data.reading_options import Settings
 from toolkit.errors import RetryError
 
 
@@ -29,7 +30,7 @@ def decode_images(folder):
     "call",
     [
         unpack_a_large_file,
-        lambda folder: open_download("mnist", mirrors=["http://127.0.0.1:9/"]),
+        lambda folder: open_download(Settings("mnist"), mirrors=["http://127.0.0.1:9/"]),
         train_the_classifier_of_the_scores,
         decode_images,
     ],

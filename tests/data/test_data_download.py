@@ -14,6 +14,7 @@ import pytest
 from data_fixtures import idx_bytes, numbered_images
 
 from toolkit.data.arrays import download
+from toolkit.data.reading_options import Settings
 from toolkit.data.sources import list_sources, open_data
 from toolkit.errors import DataError
 
@@ -26,27 +27,21 @@ NAMES = [
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves `files`; logs each request in `log`; cuts the files named in `broken` in half."""
+    """Serves `files`; logs the path of each request in `log`."""
 
-    def __init__(self, files, log, broken, *args):
-        self.files, self.log, self.broken = files, log, broken
+    def __init__(self, files, log, *args):
+        self.files, self.log = files, log
         super().__init__(*args)
 
     def do_GET(self):
         name = self.path.rsplit("/", 1)[-1]
-        byte_range = self.headers.get("Range")
-        self.log.append((self.path, byte_range))
+        self.log.append(self.path)
         if name not in self.files:
             return self.send_error(404)
-        content = self.files[name]
-        start = int(byte_range[6:-1]) if byte_range else 0
-        if start and start >= len(content):
-            return self.send_error(416)
-        self.send_response(206 if byte_range else 200)
-        self.send_header("Content-Length", str(len(content) - start))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.files[name])))
         self.end_headers()
-        end = len(content) // 2 if name in self.broken else len(content)
-        self.wfile.write(content[start:end])
+        self.wfile.write(self.files[name])
 
     def log_message(self, *args):
         pass
@@ -54,16 +49,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def serve():
-    """`serve(files)` -> (the server's URL, its log, the set of names that it cuts in half)."""
+    """`serve(files)` -> (the server's URL, its log)."""
     servers = []
 
     def start(files):
-        log, broken = [], set()
-        handler = functools.partial(Handler, files, log, broken)
+        log = []
+        handler = functools.partial(Handler, files, log)
         server = http.server.HTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}/", log, broken
+        return f"http://127.0.0.1:{server.server_port}/", log
 
     yield start
     for server in servers:
@@ -95,79 +90,58 @@ def files(monkeypatch, tmp_path):
 
 
 def test_runs_that_start_together_share_a_download(files, serve):
-    url, log, _ = serve(files)
+    url, log = serve(files)
 
     def download_all(_):
-        return len(download.open_download("mnist", mirrors=[url]).splits["test"])
+        return len(download.open_download(Settings("mnist"), mirrors=[url]).splits["test"])
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:  # flock separates threads as well
         assert list(pool.map(download_all, range(4))) == [5] * 4
-    assert sorted(path for path, _ in log) == sorted(f"/{name}" for name in files)
+    assert sorted(log) == sorted(f"/{name}" for name in files)
 
 
 def test_files_are_downloaded_once(files, serve, tmp_path):
-    url, log, _ = serve(files)
-    data = download.open_download("mnist", mirrors=[url])
+    url, log = serve(files)
+    data = download.open_download(Settings("mnist"), mirrors=[url])
     assert [len(data.splits[name]) for name in ("train", "validation", "test")] == [18, 2, 5]
     assert data.spec.num_classes == 10
     assert sorted(os.listdir(str(tmp_path / "mnist"))) == sorted(NAMES)
-    download.open_download("mnist", mirrors=[url])
+    download.open_download(Settings("mnist"), mirrors=[url])
     assert len(log) == 4
     assert [row["offline"] for row in list_sources() if row["value"] == "mnist"] == [True]
 
 
 def test_the_environment_names_mirrors(files, serve, monkeypatch):
-    url, log, _ = serve(files)
+    url, log = serve(files)
     monkeypatch.setenv("TOOLKIT_MIRRORS", "http://127.0.0.1:9 " + url)
     assert len(open_data("mnist").splits["test"]) == 5
-    assert log[0][0] == "/mnist/" + NAMES[0]
+    assert log[0] == "/mnist/" + NAMES[0]
 
 
 def test_the_next_mirror_is_tried_if_one_fails(files, serve):
     wrong = dict(files, **{NAMES[1]: b"another file"})
     del wrong[NAMES[0]]
-    first, _, _ = serve(wrong)
-    second, log, _ = serve(files)
-    assert len(download.open_download("mnist", mirrors=[first, second]).splits["test"]) == 5
-    assert [path for path, _ in log] == ["/" + NAMES[0], "/" + NAMES[1]]
-
-
-def test_a_download_continues_at_the_end_of_its_part(files, serve, tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "_CHUNK", 8)
-    url, log, broken = serve(files)
-    broken.add(NAMES[0])
-    with pytest.raises(DataError, match="the transfer stopped"):
-        download.open_download("mnist", mirrors=[url])
-    size = (tmp_path / "mnist" / (NAMES[0] + ".part")).stat().st_size
-    assert len(files[NAMES[0]]) // 2 - 8 < size <= len(files[NAMES[0]]) // 2
-    broken.clear()
-    download.open_download("mnist", mirrors=[url])
-    assert log[1] == ("/" + NAMES[0], f"bytes={size}-")
-
-
-@pytest.mark.parametrize("extra", [b"", b"and more than all of it"])
-def test_a_bad_part_is_downloaded_from_the_start(files, serve, tmp_path, extra):
-    url, log, _ = serve(files)
-    (tmp_path / "mnist").mkdir()
-    bad = b"not the beginning" + (files[NAMES[0]] + extra if extra else b"")
-    (tmp_path / "mnist" / (NAMES[0] + ".part")).write_bytes(bad)
-    download.open_download("mnist", mirrors=[url])
-    assert log[0][1] and log[1] == ("/" + NAMES[0], None)
+    first, _ = serve(wrong)
+    second, log = serve(files)
+    assert (
+        len(download.open_download(Settings("mnist"), mirrors=[first, second]).splits["test"]) == 5
+    )
+    assert log == ["/" + NAMES[0], "/" + NAMES[1]]
 
 
 def test_a_file_with_a_wrong_checksum_is_not_stored(files, serve, tmp_path):
-    url, _, _ = serve(dict(files, **{NAMES[0]: b"forged"}))
+    url, _ = serve(dict(files, **{NAMES[0]: b"forged"}))
     with pytest.raises(DataError, match="wrong SHA-256") as error:
-        download.open_download("mnist", mirrors=[url])
+        download.open_download(Settings("mnist"), mirrors=[url])
     assert error.value.exit_code == 4 and os.listdir(str(tmp_path / "mnist")) == []
 
 
 def test_a_corrupt_cached_file_is_downloaded_again(files, serve, tmp_path):
-    url, log, _ = serve(files)
-    download.open_download("mnist", mirrors=[url])
+    url, log = serve(files)
+    download.open_download(Settings("mnist"), mirrors=[url])
     (tmp_path / "mnist" / NAMES[2]).write_bytes(b"rotten")
-    download.open_download("mnist", mirrors=[url])
-    assert [path for path, _ in log[4:]] == ["/" + NAMES[2]]
+    download.open_download(Settings("mnist"), mirrors=[url])
+    assert log[4:] == ["/" + NAMES[2]]
 
 
 def test_a_copy_that_was_compressed_again_is_accepted(files, tmp_path):

@@ -5,9 +5,11 @@ import os
 import numpy as np
 import pytest
 from data_fixtures import gzip_bytes, idx_bytes, numbered_images
+from file_fixtures import write_idx
 
-from toolkit.data.arrays.idx import open_idx, read_idx, write_idx
+from toolkit.data.arrays.idx import open_idx, read_idx
 from toolkit.data.column import memory_map
+from toolkit.data.reading_options import Settings
 from toolkit.errors import DataError
 
 IMAGES = idx_bytes(numbered_images(3))
@@ -66,7 +68,7 @@ def test_a_damaged_gzip_file_is_described_in_one_sentence(tmp_path, content, exp
 
 
 def test_a_plain_file_and_a_part_of_it_are_memory_mapped(idx_folder):
-    train = open_idx(idx_folder()).splits["train"]
+    train = open_idx(Settings(idx_folder())).splits["train"]
     assert memory_map(train.columns["features"].values) is not None
     features, labels = train.take(slice(8, 10))
     numbers = train.index[8:10].tolist()  # of the images, which are their pixels
@@ -77,7 +79,7 @@ def test_names_with_a_dot_are_recognized(idx_folder):
     folder = idx_folder()
     for name in os.listdir(folder):
         os.rename(os.path.join(folder, name), os.path.join(folder, name.replace("-idx", ".idx")))
-    assert len(open_idx(folder).splits["test"]) == 6
+    assert len(open_idx(Settings(folder)).splits["test"]) == 6
 
 
 @pytest.mark.parametrize(
@@ -99,12 +101,12 @@ def test_labels_that_do_not_fit_are_refused(idx_folder, labels, text):
     else:
         write_idx(path, labels)
     with pytest.raises(DataError, match=text.format(path=path)):
-        open_idx(folder)
+        open_idx(Settings(folder))
 
 
 def test_a_label_outside_the_named_classes_is_refused(idx_folder):
     with pytest.raises(DataError, match="expected labels from 0 to 2, found 3 at example 3"):
-        open_idx(idx_folder(), num_classes=3)
+        open_idx(Settings(idx_folder()), tuple("abc"))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
@@ -119,7 +121,7 @@ def test_an_array_is_read_back_as_written(tmp_path, dtype):
     "not os.environ.get('TOOLKIT_TEST_MNIST')", reason="TOOLKIT_TEST_MNIST is not set"
 )
 def test_the_full_mnist_has_its_known_counts():
-    data = open_idx(os.environ["TOOLKIT_TEST_MNIST"])
+    data = open_idx(Settings(os.environ["TOOLKIT_TEST_MNIST"]))
     assert [len(data.splits[name]) for name in ("train", "validation", "test")] == [
         54000,
         6000,

@@ -19,6 +19,7 @@ from toolkit.data.readers.batches import convert_stored
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.data.readers.resident import ResidentReader
 from toolkit.data.readers.stream import StreamReader
+from toolkit.data.reading_options import Settings
 from toolkit.errors import DataError, ToolkitError, UsageError
 
 KINDS = ("resident", "stream")
@@ -263,7 +264,7 @@ def test_idx_files_are_streamed_and_copied_only_if_large_and_compressed(
     idx_folder, form, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("toolkit.data.arrays.idx.UNPACK_LIMIT", 0 if form == "large" else 1 << 30)
-    train = open_idx(idx_folder(form != "plain")).splits["train"]
+    train = open_idx(Settings(idx_folder(form != "plain"))).splits["train"]
     with tf.Graph().as_default(), tf.Session() as session:
         reader = build_reader("stream", train, 9, 1)
         features = reader.batch(tf.constant(0, tf.int64))[0]
@@ -299,7 +300,7 @@ def test_filter_and_convert_are_called_with_one_stored_example():
 
 
 def test_the_model_spec_is_that_of_a_converted_example(idx_folder):
-    data = open_idx(idx_folder())
+    data = open_idx(Settings(idx_folder()))
     spec = model_spec(data.spec, data.splits["train"], ExampleHooks(is_odd, halve_size))
     assert spec.shape == (2, 2, 1) and spec.dtype == "float32"
 
@@ -361,7 +362,7 @@ def test_a_filter_that_keeps_nothing_is_a_data_error(kind):
 
 
 def train_split(folder):
-    return open_idx(folder, shares=NOTHING).splits["train"]
+    return open_idx(Settings(folder, shares=NOTHING)).splits["train"]
 
 
 def read_epoch(folder, change):
@@ -391,7 +392,7 @@ def append_record(path):
 
 def test_a_mapped_file_that_is_cut_is_refused_before_it_is_read(idx_folder):
     folder = idx_folder()
-    train = open_idx(folder).splits["train"]
+    train = open_idx(Settings(folder)).splits["train"]
     cut_file(os.path.join(folder, "train-images-idx3-ubyte"))
     with pytest.raises(DataError, match="it changed while it was used"):
         train.take([17])

@@ -14,7 +14,7 @@ from record_fixtures import example, png, records
 from toolkit.data.check import check_data, check_source, contact_sheet
 from toolkit.data.examples import Dataset, Split, describe
 from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
-from toolkit.data.sources import SOURCES, list_sources, open_data
+from toolkit.data.sources import list_sources, open_data
 from toolkit.errors import DataError, UsageError
 
 
@@ -218,7 +218,7 @@ def test_a_system_error_becomes_a_data_error(monkeypatch, fault, text):
     def fail(settings):
         raise fault
 
-    monkeypatch.setitem(SOURCES, "npz", SOURCES["npz"]._replace(open=fail))
+    monkeypatch.setattr("toolkit.data.sources._load", lambda name: fail)
     assert text in message(open_data, "npz:a.npz")
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from file_fixtures import write_idx
 
 from toolkit.data import held_out
-from toolkit.data.arrays.idx import write_idx
 from toolkit.data.examples import Split
 from toolkit.data.held_out import DEFAULT_SHARES, Shares, content_keys, hold_out
 from toolkit.data.sources import open_data

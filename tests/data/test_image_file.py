@@ -63,6 +63,12 @@ def test_colours_and_grey_values_stay(save, form):
     assert read(path) == [[(0, 0, 0), (7, 7, 7), (255, 255, 255)]]
 
 
+@pytest.mark.parametrize("form", ["PNG", "GIF"])
+def test_a_palette_of_greys_is_grey(save, form):
+    assert read_header(save(row("L", 0, 7, 255).convert("P"), form)).is_grey
+    assert not read_header(save(row("RGB", RED, GREEN).convert("P"), form)).is_grey
+
+
 def skip_if_unread(form):
     """Skip a test of a format that this Pillow does not read."""
     if not features.check({"WEBP": "webp", "JPEG2000": "jpg_2000"}.get(form, "zlib")):

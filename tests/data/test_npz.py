@@ -8,6 +8,7 @@ import pytest
 from data_fixtures import npy_bytes
 
 from toolkit.data.arrays.npz import open_npz
+from toolkit.data.reading_options import Settings
 from toolkit.data.sources import ColumnOptions, open_data
 from toolkit.errors import DataError
 
@@ -176,7 +177,7 @@ def test_an_invalid_member_is_refused(tmp_path, content, text):
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("x.npy", content)
     with pytest.raises(DataError) as error:
-        open_npz(path)
+        open_npz(Settings(path))
     assert text in error.value.message
 
 
@@ -197,5 +198,29 @@ def test_what_is_no_zip_file_is_refused(tmp_path, change, text):
     contents = [(tmp_path / name).read_bytes() for name in ("a.npz", "a.npy")]
     (tmp_path / "a.npz").write_bytes(change(*contents))
     with pytest.raises(DataError) as error:
-        open_npz(str(tmp_path / "a.npz"))
+        open_npz(Settings(str(tmp_path / "a.npz")))
     assert text in error.value.message
+
+
+@pytest.mark.parametrize(
+    "train, test, text",
+    [
+        (
+            np.array([True, False]),
+            np.array([0, 2]),
+            "truth values in 'train' and numbers in 'test'",
+        ),
+        (
+            np.array([0, 1]),
+            np.array([True, False]),
+            "numbers in 'train' and truth values in 'test'",
+        ),
+        (np.array(["a", "b"]), np.array([0, 1]), "texts in 'train' and numbers in 'test'"),
+    ],
+)
+def test_labels_whose_types_differ_between_splits_are_refused(tmp_path, train, test, text):
+    path, x = str(tmp_path / "a.npz"), np.zeros((2, 3), np.float32)
+    np.savez(path, x_train=x, y_train=train, x_test=x, y_test=test)
+    with pytest.raises(DataError, match=text) as error:
+        open_npz(Settings(path))
+    assert error.value.hint

@@ -45,11 +45,12 @@ def test_the_reference_has_each_hook(generator):
 def test_the_site_has_each_command_option_and_public_name(site):
     from toolkit_classifier.options import ClassifierOptions
     from toolkit_gan.options import GanOptions
+    from toolkit_image_scores.options import ImageScoresOptions
 
     pages = {name: "\n".join(make()) for name, make in site.PAGES.items()}
-    commands = set(re.findall(r"^## toolkit (\w+)", pages["commands.md"], re.M))
-    assert commands >= {*COMMANDS, "gan"}
-    classes = CoreOptions, ClassifierOptions, GanOptions
+    commands = set(re.findall(r"^## toolkit ([\w-]+)", pages["commands.md"], re.M))
+    assert commands >= {*COMMANDS, "image-scores"}
+    classes = CoreOptions, ClassifierOptions, GanOptions, ImageScoresOptions
     options = set(re.findall(r"^\| `(\w+)`", pages["options.md"], re.M))
     assert options >= {name for each in classes for name in each.model_fields}
     names = set(re.findall(r"^####? (?:toolkit\.)?([\w.]+)$", pages["python.md"], re.M))

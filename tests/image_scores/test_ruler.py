@@ -9,6 +9,7 @@ from toolkit_image_scores.features import PixelFeatures
 from toolkit_image_scores.ruler import locate
 
 from toolkit.data.arrays.digits import open_mnist5k
+from toolkit.data.reading_options import Settings
 
 MARKS = [
     {"name": name, "distance": distance}
@@ -92,7 +93,7 @@ def test_class_means_are_one_image_for_each_class():
 @pytest.fixture(scope="module")
 def marks():
     """The ruler of real digits, by their pixels."""
-    splits = open_mnist5k().splits
+    splits = open_mnist5k(Settings("mnist5k")).splits
     features = featurize(28)
     images, labels = splits["train"].take(slice(None, None, 2))
     feature_sets = ruler.damage_features(images, labels, features, features(images))

@@ -8,7 +8,7 @@ from PIL import Image
 from score_fixtures import make_images, make_split
 from toolkit_image_scores import report, two_sample
 from toolkit_image_scores.sets import hash_images
-from toolkit_image_scores.two_sample import compare_sets, compare_with_split, interval, split_sets
+from toolkit_image_scores.two_sample import compare_sets, compare_with_split, divide_sets, interval
 
 from toolkit import Split, tf
 
@@ -29,53 +29,48 @@ def numbers(images):
 # ------------------------------------------------------------------------------ who judges whom
 
 
-def test_with_enough_training_images_one_network_judges_all_held_out_images():
+def test_with_enough_training_images_all_held_out_images_are_judged():
     reals, fakes, training = numbered(50), numbered(200, 1000), numbered(80, 5000)
-    (fold,) = split_sets(reals, fakes, training, np.random.RandomState(0))
-    assert sorted(fold.tested_reals) == list(range(50)) and len(fold.tested_fakes) == 100
-    assert numbers(fold.reals) == numbers(training) and len(fold.fakes) == 80
-    assert not numbers(fold.fakes) & numbers(fakes[fold.tested_fakes])
+    parts = divide_sets(reals, fakes, training, np.random.RandomState(0))
+    assert sorted(parts.tested_reals) == list(range(50)) and len(parts.tested_fakes) == 100
+    assert numbers(parts.reals) == numbers(training) and len(parts.fakes) == 80
+    assert not numbers(parts.fakes) & numbers(fakes[parts.tested_fakes])
 
 
 @pytest.mark.parametrize("training", [None, numbered(30, 5000)])
-def test_with_too_few_each_real_image_is_judged_once_by_a_network_that_never_saw_it(training):
+def test_with_too_few_half_of_the_held_out_images_train_the_network(training):
     reals, fakes = numbered(51), numbered(200, 1000)
-    folds = split_sets(reals, fakes, training, np.random.RandomState(0))
-    assert len(folds) == 5
-    assert sorted(np.concatenate([fold.tested_reals for fold in folds])) == list(range(51))
-    for fold in folds:
-        assert not numbers(fold.reals) & numbers(reals[fold.tested_reals])
-        assert not numbers(fold.fakes) & numbers(fakes[fold.tested_fakes])
-        assert training is None or numbers(training) < numbers(fold.reals)
+    parts = divide_sets(reals, fakes, training, np.random.RandomState(0))
+    assert len(set(parts.tested_reals)) == 25
+    assert not numbers(parts.reals) & numbers(reals[parts.tested_reals])
+    assert not numbers(parts.fakes) & numbers(fakes[parts.tested_fakes])
+    assert training is None or numbers(training) < numbers(parts.reals)
 
 
-def test_each_fold_is_trained_on_training_images_of_the_whole_split():
-    reals, fakes, training = numbered(200), numbered(300, 1000), numbered(160, 5000)
-    folds = split_sets(reals, fakes, training, np.random.RandomState(0))
-    parts = [numbers(fold.reals) & numbers(training) for fold in folds]
-    for part in parts:  # 80 of 160, since there are 240 fakes for 160 reals of the other folds
-        assert len(part) == 80 and len([number for number in part if number >= 5080]) > 25
-        assert part == parts[0]
-    again = split_sets(reals, fakes, training, np.random.RandomState(0))
-    assert all(np.array_equal(a.reals, b.reals) for a, b in zip(folds, again))
+def test_the_training_images_are_of_the_whole_split():
+    reals, fakes, training = numbered(200), numbered(300, 1000), numbered(260, 5000)
+    parts = divide_sets(reals, fakes, training, np.random.RandomState(0))
+    used = numbers(parts.reals)
+    assert len(used) == 150 and len([number for number in used if number >= 5130]) > 50
+    again = divide_sets(reals, fakes, training, np.random.RandomState(0))
+    assert np.array_equal(again.reals, parts.reals)
 
 
 @pytest.mark.parametrize("counts", [(40, 100, 2000), (40, 1000, 20), (30, 21, None)])
 def test_a_network_is_trained_on_as_many_real_as_generated_images(counts):
     sets = [None if count is None else numbered(count) for count in counts]
-    for fold in split_sets(*sets, random=np.random.RandomState(0)):
-        assert len(fold.reals) == len(fold.fakes) > 0 and len(fold.tested_fakes) > 0
+    parts = divide_sets(*sets, random=np.random.RandomState(0))
+    assert len(parts.reals) == len(parts.fakes) > 0 and len(parts.tested_fakes) > 0
 
 
 def test_large_sets_are_thinned_and_the_steps_are_limited():
     zeros = np.zeros([30000, 4, 4, 1], np.uint8)
-    (fold,) = split_sets(zeros, zeros, zeros, np.random.RandomState(0))
-    counts = [len(part) for part in (fold.reals, fold.fakes, fold.tested_reals, fold.tested_fakes)]
-    assert counts == [10000, 10000, 2000, 2000]
+    parts = divide_sets(zeros, zeros, zeros, np.random.RandomState(0))
+    assert [len(part) for part in parts] == [10000, 10000, 2000, 2000]
     large, small = (np.zeros([100, side, side, 3], np.uint8) for side in (128, 32))
-    plenty = fold._replace(reals=np.broadcast_to(large[:1], [9000, 128, 128, 3]))
-    assert two_sample.default_steps([plenty]) == 1000  # 64 / 128 of 2,000
-    assert two_sample.default_steps([fold._replace(reals=small)]) == 240  # 60 passes of 4 batches
+    plenty = np.broadcast_to(large[:1], [9000, 128, 128, 3])
+    assert two_sample.default_steps(plenty) == 1000  # 64 / 128 of 2,000
+    assert two_sample.default_steps(small) == 240  # 60 passes of 4 batches
 
 
 # ---------------------------------------------------------------------------------- its interval
@@ -83,17 +78,15 @@ def test_large_sets_are_thinned_and_the_steps_are_limited():
 
 def test_the_interval_of_a_mean_of_two_shares_by_hand():
     # Wilson of 90 of 100: [0.8256, 0.9448]; of 140 of 200: [0.6332, 0.7592].
-    low, high = interval(0.9, 100, 0.7, 200, folds=1)
+    low, high = interval(0.9, 100, 0.7, 200)
     assert low == pytest.approx(0.8 - np.hypot(0.0744, 0.0668) / 2, abs=1e-4)
     assert high == pytest.approx(0.8 + np.hypot(0.0448, 0.0592) / 2, abs=1e-4)
 
 
-def test_several_folds_widen_it_by_the_root_of_two_and_it_stays_within_zero_and_one():
-    one, five = (np.array(interval(0.6, 90, 0.5, 70, folds)) - 0.55 for folds in (1, 5))
-    np.testing.assert_allclose(five, 2**0.5 * one)
-    low, high = interval(1.0, 20, 1.0, 20, folds=5)
-    assert low < 0.9 and high == 1
-    assert interval(0.0, 20, 0.0, 20, folds=5)[0] == 0
+def test_it_stays_within_zero_and_one():
+    low, high = interval(1.0, 20, 1.0, 20)
+    assert low < 0.95 and high == 1
+    assert interval(0.0, 20, 0.0, 20)[0] == 0
 
 
 @pytest.mark.parametrize("lean", [0.5, 0.8])
@@ -102,7 +95,7 @@ def test_the_interval_of_images_that_are_alike_contains_one_half(lean):
     random = np.random.RandomState(0)
     reals = random.binomial(60, lean, 2000) / 60
     fakes = random.binomial(150, 1 - lean, 2000) / 150
-    ends = [interval(a, 60, b, 150, folds=1) for a, b in zip(reals, fakes)]
+    ends = [interval(a, 60, b, 150) for a, b in zip(reals, fakes)]
     share = np.mean([low <= 0.5 <= high for low, high in ends])
     assert 0.93 < share < 0.975
 
@@ -124,7 +117,7 @@ def blurred():
 def test_a_network_tells_real_images_from_images_without_noise(blurred):
     _, ((result, _, _), _), _ = blurred
     assert result["accuracy"] > 0.9 and result["low"] > 0.8
-    assert (result["n"], result["m"], result["folds"]) == (100, 80, 1)
+    assert (result["n"], result["m"]) == (100, 80)
     assert result["accuracy"] == (result["fakes"] + result["reals"]) / 2
 
 
@@ -161,8 +154,7 @@ def test_images_of_any_shape_are_judged_with_and_without_training_images(shape):
     fakes = random.randint(156, 256, (40, *shape)).astype(np.uint8)
     for training in (None, reals[::-1]):
         result, _, logits = compare_sets(reals, fakes, training, num_steps=10)
-        assert np.isfinite(logits).all() and result["m"] == 25
-        assert result["folds"] == (5 if training is None else 1)
+        assert np.isfinite(logits).all() and result["m"] == (12 if training is None else 25)
     assert compare_sets(0 * reals, 0 * reals, num_steps=5)[0]["accuracy"] == 0.5
 
 
@@ -205,7 +197,7 @@ def test_real_images_that_were_trained_on_are_not_tested(monkeypatch):
 
 
 TEST = {
-    **{"accuracy": 0.971, "low": 0.9503, "high": 0.982, "n": 2000, "m": 500, "folds": 1},
+    **{"accuracy": 0.971, "low": 0.9503, "high": 0.982, "n": 2000, "m": 500},
     **{"fakes": 0.99, "reals": 0.952},
 }
 

@@ -8,11 +8,11 @@ import os
 
 import numpy as np
 import pytest
+from file_fixtures import write_idx
 from generator_fixtures import GENERATOR
 from linear_fixtures import LINEAR, write_bars
 from PIL import Image
 
-from toolkit.data.arrays.idx import write_idx
 from toolkit.data.column import Component
 from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError, UsageError

@@ -8,12 +8,12 @@ import resource
 
 import numpy as np
 import pytest
+from file_fixtures import write_idx
 from linear_fixtures import Linear, write_bars
 from test_exact_resume import final_state
 
 import toolkit
 from toolkit import Every, SessionHook, hookimpl, testing, tf
-from toolkit.data.arrays.idx import write_idx
 from toolkit.errors import CheckpointError, DataError, RetryError
 from toolkit.storage.run_folder import RunFolder
 

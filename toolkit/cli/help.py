@@ -111,21 +111,21 @@ def write_short(
     else:
         with formatter.section("Options"):
             formatter.write_dl([_record(ctx, flag) for flag in sections[0].flags])
-    for section in sections if most_used else ():
-        if section.title.startswith(PLUGIN):
-            _write_names(formatter, section)
+    of_plugins = [section for section in sections if section.title.startswith(PLUGIN)]
+    for section in of_plugins if most_used else ():
+        _write_names(formatter, section, num_lines=3 if len(of_plugins) == 1 else 1)
     topics = [section.topic for section in sections if section.title != OWN or most_used]
     if topics:
         formatter.write_paragraph()
         formatter.write_text(f"More: --help TOPIC, one of {', '.join(topics)}, {ALL}.")
 
 
-def _write_names(formatter: click.HelpFormatter, section: Section) -> None:
-    """Write the names of a plugin's flags in at most three lines."""
+def _write_names(formatter: click.HelpFormatter, section: Section, num_lines: int) -> None:
+    """Write the names of a plugin's flags in at most so many lines."""
     names = [flag.opts[0] for flag in section.flags]
     with formatter.section(section.title):
         count = len(names)
-        while len(_names(names, count)) > 3 * (WIDTH - 20):
+        while len(_names(names, count)) > num_lines * (WIDTH - 20):
             count -= 1
         formatter.write_text(_names(names, count))
 

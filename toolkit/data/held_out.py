@@ -70,14 +70,16 @@ def hold_out(
     """
     _check(splits, shares)
     result = {name: split for name, split in splits.items() if len(split)}
-    if not (_needs_test(splits, shares) or _needs_validation(splits, shares)):
+    needs_test = "test" not in splits and bool(shares.test or shares.folds)
+    needs_validation = "validation" not in splits and bool(shares.validation)
+    if not (needs_test or needs_validation):
         return result
     train = splits["train"]
     is_stored = index is not None and digests is None and train.nbytes >= _LARGE
     name = _name_choice(splits, shares, files) if is_stored else ""
-    parts = _load_parts(index, name, len(train)) if index and name else None
-    if parts is None:
-        parts = _choose_parts(splits, shares, digests)
+    parts = index.load(name) if index and name else None
+    if parts is None or parts.dtype != np.uint8 or parts.shape != (len(train),):
+        parts = _choose_parts(train, shares, digests, needs_test, needs_validation)
         if index and name:
             index.save(name, parts)
     for name, part in _PARTS.items():
@@ -86,24 +88,19 @@ def hold_out(
     return {name: split for name, split in result.items() if len(split)}
 
 
-def _needs_test(splits: Dict[str, Split], shares: Shares) -> bool:
-    return "test" not in splits and bool(shares.test or shares.folds)
-
-
-def _needs_validation(splits: Dict[str, Split], shares: Shares) -> bool:
-    return "validation" not in splits and bool(shares.validation)
-
-
 def _choose_parts(
-    splits: Dict[str, Split], shares: Shares, digests: Union[None, Sequence[str], np.ndarray]
+    train: Split,
+    shares: Shares,
+    digests: Union[None, Sequence[str], np.ndarray],
+    needs_test: bool,
+    needs_validation: bool,
 ) -> np.ndarray:
     """The part of each training example, a value of _PARTS: uint8 [N]."""
-    train = splits["train"]
     keys = content_keys(train, shares.seed) if digests is None else _hash(digests, shares.seed)
     parts = np.zeros(len(train), np.uint8)
-    if _needs_test(splits, shares):
+    if needs_test:
         parts[_test_mask(_Groups.of(keys, train.class_labels), shares)] = _PARTS["test"]
-    if _needs_validation(splits, shares):
+    if needs_validation:
         rest = np.flatnonzero(parts == _PARTS["train"])
         labels = None if train.class_labels is None else train.class_labels[rest]
         is_held_out = share_mask(_Groups.of(keys[rest], labels), shares.validation, shares.seed)
@@ -119,12 +116,6 @@ def _name_choice(splits: Dict[str, Split], shares: Shares, files: Sequence[str])
     if train.class_labels is not None:
         digest.update(np.ascontiguousarray(train.class_labels).data)
     return "parts-" + digest.hexdigest()[:32]
-
-
-def _load_parts(index: FileIndex, name: str, count: int) -> Optional[np.ndarray]:
-    parts = index.load(name)
-    is_valid = parts is not None and parts.dtype == np.uint8 and parts.shape == (count,)
-    return parts if is_valid else None
 
 
 def _test_mask(groups: _Groups, shares: Shares) -> np.ndarray:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ..errors import UsageError
-from .held_out import Shares
+from .files.file_index import FileIndex
+from .held_out import DEFAULT_SHARES, Shares
 
 
 class ImageOptions(NamedTuple):
@@ -67,6 +68,38 @@ class ColumnOptions(NamedTuple):
 
 
 DEFAULT_COLUMNS = ColumnOptions()
+
+
+class Settings(NamedTuple):
+    """What the function of a source gets; each uses what concerns it.
+
+    Attributes:
+        path: the part of the `--data` value after the prefix, resolved; the whole value of a source
+            without a path.
+        images: the form of images.
+        columns: of tables and records.
+        shares: of the examples, held out if the source has no test or validation split.
+        cache_dir: the cache folder; None for the default.
+        file_index: of the files at the path; None for a new one.
+        table: the columns that a model was trained on (`DataSpec.table`); None to find them.
+        label_scale: of the label images that a model was trained on (`DataSpec.label_scale`).
+        records: the keys that a model was trained on (`RecordSchema`); None to find them.
+    """
+
+    path: str
+    images: ImageOptions = DEFAULT_IMAGES
+    columns: ColumnOptions = DEFAULT_COLUMNS
+    shares: Shares = DEFAULT_SHARES
+    cache_dir: Optional[str] = None
+    file_index: Optional[FileIndex] = None
+    table: Optional[Mapping[str, Any]] = None
+    label_scale: int = 0
+    records: Optional[Mapping[str, Any]] = None
+
+    @property
+    def files(self) -> FileIndex:
+        """What is known of the files."""
+        return self.file_index or FileIndex(self.path, self.cache_dir)
 
 
 def refuse_idle_images(path: str, images: ImageOptions) -> None:

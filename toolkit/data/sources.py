@@ -3,42 +3,51 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..data_value import complete
 from ..errors import DataError, UsageError, suggest
 from .examples import Dataset
 from .files.file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares
-from .reading_options import DEFAULT_COLUMNS, DEFAULT_IMAGES, ColumnOptions, ImageOptions
+from .reading_options import (
+    DEFAULT_COLUMNS,
+    DEFAULT_IMAGES,
+    ColumnOptions,
+    ImageOptions,
+    Settings,
+)
 
 DEFAULT = "mnist5k"
 
 
-class Settings(NamedTuple):
-    """The arguments of `open_data` that a source may use."""
-
-    path: str  # the part of the value after the prefix, resolved; "" if there is none
-    images: ImageOptions
-    columns: ColumnOptions
-    shares: Shares
-    cache_dir: Optional[str]
-    file_index: FileIndex  # of the files at the path
-    table: Optional[Mapping[str, Any]] = None
-    label_scale: int = 0
-    records: Optional[Mapping[str, Any]] = None
-
-
 class Source(NamedTuple):
-    """One row of the table."""
+    """One row of the table.
 
-    value: str  # what the user writes, with a placeholder for the path: "npz:FILE"
+    Attributes:
+        value: what the user writes, with a placeholder for the path: "npz:FILE".
+        description: what it is.
+        size: of it.
+        open: the function that opens it, MODULE:NAME in this package; it is called with `Settings`.
+        options: the fields of ImageOptions and ColumnOptions that it uses.
+        is_offline: the function, called with the value and the cache folder, that says whether the
+            source can be opened without a network; "" if it always can.
+    """
+
+    value: str
     description: str
     size: str
-    is_offline: Callable[[Optional[str]], bool]  # called with the cache folder: needs no network?
-    open: Callable[[Settings], Dataset]
-    options: Sequence[str] = ()  # the fields of ImageOptions and ColumnOptions that it uses
+    open: str
+    options: Sequence[str] = ()
+    is_offline: str = ""
+
+
+def _load(name: str) -> Any:
+    """A function of a source; its module is imported when it is used."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module("." + module, __package__), function)
 
 
 def open_data(
@@ -79,11 +88,12 @@ def open_data(
     path = resolve_path(value, base)
     _refuse_idle_options(value, source, images, columns)
     index = FileIndex(path, cache_dir, is_fresh=rehash)
+    place = path or value
     settings = Settings(
-        path, images, columns, shares, cache_dir, index, table, label_scale, records
+        place, images, columns, shares, cache_dir, index, table, label_scale, records
     )
-    with translate_system_errors(path or value):
-        dataset = source.open(settings)
+    with translate_system_errors(place):
+        dataset = _load(source.open)(settings)
     dataset.name = value
     return dataset
 
@@ -165,112 +175,10 @@ def list_sources(cache_dir: Optional[str] = None) -> List[Dict[str, object]]:
             "value": source.value,
             "what": source.description,
             "size": source.size,
-            "offline": source.is_offline(cache_dir),
+            "offline": not source.is_offline or _load(source.is_offline)(source.value, cache_dir),
         }
         for source in SOURCES.values()
     ]
-
-
-def _always(cache_dir: Optional[str]) -> bool:
-    return True
-
-
-def _if_cached(name: str) -> Callable[[Optional[str]], bool]:
-    def is_offline(cache_dir: Optional[str]) -> bool:
-        from .arrays.download import is_cached
-
-        return is_cached(name, cache_dir)
-
-    return is_offline
-
-
-def _if_mnist5k_is_installed(cache_dir: Optional[str]) -> bool:
-    from .arrays.digits import is_installed
-
-    return is_installed()
-
-
-def _open_mnist5k(settings: Settings) -> Dataset:
-    from .arrays.digits import open_mnist5k
-
-    return open_mnist5k(settings.shares)
-
-
-def _open_download(name: str) -> Callable[[Settings], Dataset]:
-    def open_source(settings: Settings) -> Dataset:
-        from .arrays.download import open_download
-
-        return open_download(name, settings.shares, settings.cache_dir)
-
-    return open_source
-
-
-def _open_idx(settings: Settings) -> Dataset:
-    from .arrays.idx import open_idx
-
-    return open_idx(settings.path, shares=settings.shares, index=settings.file_index)
-
-
-def _open_npz(settings: Settings) -> Dataset:
-    from .arrays.npz import open_npz
-
-    return open_npz(
-        settings.path, settings.shares, settings.file_index, settings.columns.label_kind
-    )
-
-
-def _open_arrays(settings: Settings) -> Dataset:
-    from .arrays.kept import open_arrays
-
-    kind = settings.columns.label_kind
-    return open_arrays(settings.path, settings.shares, kind, settings.cache_dir)
-
-
-def _open_images(settings: Settings) -> Dataset:
-    from .images.folder import open_images
-
-    return open_images(settings.path, settings.images, settings.shares, settings.file_index)
-
-
-def _open_table(settings: Settings) -> Dataset:
-    from .tables.schema import TableSchema
-    from .tables.table import open_table
-
-    return open_table(
-        settings.path,
-        settings.columns,
-        settings.images,
-        settings.shares,
-        settings.file_index,
-        TableSchema.from_json(settings.table) if settings.table else None,
-    )
-
-
-def _open_pairs(settings: Settings) -> Dataset:
-    from .images.pairs import open_pairs
-
-    return open_pairs(
-        settings.path,
-        settings.images,
-        settings.shares,
-        settings.file_index,
-        settings.label_scale,
-    )
-
-
-def _open_tfrecord(settings: Settings) -> Dataset:
-    from .records.schema import RecordSchema
-    from .records.tfrecord import open_tfrecord
-
-    return open_tfrecord(
-        settings.path,
-        settings.images,
-        settings.columns,
-        settings.shares,
-        settings.cache_dir,
-        settings.file_index,
-        RecordSchema.from_json(settings.records) if settings.records else None,
-    )
 
 
 SOURCES = {
@@ -280,76 +188,69 @@ SOURCES = {
             "mnist5k",
             "5,000 MNIST digits, embedded; 28x28x1, 10 classes",
             "4,000 / 500 / 500, 1.1 MB",
-            _if_mnist5k_is_installed,
-            _open_mnist5k,
+            "arrays.digits:open_mnist5k",
+            is_offline="arrays.digits:is_installed",
         ),
         Source(
             "mnist",
             "MNIST digits, downloaded once; 28x28x1, 10 classes",
             "60,000 / 10,000, 11.6 MB",
-            _if_cached("mnist"),
-            _open_download("mnist"),
+            "arrays.download:open_download",
+            is_offline="arrays.download:is_cached",
         ),
         Source(
             "fashion-mnist",
             "Fashion-MNIST clothes, downloaded once; 28x28x1, 10 classes",
             "60,000 / 10,000, 30.9 MB",
-            _if_cached("fashion-mnist"),
-            _open_download("fashion-mnist"),
+            "arrays.download:open_download",
+            is_offline="arrays.download:is_cached",
         ),
         Source(
             "idx:DIR",
             "a folder of IDX files, plain or .gz",
             "any; plain files are not loaded",
-            _always,
-            _open_idx,
+            "arrays.idx:open_idx",
         ),
         Source(
             "npz:FILE",
             "arrays x_train, y_train, x_test, y_test (or images, labels; x, y)",
             "what fits in memory",
-            _always,
-            _open_npz,
+            "arrays.npz:open_npz",
             ("label_kind",),
         ),
         Source(
             "arrays:HASH",
             "arrays in memory that toolkit.train was given, kept in the cache",
             "what fits in memory",
-            _always,
-            _open_arrays,
+            "arrays.kept:open_arrays",
             ("label_kind",),
         ),
         Source(
             "images:DIR",
             "a folder of images for each class, or of images without labels",
             "any; images are decoded as they are used",
-            _always,
-            _open_images,
+            "images.folder:open_images",
             ImageOptions._fields,
         ),
         Source(
             "table:FILE",
             "CSV with a header or JSON lines: numbers, texts, paths of images, labels",
             "numbers and texts in memory",
-            _always,
-            _open_table,
+            "tables.table:open_table",
             (*ImageOptions._fields, *ColumnOptions._fields),
         ),
         Source(
             "pairs:DIR",
             "two folders of images: images and masks, or a and b",
             "any; images are decoded as they are used",
-            _always,
-            _open_pairs,
+            "images.pairs:open_pairs",
             ImageOptions._fields,
         ),
         Source(
             "tfrecord:GLOB",
             "files of tf.train.Examples, plain or compressed: images, numbers, texts, labels",
             "any; images are decoded as they are used",
-            _always,
-            _open_tfrecord,
+            "records.tfrecord:open_tfrecord",
             (
                 *ImageOptions._fields,
                 *("label_column", "label_kind", "image_column", "feature_columns"),

@@ -45,8 +45,8 @@ class ImageScoresOptions(Options):
         ge=100,
     )
     score_seeds: int = option(
-        5,
-        "sets of samples for the confidence interval of the Frechet distance",
+        1,
+        "sets of samples whose mean is the Frechet distance",
         unit="sets",
         group="Evaluation",
         resume_may_change=True,

@@ -18,7 +18,7 @@ from . import sensitivity, two_sample
 PAIRS_PER_ROW = 4  # of the sheet of nearest images
 GIVEAWAYS_PER_ROW, GIVEAWAY_ROWS = 8, 5
 COPIED_TIMES = 3  # so many times the share of near samples that is expected suggests copies
-COPIED_RATIO = 0.5  # and so does a lower nearest-neighbour ratio, of all or of a class
+COPIED_RATIO = 0.5  # and so does a lower nearest-neighbour ratio
 MAX_CLASSES = 200  # of the page's table
 MANY = 0.9  # of the samples are recognised: a first advice is what every generator begins with
 
@@ -97,7 +97,7 @@ def page_content(details: Dict[str, Any], files: Sequence[str]) -> Dict[str, Any
     if details.get("classes"):
         tables.append(_class_table(details["classes"]))
     if details.get("ruler"):
-        tables += [_ruler_table(details), _measure_table(details["measures"])]
+        tables.append(_ruler_table(details))
     warnings = sorted((fact for fact in facts if fact.warning), key=lambda fact: fact.warning)
     advice = [
         "Look at the surest fakes: that is what gives the samples away.",
@@ -173,13 +173,12 @@ def _distance(details: Dict[str, Any]) -> List[Fact]:
     }
     facts = [Fact(text + (f", on the ruler {place}" if place else ""), True, headline=headline)]
     facts.append(Fact(f"{FLOOR}; {RULER}" if place else FLOOR))
+    low, high = (short(distance["interval"][end]) for end in ("low", "high"))
+    text = f"95 % interval of the FD, over samples and real images: {low} to {high}"
     if distance["low"] is not None:
-        low, high, wide_low, wide_high = map(
-            short,
-            (distance["low"], distance["high"], *map(distance["interval"].get, ("low", "high"))),
-        )
-        text = f"95 % interval of the mean FD: {low} to {high}, from {len(distance['values'])} sets"
-        facts.append(Fact(f"{text} of samples; over real images, too: {wide_low} to {wide_high}"))
+        low, high = short(distance["low"]), short(distance["high"])
+        text += f"; of its mean over {len(distance['values'])} sets of samples: {low} to {high}"
+    facts.append(Fact(text))
     return facts
 
 
@@ -236,7 +235,6 @@ def _nearest(nearest: Dict[str, Any]) -> List[Fact]:
     """Distances to training images, in features and pixels, and whether they suggest copies."""
     kinds = {"features": nearest, "blurred pixels": nearest.get("pixels")}
     facts: List[Fact] = []
-    copied: List[str] = []
     for kind, values in kinds.items():
         if not values:
             continue
@@ -247,19 +245,11 @@ def _nearest(nearest: Dict[str, Any]) -> List[Fact]:
         text = f"unknown: half of the real images or more are also training images, in {kind}"
         if ratio is not None:
             text = f"{ratio:.2f} in {kind} (well below 1 would suggest copied training images)"
-        if values["classes"]:
-            lowest = min(values["classes"], key=values["classes"].get)
-            text += f"; lowest of a class: {values['classes'][lowest]:.2f} ({lowest})"
         text = (
             f"nearest-neighbour ratio {text}; {near:.1%} of the samples are as near to a training "
             f"image as the nearest {expected:.1%} of the real images"
         )
         facts.append(Fact(text, is_warning, 2 if is_warning else 0))
-        copied += [k for k, value in values["classes"].items() if value < COPIED_RATIO]
-    if copied:
-        names = ", ".join(dict.fromkeys(copied))
-        text = "much nearer to training images than other real images are: samples of "
-        facts.append(Fact(text + names, True, 2))
     return facts if any(fact.warning for fact in facts) else [Fact(NO_COPIES, True), *facts]
 
 
@@ -330,25 +320,6 @@ def _ruler_table(details: Dict[str, Any]) -> Dict[str, Any]:
         "bars": ["Frechet distance"],
         "log": True,
         "marked": "this run",
-    }
-
-
-def _measure_table(measures: Dict[str, Any]) -> Dict[str, Any]:
-    """What each measure gives for real images and for damaged ones, and whether it is refused."""
-    names = list(dict.fromkeys(name for each in measures.values() for name in each["damages"]))
-    rows = [
-        [
-            measure.replace("_", " "),
-            each["real"],
-            *[each["damages"].get(name) for name in names],
-            "refused" if each.get("refusal") else "",
-        ]
-        for measure, each in measures.items()
-    ]
-    return {
-        "title": "What each measure gives for real images, and for real images with severe damage",
-        "columns": ["measure", "real images", *names, ""],
-        "rows": rows,
     }
 
 

@@ -168,9 +168,8 @@ class ImageScorer(toolkit.Scorer):
         files = ["scores.json", "scores.txt"]
         if has_ruler:
             details.update(self._measure_ruler(fakes, others, reals))
-            training, names = self._featurize_training_set(others).features, self._data.class_names
-            nearest = copies.compare_with_training(fakes, reals, others, training, names or ())
-            details["nearest"], pairs = nearest
+            training = self._featurize_training_set(others).features
+            details["nearest"], pairs = copies.compare_with_training(fakes, reals, others, training)
             if pairs and fakes.images is not None:
                 rows, positions = map(list, zip(*pairs))
                 near_images = real_images(others, np.array(positions))

@@ -5,17 +5,15 @@ Where no network can tell them apart, it is right on half of them. The test need
 features. Lopez-Paz and Oquab (2017), Revisiting Classifier Two-Sample Tests, ICLR.
 
 The tested real images are held out: neither the generator nor the network that judges them was
-trained on them. The network is trained on the generator's training images, if there are enough.
-Then one network judges all held-out images, and their judgements are independent. Otherwise it is
-cross-validated: each fold of the real images is judged by a network that is trained on the other
-folds, and on the training images.
+trained on them. The network is trained on the generator's training images and, where these are
+fewer than the held-out ones, on half of the latter as well; it then judges the other half.
 
 Legend: n generated and m real images, H height, W width, C channels.
 """
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -25,24 +23,18 @@ from toolkit import statistics
 from .sets import HALF_BATCH, even_positions, hash_images, real_images
 
 CHANCE = 0.5  # the accuracy for sets that are alike
-NUM_STEPS = 2000  # of all networks together ...
+NUM_STEPS = 2000  # of the network ...
 MAX_SIDE = 64  # ... at most, for images of so many pixels a side; fewer for larger ones
 MAX_PASSES = 60  # ... over the training images, at most
 MAX_TESTED = 2000  # images of each set
 MAX_TRAINING = 10000  # images of each set
-NUM_FOLDS = 5
-MIN_TESTED = 20  # real images; of fewer, the interval is as wide as all
-# The folds' networks share most of their training images, and each judges images on which the
-# others are trained. Without any difference between the sets, the variance of their accuracy is
-# twice that of independent judgements, for linear networks exactly.
-FOLD_VARIANCE = 2.0
-
+MIN_TESTED = 20  # held-out images; of fewer, the interval is as wide as all
 LEVEL = 0.95
 METHOD = "Wilson, combined by Newcombe"
 
 
-class Fold(NamedTuple):
-    """What one network is trained on, and what it judges.
+class Division(NamedTuple):
+    """What the network is trained on, and what it judges.
 
     Attributes:
         reals: uint8 [N, H, W, C] to train on.
@@ -64,40 +56,47 @@ def compare_sets(
     seed: int = 0,
     num_steps: Optional[int] = None,
 ) -> Tuple[Dict[str, Any], np.ndarray, np.ndarray]:
-    """Train networks to tell two sets apart, and test them.
+    """Train a network to tell two sets apart, and test it.
 
     Args:
         reals: uint8 [m, H, W, C], held out.
         fakes: uint8 [n, H, W, C].
         training: uint8 [N, H, W, C], on which the generator was trained. They are never tested.
-        seed: of the choice of the images, and of the networks.
-        num_steps: of the training of all networks together; by default what NUM_STEPS, MAX_SIDE
-            and MAX_PASSES allow.
+        seed: of the choice of the images, and of the network.
+        num_steps: of the training; by default what NUM_STEPS, MAX_SIDE and MAX_PASSES allow.
 
     Returns:
         JSON values; int [n], the positions of the tested ones among the generated images; and their
         logits, float [n], above 0 where one is taken for real. Of the values, "accuracy" is the
-        share that the networks tell apart, the mean of "fakes" and "reals", the recognised shares
+        share that the network tells apart, the mean of "fakes" and "reals", the recognised shares
         of both sets; 0.5 where they are alike. "low" and "high": of its 95 % interval. "n" and "m":
-        tested generated and real images. "folds": networks, each for a part of the real images.
+        tested generated and real images.
     """
+    from .two_sample_network import RealityNetwork
+
     random = np.random.RandomState(seed)
-    folds = split_sets(reals, fakes, training, random)
-    steps = max(1, (num_steps or default_steps(folds)) // len(folds))
-    real_logits, fake_logits = judge(folds, reals, fakes, steps, random.randint(2**31 - 1))
+    parts = divide_sets(reals, fakes, training, random)
+    steps, seed = num_steps or default_steps(parts.reals), random.randint(2**31 - 1)
+    text = "Training a network to tell samples from real images"
+    with RealityNetwork(reals.shape[1:], steps, seed) as network, toolkit.waiting(
+        text, steps
+    ) as wait:
+        wait.follow(lambda: network.num_steps)
+        network.fit(parts.reals, parts.fakes)
+        real_logits = network.logits(reals[parts.tested_reals])
+        fake_logits = network.logits(fakes[parts.tested_fakes])
     real_share, fake_share = float(np.mean(real_logits > 0)), float(np.mean(fake_logits <= 0))
-    low, high = interval(real_share, len(real_logits), fake_share, len(fake_logits), len(folds))
+    low, high = interval(real_share, len(real_logits), fake_share, len(fake_logits))
     details = {
         "accuracy": (real_share + fake_share) / 2,
         "low": low,
         "high": high,
         "n": len(fake_logits),
         "m": len(real_logits),
-        "folds": len(folds),
         "fakes": fake_share,
         "reals": real_share,
     }
-    return details, np.concatenate([fold.tested_fakes for fold in folds]), fake_logits
+    return details, parts.tested_fakes, fake_logits
 
 
 def compare_with_split(
@@ -150,68 +149,36 @@ def explain_absence(num_fakes: int, num_unseen: int, num_reals: int) -> str:
     return f"it needs {MIN_TESTED} held-out images, and there are {num_unseen}{hint}"
 
 
-def default_steps(folds: List[Fold]) -> int:
-    """The steps of all networks together."""
-    images = folds[0].reals
+def default_steps(images: np.ndarray) -> int:
+    """The steps of a training on as many real images, [N, H, W, C]."""
     side = (images.shape[1] * images.shape[2]) ** 0.5
     passes = MAX_PASSES * -(-len(images) // HALF_BATCH)
-    return int(min(NUM_STEPS * min(1, MAX_SIDE / side), passes * len(folds)))
+    return max(1, int(min(NUM_STEPS * min(1, MAX_SIDE / side), passes)))
 
 
-def judge(
-    folds: List[Fold], reals: np.ndarray, fakes: np.ndarray, num_steps: int, seed: int
-) -> Tuple[np.ndarray, np.ndarray]:
-    """The logits of the tested real and generated images of all folds."""
-    from .two_sample_network import RealityNetwork
-
-    real_logits, fake_logits = [], []
-    text = "Training a network to tell samples from real images"
-    with RealityNetwork(reals.shape[1:], num_steps, seed) as network, toolkit.waiting(
-        text, num_steps * len(folds)
-    ) as wait:
-        wait.follow(lambda: network.num_steps)
-        for fold in folds:
-            network.fit(fold.reals, fold.fakes)
-            real_logits.append(network.logits(reals[fold.tested_reals]))
-            fake_logits.append(network.logits(fakes[fold.tested_fakes]))
-    return np.concatenate(real_logits), np.concatenate(fake_logits)
-
-
-def split_sets(
+def divide_sets(
     reals: np.ndarray,
     fakes: np.ndarray,
     training: Optional[np.ndarray],
     random: np.random.RandomState,
-) -> List[Fold]:
-    """One fold if there are enough training images, otherwise NUM_FOLDS of them.
+) -> Division:
+    """Divide the images into those that train the network and those that it judges.
 
-    Each network is trained on as many real as generated images: it remembers some of them, and
-    would take all others for members of the set of which it remembers fewer.
+    It is trained on as many real as generated images: it remembers some of them, and would take all
+    others for members of the set of which it remembers fewer.
     """
-    real_order = random.permutation(len(reals))[:MAX_TESTED]
+    tested_reals = random.permutation(len(reals))[:MAX_TESTED]
     fake_order = random.permutation(len(fakes))
     if training is not None:  # in the order of a split, its end would be the last classes
         training = training[random.permutation(len(training))[:MAX_TRAINING]]
-    if training is not None and len(training) >= len(real_order):
-        tested = fake_order[: min(MAX_TESTED, len(fakes) // 2)]
-        used = fake_order[len(tested) :][: len(training)]
-        return [Fold(training[: len(used)], fakes[used], real_order, tested)]
-    real_folds, fake_folds = (
-        np.array_split(order, NUM_FOLDS) for order in (real_order, fake_order[: 2 * MAX_TESTED])
-    )
-    folds = []
-    for k in range(NUM_FOLDS):
-        used_reals, used_fakes = (
-            np.concatenate([fold for j, fold in enumerate(folds_of_set) if j != k])
-            for folds_of_set in (real_folds, fake_folds)
-        )
-        images = reals[used_reals]
-        if training is not None:
-            images = np.concatenate([images, training])
-        count = min(len(images), len(used_fakes))
-        fakes_of_fold = fakes[used_fakes[:count]]
-        folds.append(Fold(images[:count], fakes_of_fold, real_folds[k], fake_folds[k]))
-    return folds
+    if training is None or len(training) < len(tested_reals):
+        half = len(tested_reals) // 2
+        others = reals[tested_reals[half:]]
+        training = others if training is None else np.concatenate([others, training])
+        tested_reals = tested_reals[:half]
+    tested_fakes = fake_order[: min(MAX_TESTED, len(fakes) // 2)]
+    used = fake_order[len(tested_fakes) :][: len(training)]
+    return Division(training[: len(used)], fakes[used], tested_reals, tested_fakes)
 
 
 def as_interval(values: Mapping[str, Any]) -> statistics.Interval:
@@ -220,7 +187,7 @@ def as_interval(values: Mapping[str, Any]) -> statistics.Interval:
 
 
 def interval(
-    real_share: float, num_reals: int, fake_share: float, num_fakes: int, folds: int
+    real_share: float, num_reals: int, fake_share: float, num_fakes: int
 ) -> Tuple[float, float]:
     """The 95 % interval of the mean of two shares.
 
@@ -233,6 +200,5 @@ def interval(
     ends = [statistics.wilson(round(s * count), count, LEVEL) for s, count in zip(shares, counts)]
     below = sum((share - end.low) ** 2 for share, end in zip(shares, ends)) ** 0.5 / 2
     above = sum((end.high - share) ** 2 for share, end in zip(shares, ends)) ** 0.5 / 2
-    widening = FOLD_VARIANCE**0.5 if folds > 1 else 1.0
     accuracy = (real_share + fake_share) / 2
-    return max(0.0, accuracy - widening * below), min(1.0, accuracy + widening * above)
+    return max(0.0, accuracy - below), min(1.0, accuracy + above)

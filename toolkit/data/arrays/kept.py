@@ -14,9 +14,8 @@ from ...errors import DataError
 from ...files import atomic_write
 from ..examples import Dataset
 from ..files.cache import cache_folder, writing_to_cache
-from ..files.file_index import FileIndex
-from ..held_out import Shares
 from ..images.image_file import as_plain_picture, is_picture
+from ..reading_options import Settings
 from .npz import make_splits, open_npz
 
 GROUP = "arrays"  # the folder in the cache
@@ -55,20 +54,16 @@ def keep_arrays(data: Any, cache_dir: Optional[str] = None) -> str:
     return PREFIX + name
 
 
-def open_arrays(
-    name: str,
-    shares: Shares,
-    label_kind: str = "auto",
-    cache_dir: Optional[str] = None,
-) -> Dataset:
+def open_arrays(settings: Settings) -> Dataset:
     """Open the arrays that were kept under a hash. Raises DataError if they are gone."""
+    name, cache_dir = settings.path, settings.cache_dir
     path = _path_of(name, cache_dir)
     if not os.path.isfile(path):
         raise DataError(
             f"The arrays '{name}' are not in the cache {cache_folder(cache_dir)}.",
             hint="Give the same arrays again in Python: toolkit.train(..., data=(x, y)).",
         )
-    return open_npz(path, shares, FileIndex(path, cache_dir), label_kind)
+    return open_npz(settings._replace(path=path, file_index=None))
 
 
 def _path_of(name: str, cache_dir: Optional[str]) -> str:

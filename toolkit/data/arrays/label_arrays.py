@@ -55,6 +55,13 @@ def read_label_arrays(path: str, arrays: Dict[str, np.ndarray], kind: str = "aut
     """
     arrays = {split: _squeeze(array) for split, array in arrays.items()}
     first = next(iter(arrays.values()))
+    types = {split: _type_of(array) for split, array in arrays.items()}
+    if len(set(types.values())) > 1:
+        found = " and ".join(f"{text} in '{split}'" for split, text in types.items())
+        raise DataError(
+            f"{path}: expected labels of one type in all splits, found {found}.",
+            hint="Save the labels of all splits as numbers, as texts or as truth values.",
+        )
     if first.dtype.kind in "SU":
         return _number_texts(path, arrays, kind)
     if first.dtype.kind == "b" and first.ndim == 1 and kind != VALUE:
@@ -67,6 +74,10 @@ def read_label_arrays(path: str, arrays: Dict[str, np.ndarray], kind: str = "aut
     has_void = first.dtype == np.uint8 and first.ndim > 1
     largest = max(_find_largest(array, has_void) for array in classes.values())
     return LabelArrays(classes, CLASS, 1 + largest)
+
+
+def _type_of(array: np.ndarray) -> str:
+    return {"S": "texts", "U": "texts", "b": "truth values"}.get(array.dtype.kind, "numbers")
 
 
 def _find_largest(array: np.ndarray, has_void: bool) -> int:

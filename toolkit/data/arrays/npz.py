@@ -5,23 +5,17 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
-from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
-from ..files.file_index import FileIndex
-from ..held_out import DEFAULT_SHARES, Shares, hold_out
+from ..held_out import hold_out
+from ..reading_options import Settings
 from ..structure import FEATURES
 from .label_arrays import LabelArrays, read_label_arrays
 from .npz_keys import HINT, find_keys, unused_keys
-
-_HEADER_READERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-    (3, 0): np.lib.format.read_array_header_2_0,  # its names are UTF-8, and its sizes as in 2.0
-}
 
 
 class _Arrays(NamedTuple):
@@ -31,37 +25,26 @@ class _Arrays(NamedTuple):
     labels: Dict[str, np.ndarray]
 
 
-def open_npz(
-    path: str,
-    shares: Shares = DEFAULT_SHARES,
-    index: Optional[FileIndex] = None,
-    label_kind: str = "auto",
-) -> Dataset:
+def open_npz(settings: Settings) -> Dataset:
     """Open an .npz file as a data set; either all splits have labels or none has.
-
-    Args:
-        path: the file.
-        shares: of the examples, held out for test and validation.
-        index: knows the hash of the file; None to compute it.
-        label_kind: "class", "value", or "auto" for what the types of the labels say.
 
     Raises:
         DataError: the file cannot be used.
     """
+    path, index = settings.path, settings.files
     with _open(path) as file:
         keys = find_keys(path, file.files)
         names = [name for each in keys.values() for name in each.all]
-        _check_sizes(path, file, names)
         arrays = {name: _read_array(path, file, name) for name in names}
         unused = unused_keys(file.files, keys)
-    splits, labels = make_splits(path, arrays, label_kind)
+    splits, labels = make_splits(path, arrays, settings.columns.label_kind)
     only = labels.get("")
     spec = describe(splits["train"], only.class_names if only else (), _count(only))
     notes = [f"Arrays that are not read: {', '.join(unused[:10])}."] if unused else []
     notes += [note for each in labels.values() for note in each.notes]
-    index, name = index or FileIndex(), os.path.basename(path)
+    name = os.path.basename(path)
     hashes = {name: index.digests([path])[0]}
-    splits = hold_out(splits, shares, index=index, files=list(hashes.values()))
+    splits = hold_out(splits, settings.shares, index=index, files=list(hashes.values()))
     return Dataset("npz:" + path, spec, splits, {name: path}, notes, hashes)
 
 
@@ -73,7 +56,7 @@ def make_splits(
     Args:
         source: of the arrays, for error messages.
         arrays: by the names of `npz_keys`.
-        label_kind: as for `open_npz`.
+        label_kind: "class", "value", or "auto" for what the types of the labels say.
 
     Raises:
         DataError: the arrays are no examples.
@@ -108,7 +91,6 @@ def _count(labels: Optional[LabelArrays]) -> int:
 def read_arrays(path: str) -> Dict[str, np.ndarray]:
     """Every array of an .npz file by its name. Raises DataError if one cannot be used."""
     with _open(path) as file:
-        _check_sizes(path, file, file.files)
         return {key: _read_array(path, file, key) for key in file.files}
 
 
@@ -135,42 +117,6 @@ def _not_npz_error(path: str, error: Exception) -> DataError:
     if start == b"PK\x03\x04":
         content = f"a damaged zip file ({_reason(error)})"
     return DataError(f"{path}: expected an .npz file, found {content}.", hint=HINT)
-
-
-def _check_sizes(path: str, file: Any, keys: Iterable[str]) -> None:
-    """Refuse arrays whose headers promise other sizes than the zip file, before one is unpacked."""
-    members = {member.filename: member for member in file.zip.infolist()}
-    for key in keys:
-        member = members.get(key + ".npy", members.get(key))
-        if member is None:
-            continue  # without labels
-        expected = _header_size(file.zip, member)
-        if expected is not None and expected != member.file_size:
-            raise DataError(
-                f"{path}: expected {expected:,} bytes for the array '{key}', found "
-                f"{member.file_size:,}.",
-                hint="The file is damaged; copy it again.",
-            )
-
-
-def _header_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Optional[int]:
-    """The size of a member in bytes by the header of its array; None if it has none that numpy
-    can read, or one of Python objects: reading the array says so.
-    """
-    try:
-        with archive.open(member) as stream, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about files from Python 2, which are fine
-            read_header = _HEADER_READERS[np.lib.format.read_magic(stream)]
-            shape, _, dtype = read_header(stream)
-            start = stream.tell()
-    except Exception:  # damaged bytes can make zipfile and numpy raise anything
-        return None
-    if dtype.hasobject or min(shape, default=0) < 0:
-        return None
-    count = 1
-    for dimension in shape:
-        count *= dimension
-    return start + count * dtype.itemsize
 
 
 def _read_array(path: str, file: Any, key: str) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""What is known of files and kept in the cache: hashes, decoded examples, limits of memory."""
+"""What is known of files and kept in the cache: hashes, headers, entries that are built once."""

@@ -13,10 +13,9 @@ from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequen
 
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
-from ..files.file_index import FileIndex
 from ..files.parallel import map_parallel
-from ..held_out import Shares, hold_out
-from ..reading_options import ImageOptions
+from ..held_out import hold_out
+from ..reading_options import Settings
 from .image_file import ImageForm, ImageReader, file_endings
 from .image_paths import open_paths
 
@@ -43,23 +42,16 @@ class Listing(NamedTuple):
     class_names: Tuple[str, ...]
 
 
-def open_images(
-    folder: str, options: ImageOptions, shares: Shares, index: Optional[FileIndex] = None
-) -> Dataset:
+def open_images(settings: Settings) -> Dataset:
     """Open a folder of images as a data set of uint8 [N, H, W, C].
-
-    Args:
-        folder: the folder.
-        options: the form of the images.
-        shares: of the examples, held out for test and validation.
-        index: knows hashes and headers of files; None for that of the folder.
 
     Raises:
         DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
     """
+    folder = settings.path
     listings = list_images(folder)
     paths = [path for listing in listings.values() for path in listing.paths]
-    images = open_paths(folder, paths, index or FileIndex(folder), options)
+    images = open_paths(folder, paths, settings.files, settings.images)
     splits = {
         name: Split(images.select(listing.paths), listing.labels)
         for name, listing in listings.items()
@@ -70,7 +62,7 @@ def open_images(
     notes = images.notes + _find_constant_splits(splits)
     notes += _describe_similar_names(spec.class_names) + describe_other_files(folder)
     # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
-    splits = hold_out(splits, shares, images.select_digests(listings["train"].paths))
+    splits = hold_out(splits, settings.shares, images.select_digests(listings["train"].paths))
     return Dataset("images:" + folder, spec, splits, files, notes, hashes)
 
 

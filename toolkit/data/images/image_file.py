@@ -235,8 +235,13 @@ def _read_header(stream: IO[bytes]) -> ImageHeader:
     with open_image(stream) as file:
         width, height = _upright_size(file)
         has_alpha = file.mode in _ALPHA or "transparency" in file.info
-        is_grey = file.mode in _GREY
+        is_grey = file.mode in _GREY or (file.mode == "P" and _has_grey_palette(file))
         return ImageHeader(width, height, is_grey, has_alpha, _has_more_frames(file))
+
+
+def _has_grey_palette(file: Any) -> bool:
+    colours = np.array(file.getpalette() or []).reshape(-1, 3)
+    return bool(len(colours)) and bool((colours == colours[:, :1]).all())
 
 
 def _has_more_frames(file: Any) -> bool:

@@ -26,9 +26,8 @@ import numpy as np
 from ...errors import DataError
 from ..column import VOID, Column
 from ..examples import Dataset, Split, describe
-from ..files.file_index import FileIndex
 from ..held_out import Shares, hold_out
-from ..reading_options import ImageOptions
+from ..reading_options import Settings
 from ..tables.schema import component_names
 from .folder import (
     SPLIT_FOLDERS,
@@ -209,26 +208,13 @@ def _by_name(root: str, has_suffix: bool) -> Paths:
 # ---------------------------------------------------------------------------------------- data set
 
 
-def open_pairs(
-    folder: str,
-    options: ImageOptions,
-    shares: Shares,
-    index: Optional[FileIndex] = None,
-    label_scale: int = 0,
-) -> Dataset:
+def open_pairs(settings: Settings) -> Dataset:
     """Open two folders of images as a data set.
-
-    Args:
-        folder: the folder that has both.
-        options: the form of the images.
-        shares: of the pairs, held out for test and validation.
-        index: knows hashes and headers of files; None for that of the folder.
-        label_scale: of the label images that a model was trained on; see `DataSpec`.
 
     Raises:
         DataError: images have no partner, or label images other sizes than their pictures.
     """
-    index = index or FileIndex(folder)
+    folder, options, index = settings.path, settings.images, settings.files
     listings = list_pairs(folder)
     first, second = listings["train"].names
     sides = tuple(
@@ -237,10 +223,10 @@ def open_pairs(
     names = component_names((first, second))
     left = open_paths(folder, sides[0], index, options, names[first])
     if second.lower() in MASK_FOLDERS:
-        return _open_masks(folder, listings, left, index, shares, label_scale)
+        return _open_masks(settings, listings, left)
     right = open_paths(folder, sides[1], index, options, names[second])
     build = _pair_domains if not listings["train"].is_aligned else _pair_images
-    splits, notes = build(listings, left, right, shares)
+    splits, notes = build(listings, left, right, settings.shares)
     files = {**_files(folder, left), **_files(folder, right)}
     return _as_dataset(folder, splits, files, [*left.notes, *right.notes, *notes])
 
@@ -387,19 +373,13 @@ def _describe_domains(names: Iterable[str], counts: Sequence[int]) -> str:
     return f"No name is in both folders: two domains, {sizes} images to train on{repeats}."
 
 
-def _open_masks(
-    folder: str,
-    listings: Dict[str, Listing],
-    pictures: ImagePaths,
-    index: FileIndex,
-    shares: Shares,
-    label_scale: int,
-) -> Dataset:
+def _open_masks(settings: Settings, listings: Dict[str, Listing], pictures: ImagePaths) -> Dataset:
     """Pictures as features, and their label images as labels."""
+    folder, index = settings.path, settings.files
     paths = [path for listing in listings.values() for path in listing.paths[1]]
     table = index.describe_images(paths)
     check_sizes(paths, table.sizes, pictures.paths, pictures.sizes)
-    values = find_values(paths, table.digests, index, label_scale)
+    values = find_values(paths, table.digests, index, settings.label_scale)
     digest_of = dict(zip(paths, table.digests))
     size = pictures.shape[:2]
     splits = {}
@@ -408,7 +388,7 @@ def _open_masks(
         labels = open_label_images(listing.paths[1], digests, pictures.form, size, values.scale)
         column = Column(labels, "class", values.num_classes)
         splits[split] = Split(pictures.select(listing.paths[0]), column)
-    splits = hold_out(splits, shares, pictures.select_digests(listings["train"].paths[0]))
+    splits = hold_out(splits, settings.shares, pictures.select_digests(listings["train"].paths[0]))
     files = {**_files(folder, pictures), **_name_files(folder, paths, table.digests)}
     notes = [*pictures.notes, _describe_labels(values)]
     dataset = _as_dataset(folder, splits, files, notes)

@@ -18,17 +18,10 @@ from ...errors import DataError, UsageError
 from ..column import MAX_CLASSES, Column, Sequences, describe_rounding
 from ..decoded import Decoded, hash_texts
 from ..examples import Dataset, Split, describe
-from ..files.file_index import FileIndex
-from ..held_out import DEFAULT_SHARES, Shares, hold_out
+from ..held_out import hold_out
 from ..images.image_file import ImageForm, ImageReader, decode_header
 from ..images.image_paths import check_shape, choose_form
-from ..reading_options import (
-    DEFAULT_COLUMNS,
-    DEFAULT_IMAGES,
-    ColumnOptions,
-    ImageOptions,
-    refuse_idle_images,
-)
+from ..reading_options import ColumnOptions, Settings, refuse_idle_images
 from ..tables.roles import NONE, refuse_conflicts
 from .record_files import Shard, iterate_records, list_shards
 from .record_index import (
@@ -69,36 +62,20 @@ class _KeySet(NamedTuple):
     size_keys: Tuple[str, ...] = ()  # height, width and maybe channels of raw pixels
 
 
-def open_tfrecord(
-    place: str,
-    images: ImageOptions = DEFAULT_IMAGES,
-    columns: ColumnOptions = DEFAULT_COLUMNS,
-    shares: Shares = DEFAULT_SHARES,
-    cache_dir: Optional[str] = None,
-    file_index: Optional[FileIndex] = None,
-    schema: Optional[RecordSchema] = None,
-) -> Dataset:
+def open_tfrecord(settings: Settings) -> Dataset:
     """Open TFRecord files as a data set.
-
-    Args:
-        place: a file, a folder or a pattern.
-        images: the form of images.
-        columns: the keys of features and labels.
-        shares: of the examples, held out for test and validation.
-        cache_dir: where the index of the records is; None for the default.
-        file_index: knows hashes of files; None for that of the place.
-        schema: the keys that a model was trained on; None to find them.
 
     Raises:
         UsageError: options contradict each other.
         DataError: there are no records, a damaged one, or one that lacks a key.
     """
-    if schema is None:
-        refuse_conflicts(columns)
+    place = settings.path
+    if settings.records is None:
+        refuse_conflicts(settings.columns)
     files = find_shards(place)
-    digests = (file_index or FileIndex(place, cache_dir)).digests(files.paths)
-    shards = list_shards(files.paths, digests, cache_dir)
-    reader = _RecordReader(place, shards, images, columns, cache_dir, schema)
+    digests = settings.files.digests(files.paths)
+    shards = list_shards(files.paths, digests, settings.cache_dir)
+    reader = _RecordReader(settings, shards)
     features, labels, class_names = reader.read()
     splits = _divide(files, reader.index, features, labels)
     _check_not_empty(place, splits)
@@ -107,7 +84,7 @@ def open_tfrecord(
     return Dataset(
         "tfrecord:" + place,
         describe(splits["train"], class_names)._replace(records=reader.schema.to_json()),
-        hold_out(splits, shares, contents),
+        hold_out(splits, settings.shares, contents),
         dict(zip(names, files.paths)),
         files.notes + reader.notes,
         dict(zip(names, digests)),
@@ -153,21 +130,15 @@ class _RecordReader:
     index: RecordIndex
     schema: RecordSchema
 
-    def __init__(
-        self,
-        place: str,
-        shards: Sequence[Shard],
-        images: ImageOptions,
-        columns: ColumnOptions,
-        cache_dir: Optional[str],
-        schema: Optional[RecordSchema] = None,
-    ):
-        self._place = place
+    def __init__(self, settings: Settings, shards: Sequence[Shard]):
+        self._place = settings.path
         self._shards = shards
-        self._images = images
-        self._columns = columns
-        self._cache_dir = cache_dir
-        self._model_schema = schema
+        self._images = settings.images
+        self._columns = settings.columns
+        self._cache_dir = settings.cache_dir
+        self._model_schema: Optional[RecordSchema] = None
+        if settings.records:
+            self._model_schema = RecordSchema.from_json(settings.records)
         self._has_images = False
         self.notes: List[str] = []
 

@@ -9,7 +9,7 @@ Legend: N rows, n rows of a chunk, F columns of numbers.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional
 
 import numpy as np
 
@@ -78,15 +78,12 @@ class Table(NamedTuple):
         """Raise a DataError if the name of a column is one of its texts: it has no header."""
         column = self.texts[name]
         if name in column.values and not self.file.is_json:
-            line = self.file.line_of(column.row_of(name))
+            row = column.row_of(name) + 1
             raise DataError(
                 f"{self.file.path}: expected the names of the columns in the first line, found "
-                f"'{shorten(name)}', which is a value in line {line}, too.",
+                f"'{shorten(name)}', which is a value in row {row:,}, too.",
                 hint="Write a first line with a name for each column.",
             )
-
-
-Block = Tuple[List[str], np.ndarray]  # the names of columns, and their numbers float32 [n, F]
 
 
 def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
@@ -100,176 +97,95 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
     Raises:
         DataError: a field does not fit its column, or there are no rows.
     """
-    builders = [_Builder(file, name, kinds.get(name, "")) for name in file.columns]
-    blocks = []
-    num_rows = 0
-    for chunk in file.read_chunks():
-        for builder, fields in zip(builders, chunk):
-            builder.add(fields, num_rows)
-        blocks.append(_stack(builders, file, num_rows))
-        num_rows += len(chunk[0])
+    columns = file.read()
+    num_rows = len(columns[file.columns[0]])
     if not num_rows:
         raise DataError(
             f"{file.path}: expected rows below the header, found none.",
             hint="Give one row or more for each example.",
         )
-    return Table(
-        file,
-        num_rows,
-        *_join_numbers(builders, blocks),
-        {each.name: each.finish_texts() for each in builders if each.kind == "text"},
-        {each.name: each.lists for each in builders if each.kind == "list"},
-    )
+    numbers: Dict[str, np.ndarray] = {}
+    texts: Dict[str, TextColumn] = {}
+    lists: Dict[str, List[np.ndarray]] = {}
+    for name in file.columns:
+        fields, kind = columns.pop(name), kinds.get(name, "")
+        if kind == "none":
+            continue
+        if file.is_json and _are_lists(file, name, fields):
+            lists[name] = [_as_array(file, name, row, field) for row, field in enumerate(fields)]
+            continue
+        values = None if kind == "text" else parse_numbers(fields)
+        if values is not None:
+            numbers[name] = _as_float32(file, name, values)
+            continue
+        if kind == "number":
+            row = next(i for i, text in enumerate(fields) if parse_number(text) is None)
+            refuse_text(file, name, fields[row], row)
+        texts[name] = _number_texts(fields)
+        if kind != "text":
+            refuse_stray_text(file, name, texts[name])
+    positions = dict(zip(numbers, range(len(numbers))))
+    empty = np.empty((0, 0), np.float32)
+    array = np.stack(list(numbers.values()), axis=1) if numbers else empty
+    return Table(file, num_rows, positions, array, texts, lists)
 
 
-def _stack(builders: Sequence[_Builder], file: TableFile, row: int) -> Block:
-    """The numbers of the last chunk, which begins with a row."""
-    chunks = {each.name: each.chunk for each in builders if each.chunk is not None}
-    names = list(chunks)
-    if not names:
-        return [], np.empty((0, 0), np.float32)
-    numbers = np.stack(list(chunks.values()), axis=1)
+def _as_float32(file: TableFile, name: str, numbers: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):  # a comparison with NaN is False
         is_too_large = np.abs(numbers) > _MAX_FLOAT32
     if is_too_large.any():
-        position, column = np.argwhere(is_too_large)[0]
+        row = int(np.argmax(is_too_large))
         raise DataError(
-            f"{file.place(row + int(position))}: expected a number of 32-bit floats in "
-            f"'{names[column]}', found {numbers[position, column]:g}.",
+            f"{file.place(row)}: expected a number of 32-bit floats in '{name}', found "
+            f"{numbers[row]:g}.",
             hint="Correct it, or scale the column.",
         )
-    return names, numbers.astype(np.float32)
+    return numbers.astype(np.float32)
 
 
-def _join_numbers(
-    builders: Sequence[_Builder], blocks: Sequence[Block]
-) -> Tuple[Dict[str, int], np.ndarray]:
-    """The positions of the columns of numbers, and their numbers [N, F]."""
-    names = [each.name for each in builders if each.kind in ("number", "unknown")]
-    positions = dict(zip(names, range(len(names))))
-    if not names:
-        return {}, np.empty((0, 0), np.float32)
-    arrays = []
-    for block_names, array in blocks:
-        if len(block_names) > len(names):  # a column turned out to be one of texts
-            array = array[:, [position for position, n in enumerate(block_names) if n in positions]]
-        arrays.append(array)
-    return positions, np.concatenate(arrays)
+def _number_texts(fields: Fields) -> TextColumn:
+    codes_of: Dict[str, int] = {}
+    codes = [codes_of.setdefault(text.strip(), len(codes_of)) for text in fields]
+    return TextColumn(np.array(codes, np.int32), list(codes_of))
 
 
-class _Builder:
-    """Collects one column.
-
-    Attributes:
-        name: of the column.
-        kind: "number", "text", "list", "none" (left out), or "unknown" while all fields are
-            missing.
-        chunk: the numbers of the last chunk, float64 [n]; None if it is no column of numbers.
-        lists: of a column of lists.
-    """
-
-    def __init__(self, file: TableFile, name: str, kind: str):
-        self.name = name
-        self.kind = kind or "unknown"
-        self.chunk: Optional[np.ndarray] = None
-        self.lists: List[np.ndarray] = []
-        self._file = file
-        self._is_fixed = bool(kind)
-        self._numbers: Dict[str, int] = {}  # the code of each text
-        self._codes: List[np.ndarray] = []
-
-    def add(self, fields: Fields, row: int) -> None:
-        """Add the fields of a chunk, the first of which is in the row `row`."""
-        self.chunk = None
-        if self.kind == "none":
-            return
-        if self._file.is_json and self._are_lists(fields, row):
-            self._add_lists(fields, row)
-        elif self.kind == "text":
-            self._add_texts(fields)
-        else:
-            self._add_numbers(fields, row)
-
-    def _add_numbers(self, fields: Fields, row: int) -> None:
-        numbers = parse_numbers(fields)
-        if numbers is None:
-            self._become_texts(fields, row)
-            return
-        self.chunk = numbers
-        if self.kind == "unknown" and (numbers[0] == numbers[0] or not np.isnan(numbers).all()):
-            self.kind = "number"
-
-    def _become_texts(self, fields: Fields, row: int) -> None:
-        """Make it a column of texts, if all fields before were missing."""
-        if self.kind == "number":
-            position = next(i for i, text in enumerate(fields) if parse_number(text) is None)
-            refuse_text(self._file, self.name, fields[position], row + position)
-        self.kind = "text"
-        if row:
-            self._codes.append(np.zeros(row, np.int32))
-            self._numbers[""] = 0
-        self._add_texts(fields)
-
-    def _add_texts(self, fields: Fields) -> None:
-        numbers = self._numbers
-        codes = [numbers.setdefault(text.strip(), len(numbers)) for text in fields]
-        self._codes.append(np.array(codes, np.int32))
-
-    def finish_texts(self) -> TextColumn:
-        """The texts, unless most of them are numbers."""
-        column = TextColumn(np.concatenate(self._codes), list(self._numbers))
-        if not self._is_fixed:
-            refuse_stray_text(self._file, self.name, column)
-        return column
-
-    def _are_lists(self, fields: Fields, row: int) -> bool:
-        """Whether the fields are lists; raises a DataError if some are and others are not."""
-        is_list = [isinstance(field, list) for field in fields]
-        is_undecided = row == 0 and self.kind in ("unknown", "text")
-        are_lists = is_list[0] if is_undecided else self.kind == "list"
-        if (not are_lists) in is_list:
-            position = is_list.index(not are_lists)
-            self._refuse_list(fields[position], row + position)
-        return are_lists
-
-    def _refuse_list(self, field: Any, row: int) -> NoReturn:
-        expected, actual = ("a value", "a list") if isinstance(field, list) else ("a list", "none")
+def _are_lists(file: TableFile, name: str, fields: Fields) -> bool:
+    """Whether the fields are lists; raises a DataError if some are and others are not."""
+    is_list = [isinstance(field, list) for field in fields]
+    if (not is_list[0]) in is_list:
+        row = is_list.index(not is_list[0])
+        expected, found = ("a list", "none") if is_list[0] else ("a value", "a list")
         raise DataError(
-            f"{self._file.place(row)}: expected {expected} in '{self.name}' as in other rows, "
-            f"found {actual}.",
+            f"{file.place(row)}: expected {expected} in '{name}' as in other rows, found {found}.",
             hint="Give each record a list, or each a single value.",
         )
+    return is_list[0]
 
-    def _add_lists(self, fields: Fields, row: int) -> None:
-        self.kind = "list"
-        for position, field in enumerate(fields):
-            self.lists.append(self._as_array(field, row + position))
 
-    def _as_array(self, field: List[Any], row: int) -> np.ndarray:
-        """A list of numbers as an array of integers or float32; inner lists give it more axes."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of old versions of numpy, on uneven inner lists
-                array = np.array(field)
-        except ValueError:
-            array = np.array(None)
-        if array.dtype.kind not in "iuf" or not array.size:
-            raise DataError(
-                f"{self._file.place(row)}: expected a list of numbers in '{self.name}', found "
-                f"{shorten(str(field))}.",
-                hint="Give one number or more, and inner lists of one length.",
-            )
-        if array.dtype.kind != "f":
-            return array
-        with np.errstate(over="ignore"):
-            array = array.astype(np.float32)
-        if not np.isfinite(array).all():
-            raise DataError(
-                f"{self._file.place(row)}: expected finite numbers in '{self.name}', found NaN or "
-                "infinity.",
-                hint="Repair or remove that record.",
-            )
+def _as_array(file: TableFile, name: str, row: int, field: List[Any]) -> np.ndarray:
+    """A list of numbers as an array of integers or float32; inner lists give it more axes."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of old versions of numpy, on uneven inner lists
+            array = np.array(field)
+    except ValueError:
+        array = np.array(None)
+    if array.dtype.kind not in "iuf" or not array.size:
+        raise DataError(
+            f"{file.place(row)}: expected a list of numbers in '{name}', found "
+            f"{shorten(str(field))}.",
+            hint="Give one number or more, and inner lists of one length.",
+        )
+    if array.dtype.kind != "f":
         return array
+    with np.errstate(over="ignore"):
+        array = array.astype(np.float32)
+    if not np.isfinite(array).all():
+        raise DataError(
+            f"{file.place(row)}: expected finite numbers in '{name}', found NaN or infinity.",
+            hint="Repair or remove that record.",
+        )
+    return array
 
 
 def refuse_stray_text(file: TableFile, name: str, column: TextColumn) -> None:

@@ -40,14 +40,6 @@ class TableSchema(NamedTuple):
         return (*self.numbers, *self.categories, *self.texts, *self.lists, *self.images)
 
     @property
-    def number_columns(self) -> Tuple[str, ...]:
-        """What each number of the array of numbers is: a column, or COLUMN=TEXT."""
-        if not self.is_one_hot:
-            return self.numbers
-        pairs = [f"{name}={text}" for name, texts in self.categories.items() for text in texts]
-        return (*self.numbers, *pairs)
-
-    @property
     def component_names(self) -> Dict[str, str]:
         """The name of the component that each column becomes which is not one of numbers."""
         categories = () if self.is_one_hot else self.categories

@@ -24,9 +24,9 @@ from ...errors import DataError, UsageError
 from ..column import describe_rounding
 from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
-from ..held_out import Shares, content_keys, hold_out
+from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
-from ..reading_options import ColumnOptions, ImageOptions, refuse_idle_images
+from ..reading_options import ColumnOptions, ImageOptions, Settings, refuse_idle_images
 from .columns import Table, read_table, shorten
 from .features import build_features, find_missing, find_schema
 from .labels import Labels, missing_labels, read_labels
@@ -61,38 +61,24 @@ class TableRows(NamedTuple):
     notes: List[str]
 
 
-def open_table(
-    path: str,
-    columns: ColumnOptions,
-    images: ImageOptions,
-    shares: Shares,
-    index: Optional[FileIndex] = None,
-    schema: Optional[TableSchema] = None,
-) -> Dataset:
+def open_table(settings: Settings) -> Dataset:
     """Open a table as a data set.
-
-    Args:
-        path: the file.
-        columns: what the columns are.
-        images: the form of the images that a column of paths names.
-        shares: of the examples, held out if no column says which split a row is in.
-        index: what is known of the files; None for that of the table.
-        schema: the columns that a model was trained on; None to find them.
 
     Raises:
         UsageError: an option names no column, or one column twice.
         DataError: the table cannot be used.
     """
-    files_index = index or FileIndex(path)
+    path, columns, files_index = settings.path, settings.columns, settings.files
+    schema = TableSchema.from_json(settings.table) if settings.table else None
     rows = read_with_all_faults(
-        lambda options: read_rows(path, options, images, files_index, schema), columns
+        lambda options: read_rows(path, options, settings.images, files_index, schema), columns
     )
     splits = {
         name: Split(rows.features, rows.labels.values, positions)
         for name, positions in rows.splits.items()
     }
     is_filled = columns.missing == "fill" and schema is None
-    splits = hold_out(splits, shares, _digests(rows, splits["train"], is_filled))
+    splits = hold_out(splits, settings.shares, _digests(rows, splits["train"], is_filled))
     if is_filled:
         rows = rows._replace(schema=_fill(rows, splits["train"]))
     spec = describe(splits["train"], rows.labels.class_names)
@@ -112,7 +98,15 @@ def read_rows(
     index: FileIndex,
     schema: Optional[TableSchema] = None,
 ) -> TableRows:
-    """Read a table; the arguments are those of `open_table`."""
+    """Read a table.
+
+    Args:
+        path: the file.
+        options: what the columns are.
+        image_options: the form of the images that a column of paths names.
+        index: what is known of the files.
+        schema: the columns that a model was trained on; None to find them.
+    """
     file = open_table_file(path)
     roles = choose_roles(file, options) if schema is None else follow_schema(file, schema, options)
     table = read_table(file, roles.kinds(file, schema))

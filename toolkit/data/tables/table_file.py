@@ -1,7 +1,6 @@
-"""The fields of a table: CSV text or JSON lines, plain or compressed by gzip.
+"""The fields of a table: CSV text, read by pandas, or JSON lines; plain or compressed by gzip.
 
-A file is read in chunks of rows. A place in an error message is `FILE:LINE`, with the line as an
-editor shows it.
+A place in an error message is `FILE: row N`, counted from 1, without the header and empty lines.
 """
 
 from __future__ import annotations
@@ -10,12 +9,13 @@ import contextlib
 import csv
 import gzip
 import io
-import itertools
 import json
 import os
 import re
 import zlib
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Sequence, Tuple
+from typing import IO, Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
 
 from ...errors import DataError
 from ..images.image_file import file_endings
@@ -24,11 +24,7 @@ TABLE_ENDINGS = tuple(
     ending + suffix for ending in (".csv", ".tsv", ".jsonl", ".ndjson") for suffix in ("", ".gz")
 )
 _DELIMITERS = ",;\t|"
-_CELLS = 1 << 20  # of a chunk
-_MAX_FIELD = 1 << 23  # characters; a quote that is not closed must not fill the memory
-_MAX_LINE = 1 << 26  # characters; likewise
-_MAX_RATIO = 200  # of characters to bytes of the file: no real table repeats itself so often
-_SMALL = 1 << 28  # characters that every file may unpack to
+_MAX_LINE = 1 << 26  # characters of a header or a record
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape for half a character of UTF-16
 _GZIP = b"\x1f\x8b"
 _OTHER_FORMATS = (
@@ -42,7 +38,7 @@ _OTHER_FORMATS = (
 )
 _AS_CSV = "Save it as CSV with a header, in UTF-8."
 
-Fields = Sequence[Any]  # of one column in a chunk: texts, and lists of a JSON table
+Fields = Sequence[Any]  # of one column: texts, and lists of a JSON table
 
 
 class TableFile(NamedTuple):
@@ -53,97 +49,105 @@ class TableFile(NamedTuple):
         columns: the names in the header, or the keys of the first JSON record.
         delimiter: between the fields of a CSV file; "" for JSON lines.
         encoding: of the text.
-        header_lines: before the first row of a CSV file.
     """
 
     path: str
     columns: Tuple[str, ...]
     delimiter: str
     encoding: str
-    header_lines: int
 
     @property
     def is_json(self) -> bool:
         return not self.delimiter
 
-    def read_chunks(self) -> Iterator[List[Fields]]:
-        """The fields of each column, for one chunk of rows after the other.
+    def place(self, row: int) -> str:
+        """`FILE: row N` of a row, which is counted from 0."""
+        return f"{self.path}: row {row + 1:,}"
+
+    def read(self) -> Dict[str, Fields]:
+        """The fields of each column by its name.
 
         Raises:
-            DataError: a row has more or fewer fields than the header, or is no CSV or JSON.
+            DataError: a row has more fields than the header, or is no CSV or JSON. The fields that
+                a row lacks at its end are empty.
         """
-        rows = (row for _, row in self._rows())
-        num_rows = max(1, _CELLS // len(self.columns))
-        while True:
-            chunk = list(itertools.islice(rows, num_rows))
-            if not chunk:
-                return
-            yield list(zip(*chunk))
-
-    def line_of(self, row: int) -> int:
-        """The line on which a row begins, from 1. It reads the file again."""
-        return next(itertools.islice(self._rows(), row, None))[0]
-
-    def place(self, row: int) -> str:
-        """`FILE:LINE` of a row."""
-        return f"{self.path}:{self.line_of(row)}"
-
-    def _rows(self) -> Iterator[Tuple[int, Fields]]:
-        """The line on which each row begins, and its fields."""
         with _read_text(self.path, self.encoding) as stream:
-            yield from self._json_rows(stream) if self.is_json else self._csv_rows(stream)
+            return self._read_json(stream) if self.is_json else self._read_csv(stream)
 
-    def _csv_rows(self, stream: Any) -> Iterator[Tuple[int, Fields]]:
-        for _ in range(self.header_lines):
-            next(stream, None)
-        reader = _csv_reader(stream, self.delimiter)
-        width, line = len(self.columns), self.header_lines + 1
+    def _read_csv(self, stream: IO[str]) -> Dict[str, Fields]:
+        import pandas  # type: ignore[import-untyped]
+
+        _read_header(stream, self.path)
+        width = len(self.columns)
         try:
-            for row in reader:
-                if len(row) == width:
-                    if any(row):  # not an empty line of a spreadsheet
-                        yield line, row
-                elif "".join(row).strip():
-                    self._refuse_width(line, len(row))
-                line = self.header_lines + reader.line_num + 1
-        except csv.Error as error:
+            frame = pandas.read_csv(
+                stream,
+                sep=self.delimiter,
+                header=None,
+                names=list(range(width + 1)),  # one more: rows that are too long fill it
+                index_col=False,
+                dtype=object,
+                keep_default_na=False,
+                skipinitialspace=True,
+            )
+        except pandas.errors.EmptyDataError:
+            return dict.fromkeys(self.columns, ())
+        except (pandas.errors.ParserError, OverflowError) as error:
+            raise self._csv_error(str(error)) from error
+        frame = frame[(frame != "").any(axis=1)]  # without the empty lines of a spreadsheet
+        is_too_long = frame[width] != ""
+        if is_too_long.any():
             raise DataError(
-                f"{self.path}:{line}: expected a row of CSV, found {_csv_fault(error)}.",
-                hint="Close each quote, and write a quote within a quoted field twice.",
-            ) from error
+                f"{self.place(int(np.argmax(is_too_long)))}: expected {_count_fields(width)} as in "
+                f"the header, found {_count_fields(width + 1)} or more.",
+                hint=f"Quote a field that contains {self.delimiter!r}.",
+            )
+        return {name: frame[number].tolist() for number, name in enumerate(self.columns)}
 
-    def _refuse_width(self, line: int, count: int) -> NoReturn:
-        raise DataError(
-            f"{self.path}:{line}: expected {_count_fields(len(self.columns))} as in the header, "
-            f"found {_count_fields(count)}.",
-            hint=f"Quote a field that contains {self.delimiter!r}.",
+    def _csv_error(self, text: str) -> DataError:
+        """The error of rows that pandas cannot read, by its message."""
+        match = re.search(r"Expected \d+ fields in line (\d+), saw (\d+)", text)
+        if match:
+            row, count = int(match.group(1)) - 1, int(match.group(2))
+            return DataError(
+                f"{self.place(row)}: expected {_count_fields(len(self.columns))} as in the header, "
+                f"found {_count_fields(count)}.",
+                hint=f"Quote a field that contains {self.delimiter!r}.",
+            )
+        finding = "a quote that is not closed" if "EOF inside string" in text else text.strip(".")
+        return DataError(
+            f"{self.path}: expected rows of CSV, found {finding}.",
+            hint="Close each quote, and write a quote within a quoted field twice.",
         )
 
-    def _json_rows(self, stream: Any) -> Iterator[Tuple[int, Fields]]:
-        known = set(self.columns)
-        for line, text in enumerate(stream, 1):
+    def _read_json(self, stream: IO[str]) -> Dict[str, Fields]:
+        columns: Dict[str, List[Any]] = {name: [] for name in self.columns}
+        for text in stream:
             if not text.strip():
                 continue
-            record = _read_record(f"{self.path}:{line}", text)
-            unknown = [key for key in record if key not in known]
+            place = self.place(len(columns[self.columns[0]]))
+            record = _read_record(place, text)
+            unknown = [key for key in record if key not in columns]
             if unknown:
                 raise DataError(
-                    f"{self.path}:{line}: found the key '{unknown[0]}', which the first record "
-                    "does not have.",
+                    f"{place}: found the key '{unknown[0]}', which the first record does not have.",
                     hint="Give each record the same keys, null where there is no value.",
                 )
-            yield line, [self._as_field(line, name, record.get(name)) for name in self.columns]
+            for name, fields in columns.items():
+                fields.append(_as_field(place, name, record.get(name)))
+        return dict(columns)
 
-    def _as_field(self, line: int, name: str, value: Any) -> Any:
-        """A value of JSON as text, and null as empty text; a list remains one."""
-        if isinstance(value, (str, list)):
-            return value
-        if isinstance(value, dict):
-            raise DataError(
-                f"{self.path}:{line}: expected a value or list in '{name}', found an object.",
-                hint="Write its values as keys of the record.",
-            )
-        return "" if value is None else repr(value)
+
+def _as_field(place: str, name: str, value: Any) -> Any:
+    """A value of JSON as text, and null as empty text; a list remains one."""
+    if isinstance(value, (str, list)):
+        return value
+    if isinstance(value, dict):
+        raise DataError(
+            f"{place}: expected a value or list in '{name}', found an object.",
+            hint="Write its values as keys of the record.",
+        )
+    return "" if value is None else repr(value)
 
 
 def open_table_file(path: str) -> TableFile:
@@ -154,44 +158,51 @@ def open_table_file(path: str) -> TableFile:
     """
     encoding = _find_encoding(path)
     with _read_text(path, encoding) as stream:
-        first = next((line for line in stream if line.strip()), "")
+        first = next((line for line in _lines(stream) if line.strip()), "")
     start = first.lstrip()[:1]
     if not start:
         raise DataError(f"{path}: expected a table, found an empty file.", hint=_AS_CSV)
-    if start == "{":
-        columns = tuple(_read_first_record(path, encoding))
-        file = TableFile(path, columns, "", encoding, 0)
-    elif start == "[" and "{" in first:
+    if start == "[" and "{" in first:
         raise DataError(
             f"{path}: expected one JSON object per line, found a list.",
             hint="Write each record on a line of its own (pandas: orient='records', lines=True).",
         )
+    if start == "{":
+        file = TableFile(path, tuple(_read_record(f"{path}: row 1", first)), "", encoding)
     else:
-        file = _read_csv_header(path, encoding)
+        with _read_text(path, encoding) as stream:
+            file = TableFile(path, *_read_header(stream, path), encoding)
     _check_names(file)
     return file
 
 
-def _read_csv_header(path: str, encoding: str) -> TableFile:
-    with _read_text(path, encoding) as stream:
-        lines, skipped = iter(stream), 0
-        first = next(lines)
-        delimiter = _find_delimiter(first)
-        if first.strip().lower().startswith("sep=") and len(first.strip()) == 5:  # from Excel
-            delimiter, skipped = first.strip()[4], 1
-            first = next(lines, "")
-        while not first.strip():
-            skipped, first = skipped + 1, next(lines)
-            delimiter = _find_delimiter(first)
-        reader = _csv_reader(itertools.chain([first], lines), delimiter)
-        try:
-            header = next(reader)
-        except csv.Error as error:
-            raise DataError(
-                f"{path}: expected a header of CSV, found {_csv_fault(error)}.", hint=_AS_CSV
-            ) from error
-        columns = tuple(name.strip() for name in header)
-        return TableFile(path, columns, delimiter, encoding, skipped + reader.line_num)
+def _lines(stream: IO[str]) -> Iterator[str]:
+    return iter(lambda: stream.readline(_MAX_LINE), "")
+
+
+def _read_header(stream: IO[str], path: str) -> Tuple[Tuple[str, ...], str]:
+    """The names of the columns of CSV, and the delimiter; the stream is then at the first row."""
+    delimiter = ""
+    for line in _lines(stream):
+        text = line.strip()
+        if text.lower().startswith("sep=") and len(text) == 5 and not delimiter:  # from Excel
+            delimiter = text[4]
+        elif text:
+            delimiter = delimiter or _find_delimiter(line)
+            reader = csv.reader(_then(line, stream), delimiter=delimiter, skipinitialspace=True)
+            try:
+                return tuple(name.strip() for name in next(reader)), delimiter
+            except csv.Error as error:
+                finding = str(error).replace("'", "").strip(".")
+                raise DataError(
+                    f"{path}: expected a header of CSV, found {finding}.", hint=_AS_CSV
+                ) from error
+    raise DataError(f"{path}: expected the names of columns, found none.", hint=_AS_CSV)
+
+
+def _then(line: str, stream: IO[str]) -> Iterator[str]:
+    yield line
+    yield from _lines(stream)
 
 
 def _find_delimiter(header: str) -> str:
@@ -199,12 +210,9 @@ def _find_delimiter(header: str) -> str:
     counts = []
     for delimiter in _DELIMITERS:
         with contextlib.suppress(csv.Error, StopIteration):
-            counts.append((len(next(_csv_reader([header], delimiter, strict=False))), delimiter))
+            reader = csv.reader([header], delimiter=delimiter, skipinitialspace=True)
+            counts.append((len(next(reader)), delimiter))
     return max(counts, key=lambda pair: pair[0])[1] if counts else ","
-
-
-def _csv_reader(lines: Iterable[str], delimiter: str, strict: bool = True) -> Any:
-    return csv.reader(lines, delimiter=delimiter, strict=strict, skipinitialspace=True)
 
 
 def _check_names(file: TableFile) -> None:
@@ -256,58 +264,24 @@ def _count_fields(count: int) -> str:
     return f"{count:,} field{'' if count == 1 else 's'}"
 
 
-def _csv_fault(error: csv.Error) -> str:
-    text = str(error)
-    if "unexpected end" in text:
-        return "a quote that is not closed"
-    if "field larger" in text:
-        return f"a field of more than {_MAX_FIELD:,} characters"
-    if "NUL" in text or "null byte" in text:
-        return "a null byte"
-    return text.replace("'", "").strip(".")
-
-
-# -------------------------------------------------------------------------------------- JSON lines
-
-
-def _read_first_record(path: str, encoding: str) -> Dict[str, Any]:
-    with _read_text(path, encoding) as stream:
-        for line, text in enumerate(stream, 1):
-            if text.strip():
-                return _read_record(f"{path}:{line}", text)
-    return {}
-
-
 def _read_record(place: str, text: str) -> Dict[str, Any]:
     """The JSON object in a line."""
     try:
         record = json.loads(text, object_pairs_hook=_unique_keys)
+        if _SURROGATE.search(text):  # one half of a pair of surrogates is no text
+            json.dumps(record, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise DataError(
             f"{place}: expected a JSON object, found a fault: {reason}.",
             hint="Write one object per line.",
         ) from error
-    if _SURROGATE.search(text):
-        _refuse_half_characters(place, record)
     if not isinstance(record, dict) or not record:
         raise DataError(
             f"{place}: expected a JSON object with keys, found {text.strip()[:40]}.",
             hint='Write one object per line: {"x": 1.5, "label": "cat"}.',
         )
     return record
-
-
-def _refuse_half_characters(place: str, record: Any) -> None:
-    """Raise a DataError if JSON escapes one half of a pair of surrogates, which is no text."""
-    try:
-        json.dumps(record, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        code = ord(error.object[error.start])
-        raise DataError(
-            f"{place}: expected text, found \\u{code:04x}, which is half a character.",
-            hint="Write the character as UTF-8, or both of its halves.",
-        ) from error
 
 
 def _unique_keys(pairs: Sequence[Tuple[str, Any]]) -> Dict[str, Any]:
@@ -342,42 +316,17 @@ def _open_bytes(path: str) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _read_text(path: str, encoding: str) -> Iterator[Any]:
-    """The lines of a file, with their ends unchanged."""
-    previous = csv.field_size_limit(_MAX_FIELD)
+def _read_text(path: str, encoding: str) -> Iterator[IO[str]]:
+    """The text of a file, with the ends of its lines unchanged."""
     try:
         with _open_bytes(path) as file:
-            stream = io.TextIOWrapper(file, encoding=encoding, newline="")
-            yield _read_lines(stream, path)
+            yield io.TextIOWrapper(file, encoding=encoding, newline="")
     except UnicodeError as error:
         raise DataError(
-            f"{path}:{_find_undecodable_line(path, encoding)}: expected text in "
-            f"{encoding.replace('-sig', '').upper()}, found other bytes.",
+            f"{path}: expected text in {encoding.replace('-sig', '').upper()}, found other bytes.",
             hint="Save the table in UTF-8 (iconv -f latin1 -t utf-8, or the dialog of a "
             "spreadsheet).",
         ) from error
-    finally:
-        csv.field_size_limit(previous)
-
-
-def _read_lines(stream: Any, path: str) -> Iterator[str]:
-    """The lines of a text; raises a DataError if one line or all of them are too long."""
-    rest = max(_SMALL, _MAX_RATIO * os.path.getsize(path))
-    for number, line in enumerate(iter(lambda: stream.readline(_MAX_LINE), ""), 1):
-        rest -= len(line)
-        if rest < 0:
-            raise DataError(
-                f"{path}:{number}: expected a table, found a file that unpacks to more than "
-                f"{_MAX_RATIO} times its size.",
-                hint="If it is a table, unpack it first.",
-            )
-        if len(line) == _MAX_LINE:
-            raise DataError(
-                f"{path}:{number}: expected a line of fewer than {_MAX_LINE:,} characters, found "
-                "a longer one.",
-                hint="Write a line for each example.",
-            )
-        yield line
 
 
 def _find_encoding(path: str) -> str:
@@ -396,22 +345,3 @@ def _find_encoding(path: str) -> str:
     if b"\0" in start:
         raise DataError(f"{path}: expected text, found null bytes.", hint=_AS_CSV)
     return "utf-8-sig"
-
-
-def _find_undecodable_line(path: str, encoding: str) -> int:
-    """The first line of a file that is not in its encoding; of UTF-16, the last line."""
-    count = 0
-    with _open_bytes(path) as file:
-        for line in file:
-            count += 1
-            if encoding == "utf-8-sig" and _is_undecodable(line):
-                break
-    return count
-
-
-def _is_undecodable(content: bytes) -> bool:
-    try:
-        content.decode("utf-8")
-    except UnicodeError:
-        return True
-    return False
