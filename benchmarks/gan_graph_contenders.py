@@ -9,7 +9,8 @@ import argparse
 
 from arrays import Arrays
 from link import Link
-from toolkit_gan import forward_pass, losses, networks
+from toolkit_gan import losses
+from toolkit_gan import model as models
 
 from toolkit import Run, tf
 from toolkit.data.readers.resident import ResidentReader
@@ -52,10 +53,10 @@ def two_runs(link: Link, flags, folder) -> None:
     plugins = Plugins.load("gan")
     options = resolve(plugins.options(), flags=dict(flags, ema="0")).options
     run = Run("train", options, arrays.spec)
-    model = networks.build(run)
+    model = models.build(run)
     features = tf.placeholder(tf.float32, [options.batch_size] + list(arrays.spec.shape))
-    discriminator_op = discriminator_update(model, 2 * features - 1, run)
-    generator_op = generator_update(model, 2 * features - 1, run)
+    discriminator_op = discriminator_update(model, features, run)
+    generator_op = generator_update(model, features, run)
     link.mark("build")
     batches = arrays.shuffled_batches(options.batch_size)
     with tf.Session() as session:
@@ -69,18 +70,18 @@ def two_runs(link: Link, flags, folder) -> None:
         link.repeat(1, step)
 
 
-def discriminator_update(model, reals, run):
+def discriminator_update(model, features, run):
     """One op: Adam on the discriminator's loss and the power iterations of its spectral norm."""
-    outputs, updates = forward_pass.discriminator_pass(model, run, reals, None, 0)
+    outputs = models.discriminator_pass(model, features, None, 0, run)
     loss = losses.named_losses(outputs, run)["d_loss"]
-    return tf.group(
-        adam(run.options).minimize(loss, var_list=model.discriminator.variables), *updates
-    )
+    update = adam(run.options).minimize(loss, var_list=model.discriminator.variables)
+    return tf.group(update, *tf.get_collection(tf.GraphKeys.UPDATE_OPS))
 
 
-def generator_update(model, reals, run):
+def generator_update(model, features, run):
     """One op: Adam on the generator's loss. The global step grows, so the noise changes."""
-    loss = losses.named_losses(forward_pass.generator_pass(model, run, reals, None), run)["g_loss"]
+    outputs = models.generator_pass(model, features, None, run)
+    loss = losses.named_losses(outputs, run)["g_loss"]
     variables = model.generator.variables
     return adam(run.options).minimize(loss, run.global_step, var_list=variables)
 

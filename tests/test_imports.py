@@ -90,7 +90,6 @@ WITHOUT = [
     (["report", "run"], {"tensorflow", "tf_keras"}),
     (["runs", "."], {"tensorflow", "tf_keras"}),
     (["compare", "run", "other"], {"tensorflow", "tf_keras"}),
-    ("import toolkit_gan.health", {"tensorflow", "tf_keras"}),
     (SCORES, {"tensorflow", "tf_keras"}),
 ]
 REPORT_MODULES = """

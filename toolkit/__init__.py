@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .run_cache import data_options as data_options
     from .training.hooks.base import Every as Every
     from .training.hooks.base import SessionHook as SessionHook
+    from .training.hooks.sample_grids import SampleGrids as SampleGrids
 
 __version__ = "0.2.0"
 
@@ -73,6 +74,7 @@ _HOME = {  # public name: the module that defines it
     "OptimizerArguments": "toolkit.options.arguments",
     "Run": "toolkit.graph.run",
     "tf": "toolkit.compat",
+    "SampleGrids": "toolkit.training.hooks.sample_grids",
     "SessionHook": "toolkit.training.hooks.base",
     "Every": "toolkit.training.hooks.base",
     "Column": "toolkit.data.column",

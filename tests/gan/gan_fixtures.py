@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from graph_fixtures import session
-from toolkit_gan import forward_pass, losses, networks, train_step
+from toolkit_gan import losses, train_step
+from toolkit_gan import model as models
 from toolkit_gan.options import GanOptions
 from toolkit_image_scores.options import ImageScoresOptions
 
@@ -92,7 +93,7 @@ class GameStep(NamedTuple):
     """One step of training."""
 
     op: object
-    model: networks.Gan
+    model: models.Gan
     run: Run
 
 
@@ -100,7 +101,7 @@ def build_step(model, features, run) -> GameStep:
     """Build a step as the core does."""
     run.global_step  # noqa: B018 - the core creates it before the first pass
     before = set(tf.get_default_graph().get_operations())
-    outputs = forward_pass.forward(model, features, None, run)
+    outputs = models.call(model, features, None, run)
     step_losses = losses.named_losses(outputs, run)
     new_ops = [o for o in tf.get_default_graph().get_operations() if o not in before]
     step_builder_of(run).begin_step()
@@ -112,7 +113,7 @@ def build_point_game(discriminator=(1.0,), features=None, generator=None, **valu
     """A step of the one-weight game; `discriminator`: its first weights."""
     run = make_run(shape=(1,), **dict(DESCENT, network="mlp", **values))
     generator = generator or Point()
-    model = networks.Gan(generator, LinearDiscriminator(*discriminator), generator)
+    model = models.Gan(generator, LinearDiscriminator(*discriminator), generator)
     if features is None:
         features = tf.fill([run.options.batch_size * run.options.discriminator_steps, 1], 0.5)
     return build_step(model, features, run)
@@ -121,7 +122,7 @@ def build_point_game(discriminator=(1.0,), features=None, generator=None, **valu
 def build_image_game(**values) -> GameStep:
     """A step of the plugin's own networks, on grey images."""
     run = make_run(**dict(DESCENT, **values))
-    model = networks.build(run)
+    model = models.build(run)
     count = run.options.batch_size * run.options.discriminator_steps
     return build_step(model, tf.fill([count, 8, 8, 1], 0.5), run)
 
@@ -175,13 +176,6 @@ class Logits(NamedTuple):
     class_logits: object = None
 
 
-class Weights(NamedTuple):
-    """Values of a test's discriminator, without power iterations."""
-
-    values: object
-    updates: tuple = ()
-
-
 class Point:
     """A generator that always makes the one number theta."""
 
@@ -208,14 +202,14 @@ class LinearDiscriminator:
         self.slope_variables = self.variables
         self.calls = []
 
-    def weights(self, iterate):
-        return Weights([v.read_value() for v in self.variables])
+    def read(self, iterate=False):
+        return [v.read_value() for v in self.variables]
 
-    def __call__(self, images, labels, weights):
+    def __call__(self, images, labels, values):
         self.calls.append(images)
-        psi = [tf.reshape(p, []) for p in weights.values]
+        psi = [tf.reshape(p, []) for p in values]
         x = images[:, 0]
         return Logits(psi[0] * x if len(psi) == 1 else psi[1] * tf.tanh(psi[0] * x))
 
-    def pair(self, reals, real_labels, fakes, fake_labels, weights):
-        return self(reals, real_labels, weights), self(fakes, fake_labels, weights)
+    def pair(self, reals, real_labels, fakes, fake_labels, values):
+        return self(reals, real_labels, values), self(fakes, fake_labels, values)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from gan_fixtures import evaluate, images_of, make_run, options, z_of
 from graph_fixtures import session
-from toolkit_gan import architecture, attention, checks, minibatch_stddev, norm_moments, penalties
-from toolkit_gan.blocks import Norm, Variables
+from toolkit_gan import architecture, checks, layers, penalties
+from toolkit_gan.blocks import Attention, Norm, Variables
 from toolkit_gan.discriminator import Discriminator
 from toolkit_gan.generator import Generator
 
@@ -27,7 +27,7 @@ def of_attention(variables):
 
 def test_the_layer_adds_the_scaled_attention_of_a_map_to_it():
     variables = Variables(make_run(), "test", "test")
-    layer = attention.Attention(variables, 16, "he_normal")
+    layer = Attention(variables, 16, "he_normal")
     values = dict(variables.read(), **{"attention/scale": tf.constant([0.5])})
     x = images_of(2, 3, 4, 16)
     kernels = {name: tf.reshape(values[f"attention/{name}/kernel"], [-1]) for name in NAMES}
@@ -67,8 +67,7 @@ def test_both_networks_have_it_in_the_map_of_that_side_and_start_without_it(netw
         assert shapes["scale"] == [1] and len(shapes) == 5
     images = generator(tf.placeholder_with_default(z_of(3), [None, 5]))
     logits, others = (
-        network(images, None, network.weights(False)).logits
-        for network in (discriminator, plain[1])
+        network(images, None, network.read()).logits for network in (discriminator, plain[1])
     )
     scales = [of_attention(n.variables)["scale"] for n in (generator, discriminator)]
     with session() as tf_session:
@@ -87,10 +86,11 @@ def test_a_gradient_penalty_reaches_its_kernels_once_the_scale_is_not_zero(netwo
     run = make_attentive_run(network, spectral_norm=True)
     discriminator = Discriminator(run)
     layer, images = of_attention(discriminator.variables), images_of(2, 28, 20, 3)
-    weights = discriminator.weights(iterate=True)
+    values = discriminator.read(iterate=True)
     kernels = [v for v in discriminator.variables if v.op.name.endswith("/kernel")]
-    assert len(weights.updates) == len(kernels)  # attention's, too, have a power iteration
-    logits = discriminator(images, None, weights).logits
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    assert len(updates) == len(kernels)  # attention's, too, have a power iteration
+    logits = discriminator(images, None, values).logits
     gradient = tf.gradients(tf.reduce_sum(logits), images)[0]
     slopes = tf.gradients(tf.reduce_sum(gradient**2), list(layer.values()))
     with session() as tf_session:
@@ -197,27 +197,14 @@ def test_each_image_has_the_standard_deviation_of_its_group_or_of_an_odd_batch(
 ):
     x = features_of(count)
     inputs = tf.placeholder_with_default(x, (count if is_known else None, 5))
-    result = evaluate(minibatch_stddev.append_stddev(inputs, 4))
-    np.testing.assert_array_equal(result[:, :5], x)
+    result = evaluate(layers.group_stddev(inputs, 4))
     expected = np.repeat(expected_stddev(x.reshape(groups)), groups[1])
-    np.testing.assert_allclose(result[:, 5], expected, rtol=1e-5)
-
-
-def test_fixed_moments_are_the_mean_of_the_groups_and_hold_for_any_batch():
-    x, moments = features_of(12), {}
-    first = minibatch_stddev.append_stddev(tf.constant(x), 4, moments)
-    later = minibatch_stddev.append_stddev(tf.constant(x[:3]), 4, moments)
-    first, later = evaluate(first, later)
-    mean = expected_stddev(x.reshape(3, 4, 5)).mean()
-    np.testing.assert_allclose(first[:, 5], [mean] * 12, rtol=1e-5)
-    np.testing.assert_array_equal(later, first[:3])
-    assert [norm_moments.whole_groups(n, 4) for n in (1000, 1003, 3)] == [1000, 1000, 3]
-    assert norm_moments.whole_groups(1003, 0) == 1003
+    np.testing.assert_allclose(result[:, 0], expected, rtol=1e-5)
 
 
 def test_equal_images_have_finite_gradients_of_both_orders():
     x = tf.ones([4, 5])
-    stddev = minibatch_stddev.group_stddev(x, 4)
+    stddev = layers.group_stddev(x, 4)
     (slope,) = tf.gradients(stddev, x)
     curvature = tf.gradients(tf.reduce_sum(tf.square(slope)), x)[0]
     for values in evaluate(stddev, slope, curvature):
@@ -234,9 +221,9 @@ def test_the_heads_have_one_more_input_that_each_group_shares(network):
     extra = {v.op.name: a - b for v, a, b in zip(discriminator.variables, *sizes) if a != b}
     assert extra == {"discriminator/logits/kernel": 1, "discriminator/embedding/kernel": 3}
     images, labels = images_of(), tf.constant([0, 1, 2, 0])
-    weights = discriminator.weights(iterate=False)
+    values = discriminator.read()
     half, whole = (
-        discriminator(images[:count], labels[:count], weights).features for count in (2, 4)
+        discriminator(images[:count], labels[:count], values).features for count in (2, 4)
     )
     gradients = penalties.input_gradients(tf.reduce_sum(whole[:, -1:], 1)[:1], images)
     half, whole, gradients = evaluate(half, whole, gradients)
@@ -247,8 +234,8 @@ def test_the_heads_have_one_more_input_that_each_group_shares(network):
 
 def test_reals_and_fakes_are_groups_of_their_own():
     discriminator = Discriminator(make_run(minibatch_stddev=4))
-    weights = discriminator.weights(iterate=False)
-    real, fake = discriminator.pair(images_of(), None, tf.zeros([4, 8, 8, 1]), None, weights)
+    values = discriminator.read()
+    real, fake = discriminator.pair(images_of(), None, tf.zeros([4, 8, 8, 1]), None, values)
     real, fake = evaluate(real.features, fake.features)
     assert real[0, -1] > 1e-3 and fake[0, -1] == pytest.approx(1e-4)
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from gan_fixtures import Logits, Weights, evaluate, make_run, options
+from gan_fixtures import Logits, evaluate, make_run, options
 from toolkit_gan import differentiable_augmentation as augmentation
-from toolkit_gan import forward_pass, networks
+from toolkit_gan import model as models
 from toolkit_gan.architecture import AUGMENTATIONS, augmentations
 
 from toolkit import DataSpec, tf
@@ -115,14 +115,14 @@ class Recorder:
     def __init__(self):
         self.inputs = []
 
-    def weights(self, iterate):
-        return Weights({})
+    def read(self, iterate=False):
+        return {}
 
-    def __call__(self, images, labels, weights):
+    def __call__(self, images, labels, values):
         self.inputs.append(images)
         return Logits(tf.reduce_sum(images, axis=[1, 2, 3]))
 
-    def pair(self, reals, real_labels, fakes, fake_labels, weights):
+    def pair(self, reals, real_labels, fakes, fake_labels, values):
         return self(reals, None, None), self(fakes, None, None)
 
 
@@ -130,12 +130,12 @@ class Recorder:
 def test_both_networks_are_trained_on_changed_images(loss):
     run = make_run(diff_augment="cutout", loss=loss, penalty="r1r2", batch_size=2)
     weight = tf.Variable(0.5, use_resource=True)
-    model = networks.Gan(
+    model = models.Gan(
         lambda z, labels: weight * tf.ones([tf.shape(z)[0], 8, 8, 1]), Recorder(), None
     )
     reals = tf.ones([2, 8, 8, 1])
-    forward_pass.discriminator_pass(model, run, reals, None, 0)
-    outputs = forward_pass.generator_pass(model, run, reals, None)
+    models.discriminator_pass(model, reals, None, 0, run)
+    outputs = models.generator_pass(model, reals, None, run)
     gradient = tf.gradients(outputs["fake_logits"], weight)[0]
     *views, fakes, gradient = evaluate(
         *model.discriminator.inputs, outputs["fake_images"], gradient

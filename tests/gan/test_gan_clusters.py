@@ -1,15 +1,15 @@
 """Labels from clusters of the training images: k-means, the graph, whole runs, mistakes."""
 
 import contextlib
-import os
 import types
 
 import numpy as np
 import pytest
 from gan_fixtures import SMALL, make_run, options
 from toolkit_agreement import network as agreement
-from toolkit_gan import architecture, clusters, kmeans, latents, networks
+from toolkit_gan import architecture, clusters, kmeans, sampling
 from toolkit_gan import cluster_features as features
+from toolkit_gan import model as models
 
 import toolkit
 from toolkit import DataError, DataSpec, Split, UsageError, testing, tf
@@ -146,36 +146,36 @@ def test_the_examples_of_all_replicas_and_updates_set_the_number_of_clusters(
 
 
 def test_inputs_name_a_cluster_by_a_position_that_does_not_depend_on_the_count():
-    few, many = (latents.random_inputs(make_options(), UNLABELLED, n, seed=7) for n in (3, 9))
+    few, many = (sampling.random_inputs(make_options(), UNLABELLED, n, seed=7) for n in (3, 9))
     assert sorted(many) == ["cluster", "z"] and many["cluster"].dtype == np.float32
     assert np.array_equal(few["cluster"], many["cluster"][:3])
     assert (many["cluster"] >= 0).all() and (many["cluster"] < 1).all()
-    plain = latents.random_inputs(options(conditional="none"), UNLABELLED, 3, seed=7)
+    plain = sampling.random_inputs(options(conditional="none"), UNLABELLED, 3, seed=7)
     assert np.array_equal(plain["z"], few["z"])
 
 
 @pytest.mark.parametrize("num, count, rows", [(4, 64, 4), (100, 64, 8), (100, 2, 1)])
 def test_a_grid_has_rows_at_even_positions(num, count, rows):
     settings = options(conditional="clusters", clusters=num)
-    inputs, columns = latents.class_row_inputs(settings, UNLABELLED, count, seed=0)
+    inputs, columns = sampling.class_row_inputs(settings, UNLABELLED, count, seed=0)
     positions = inputs["cluster"].reshape(rows, columns)
     np.testing.assert_allclose(positions[:, 0], (np.arange(rows) + 0.5) / rows)
     assert (positions == positions[:, :1]).all() and rows * columns <= count
 
 
 def test_inputs_of_data_with_classes_name_the_class_and_a_position_in_it():
-    drawn = latents.random_inputs(make_options(), LABELLED, 400, seed=7)
+    drawn = sampling.random_inputs(make_options(), LABELLED, 400, seed=7)
     assert sorted(drawn) == ["cluster", "label", "z"]
     assert np.bincount(drawn["label"]).tolist() == pytest.approx([300, 100], abs=30)
     assert abs(np.corrcoef(drawn["label"], drawn["cluster"])[0, 1]) < 0.1
-    plain = latents.random_inputs(options(), LABELLED, 400, seed=7)
+    plain = sampling.random_inputs(options(), LABELLED, 400, seed=7)
     assert np.array_equal(plain["label"], drawn["label"])
-    one = latents.random_inputs(make_options(), LABELLED, 9, seed=7, label=1)
+    one = sampling.random_inputs(make_options(), LABELLED, 9, seed=7, label=1)
     assert one["label"].tolist() == [1] * 9 and np.array_equal(one["cluster"], drawn["cluster"][:9])
 
 
 def test_a_grid_has_a_row_for_each_class_with_its_clusters_from_left_to_right():
-    inputs, columns = latents.class_row_inputs(make_options(), LABELLED, 9, seed=0)
+    inputs, columns = sampling.class_row_inputs(make_options(), LABELLED, 9, seed=0)
     assert columns == 4 and inputs["label"].tolist() == [0] * 4 + [1] * 4
     np.testing.assert_allclose(inputs["cluster"], [0.125, 0.375, 0.625, 0.875] * 2)
 
@@ -230,7 +230,7 @@ def test_clusters_within_classes_in_the_graph():
                 model.assign(scaled),
                 model.assign(scaled, tf.constant([0, 0, 1, 2])),
                 model.labels_at(positions, tf.constant([0, 0, 0, 0, 1, 1, 2, 2])),
-                latents.random_labels(run, "label", 3000, model),
+                sampling.random_labels(run, "label", 3000, model),
             ]
         )
     assert sorted(own[2:]) == [0, 1] and sorted(own[:2]) == [3, 4]
@@ -306,7 +306,7 @@ def test_too_few_images_are_refused_in_one_sentence():
 
 
 def test_a_model_that_predicts_has_the_sizes_of_the_clusters_alone():
-    networks.build(make_run(mode="predict", conditional="clusters"))
+    models.build(make_run(mode="predict", conditional="clusters"))
     names = [v.op.name for v in tf.global_variables() if v.op.name.startswith("clusters/")]
     assert names == ["clusters/bounds"]
 
@@ -339,8 +339,6 @@ def test_a_run_on_data_without_labels_resumes_samples_and_exports_its_clusters(t
     halves = train(tmp_path / "halves", data, steps=4, checkpoint_steps=2, pause_at=2)
     train(tmp_path / "halves", data, steps=4, checkpoint_steps=2)
     assert testing.fingerprint(whole) == testing.fingerprint(halves)
-    with np.load(os.path.join(whole, "samples", "noise.npz")) as noise:
-        np.testing.assert_allclose(noise["cluster"], [0.25] * 3 + [0.75] * 3)
     with toolkit.open_trained(whole) as trained:
         z = np.zeros((2, 8), np.float32)
         inputs = {"z": z, "cluster": np.float32([0.0, 0.999])}

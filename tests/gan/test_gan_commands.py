@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from gan_fixtures import options as gan_options
 from PIL import Image
-from toolkit_gan import samples, sampling
+from toolkit_gan import sampling
 from toolkit_gan.options import GanSampleOptions
 
 from toolkit import DataSpec, UsageError
@@ -56,7 +56,7 @@ class Generator:
     def draw_inputs(self, *arguments, **settings):
         """The inputs of the generator, and the columns of their grid."""
         plan = self.plan(*arguments, **settings)
-        return samples.draw_inputs(plan.request, self.run), plan.columns
+        return sampling.draw_inputs(plan.request, self.run), plan.columns
 
     def __enter__(self):
         return self

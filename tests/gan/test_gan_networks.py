@@ -105,7 +105,7 @@ def test_every_network_works_on_images_of_every_shape(network, values):
         scope = "x".join(map(str, shape))
         images = Generator(run, "generator/" + scope)(z, labels)
         discriminator = Discriminator(run, "discriminator/" + scope)
-        outputs = discriminator(images, labels, discriminator.weights(iterate=False))
+        outputs = discriminator(images, labels, discriminator.read())
         assert images.shape.as_list() == [4, *shape] and outputs.logits.shape.as_list() == [4]
         assert outputs.features.shape.as_list()[0] == 4 and outputs.features.shape.as_list()[1] > 1
         tensors.append((images, outputs.logits, outputs.features))
@@ -211,7 +211,7 @@ def test_a_pair_has_the_outputs_of_each_alone(network, conditional, norm):
     values = {"network": network, "conditional": conditional, "discriminator_norm": norm}
     discriminator = Discriminator(make_run(**values))
     reals, fakes = images_of(), images_of(3, 8, 8, 1, seed=1)
-    weights = discriminator.weights(iterate=False)
+    weights = discriminator.read()
     pair = discriminator.pair(reals, labels_of(4), fakes, labels_of(3), weights)
     apart = discriminator(reals, labels_of(4), weights), discriminator(fakes, labels_of(3), weights)
     for one, other in zip(pair, apart):
@@ -224,7 +224,7 @@ def test_a_pair_has_the_outputs_of_each_alone(network, conditional, norm):
 @pytest.mark.parametrize("norm, mixes", [("none", False), ("layer", False), ("batch", True)])
 def test_only_batch_norm_mixes_examples(norm, mixes):
     discriminator = Discriminator(make_run((28, 28, 1), discriminator_norm=norm))
-    images, weights = images_of(4, 28, 28, 1), discriminator.weights(iterate=False)
+    images, weights = images_of(4, 28, 28, 1), discriminator.read()
     together, alone = (discriminator(x, None, weights).logits for x in (images, images[:1]))
     together, alone = evaluate(together, alone)
     assert discriminator.mixes_examples is mixes
@@ -236,20 +236,20 @@ def test_only_batch_norm_mixes_examples(norm, mixes):
 def test_a_conditional_discriminator_judges_by_the_label(network, conditional):
     discriminator = Discriminator(make_run(network=network, conditional=conditional))
     images = tf.tile(images_of(1, 8, 8, 1), [3, 1, 1, 1])
-    weights = discriminator.weights(False)
+    weights = discriminator.read()
     logits = evaluate(discriminator(images, tf.constant([0, 1, 1]), weights).logits)
     assert logits[0] != logits[1] and logits[1] == pytest.approx(logits[2], rel=1e-5)
     if conditional == "concat":  # as wide as an image's own values
-        assert evaluate(weights.values["label/images"]).std() == pytest.approx(1, rel=0.1)
+        assert evaluate(weights["label/images"]).std() == pytest.approx(1, rel=0.1)
 
 
 def test_projection_adds_the_inner_product_with_the_row_of_the_label():
     discriminator = Discriminator(make_run(conditional="projection"))
-    weights = discriminator.weights(iterate=False)
+    weights = discriminator.read()
     names = ("logits/kernel", "logits/bias", "embedding/kernel")
     outputs = discriminator(images_of(), labels_of(4), weights)
     w, b, rows, h, logits = evaluate(
-        *[weights.values[name] for name in names], outputs.features, outputs.logits
+        *[weights[name] for name in names], outputs.features, outputs.logits
     )
     expected = (h @ w)[:, 0] + b[0] + np.sum(rows[[0, 1, 2, 0]] * h, axis=1)
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-6)
@@ -278,7 +278,7 @@ PENALISED = [
 def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(network, values):
     discriminator = Discriminator(make_run(network=network, **values))
     images = images_of()
-    outputs = discriminator(images, labels_of(4), discriminator.weights(iterate=True))
+    outputs = discriminator(images, labels_of(4), discriminator.read(iterate=True))
     gradient = tf.gradients(tf.reduce_sum(outputs.logits), images)[0]
     slopes = tf.gradients(tf.reduce_sum(gradient**2), discriminator.variables)
     # A bias shifts a piecewise linear discriminator: its slope, and so the penalty, stays as it is.
@@ -293,7 +293,7 @@ def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(network, valu
 def test_a_uniform_image_and_a_discriminator_of_zeros_have_finite_gradients():
     discriminator = Discriminator(make_run(**BOTH_NORMS))
     images = tf.zeros([2, 8, 8, 1])
-    logits = discriminator(images, None, discriminator.weights(iterate=True)).logits
+    logits = discriminator(images, None, discriminator.read(iterate=True)).logits
     gradient = tf.gradients(tf.reduce_sum(logits), images)[0]
     gradients = tf.gradients(tf.reduce_sum(gradient**2), discriminator.variables)
     with session() as tf_session:
@@ -306,20 +306,26 @@ def test_a_uniform_image_and_a_discriminator_of_zeros_have_finite_gradients():
 # ------------------------------------------------------------------------------ spectral norm
 
 
+def updates():
+    """The ops that store what power iterations found."""
+    return tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+
+
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", CONDITIONAL)
 def test_one_read_makes_one_power_iteration_per_kernel(network, conditional):
     values = {"network": network, "conditional": conditional}
     discriminator = Discriminator(make_run(spectral_norm=True, **values))
-    assert discriminator.weights(iterate=False).updates == []
+    discriminator.read()
+    assert updates() == []
     operations = tf.get_default_graph().get_operations
     before = set(operations())
-    weights = discriminator.weights(iterate=True)
-    discriminator.pair(images_of(), labels_of(4), images_of(), labels_of(4), weights)
+    values = discriminator.read(iterate=True)
+    discriminator.pair(images_of(), labels_of(4), images_of(), labels_of(4), values)
     writes = [o for o in operations() if o.type == "AssignVariableOp" and o not in before]
     kernels = [name for name in names_of(discriminator.variables) if name.endswith("/kernel")]
     vectors = [v for v in tf.global_variables() if v.op.name.endswith("/u")]
-    assert writes == weights.updates and len(writes) == len(kernels)
+    assert writes == updates() and len(writes) == len(kernels)
     assert {op.inputs[0] for op in writes} == {v.handle for v in vectors}
     assert not set(names_of(vectors)) & set(names_of(tf.trainable_variables()))
 
@@ -328,13 +334,12 @@ def test_one_read_makes_one_power_iteration_per_kernel(network, conditional):
 def test_after_some_steps_every_kernel_has_norm_one(network):
     values = {"network": network, "conditional": "projection"}
     discriminator = Discriminator(make_run(spectral_norm=True, **values))
-    weights = discriminator.weights(iterate=True)
-    stored = discriminator.weights(iterate=False)
-    kernels = [n for n in weights.values if n.endswith("kernel")]
+    improved, stored = discriminator.read(iterate=True), discriminator.read()
+    kernels = [n for n in stored if n.endswith("kernel")]
     with session() as tf_session:
         for _ in range(200):
-            tf_session.run(weights.updates)
-        for values in (weights.values, stored.values):
+            tf_session.run(updates())
+        for values in (improved, stored):
             for value in tf_session.run([values[name] for name in kernels]):
                 largest = np.linalg.svd(value.reshape([-1, value.shape[-1]]), compute_uv=False)[0]
                 assert largest == pytest.approx(1, rel=2e-3)
@@ -342,13 +347,14 @@ def test_after_some_steps_every_kernel_has_norm_one(network):
 
 def test_a_read_under_a_dependency_sees_the_updates_before_it():
     discriminator = Discriminator(make_run(spectral_norm=True))
-    first = discriminator.weights(iterate=True)
-    with tf.control_dependencies(first.updates):
-        second = discriminator.weights(iterate=True)
+    discriminator.read(iterate=True)
+    first = updates()
+    with tf.control_dependencies(first):
+        discriminator.read(iterate=True)
     with session() as tf_session:
         u = [v for v in tf.global_variables() if v.op.name == "discriminator/conv1/u"][0]
         kernel, start = tf_session.run([discriminator.variables[0], u])
-        tf_session.run(second.updates)
+        tf_session.run(updates()[len(first) :])
         end = tf_session.run(u)
     matrix = kernel.reshape([-1, kernel.shape[-1]])
     power = np.linalg.matrix_power(matrix.T @ matrix, 2) @ start  # two iterations in one run
@@ -371,13 +377,13 @@ def test_a_step_can_be_built_in_a_loop_of_the_graph_and_reaches_every_variable(v
 
     def step(total):
         fakes = generator(run.normal("z", [4, 5]), labels_of(4))
-        weights = discriminator.weights(iterate=True)
-        real, fake = discriminator.pair(images_of(), labels_of(4), fakes, labels_of(4), weights)
+        values = discriminator.read(iterate=True)
+        real, fake = discriminator.pair(images_of(), labels_of(4), fakes, labels_of(4), values)
         gradients = tf.gradients(
             fake.logits - real.logits, generator.variables + discriminator.variables
         )
         assert all(gradient is not None for gradient in gradients)
-        with tf.control_dependencies(weights.updates):
+        with tf.control_dependencies(updates()):
             return total + 1 + 0 * tf.global_norm(gradients)
 
     total = tf.while_loop(lambda total: total < 3, step, [tf.constant(0.0)])

@@ -2,7 +2,8 @@
 
 import pytest
 from gan_fixtures import evaluate, make_run
-from toolkit_gan import checks, losses, networks, penalties
+from toolkit_gan import checks, losses, penalties
+from toolkit_gan import model as models
 from toolkit_gan.options import PRESETS, GanOptions
 from toolkit_gan.presets import FEW_IMAGES
 
@@ -196,7 +197,7 @@ def test_labels_in_the_batch_norm_need_labels():
 
 
 def test_an_evaluation_is_not_refused_for_the_length_of_its_training():
-    networks.build(make_run(mode="eval", total_steps=3, penalty="r1", penalty_steps=16))
+    models.build(make_run(mode="eval", total_steps=3, penalty="r1", penalty_steps=16))
 
 
 # ------------------------------------------------------------------------------- without effect
@@ -234,8 +235,8 @@ ARGUMENTS = {"generator_optimizer": "adam", "discriminator_optimizer_args": "bet
         (
             {"norm_samples": 9},
             {"generator_norm": "layer"},
-            "no network has batch norm",
-            {"generator_norm": "layer", "discriminator_norm": "batch"},
+            "the generator has no batch norm",
+            {"generator_norm": "batch"},
         ),
         ({"sample_count": 9}, {"sample_steps": 0}, "sample_steps is 0", {"sample_steps": 5}),
         (

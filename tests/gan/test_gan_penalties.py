@@ -12,7 +12,6 @@ from gan_fixtures import (
     LinearDiscriminator,
     Logits,
     Point,
-    Weights,
     assignments_of,
     build_image_game,
     build_step,
@@ -21,7 +20,8 @@ from gan_fixtures import (
     make_run,
 )
 from graph_fixtures import session
-from toolkit_gan import forward_pass, lecam, losses, networks, penalties, penalty_schedule
+from toolkit_gan import losses, penalties
+from toolkit_gan import model as models
 from toolkit_gan.discriminator import Discriminator
 
 from toolkit import UsageError, tf
@@ -32,8 +32,8 @@ from toolkit import UsageError, tf
 class LinearImageDiscriminator(LinearDiscriminator):
     """A discriminator w . x of images, whose gradient at images is w everywhere."""
 
-    def __call__(self, images, labels, weights):
-        return Logits(tf.reduce_sum(weights.values[0] * images, axis=[1, 2, 3]))
+    def __call__(self, images, labels, values):
+        return Logits(tf.reduce_sum(values[0] * images, axis=[1, 2, 3]))
 
 
 def make_grey(z, labels):
@@ -69,8 +69,8 @@ W[0, 0, 0], W[1, 1, 2] = 0.6, 0.8  # norm 1
 )
 def test_a_step_adds_the_closed_form_for_a_linear_discriminator(penalty, norm, value, slope, count):
     run = make_run(shape=(2, 2, 3), penalty=penalty, batch_size=count, loss="wasserstein")
-    model = networks.Gan(make_grey, LinearImageDiscriminator(norm * W), None)
-    outputs, _ = forward_pass.discriminator_pass(model, run, tf.ones([count, 2, 2, 3]), None, 0)
+    model = models.Gan(make_grey, LinearImageDiscriminator(norm * W), None)
+    outputs = models.discriminator_pass(model, tf.ones([count, 2, 2, 3]), None, 0, run)
     penalty = losses.named_losses(outputs, run)["penalty"]
     result, gradient = evaluate(penalty, tf.gradients(penalty, model.discriminator.variables)[0])
     assert result == pytest.approx(value, rel=1e-4)
@@ -91,41 +91,6 @@ def test_samples_of_different_slope_cost_the_mean_of_their_penalties(
     penalise, weight, gradients, expected
 ):
     assert evaluate(penalise(tf.constant(gradients), weight)) == pytest.approx(expected)
-
-
-# --------------------------------------------------------------- discriminators without a gradient
-
-
-def sum_of_squares(x):
-    return tf.reduce_sum(tf.square(x), axis=[1, 2, 3])
-
-
-def square_in_a_loop(x):
-    return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * y), [0, x])[1]
-
-
-@pytest.mark.parametrize(
-    "act, message",
-    [
-        (lambda x: images_of(2, 4, 4, 3, seed=3), "do not depend on the images"),
-        # These have a first derivative alone,
-        (tf.nn.lrn, "none of op 'discriminator/LRN' .*LRNGrad"),
-        (
-            lambda x: tf.image.resize_nearest_neighbor(x, [8, 8]),
-            "none of op 'discriminator/ResizeNearestNeighbor' .*ResizeNearestNeighborGrad",
-        ),
-        # this one not even that.
-        (lambda x: tf.image.adjust_hue(x, 0.1), "AdjustHue"),
-        (square_in_a_loop, "none of a while loop"),
-    ],
-    ids=["other images", "LRN", "resize", "hue", "while loop"],
-)
-def test_what_cannot_be_differentiated_twice_is_refused_by_name(act, message):
-    x = images_of(2, 4, 4, 3)
-    with tf.name_scope("discriminator"):
-        logits = sum_of_squares(act(tf.ones([4, 4, 3]) * x))
-    with pytest.raises(UsageError, match=message):
-        penalties.input_gradients(logits, x)
 
 
 # ------------------------------------------------------------------------------------------- points
@@ -184,7 +149,7 @@ AVERAGES = ["discriminator/average_logit/real", "discriminator/average_logit/fak
 def test_the_penalty_is_that_of_the_paper_where_reals_are_above_and_fakes_below():
     real, fake = np.float32([2, 3, -1]), np.float32([-2, 0, 4])
     inputs = [tf.constant(real), tf.constant(fake)]
-    penalty = lecam.lecam_penalty(*inputs, tf.constant(1.5), tf.constant(-0.5))
+    penalty = penalties.lecam_penalty(*inputs, tf.constant(1.5), tf.constant(-0.5))
     value, slopes = evaluate(penalty, tf.gradients(penalty, inputs))
     # Squares (D(x) - average_fake)^2 and (average_real - D(G(z)))^2; none of -1 and of 4.
     assert value == pytest.approx((2.5**2 + 3.5**2) / 3 + (3.5**2 + 1.5**2) / 3)
@@ -195,9 +160,9 @@ def play(steps, weight=1.0, theta=-1.0, start=0, **values):
     """(psi, average real, average fake) after each step; reals are 0.5, fakes are theta."""
     values = dict(DESCENT, network="mlp", lecam=weight, lecam_start=start, **values)
     run = make_run(shape=(1,), **values)
-    averages = lecam.AverageLogits(run)
+    averages = penalties.AverageLogits(run)
     generator = Point(theta)
-    model = networks.Gan(generator, LinearDiscriminator(1.0), generator, average_logits=averages)
+    model = models.Gan(generator, LinearDiscriminator(1.0), generator, average_logits=averages)
     count = run.options.batch_size * run.options.discriminator_steps
     game = build_step(model, tf.fill([count, 1], 0.75), run)
     names = [v for name in AVERAGES for v in tf.global_variables() if v.op.name == name]
@@ -243,7 +208,7 @@ def test_the_averages_are_state_of_the_training_alone():
     assert [assignments.pop(name) for name in AVERAGES] == [2, 2]
     assert all(name.endswith("/u") for name in assignments)
     with tf.Graph().as_default():
-        model = networks.build(make_run(mode="eval", lecam=0.3))
+        model = models.build(make_run(mode="eval", lecam=0.3))
         assert model.average_logits is None
         assert not {v.op.name for v in tf.global_variables()} & set(AVERAGES)
 
@@ -261,19 +226,19 @@ class CountingDiscriminator:
         self.w = tf.get_variable("w", initializer=tf.constant(SLOPE), use_resource=True)
         self.calls = tf.get_variable("calls", initializer=0, use_resource=True, trainable=False)
 
-    def __call__(self, images, labels, weights):
+    def __call__(self, images, labels, values):
         with tf.control_dependencies([self.calls.assign_add(1, read_value=False)]):
-            w = tf.identity(weights.values["w"])
+            w = tf.identity(values["w"])
         return Logits(tf.reduce_sum(w * images, axis=1))
 
 
-def build_scheduled(**values):
+def build_scheduled(**options):
     """A run, a counting discriminator, its penalty, and the gradient w.r.t. w."""
-    run = make_run(shape=(2,), network="mlp", penalty="r1", penalty_weight=0.1, **values)
+    run = make_run(shape=(2,), network="mlp", penalty="r1", penalty_weight=0.1, **options)
     discriminator = CountingDiscriminator()
     points = tf.constant([[1.0, 2.0], [0.5, 0.1], [0.0, 0.0]])
-    weights = Weights({"w": discriminator.w.read_value()})
-    penalty = penalty_schedule.scheduled_penalty(discriminator, points, None, weights, run)
+    values = {"w": discriminator.w.read_value()}
+    penalty = penalties.scheduled_penalty(discriminator, points, None, values, run)
     return run, discriminator, penalty, tf.gradients(penalty, discriminator.w)[0]
 
 
@@ -312,7 +277,7 @@ def test_a_weight_falls_in_a_cosine_to_its_last_share(decay, steps, step, factor
 
 def test_a_decay_needs_the_length_of_the_run():
     with pytest.raises(UsageError, match="penalty_decay.* has no length"):
-        penalty_schedule.weight_factor(make_run(total_steps=None, penalty_decay=0.5))
+        penalties.weight_factor(make_run(total_steps=None, penalty_decay=0.5))
 
 
 @pytest.mark.parametrize("network, penalty", [("dcgan", "wgan-gp"), ("resnet", "r1r2")])
@@ -323,10 +288,9 @@ def test_a_lazy_penalty_has_the_gradients_of_one_on_every_step(network, penalty)
             kinds = {"network": network, "penalty": penalty, "conditional": "projection"}
             weight = {"penalty_steps": steps, "penalty_weight": 1.0 / steps}
             run = make_run(classes=3, width=2, **kinds, **weight)
-            model = networks.build(run)
-            outputs, _ = forward_pass.discriminator_pass(
-                model, run, images_of(), tf.constant([0, 1, 2, 2]), 0
-            )
+            model = models.build(run)
+            features = 0.5 * (images_of() + 1)
+            outputs = models.discriminator_pass(model, features, tf.constant([0, 1, 2, 2]), 0, run)
             loss = losses.named_losses(outputs, run)["d_loss"]
             gradients = tf.gradients(loss, model.discriminator.variables)
             with session() as tf_session:

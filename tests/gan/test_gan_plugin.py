@@ -124,15 +124,13 @@ def test_a_discriminator_that_needs_no_labels_passes_the_checks_of_inference(tmp
 # ------------------------------------------------------------------------------------- whole runs
 
 
-def test_a_run_leaves_reals_grids_an_animation_noise_and_scores(trained):
+def test_a_run_leaves_reals_grids_an_animation_and_scores(trained):
     steps = {f"step-{step:08d}.png" for step in (0, 2, 4)}
-    assert set(os.listdir("run/samples")) == steps | {"reals.png", "progress.gif", "noise.npz"}
+    assert set(os.listdir("run/samples")) == steps | {"reals.png", "progress.gif"}
     reports = os.path.join("run", trained["test"]["reports"])
     assert {"nearest.png", "scores.json"} <= set(os.listdir(reports))
     name = read_json(reports, "scores.json")["features"]["name"]
     assert name == "pixels"
-    with np.load("run/samples/noise.npz") as noise:  # a row per class
-        assert noise["label"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize("ema", [0.999, 0])
@@ -238,7 +236,7 @@ def test_a_run_resumes_without_its_samples_and_in_another_place(cli):
     os.rename("run", "moved")
     result = cli("resume", "moved", "--steps", 6, "--allow", "steps")
     assert result.code == 0, result.err
-    samples = {"noise.npz", "reals.png", "step-00000006.png", "progress.gif"}
+    samples = {"reals.png", "step-00000006.png", "progress.gif"}
     assert set(os.listdir("moved/samples")) == samples
 
 

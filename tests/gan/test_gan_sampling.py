@@ -7,12 +7,12 @@ import pytest
 from gan_fixtures import evaluate, make_run, options
 from graph_fixtures import session
 from PIL import Image
-from toolkit_gan import latents, sampling
+from toolkit_gan import sampling
 from toolkit_gan.generator import Generator
 from toolkit_image_scores import sets
 
 import toolkit
-from toolkit import DataSpec, tf
+from toolkit import DataSpec, Split, tf
 
 UNEQUAL = DataSpec((8, 8, 1), "uint8", 3, ("a", "b", "c"), (1, 0, 3))
 
@@ -24,8 +24,8 @@ def test_labels_in_the_graph_and_of_samples_follow_the_histogram_of_the_data():
     conditional = options(conditional="projection", latent_size=2)
     run = toolkit.Run("train", conditional, UNEQUAL, None, 100)
     for labels in (
-        evaluate(latents.random_labels(run, "label", 4000)),
-        latents.random_inputs(conditional, UNEQUAL, 4000, seed=1)["label"],
+        evaluate(sampling.random_labels(run, "label", 4000)),
+        sampling.random_inputs(conditional, UNEQUAL, 4000, seed=1)["label"],
     ):
         shares = np.bincount(labels, minlength=3) / len(labels)
         assert shares[1] == 0 and shares[0] == pytest.approx(0.25, abs=0.03)
@@ -34,7 +34,7 @@ def test_labels_in_the_graph_and_of_samples_follow_the_histogram_of_the_data():
 @pytest.mark.parametrize("latent, deviation", [("normal", 1.0), ("uniform", 1 / math.sqrt(3))])
 def test_latent_numbers_have_their_distribution_and_do_not_depend_on_the_count(latent, deviation):
     model = options(latent=latent, latent_size=10)
-    z, few = (latents.random_inputs(model, UNEQUAL, n, seed=3)["z"] for n in (1000, 5))
+    z, few = (sampling.random_inputs(model, UNEQUAL, n, seed=3)["z"] for n in (1000, 5))
     assert z.std() == pytest.approx(deviation, rel=0.03) and abs(z.mean()) < 0.03
     assert (np.abs(z).max() <= 1) == (latent == "uniform")
     np.testing.assert_array_equal(z[:5], few)
@@ -44,14 +44,14 @@ def test_latent_numbers_have_their_distribution_and_do_not_depend_on_the_count(l
 def test_a_generator_has_labels_as_inputs_only_if_it_is_conditional(conditional, names):
     run = make_run(classes=3, conditional=conditional)
     assert set(sampling.generator_inputs(run)) == names
-    for draw in (latents.random_inputs, latents.interpolation_inputs):
+    for draw in (sampling.random_inputs, sampling.interpolation_inputs):
         inputs = draw(run.options, run.data, 9, seed=1)
         assert set(inputs) == names and all(len(values) == 9 for values in inputs.values())
 
 
 def test_slerp_of_orthogonal_points_stays_on_their_sphere():
     a, b = np.float32([[2, 0], [2, 0]]), np.float32([[0, 2], [2, 0]])
-    half = latents.slerp(a, b, np.array([[0.5], [0.5]]))
+    half = sampling.slerp(a, b, np.array([[0.5], [0.5]]))
     np.testing.assert_allclose(half, [[math.sqrt(2), math.sqrt(2)], [2, 0]], rtol=1e-6)
 
 
@@ -61,9 +61,9 @@ def test_slerp_of_orthogonal_points_stays_on_their_sphere():
 def test_the_statistics_of_samples_follow_the_averaged_weights():
     run = make_run(network="mlp", norm_samples=16)
     average = Generator(run, "average", trainable=False)
-    inputs = latents.random_inputs(run.options, run.data, 3, seed=2)
+    inputs = sampling.random_inputs(run.options, run.data, 3, seed=2)
     samples = sampling.sample_fixed_inputs(average, inputs, run)
-    z = latents.random_inputs(run.options, run.data, 16, run.seed("standing"))["z"]
+    z = sampling.random_inputs(run.options, run.data, 16, run.seed("standing"))["z"]
     statistics = average.statistics(tf.constant(z))
     expected = sampling.generate_images(average, tf.constant(inputs["z"]), None, statistics, run)
     with session() as tf_session:
@@ -84,3 +84,27 @@ def test_samples_and_scores_round_images_to_the_same_bytes(tmp_path):
     path = str(tmp_path / "grid.png")
     toolkit.save_grid(path, unit.reshape([1, 1, -1, 1]), 1)
     assert expected.astype(np.uint8).tobytes() in np.asarray(Image.open(path)).tobytes()
+
+
+class SortedImages(Split):
+    """Images in order of their classes, as from folders: class k has the grey value 60 k."""
+
+    def __init__(self, count, classes=4):
+        labels = np.sort(np.arange(count) % classes)
+        images = np.ones([count, 8, 8, 1]) * (60 * labels)[:, None, None, None]
+        super().__init__(images.astype(np.uint8), labels)
+
+
+def test_the_real_images_of_a_sorted_folder_are_of_every_class_and_repeated_if_few():
+    run = make_run(classes=4)
+    images = sampling.real_rows(SortedImages(400), 16, run)
+    assert sorted(set(images[:, 0, 0, 0].tolist())) == [0, 60, 120, 180]
+    assert len(sampling.real_rows(SortedImages(5), 16, run)) == 16
+
+
+def test_the_real_images_of_a_conditional_grid_are_in_rows_of_one_class():
+    run = make_run(classes=4, conditional="concat")
+    inputs, columns = sampling.class_row_inputs(run.options, run.data, 12, seed=0)
+    images = sampling.real_rows(SortedImages(400), 12, run)
+    assert columns == 3 and inputs["label"].tolist() == np.repeat(range(4), 3).tolist()
+    assert images[:, 0, 0, 0].tolist() == np.repeat([0, 60, 120, 180], 3).tolist()

@@ -112,7 +112,8 @@ def test_state_updates_and_accumulated_gradients_are_rolled_back_too():
     run = make_run(**dict(SGD, on_nonfinite="skip", accumulate=2))
     a, statistic = create_variable("a", 1.0), create_variable("statistic", 0.0)
     state_update = statistic.assign(7.0, read_value=False)
-    first = run.minimize(2.0 * a, [a], "a", advance_step=False, updates=[state_update])
+    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, state_update)
+    first = run.minimize(2.0 * a, [a], "a", advance_step=False)
     with tf.control_dependencies([first]):
         op = run.apply([product_update(run, "b", INF)[0]])
     assert changed_by(op) == {"global_step": 1, "toolkit/skipped_steps": 1}
@@ -240,8 +241,8 @@ def single_update(value=None):
             return average.assign(0.5 * average.read_value() + 0.5 * w.read_value()).op
 
         state_update = count.assign_add([1.0, 1.0, 1.0], read_value=False)
-        loss = fallible_loss(w, validity, value)
-        return run.minimize(loss, [w], after=move, updates=[state_update])
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, state_update)
+        return run.minimize(fallible_loss(w, validity, value), [w], after=move)
 
     return build_updates
 
@@ -356,10 +357,11 @@ def test_compiled_state_updates_and_sums_are_rolled_back_by_a_later_update(polic
 
     def build_updates(run, validity):
         state_update = statistic.assign_add(a.read_value(), read_value=False)
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, state_update)
         loss = fallible_loss(a, tf.constant(1.0))
-        first = run.minimize(loss, [a], "a", advance_step=False, updates=[state_update])
+        first = run.minimize(loss, [a], "a", advance_step=False)
         with tf.control_dependencies([first]):
-            return run.minimize(fallible_loss(b.read_value(), validity), [b], "b", updates=[])
+            return run.minimize(fallible_loss(b.read_value(), validity), [b], "b")
 
     with CompiledStep(build_updates, on_nonfinite=policy, accumulate=2) as step:
         check_changes_of_invalid_step(step, policy)

@@ -274,7 +274,8 @@ def test_a_state_update_reads_the_weights_before_they_change():
     run = make_run(**SGD)
     w, average = create_variable("w", 1.0), create_variable("average", 0.0)
     state_update = average.assign(w.read_value(), read_value=False)
-    run.minimize(3.0 * w, [w], updates=[state_update])
+    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, state_update)
+    run.minimize(3.0 * w, [w])
     reads = reads_of(w, upstream([state_update]))
     writes = writes_of(w)
     assert reads and writes

@@ -329,7 +329,6 @@ class Run:
         variables: Optional[Sequence[Any]] = None,
         name: str = "",
         learning_rate: Any = None,
-        updates: Optional[Sequence[Any]] = None,
         after: Optional[Callable[[], Any]] = None,
         optimizer: Any = None,
         optimizer_args: Optional[Mapping[str, Any]] = None,
@@ -341,14 +340,16 @@ class Run:
         The core's options decide clipping, accumulation and what happens to non-finite values; and,
         unless the arguments say otherwise, optimizer, learning rate, schedule and weight decay.
 
+        The state updates of all forward passes since the last update, such as those of batch norm,
+        run together with this one, behind the guard: what `call`, `Run.function` and `Run.keras`
+        built, and what the hooks put into the collection `tf.GraphKeys.UPDATE_OPS`.
+
         Args:
             loss: float32 scalar.
             variables: what to train; None for all trainable variables.
             name: of the optimizer, one per name; it prefixes the logged values learning_rate and
                 gradient_norm.
             learning_rate: replaces the option's full rate; a number or a float32 scalar tensor.
-            updates: state-update ops that run together with the update; None for those that
-                `call` added (batch norm's), which are taken once.
             after: called when the update is built; returns an op that runs after it.
             optimizer: a name, as --optimizer takes it; or a function from the learning rate, a
                 float32 scalar tensor, to an object of tf.train or tf.keras.optimizers, such as the
@@ -372,7 +373,7 @@ class Run:
         if variables is None:
             variables = tf.trainable_variables()
         settings = Settings(optimizer, optimizer_args, learning_rate, schedule, groups)
-        return self._builder.compute_update(loss, variables, name, settings, updates, after)
+        return self._builder.compute_update(loss, variables, name, settings, after)
 
     def apply(self, updates: Sequence[Update], advance_step: bool = True) -> tf.Operation:
         """Build one op that applies updates, each after the gradients of all are known.

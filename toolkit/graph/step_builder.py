@@ -18,7 +18,7 @@ from ..errors import ToolkitError, UsageError
 from . import adoption
 from .guard import SKIPPED_STEPS, GuardedUpdate, GuardValues, run_behind_guard
 from .initial_values import InitialFit
-from .ops import STATE_UPDATES, written_variables
+from .ops import state_updates, written_variables
 from .optimizers.parts import RATE_OPTIONS, Settings, UpdateOptimizers
 from .optimizers.schedules import learning_rate
 from .optimizers.selection import UserGroups
@@ -88,7 +88,8 @@ class StepBuilder:
         self.all_finite: Any = None
         self.own_variables: List[str] = []
         self.update_counts: Dict[str, int] = {}
-        self._state_updates: List[Any] = []  # of the pass, until an update takes them
+        self._state_updates: List[Any] = []  # of passes, until an update takes them
+        self._num_collected = len(tf.get_collection(tf.GraphKeys.UPDATE_OPS))  # before these passes
         self._optimizers: Dict[str, UpdateOptimizers] = {}  # by the names of updates
         self._trained: Dict[str, Set[str]] = {}  # name of an update -> names of its variables
         self._frozen_name: Optional[str] = None  # of the last update of which all are frozen
@@ -115,7 +116,7 @@ class StepBuilder:
         self.networks.begin_step()
 
     def keep_state_updates(self, updates: Sequence[Any]) -> None:
-        """Keep the state updates that `call` added until `compute_update` takes them.
+        """Keep the state updates that `call` added for the first update.
 
         All variables of the model exist now, and none of its optimizers.
         """
@@ -132,17 +133,15 @@ class StepBuilder:
         variables: Sequence[Any],
         name: str,
         settings: Settings,
-        state_updates: Optional[Sequence[Any]],
         after: Optional[Callable[[], Any]],
     ) -> Update:
         """See `Run.gradients`."""
-        if state_updates is None:
-            state_updates, self._state_updates = self._state_updates, []
-        _check_state_updates(state_updates)
+        updates = self._take_state_updates()
+        _check_not_waiting(updates)
         prefix = name + "/" if name else ""
         optimizers = self._optimizers_of(name, settings)
         selected = optimizers.select(variables)
-        moving, frozen = self._divide(state_updates, optimizers)
+        moving, frozen = self._divide(updates, optimizers)
         if variables and not selected:  # all are frozen: the guard looks at the loss alone
             self._frozen_name = name
             moving, (loss,) = self._replica.mean_updates(moving, [loss])
@@ -175,6 +174,14 @@ class StepBuilder:
         own_name = f"{name}/{number}" if number else name
         changes = [functools.partial(change, name=own_name) for change in self._gradient_changes]
         return Update(name, loss, gradients, trained, moving, parts, norm, after, frozen, changes)
+
+    def _take_state_updates(self) -> List[Any]:
+        """The state updates of all passes since the last update, each once."""
+        collected = tf.get_collection(tf.GraphKeys.UPDATE_OPS)[self._num_collected :]
+        ops = state_updates(getattr(each, "op", each) for each in collected)
+        taken = list(dict.fromkeys([*self._state_updates, *ops]))
+        self._state_updates, self._num_collected = [], self._num_collected + len(collected)
+        return taken
 
     def apply(self, updates: Sequence[Update], advance_step: bool) -> tf.Operation:
         """See `Run.apply`."""
@@ -364,13 +371,13 @@ class StepBuilder:
             value = tf.cast(change(value, full_rate, self.step_index), tf.float32)
         return value
 
-    def _divide(self, state_updates: Sequence[Any], optimizers: UpdateOptimizers):
+    def _divide(self, updates: Sequence[Any], optimizers: UpdateOptimizers):
         """The state updates of a pass that happen, and those of frozen variables."""
         if not optimizers.freezes:  # to find the names takes time
-            return list(state_updates), []
-        names = written_variables(state_updates)
+            return list(updates), []
+        names = written_variables(updates)
         self._user_groups.note(updated=names)
-        pairs = [(op, optimizers.is_frozen(name)) for op, name in zip(state_updates, names)]
+        pairs = [(op, optimizers.is_frozen(name)) for op, name in zip(updates, names)]
         return [op for op, frozen in pairs if not frozen], [op for op, frozen in pairs if frozen]
 
     def _note_trained(self, name: str, variables: Set[str]) -> None:
@@ -492,16 +499,14 @@ def _describe_function(function: Callable[..., Any]) -> str:
     return f"'{name.replace('.<locals>', '')}' of {getattr(function, '__module__', '?')}"
 
 
-def _check_state_updates(updates: Sequence[Any]) -> None:
-    """Refuse what is no state update, and to be built behind one, which would then be made twice.
+def _check_not_waiting(updates: Sequence[Any]) -> None:
+    """Refuse to be built behind the state updates that an update makes itself, behind the guard.
 
     Raises:
-        ToolkitError: names the op.
+        ToolkitError: they would be made twice in a step.
     """
     waiting = set(tf.no_op().control_inputs)
     for op in updates:
-        if op.type not in STATE_UPDATES:
-            raise ToolkitError(f"State update '{op.name}' is a {op.type}.")
         if op in waiting:
             raise ToolkitError(
                 f"run.minimize waits for '{op.name}', which it also runs itself.",

@@ -25,7 +25,7 @@ def default_extensions():
 
 @hookimpl
 def build(run):
-    return modules.networks.build(run)
+    return modules.model.build(run)
 
 
 @hookimpl
@@ -35,17 +35,12 @@ def inputs(run):
 
 @hookimpl
 def call(model, features, labels, run):
-    return modules.forward_pass.forward(model, features, labels, run)
+    return modules.model.call(model, features, labels, run)
 
 
 @hookimpl
 def loss(outputs, run):
     return modules.losses.named_losses(outputs, run)
-
-
-@hookimpl
-def metrics(outputs, run):
-    return modules.evaluation_metrics.build(outputs, run)
 
 
 @hookimpl
@@ -60,7 +55,7 @@ def sample_options():
 
 @hookimpl
 def sample(request, run):
-    return modules.samples.draw(request, run)
+    return modules.sampling.draw(request, run)
 
 
 @hookimpl
@@ -70,4 +65,4 @@ def predict(outputs, run):
 
 @hookimpl
 def session_hooks(model, losses, run, splits):
-    return modules.session_hooks.create_hooks(model, losses, run, splits)
+    return modules.health.create_hooks(model, losses, run, splits)

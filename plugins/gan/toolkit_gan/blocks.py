@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from toolkit import convolutions, tf
 
-from . import layers
+from . import architecture, layers
 
 SMALL = 0.02  # standard deviation of the initializer "small"
+# The channels of queries, keys and values are those of the map divided by these.
+KEY_SHARE, VALUE_SHARE = 8, 2
 
 
 class Variables:
@@ -219,7 +221,7 @@ class Norm:
         shape = [self._num_labels, self.channels]
         return {name: tf.matmul(one_hot, tf.reshape(values[name], shape)) for name in names}
 
-    def __call__(self, values, x, moments):
+    def __call__(self, values, x, moments=None):
         if self.kind == "none":
             return x
         gamma, beta = (self._scale(values, name, x) for name in ("gamma", "beta"))
@@ -241,3 +243,61 @@ class Norm:
         if self.name not in moments:
             moments[self.name] = layers.batch_moments(x)
         return moments[self.name]
+
+
+class Attention:
+    """x + scale * attention(x); the scale is learned and initially zero.
+
+    Each position takes values from all positions (Zhang et al. 2019, Self-Attention Generative
+    Adversarial Networks). As in their code, keys and values come from a map of half the height and
+    width; here its pixels are means, not maxima.
+
+    Args:
+        variables: the network's `Variables`.
+        channels: C.
+        kernel_init: kind of the kernels' initializer.
+    """
+
+    def __init__(self, variables, channels, kernel_init):
+        def add(name, num_in, num_out):
+            name = "attention/" + name
+            return Conv(variables, name, num_in, num_out, kernel_init, bias=False, size=1)
+
+        self._keys, self._values = max(1, channels // KEY_SHARE), max(1, channels // VALUE_SHARE)
+        self._query = add("query", channels, self._keys)
+        self._key = add("key", channels, self._keys)
+        self._value = add("value", channels, self._values)
+        self._output = add("output", self._values, channels)
+        variables.add_zeros("attention/scale", [1])
+
+    def __call__(self, values, x):
+        """[N, H, W, C] -> [N, H, W, C]; values: name -> tensor, of `Variables.read`."""
+        sides, half = x.shape.as_list()[1:3], layers.shrink(x)
+        queries = tf.reshape(self._query(values, x), [-1, sides[0] * sides[1], self._keys])
+        num_keys = architecture.num_values(half.shape.as_list()[1:3])
+        keys = tf.reshape(self._key(values, half), [-1, num_keys, self._keys])  # [N, M, Q]
+        contents = tf.reshape(self._value(values, half), [-1, num_keys, self._values])
+        result = tf.reshape(layers.attend(queries, keys, contents), [-1, *sides, self._values])
+        return x + values["attention/scale"] * self._output(values, result)
+
+
+class MapAttention:
+    """Self-attention in the feature map that the options name; other maps pass unchanged.
+
+    Args:
+        variables: the network's `Variables`.
+        options: of the run.
+        shape: of an image, (H, W, C).
+        channels: of each feature map, by its sides.
+        kernel_init: kind of the kernels' initializer.
+    """
+
+    def __init__(self, variables, options, shape, channels, kernel_init):
+        self._sides = architecture.attention_sides(options, shape)
+        if self._sides:
+            self._attention = Attention(variables, channels[self._sides], kernel_init)
+
+    def __call__(self, values, x):
+        if self._sides != tuple(x.shape.as_list()[1:3]):
+            return x
+        return self._attention(values, x)

@@ -22,9 +22,9 @@ from toolkit import DataError, UsageError, tf
 
 from . import kmeans
 from .architecture import MAX_CLUSTERS, num_labels
-from .average import images_per_step
 from .cluster_features import VALUES, variable
 from .images import even_positions
+from .sampling import images_per_step
 
 MAX_IMAGES = 20000  # from which the clusters are computed
 # Where the option is 0, the number of clusters follows from data and run. With fewer images than

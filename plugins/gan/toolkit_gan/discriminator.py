@@ -1,29 +1,20 @@
 """The discriminator: it maps images, and labels if it is conditional, to logits; high means real.
 
-The weights are read first (`weights`) and passed to each forward pass. The passes of one update
-thus share one read of the variables and one power iteration of the spectral norm.
+The weights are read first (`read`) and passed to each forward pass. The passes of one update thus
+share one read of the variables and one power iteration of the spectral norm.
 Legend: N batch, H W height and width, C channels, F features or filters, K classes.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from toolkit import tf
 
 from . import architecture
-from .attention import MapAttention
-from .blocks import Conv, Dense, Down, Norm, Variables
-from .layers import batch_size, leaky_relu, power_iteration, shrink
-from .minibatch_stddev import append_stddev
+from .blocks import Conv, Dense, Down, MapAttention, Norm, Variables
+from .layers import batch_size, group_stddev, leaky_relu, power_iteration, shrink
 from .r3gan import R3ganDiscriminator
-
-
-class Weights(NamedTuple):
-    """Values of the discriminator's variables at one point of the step."""
-
-    values: Dict[str, Any]  # name -> tensor; with spectral_norm, kernels are normalised
-    updates: List[Any]  # ops that store the power iterations' vectors; run them once
 
 
 class DiscriminatorOutputs(NamedTuple):
@@ -85,36 +76,37 @@ class Discriminator:
         """The variables that its slope follows from: all that are trained but learned inputs."""
         return self._variables.without_inputs
 
-    def weights(self, iterate):
-        """Read every variable once, under the control dependencies in force.
+    def read(self, iterate=False):
+        """Name -> value of each variable, read once under the control dependencies in force.
+
+        With spectral_norm, kernels are divided by their norms.
 
         Args:
-            iterate: make one power iteration per kernel, which `updates` store. Otherwise the
-                stored vectors are used, and `updates` is empty.
+            iterate: make one power iteration per kernel, which the next update stores. Otherwise
+                the stored vectors are used.
         """
-        values, updates = self._variables.read(), []
+        values = self._variables.read()
         for name, vector in self._vectors.items():
             values[name], u = power_iteration(values[name], vector.read_value(), iterate)
             if iterate:
-                updates.append(vector.assign(u, read_value=False))
-        return Weights(values, updates)
+                store = vector.assign(u, read_value=False)
+                tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, store)
+        return values
 
-    def __call__(self, images, labels, weights, moments=None):
+    def __call__(self, images, labels, values):
         """Compute the outputs for a batch.
 
         Args:
             images: float32 [N, H, W, C] in [-1, 1].
             labels: int32 [N], or None where they are not used.
-            weights: of `weights`.
-            moments: of batch norm and of minibatch standard deviation, see `blocks.Norm`; None:
-                those of this batch.
+            values: of `read`.
         """
-        values = weights.values
         if self._conditional == "concat":
             images = tf.concat([images, self._label_images(labels, values)], axis=-1)
-        features = self._network(values, images, moments)  # [N, F]
+        features = self._network(values, images)  # [N, F]
         if self._group_size:
-            features = append_stddev(features, self._group_size, moments)  # F includes it
+            stddev = group_stddev(features, self._group_size)
+            features = tf.concat([features, stddev], axis=1)  # F includes it
         logits, class_logits = tf.squeeze(self._logits(values, features), 1), None  # [N]
         if self._conditional == "acgan":
             class_logits = self._class_logits(values, features)
@@ -123,16 +115,7 @@ class Discriminator:
             logits += tf.reduce_sum(rows * features, axis=1)
         return DiscriminatorOutputs(logits, class_logits, features)
 
-    def pair(
-        self,
-        reals,
-        real_labels,
-        fakes,
-        fake_labels,
-        weights,
-        real_moments=None,
-        fake_moments=None,
-    ):
+    def pair(self, reals, real_labels, fakes, fake_labels, values):
         """The outputs for reals and for fakes, in one pass unless it mixes the examples.
 
         Args:
@@ -140,17 +123,14 @@ class Discriminator:
             real_labels: int32 [N], or None where they are not used.
             fakes: float32 [M, H, W, C] in [-1, 1].
             fake_labels: int32 [M], or None where they are not used.
-            weights: of `weights`.
-            real_moments: for the reals, see `__call__`.
-            fake_moments: for the fakes.
+            values: of `read`.
         """
         if self.mixes_examples:
-            real = self(reals, real_labels, weights, real_moments)
-            return real, self(fakes, fake_labels, weights, fake_moments)
+            return self(reals, real_labels, values), self(fakes, fake_labels, values)
         labels = None
         if self._conditional in ("concat", "projection"):
             labels = tf.concat([real_labels, fake_labels], axis=0)
-        both = self(tf.concat([reals, fakes], axis=0), labels, weights)
+        both = self(tf.concat([reals, fakes], axis=0), labels, values)
         counts = [batch_size(reals), batch_size(fakes)]
         halves = [(None, None) if x is None else tf.split(x, counts) for x in both]
         real, fake = zip(*halves)
@@ -183,10 +163,10 @@ class Mlp:
             dense = Dense(variables, name, units, units, init.inner, norm == "none")
             self.hidden.append((dense, Norm(variables, f"norm{number}", norm, units)))
 
-    def __call__(self, values, images, moments):
+    def __call__(self, values, images):
         x = leaky_relu(self.input(values, tf.reshape(images, [-1, self.inputs])))  # [N, units]
         for dense, norm in self.hidden:
-            x = leaky_relu(norm(values, dense(values, x), moments))
+            x = leaky_relu(norm(values, dense(values, x)))
         return x
 
 
@@ -206,10 +186,10 @@ class Dcgan:
         maps = dict(zip(stages[1:], filters))
         self.attend = MapAttention(variables, options, shape, maps, init.outer)
 
-    def __call__(self, values, images, moments):
+    def __call__(self, values, images):
         x = self.attend(values, leaky_relu(self.input(values, images)))  # [N, H/2, W/2, F]
         for down, norm in self.downs:
-            x = leaky_relu(norm(values, down(values, x), moments))  # [N, H/4, W/4, 2F] and so on
+            x = leaky_relu(norm(values, down(values, x)))  # [N, H/4, W/4, 2F] and so on
             x = self.attend(values, x)
         return tf.reshape(x, [-1, self.features])
 
@@ -234,12 +214,12 @@ class Resnet:
         # If kernels have norm one, the mean would bind the logits to values near zero.
         self.pool = tf.reduce_sum if options.spectral_norm else tf.reduce_mean
 
-    def __call__(self, values, images, moments):
+    def __call__(self, values, images):
         x = self.attend(values, self.input(values, images))  # [N, H/2, W/2, F]
         for block in self.blocks:
-            x = block(values, x, moments)  # [N, H/4, W/4, 2F] and so on
+            x = block(values, x)  # [N, H/4, W/4, 2F] and so on
             x = self.attend(values, x) if block.halves else x
-        return self.pool(leaky_relu(self.norm(values, x, moments)), axis=[1, 2])  # [N, features]
+        return self.pool(leaky_relu(self.norm(values, x)), axis=[1, 2])  # [N, features]
 
 
 class FirstBlock:
@@ -266,9 +246,9 @@ class Block:
         self.conv2 = Conv(variables, name + "/conv2", filters, filters, init.inner)
         self.shortcut = Conv(variables, name + "/shortcut", channels, filters, init.outer, size=1)
 
-    def __call__(self, values, x, moments):
-        y = self.conv1(values, leaky_relu(self.norm1(values, x, moments)))
-        y = self.conv2(values, leaky_relu(self.norm2(values, y, moments)))
+    def __call__(self, values, x):
+        y = self.conv1(values, leaky_relu(self.norm1(values, x)))
+        y = self.conv2(values, leaky_relu(self.norm2(values, y)))
         if self.halves:
             x, y = shrink(x), shrink(y)  # [N, H/2, W/2, ...]
         return y + self.shortcut(values, x)

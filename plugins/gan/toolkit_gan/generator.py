@@ -12,8 +12,7 @@ from typing import Any, Callable, Dict
 from toolkit import tf
 
 from . import architecture
-from .attention import MapAttention
-from .blocks import Conv, Dense, Norm, Up, Variables
+from .blocks import Conv, Dense, MapAttention, Norm, Up, Variables
 from .layers import enlarge
 from .r3gan import R3ganGenerator
 

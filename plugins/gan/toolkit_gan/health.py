@@ -1,78 +1,49 @@
 """The health of a GAN's training, from a few numbers per record: what is wrong, and what to try.
 
-This module works on numbers alone: no TensorFlow, no files. A rule applies to what no healthy run
-shows for several records in a row. The losses of a GAN say little about it and are not used.
-Legend: n images, H height, W width, C channels, K classes.
+A rule applies to what no healthy run shows for several records in a row. The losses of a GAN say
+little about it and are not used. Which classes samples lack is a score: see `image-scores`.
+Legend: n images, H height, W width, C channels.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import deque
-from typing import Any, Deque, Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Optional, Set
 
 import numpy as np
 
-# No verdict before this step: an untrained generator makes nearly the same image from any noise.
-WARM_UP = 500
-# Records in a row count once they span so many steps, however frequent they are: GANs oscillate.
-SPAN = 200
+import toolkit
 
+from . import sampling
+from .architecture import DISCRIMINATOR, GENERATOR
+from .clusters import check_clusters
+from .images import even_positions, to_unit_range
+
+# ------------------------------------------------------------------------------------- thresholds
+
+WARM_UP = 500  # no verdict before this step: an untrained generator makes nearly one image
+SPAN = 200  # records in a row count once they span so many steps: GANs oscillate
 # Samples have collapsed if their spread is below a quarter of its maximum. In healthy runs it fell
 # by up to a quarter, and real digits of a single class have half the spread of all digits, or more.
 COLLAPSE_RATIO = 0.25
-# A spread above that of real images is noise of the start; the maximum is limited to this.
-MAX_SPREAD = 1.0
-# By this step a healthy generator has left its start (slow ones needed 400 steps) ...
-START_STEPS = 2000
-# ... and one whose spread is below this makes a single image.
-SINGLE_IMAGE_SPREAD = 0.1
-# The spread of fewer images is too uncertain.
-MIN_IMAGES = 8
-
-# A class is lost if it has less than a tenth of its real share ...
-LOST_SHARE = 0.1
-# ... where at least so many images of it are expected: by chance one in 23 million such sets has
-# less than a tenth of them.
-MIN_EXPECTED = 20
-
-# Nearly always right: all of a batch of 64 and, of larger batches, 99 in a hundred.
-SATURATED_ACCURACY = 0.99
+MAX_SPREAD = 1.0  # the maximum's limit: a spread above that of real images is noise of the start
+START_STEPS = 2000  # by this step a generator has left its start (slow ones needed 400 steps) ...
+SINGLE_IMAGE_SPREAD = 0.1  # ... and one whose spread is below this makes a single image
+MIN_IMAGES = 8  # the spread of fewer images is too uncertain
+SATURATED_ACCURACY = 0.99  # nearly always right: all of a batch of 64, 99 in 100 of larger ones
 # The generator's gradient has vanished if its norm is this small (it was 0.6 to 70 with each preset
 # and network on digits, and 0.004 and falling with a saturated discriminator) ...
 VANISHED_NORM = 0.01
-# ... or a hundredth of its usual norm, which is known after some records.
-VANISHED_RATIO = 0.01
-MIN_NORMS = 3
-# No gradient at all, up to rounding.
-ZERO_NORM = 1e-6
-
+VANISHED_RATIO = 0.01  # ... or a hundredth of its usual norm, ...
+MIN_NORMS = 3  # ... which is known after some records
+ZERO_NORM = 1e-6  # no gradient at all, up to rounding
 # Mean change of a pixel in [0, 1] between two records: one grey level. A smaller change is not
 # learning, because Adam and RMSProp take steps of the same size from small gradients, too.
 GREY_LEVEL = 1 / 255
-# No change, up to rounding.
-ZERO_CHANGE = 1e-4
+ZERO_CHANGE = 1e-4  # no change, up to rounding
 
-
-class Record(NamedTuple):
-    """The state of the training at one step. Unknown values are None."""
-
-    step: int
-    accuracy_real: Optional[float] = None  # share of real images the discriminator gets right
-    accuracy_fake: Optional[float] = None  # the same of generated images
-    discriminator_gradient_norm: Optional[float] = None
-    generator_gradient_norm: Optional[float] = None
-    spread: Optional[float] = None  # of samples, divided by that of real images: see `spread`
-    class_counts: Optional[Sequence[int]] = None  # of samples, K numbers
-    change: Optional[float] = None  # mean absolute change of a sample's pixel since the last record
-
-
-class Verdict(NamedTuple):
-    """What is wrong."""
-
-    name: str  # to search for
-    sentence: str  # with the numbers
-    advice: str  # what to try
+NUM_REALS = 500  # real images that the samples' spread is compared with
 
 
 class Rule(NamedTuple):
@@ -88,11 +59,6 @@ RULES = {
         "It is unlikely to recover: start again with --penalty r1, --spectral-norm or a lower "
         "--generator-rate.",
     ),
-    "lost-classes": Rule(
-        3,
-        "Try --conditional projection, --penalty r1, --minibatch-stddev 4, or a larger "
-        "--batch-size.",
-    ),
     "discriminator-saturated": Rule(
         3,
         "Try a lower --discriminator-rate, --penalty r1 or --spectral-norm, or "
@@ -106,6 +72,29 @@ RULES = {
 }
 
 
+# ----------------------------------------------------------------------------------------- verdicts
+
+
+class Record(NamedTuple):
+    """The state of the training at one step. Unknown values are None."""
+
+    step: int
+    accuracy_real: Optional[float] = None  # share of real images the discriminator gets right
+    accuracy_fake: Optional[float] = None  # the same of generated images
+    discriminator_gradient_norm: Optional[float] = None
+    generator_gradient_norm: Optional[float] = None
+    spread: Optional[float] = None  # of samples, divided by that of real images: see `spread`
+    change: Optional[float] = None  # mean absolute change of a sample's pixel since the last record
+
+
+class Verdict(NamedTuple):
+    """What is wrong."""
+
+    name: str  # to search for
+    sentence: str  # with the numbers
+    advice: str  # what to try
+
+
 def spread(images) -> Optional[float]:
     """Mean over pixels of the standard deviation over images [n, H, W, C]; None for few images."""
     if len(images) < MIN_IMAGES:
@@ -117,19 +106,19 @@ class Health:
     """Judges record after record. A verdict is given when it starts, and again only after it ended.
 
     Args:
-        class_names: K names.
-        class_shares: K shares of the real images, as counted by the same classifier; without them,
-            all classes are expected to be equally frequent.
+        state: that of the one that this one continues.
     """
 
-    def __init__(self, class_names: Sequence[str] = (), class_shares: Sequence[float] = ()):
-        self._class_names = [str(name) for name in class_names]
-        self._class_shares = list(class_shares)
-        self._streaks: Dict[str, List[int]] = {}  # verdict -> steps of its records in a row
-        self._active: Set[str] = set()  # verdicts that were given and have not ended
-        self._last_step = 0
-        self._max_spread = 0.0
-        self._usual_norms: Deque[float] = deque(maxlen=50)  # of the generator's gradient
+    def __init__(self, state: Optional[Mapping[str, Any]] = None):
+        state = state or {}
+        self._streaks: Dict[str, List[int]] = {  # verdict -> steps of its records in a row
+            name: list(steps) for name, steps in state.get("rows", {}).items()
+        }
+        self._active: Set[str] = set(state.get("given", ()))  # given, and not ended since
+        self._last_step: int = state.get("last_step", 0)
+        self._max_spread: float = state.get("most_spread", 0.0)
+        # Of the generator's gradient.
+        self._usual_norms: Deque[float] = deque(state.get("norms", ()), maxlen=50)
 
     def state(self) -> Dict[str, Any]:
         """What it remembers, as JSON values."""
@@ -141,19 +130,10 @@ class Health:
             "norms": list(self._usual_norms),
         }
 
-    def set_state(self, state: Dict[str, Any]) -> None:
-        """Continue from the `state` of another one."""
-        self._streaks = {name: list(steps) for name, steps in state["rows"].items()}
-        self._active = set(state["given"])
-        self._last_step = state["last_step"]
-        self._max_spread = state["most_spread"]
-        self._usual_norms.extend(state["norms"])
-
     def judge(self, record: Record) -> List[Verdict]:
         """The verdicts that start with this record."""
         sentences = {
             "total-collapse": self._collapse_sentence(record),
-            "lost-classes": self._lost_classes_sentence(record),
             "discriminator-saturated": self._saturation_sentence(record),
             "generator-frozen": self._frozen_sentence(record),
         }
@@ -161,47 +141,30 @@ class Health:
         return [
             Verdict(name, sentence, RULES[name].advice)
             for name, sentence in sentences.items()
-            if self._starts(name, sentence, record.step) and sentence is not None
+            if self._starts(name, sentence, record.step)
         ]
 
-    # ------------------------------------------------ the rules: a sentence, or None if all is well
+    # ------------------------------------------------ the rules: a sentence, or "" if all is well
 
-    def _collapse_sentence(self, record: Record) -> Optional[str]:
+    def _collapse_sentence(self, record: Record) -> str:
         bound = COLLAPSE_RATIO * min(self._max_spread, MAX_SPREAD)
         if record.step >= START_STEPS:
             bound = max(bound, SINGLE_IMAGE_SPREAD)
         if not _is_below(record.spread, bound):
-            return None
+            return ""
         before = f" (up to {self._max_spread:.2f} before)" if self._max_spread else ""
         return (
             f"All samples look alike: in step {record.step} they vary {record.spread:.3f} times "
             f"as much as real images{before}."
         )
 
-    def _lost_classes_sentence(self, record: Record) -> Optional[str]:
-        if record.class_counts is None:
-            return None
-        total, num_classes = sum(record.class_counts), len(record.class_counts)
-        shares = self._class_shares or [1.0 / num_classes] * num_classes
-        lost = [
-            f"{self._class_name(k)} ({count} of {total}, expected {share * total:.0f})"
-            for k, (count, share) in enumerate(zip(record.class_counts, shares))
-            if share * total >= MIN_EXPECTED and count < LOST_SHARE * share * total
-        ]
-        if not lost:
-            return None
-        return (
-            f"In step {record.step} the samples lack {len(lost)} of {num_classes} classes: "
-            f"{', '.join(lost)}."
-        )
-
-    def _saturation_sentence(self, record: Record) -> Optional[str]:
+    def _saturation_sentence(self, record: Record) -> str:
         is_always_right = _is_at_least(record.accuracy_real, SATURATED_ACCURACY) and _is_at_least(
             record.accuracy_fake, SATURATED_ACCURACY
         )
         is_moving = _is_at_least(record.change, GREY_LEVEL)
         if not is_always_right or is_moving or not self._has_vanished_gradient(record):
-            return None
+            return ""
         usual = statistics.median(self._usual_norms) if self._usual_norms else None
         usually = f" (usually {usual:.1e})" if usual else ""
         return (
@@ -210,10 +173,10 @@ class Health:
             f"the generator's gradient norm is {record.generator_gradient_norm:.1e}{usually}."
         )
 
-    def _frozen_sentence(self, record: Record) -> Optional[str]:
+    def _frozen_sentence(self, record: Record) -> str:
         is_still = _is_below(record.change, ZERO_CHANGE)
         if not is_still or not _is_below(record.generator_gradient_norm, ZERO_NORM):
-            return None
+            return ""
         return (
             f"The generator no longer changes: since step {self._last_step} its samples changed "
             f"by {record.change:.1e} per pixel, and in step {record.step} its gradient norm is "
@@ -228,22 +191,18 @@ class Health:
         usual = statistics.median(self._usual_norms) if is_known else 0.0
         return _is_below(record.generator_gradient_norm, max(VANISHED_NORM, VANISHED_RATIO * usual))
 
-    def _class_name(self, k: int) -> str:
-        return f"'{self._class_names[k]}'" if k < len(self._class_names) else str(k)
-
     def _remember(self, record: Record) -> None:
         """Update what later records are compared with."""
         self._last_step = record.step
         norm = record.generator_gradient_norm
         if norm is not None and norm >= 0 and not self._has_vanished_gradient(record):
             self._usual_norms.append(norm)
-        spread_now = record.spread
-        if spread_now is not None and spread_now >= self._max_spread and record.step >= WARM_UP:
-            self._max_spread = spread_now
+        if record.spread is not None and record.step >= WARM_UP:
+            self._max_spread = max(self._max_spread, record.spread)
 
-    def _starts(self, name: str, sentence: Optional[str], step: int) -> bool:
+    def _starts(self, name: str, sentence: str, step: int) -> bool:
         """Count a record for or against a verdict; return whether the verdict starts with it."""
-        if sentence is None or step < WARM_UP:
+        if not sentence or step < WARM_UP:
             self._streaks.pop(name, None)
             self._active.discard(name)
             return False
@@ -266,9 +225,6 @@ def describe(record: Record) -> str:
         )
     if record.spread is not None:
         parts.append(f"samples vary {record.spread:.2f} times as much as real ones")
-    if record.class_counts is not None:
-        present = sum(1 for count in record.class_counts if count)
-        parts.append(f"{present} of {len(record.class_counts)} classes")
     return f"step {record.step}: {', '.join(parts) or 'nothing to report'}"
 
 
@@ -285,3 +241,89 @@ def _is_below(value: Any, bound: float) -> bool:
 def _is_at_least(value: Any, bound: float) -> bool:
     """False if the value is unknown or NaN."""
     return value is not None and value >= bound
+
+
+# --------------------------------------------------------------------------------- session hooks
+
+
+class HealthHook(toolkit.SessionHook):
+    """Logs a record on each due step, and each new verdict as a warning and in metrics.jsonl.
+
+    Args:
+        every: when it is due.
+        scalars: tensors of the training step, by the names of `Record`'s fields.
+        images: tensor [n, H, W, C] in [0, 1], always from the same noise. It is run on its own
+            after the step, so it does not affect training.
+        reals: float [m, H, W, C] in [0, 1], m real images.
+    """
+
+    name = "health"
+
+    def __init__(
+        self, every: toolkit.Every, scalars: Mapping[str, Any], images: Any, reals: np.ndarray
+    ):
+        self.every = every
+        self._scalars, self._images = dict(scalars), images
+        self._real_spread = spread(reals)
+        self.set_state({})
+
+    def state(self) -> Dict[str, Any]:
+        return {"health": self._health.state(), "before": self._last_images}
+
+    def set_state(self, state: Dict[str, Any]) -> None:
+        self._health = Health(state.get("health"))
+        self._last_images = state.get("before")  # the samples of the last record
+
+    def fetches(self) -> Dict[str, Any]:
+        return self._scalars
+
+    def on_step(self, step, values, context) -> None:
+        record = self._record(step, values, np.asarray(context.session.run(self._images)))
+        self.loop.log(describe(record))
+        for verdict in self._health.judge(record):
+            self.loop.log(f"warning: {verdict.sentence} {verdict.advice}")
+            self.loop.record(to_event(record, verdict))
+
+    def _record(self, step: int, values: Mapping[str, Any], images: np.ndarray) -> Record:
+        scalars: Dict[str, Any] = {name: float(value) for name, value in values.items()}
+        record = Record(step, **scalars)
+        image_spread, before, self._last_images = spread(images), self._last_images, images
+        if image_spread is not None and self._real_spread:
+            record = record._replace(spread=image_spread / self._real_spread)
+        if before is not None and before.shape == images.shape:  # a resume may change their number
+            record = record._replace(change=float(np.mean(np.abs(images - before))))
+        return record
+
+
+def to_event(record: Record, verdict: Verdict) -> Dict[str, Any]:
+    """A record of metrics.jsonl: the verdict, and the numbers that led to it."""
+    event = {"kind": "event", "event": "health", "verdict": verdict.name}
+    event.update((name, x) for name, x in record._asdict().items() if x is not None)
+    event.update(sentence=verdict.sentence, advice=verdict.advice)
+    return event
+
+
+def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
+    """The hooks of a training: grids of samples and `HealthHook`; none with sample_steps=0."""
+    train, steps = splits("train"), run.options.sample_steps
+    check_clusters(run.options, run.data, train)
+    if not steps or run.folder is None:
+        return []
+    inputs, columns = sampling.class_row_inputs(
+        run.options, run.data, run.options.sample_count, run.seed("samples")
+    )
+    images = sampling.sample_fixed_inputs(model.average, inputs, run)
+    values = {**losses, **run.logged}  # of several updates the last, as in metrics.jsonl
+    scalars = {
+        "accuracy_real": values["d_accuracy_real"],
+        "accuracy_fake": values["d_accuracy_fake"],
+        "discriminator_gradient_norm": values[DISCRIMINATOR + "/gradient_norm"],
+        "generator_gradient_norm": values[GENERATOR + "/gradient_norm"],
+    }
+    # Evenly spaced: a folder of images is read class after class.
+    reals = to_unit_range(train.take(even_positions(len(train), NUM_REALS))[0])
+    health = HealthHook(toolkit.Every(steps), scalars, images, reals)
+    if len(run.data.shape) != 3:  # vectors make no grid
+        return [health]
+    reals = sampling.real_rows(train, len(inputs["z"]), run)
+    return [toolkit.SampleGrids(run.folder, steps, images, columns, reals), health]

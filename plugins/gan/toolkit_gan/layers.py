@@ -1,6 +1,6 @@
 """The networks' layers as functions of tensors; none creates or changes a variable.
 
-`toolkit.convolutions` has the convolutions. Each layer has the second derivative that gradient
+Convolutions are in `toolkit.convolutions`. Each layer has the second derivative that gradient
 penalties need, in both versions of TensorFlow. Three things have none there, or a wrong one, and
 are therefore not used: tf.image.resize, moving averages inside a forward pass, and tf.nn.moments,
 which treats its mean as a constant.
@@ -13,6 +13,7 @@ from toolkit import tf
 
 SLOPE = 0.2  # of the discriminator's leaky ReLU
 EPSILON = 1e-5  # added under the square root of a normalisation
+STDDEV_EPSILON = 1e-8  # of `group_stddev`: at zero, the root itself has no finite slope
 
 
 def batch_size(x):
@@ -77,6 +78,50 @@ def normalise(x, mean, variance, gamma, beta):
     """
     scale = gamma * tf.rsqrt(variance + EPSILON)
     return x * scale + (beta - mean * scale)
+
+
+def group_stddev(features, group_size: int):
+    """How much the images of a group differ: [N, F] -> [N, 1], a feature of each image.
+
+    It is the mean over the features of their standard deviations over the group. A generator that
+    makes the same few images is told by their lack of variety, even if each looks real. Images that
+    follow one another make up a group; a batch that is no multiple of the size is one group.
+
+    Karras et al. 2018, Progressive Growing of GANs for Improved Quality, Stability, and Variation;
+    the groups are those of Karras et al. 2020 (StyleGAN2).
+
+    Args:
+        features: float32 [N, F].
+        group_size: G.
+    """
+    count, num_features = batch_size(features), int(features.shape[1])
+    if isinstance(count, int):
+        size = group_size if count % group_size == 0 else count
+    else:
+        size = tf.where(tf.equal(count % group_size, 0), group_size, count)
+    groups = tf.reshape(features, [-1, size, num_features])  # [N / G, G, F]
+    deviations = groups - tf.reduce_mean(groups, axis=1, keepdims=True)
+    variances = tf.reduce_mean(tf.square(deviations), axis=1)  # [N / G, F]
+    stddevs = tf.sqrt(variances + STDDEV_EPSILON)
+    stddevs = tf.reduce_mean(stddevs, axis=1, keepdims=True)  # [N / G, 1]
+    return tf.reshape(tf.tile(stddevs, [1, size]), [-1, 1])
+
+
+def attend(queries, keys, values):
+    """The mean of the values, weighted by the softmax of the inner products of query and key.
+
+    Legend: P positions of a feature map, M of a smaller one, Q of queries and keys, V of values.
+
+    Args:
+        queries: float32 [N, P, Q].
+        keys: float32 [N, M, Q].
+        values: float32 [N, M, V].
+
+    Returns:
+        float32 [N, P, V].
+    """
+    weights = tf.nn.softmax(tf.matmul(queries, keys, transpose_b=True))  # [N, P, M]
+    return tf.matmul(weights, values)
 
 
 def power_iteration(kernel, u, iterate):

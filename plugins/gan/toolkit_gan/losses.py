@@ -96,15 +96,14 @@ def named_losses(outputs: Dict[str, Any], run) -> Dict[str, Any]:
     """The losses of both networks from the outputs of one forward pass, and what to log with them.
 
     Args:
-        outputs: see `forward_pass`.
+        outputs: see `model`.
         run: the `toolkit.Run`.
 
     Returns:
-        A dict of float32 scalars:
+        A dict of float32 scalars, of which an evaluation has the first two:
 
-        d_loss, g_loss: what discriminator and generator minimise
-        penalty: the weighted gradient penalty, a part of d_loss, 0 on a step without; an evaluation
-            has none
+        d_loss, g_loss: what discriminator and generator minimise, in an evaluation without penalty
+        penalty: the weighted gradient penalty, a part of d_loss, 0 on a step without
         lecam: LeCam's weighted penalty, as `penalty`
         d_real, d_fake: mean logits
         d_accuracy_real, d_accuracy_fake: shares of the images that the discriminator gets right
@@ -120,6 +119,8 @@ def named_losses(outputs: Dict[str, Any], run) -> Dict[str, Any]:
         if name in outputs:
             values[name] = outputs[name]
             values["d_loss"] += outputs[name]
+    if run.mode == "eval":
+        return {name: values[name] for name in ("d_loss", "g_loss")}
     values["d_real"], values["d_fake"] = tf.reduce_mean(real), tf.reduce_mean(fake)
     accuracy_real, accuracy_fake = accuracies(options.loss, real, fake)
     values["d_accuracy_real"], values["d_accuracy_fake"] = accuracy_real, accuracy_fake

@@ -259,7 +259,7 @@ class GanOptions(Options):
     )
     norm_samples: int = option(
         1000,
-        "samples that the statistics of batch norm are computed on",
+        "samples that the statistics of the generator's batch norm are computed on",
         unit="samples",
         group="Network",
         ge=2,
@@ -295,9 +295,8 @@ class GanOptions(Options):
         for name, schedules in DECAYS.items():
             if {self.generator_schedule, self.discriminator_schedule} & schedules:
                 reasons.pop(name, None)
-        has_batch_norm = "batch" in (self.generator_norm, self.discriminator_norm)
-        if not has_batch_norm and not self.minibatch_stddev:
-            reasons["norm_samples"] = "no network has batch norm"
+        if self.generator_norm != "batch":
+            reasons["norm_samples"] = "the generator has no batch norm"
         if self.lecam == 0:
             reasons["lecam_start"] = "lecam is 0"
         if self.ema_images is not None:

@@ -1,4 +1,4 @@
-"""Bounds on the discriminator's slope: penalties on its gradient, and weight clipping.
+"""Bounds on the discriminator: penalties on its gradient, LeCam's penalty, and weight clipping.
 
 A penalty takes the gradient of the logits at some points and returns a scalar:
 
@@ -7,16 +7,27 @@ A penalty takes the gradient of the logits at some points and returns a scalar:
     loss += gradient_penalty(gradients, DEFAULT_WEIGHT["wgan-gp"])
 
 The norm of a gradient is over all axes of one sample; the mean is over the samples.
+
+With `penalty_steps` N, every N-th step has the penalty, with N times its weight: its mean over the
+steps is the same, and the other steps do not compute it (Karras et al. 2020, Analyzing and
+Improving the Image Quality of StyleGAN). With `penalty_decay`, the weight falls to that share of
+itself in a cosine from the first step to the last (Huang et al. 2024, The GAN is dead).
+
+LeCam's penalty (Tseng et al. 2021, Regularizing Generative Adversarial Networks under Limited Data)
+bounds the distance between the logits of real and of generated images. From few images the
+discriminator soon tells all of them from generated ones, by logits that part further and further.
+The penalty pulls the logits of each kind towards the average logit of the other kind.
 Legend: B batch, H W C of an image; a penalty takes any shape [B, ...].
 """
 
 from __future__ import annotations
 
-import contextlib
-import re
-from typing import Any, Set, Tuple
+import math
+from typing import Any, Optional, Tuple
 
 from toolkit import UsageError, tf
+
+from .architecture import DISCRIMINATOR
 
 # For R1 and R2 the useful range at 28 pixels is 0.01 to 1: a norm's square has no other scale.
 DEFAULT_WEIGHT = {"wgan-gp": 10.0, "lp": 10.0, "dragan": 10.0, "r1": 0.1, "r1r2": 0.1}
@@ -29,12 +40,7 @@ NORM_EPSILON = 1e-8
 # The same for the standard deviation; smaller, as this one is a scale of images in [-1, 1].
 DEVIATION_EPSILON = 1e-12
 
-# TensorFlow's message for an op that it cannot differentiate, in both versions.
-NO_GRADIENT = re.compile(r"operation\s*'([^']+)'\s*\(op type: ([^)]+)\)")
-
-# A cache for the process: types of op that have a gradient. That depends on TensorFlow alone, and
-# asking takes time for each of a step's penalties.
-_differentiable_types: Set[str] = set()
+LECAM_DECAY = 0.99  # of LeCam's averages, per update of the discriminator
 
 
 # ------------------------------------------------------------------------------------------- points
@@ -115,74 +121,8 @@ def input_gradients(logits, images):
 
     Returns:
         float32 [B, ...].
-
-    Raises:
-        UsageError: TensorFlow cannot differentiate an op of the discriminator twice.
     """
-    graph = images.graph
-    num_before = len(graph.get_operations())
-    with derivative_errors():
-        gradients = tf.gradients(tf.reduce_sum(logits), images)[0]
-        if gradients is None:
-            raise UsageError(
-                f"The discriminator's logits '{logits.name}' do not depend on the images "
-                f"'{images.name}'.",
-                hint="A gradient penalty needs logits computed from these images, by ops that have "
-                "a gradient (no rounding, argmax or stop_gradient).",
-            )
-        _check_differentiable(graph.get_operations()[num_before:])
-    return gradients
-
-
-@contextlib.contextmanager
-def derivative_errors():
-    """Translate TensorFlow's LookupError for an op without a gradient into a UsageError."""
-    try:
-        yield
-    except LookupError as error:
-        match = NO_GRADIENT.search(str(error))
-        if not match:
-            raise
-        raise _no_derivative_error(_describe_op(*match.groups())) from error
-
-
-def _describe_op(name: str, op_type: str) -> str:
-    """Name an op for a message; for a gradient op `gradients/NAME_grad/...`, the op NAME."""
-    forward = re.match(r"(?:.*/)?gradients(?:_\d+)?/(.+)_grad/[^/]+$", name)
-    if forward:
-        return f"op '{forward.group(1)}' (its gradient is {op_type})"
-    return f"op '{name}' ({op_type})"
-
-
-def _no_derivative_error(description: str) -> UsageError:
-    return UsageError(
-        "A gradient penalty needs the discriminator's second derivative, and this TensorFlow has "
-        f"none of {description}.",
-        hint="Use another op instead (a strided or transposed convolution, pooling, or "
-        "space_to_depth), or --penalty none with --spectral-norm.",
-    )
-
-
-def _check_differentiable(operations) -> None:
-    """Ask for the gradient of one op of each type. Raises LookupError if it has none.
-
-    Without this check, the error would come much later, where the penalty itself is
-    differentiated. The ops that it adds to the graph are never run.
-    """
-    op_of_type = {op.type: op for op in reversed(operations)}
-    if "Enter" in op_of_type:  # of a while loop: its ops have gradients, the whole loop has none
-        raise _no_derivative_error("a while loop (or map_fn, or scan)")
-    with tf.name_scope("differentiate_again"):
-        for op_type in sorted(set(op_of_type) - _differentiable_types):
-            op = op_of_type[op_type]
-            ends = [[t for t in tensors if _is_float(t)] for tensors in (op.outputs, op.inputs)]
-            if all(ends):
-                tf.gradients(*ends)
-            _differentiable_types.add(op_type)
-
-
-def _is_float(tensor) -> bool:
-    return tensor.dtype.is_floating
+    return tf.gradients(tf.reduce_sum(logits), images)[0]
 
 
 # ---------------------------------------------------------------------------------------- penalties
@@ -230,6 +170,169 @@ def gradient_norms(gradients):
 def _squared_norms(gradients):
     """Sum of squares over all axes but the first, [B, ...] -> [B]."""
     return tf.reduce_sum(tf.square(gradients), axis=list(range(1, gradients.shape.ndims)))
+
+
+# ----------------------------------------------------------------------------------------- schedule
+
+
+def scheduled_penalty(discriminator, points, labels, values, run):
+    """The weighted penalty of an update, a scalar; zero on a step that has none.
+
+    Args:
+        discriminator: the network.
+        points: float32 [B or 2B, H, W, C], where the gradient is taken.
+        labels: int32 [B or 2B], or None.
+        values: of `Discriminator.read`.
+        run: the `toolkit.Run`.
+    """
+
+    def compute(points, values):
+        logits = discriminator(points, labels, values).logits
+        return weighted_penalty(input_gradients(logits, points), run.options)
+
+    if run.options.penalty_steps == 1:
+        penalty = compute(points, values)
+    else:
+        penalty = compute_if(is_due(run), compute, points, values)
+    factor = weight_factor(run)
+    return penalty if factor is None else penalty * factor
+
+
+def is_due(run):
+    """bool scalar: whether the step has a penalty, as each N-th one has, starting with the N-th."""
+    return tf.equal((run.step_index + 1) % run.options.penalty_steps, 0)
+
+
+def weight_factor(run):
+    """What the penalty's weight is multiplied by at this step, a float32 scalar; None for one."""
+    steps, decay = run.options.penalty_steps, run.options.penalty_decay
+    if decay == 1:
+        return None if steps == 1 else tf.constant(float(steps))
+    if run.total_steps is None:
+        raise UsageError(
+            "The decay of the penalty's weight (penalty_decay) has no length.",
+            hint="Set --steps or --epochs, or penalty_decay=1.",
+        )
+    return steps * cosine_share(run.step_index, run.total_steps, decay)
+
+
+def cosine_share(step, total_steps: int, final: float):
+    """A share that falls from 1 to `final` in half a cosine, a float32 scalar tensor.
+
+    final + (1 - final) (1 + cos(pi t)) / 2, with t = step / total_steps, and 1 after the end.
+
+    Args:
+        step: int64 scalar tensor, the number of steps before this one.
+        total_steps: the length of the run.
+        final: the share at the end.
+    """
+    progress = tf.minimum(tf.cast(step, tf.float32) / float(total_steps), 1.0)
+    return final + (1 - final) * 0.5 * (1 + tf.cos(math.pi * progress))
+
+
+def compute_if(condition, compute, points, values):
+    """`compute(points, values)`, or zero without computing it.
+
+    The branch computes the penalty and its gradient w.r.t. the weights. Those of a tf.cond that
+    is differentiated afterwards would have to store everything that the branch computes, and no
+    code of TensorFlow for that is shared by both versions.
+
+    Args:
+        condition: bool scalar.
+        compute: maps points and values to a scalar.
+        points: float32 [B, ...]; the scalar's gradient does not reach them.
+        values: a structure of tensors, those of the weights.
+    """
+    flat = tf.nest.flatten(values)
+
+    @tf.custom_gradient
+    def choose(condition, points, *flat_values):
+        def branch():
+            own_points = tf.identity(points)  # within the branch, so that it can differentiate
+            own_values = [tf.identity(value) for value in flat_values]
+            penalty = compute(own_points, tf.nest.pack_sequence_as(values, own_values))
+            gradients = tf.gradients(penalty, own_values)
+            return [penalty] + [_or_zeros(g, v) for g, v in zip(gradients, own_values)]
+
+        def zeros():
+            return [tf.zeros([])] + [tf.zeros_like(value) for value in flat_values]
+
+        penalty, *gradients = tf.cond(condition, branch, zeros)
+        return penalty, lambda slope: (None, None, *[slope * g for g in gradients])
+
+    return choose(condition, tf.stop_gradient(points), *flat)
+
+
+def _or_zeros(gradient: Optional[tf.Tensor], value):
+    return tf.zeros_like(value) if gradient is None else gradient
+
+
+# -------------------------------------------------------------------------------------------- LeCam
+
+
+def lecam_penalty(real, fake, average_real, average_fake):
+    """E max(0, real - average_fake)^2 + E max(0, average_real - fake)^2, a scalar.
+
+    The formula of the paper, with the maxima of its authors' code: the losses alone judge a real
+    image whose logit is below that of the average generated one.
+
+    Args:
+        real: float32 [B], logits of real images.
+        fake: float32 [B], logits of generated images.
+        average_real: float32 scalar, a constant to the gradient.
+        average_fake: float32 scalar, a constant to the gradient.
+    """
+    above, below = tf.nn.relu(real - average_fake), tf.nn.relu(average_real - fake)
+    return tf.reduce_mean(tf.square(above)) + tf.reduce_mean(tf.square(below))
+
+
+class AverageLogits:
+    """The moving averages of the discriminator's logits for real and for generated images.
+
+    Up to step `lecam_start` they are the means of the newest batch. The decay then grows with the
+    number of steps n since, min(0.99, n / (n + 1)), so that no first value outweighs the others.
+
+    Args:
+        run: the `toolkit.Run`, in mode "train".
+    """
+
+    def __init__(self, run):
+        self._run = run
+        self._averages = [_create_average(kind) for kind in ("real", "fake")]
+
+    def penalise(self, real, fake):
+        """Penalise the logits of one update of the discriminator.
+
+        Args:
+            real: float32 [B].
+            fake: float32 [B].
+
+        Returns:
+            The weighted penalty, a scalar, zero before step `lecam_start`. The next update also
+            stores the averages, which include this batch.
+        """
+        options = self._run.options
+        step = tf.cast(self._run.step_index, tf.float32) - options.lecam_start
+        means = self._run.mean_over_replicas([tf.reduce_mean(real), tf.reduce_mean(fake)])
+        share = 1.0 - tf.minimum(LECAM_DECAY, tf.nn.relu(step) / (tf.nn.relu(step) + 1.0))
+        values = []
+        for average, mean in zip(self._averages, means):
+            before = average.read_value()
+            values.append(tf.stop_gradient(before + share * (mean - before)))
+            store = average.assign(values[-1], read_value=False)
+            tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, store)
+        weight = options.lecam * tf.cast(step >= 0, tf.float32)
+        return weight * lecam_penalty(real, fake, *values)
+
+
+def _create_average(kind: str):
+    return tf.get_variable(
+        f"{DISCRIMINATOR}/average_logit/{kind}",
+        [],
+        initializer=tf.zeros_initializer(),
+        trainable=False,
+        use_resource=True,
+    )
 
 
 # ----------------------------------------------------------------------------------------- clipping

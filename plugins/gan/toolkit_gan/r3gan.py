@@ -148,7 +148,7 @@ class R3ganDiscriminator:
         size = architecture.num_values(stages[-1])
         variables.add_kernel(self.end, [*stages[-1], self.features], 1 / math.sqrt(size))
 
-    def __call__(self, values, images, moments):
+    def __call__(self, values, images):
         x = apply_all(self.groups[0], values, self.input(values, images))  # [N, H, W, F]
         for smooth_down, blocks in zip(self.downs, self.groups[1:]):
             x = apply_all(blocks, values, smooth_down(values, x))  # [N, H/2, W/2, 2F]

@@ -59,7 +59,7 @@ def metric_directions():
 
 @hookimpl
 def session_hooks(model, run):
-    return [modules.pictures.Pictures(model, run)]
+    return modules.sampler.create_grids(model, run)
 
 
 @hookimpl

@@ -12,7 +12,9 @@ Legend: N images, H height, W width, C channels, S steps.
 
 from __future__ import annotations
 
-from toolkit import tf
+import numpy as np
+
+from toolkit import SampleGrids, tf
 
 from .diffusion import find_noise, share_of_image, to_pixels
 
@@ -66,3 +68,11 @@ def sample(request, run):
     for part in request.parts(PART_SIZE):
         noise = part.normal("noise", noise_shape(run))
         yield {"images": part.predict({"noise": noise})["image"]}
+
+
+def create_grids(network, run):
+    """The session hook that draws images of the same noise while the network is trained."""
+    random = np.random.RandomState(run.seed("pictures"))
+    noise = random.normal(size=[run.options.dump_images, *noise_shape(run)])
+    images = generate(network, tf.constant(noise, tf.float32), run)
+    return [SampleGrids(run.folder, run.options.dump_steps, images)]

@@ -129,7 +129,8 @@ def test_the_metrics_have_intervals(run):
 
 def test_pictures_change_no_bit_of_the_training(run, other_run):
     names = [path.name for path in sorted((run.folder / "samples").iterdir())]
-    assert names == ["images-000005.png", "images-000010.png", "images-000012.png"]
+    steps = [f"step-{step:08d}.png" for step in (0, 5, 10, 12)]
+    assert names == ["progress.gif", *steps]
     assert testing.fingerprint(str(run.folder)) == testing.fingerprint(str(other_run.folder))
 
 

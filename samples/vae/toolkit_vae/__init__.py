@@ -51,8 +51,8 @@ def metric_directions():
 
 
 @hookimpl
-def session_hooks(model, features, run):
-    return [modules.pictures.Pictures(model, features, run)]
+def session_hooks(model, run, splits):
+    return modules.pictures.create_grids(model, run, splits("train"))
 
 
 @hookimpl

@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from toolkit import Every, SessionHook, save_grid, tf
+from toolkit import SampleGrids, save_grid, tf
 
 WORST = {
     "file": "worst.png",
@@ -18,40 +18,22 @@ WORST = {
 }
 
 
-class Pictures(SessionHook):
-    """Draws images of the batch, their reconstructions, and images from random codes: a row each.
-
-    The images are fetched from the training step and fed to a second pass. The training is
-    unaffected: no batch is taken from the input, and no random number of it is used.
+def create_grids(network, run, train):
+    """The session hook that draws pictures in training: a row each of images, of their
+    reconstructions, and of images from random codes, always of the same images and codes.
     """
-
-    name = "pictures"
-
-    def __init__(self, network, features, run):
-        self.every = Every(steps=run.options.dump_steps)
-        self._folder = os.path.join(run.folder, "samples")
-        self._columns = run.options.dump_images
-        self._originals = features[: self._columns]  # [n, H, W, C]
-        self._images = tf.placeholder(tf.float32, [None, *run.data.shape])
-        random = np.random.RandomState(run.seed("pictures"))
-        codes = random.normal(size=[self._columns, run.options.code])
-        self._rows = tf.nn.sigmoid(
-            tf.concat(
-                [
-                    network.decode(network.encode(self._images).mean),
-                    network.decode(tf.constant(codes, tf.float32)),
-                ],
-                axis=0,
-            )
-        )
-
-    def fetches(self):
-        return self._originals
-
-    def on_step(self, step, values, context):
-        rows = context.session.run(self._rows, {self._images: values})
-        path = os.path.join(self._folder, f"images-{step:06d}.png")
-        save_grid(path, np.concatenate([values, rows]), columns=len(values))
+    images = train.take(np.arange(min(run.options.dump_images, len(train))))[0]
+    if images.dtype == np.uint8:
+        images = images / np.float32(255)
+    random = np.random.RandomState(run.seed("pictures"))
+    codes = random.normal(size=[len(images), run.options.code])
+    originals = tf.constant(images, tf.float32)  # [n, H, W, C]
+    decoded = [
+        tf.nn.sigmoid(network.decode(code))
+        for code in (network.encode(originals).mean, tf.constant(codes, tf.float32))
+    ]
+    rows = tf.concat([originals, *decoded], axis=0)  # [3n, H, W, C]
+    return [SampleGrids(run.folder, run.options.dump_steps, rows, columns=len(images))]
 
 
 def write_report(run, examples, folder):

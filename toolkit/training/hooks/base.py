@@ -67,7 +67,9 @@ class SessionHook(tf.train.SessionRunHook):
         every: when the hook is due; None for never.
         loop: the `Loop`, set before the session exists. `loop.step` is the number of steps so far,
             `loop.target` the step at which training stops, `loop.request_stop(reason)` asks for an
-            end after this step.
+            end after this step. `loop.log(text)` writes a line to the log of the run,
+            `loop.record(values)` a record to metrics.jsonl, and `loop.summarize(step, summary)` a
+            `tf.Summary` for TensorBoard.
     """
 
     name = ""

@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from PIL import Image, ImageSequence
-from toolkit_gan import animation, grids
-from toolkit_gan.grids import SampleGrids
 
-from toolkit import DivergedError, Every, ToolkitError, tf
+from toolkit import DivergedError, SampleGrids, ToolkitError, tf
+from toolkit.training.hooks.sample_grids import write_gif
 
-NOISE = {"z": np.array([[0.25], [0.75]], np.float32), "label": np.array([0, 1], np.int32)}
+NOISE = np.array([0.25, 0.75], np.float32)
 REALS = np.array([[[[255]]], [[[0]]]], np.uint8)  # two images of one pixel
 
 
@@ -22,10 +21,7 @@ class Loop:
     """The part of the loop that the hook uses; `summaries` is what reached TensorBoard."""
 
     def __init__(self, target=10):
-        self.step, self.target, self.summaries, self.lines = 0, target, {}, []
-
-    def log(self, text):
-        self.lines.append(text)
+        self.step, self.target, self.summaries = 0, target, {}
 
     def is_last(self, step):
         return step >= self.target
@@ -41,16 +37,13 @@ class Context(NamedTuple):
 class Training:
     """A hook in a folder whose images are `noise * brightness`; the weight is set by hand."""
 
-    def __init__(self, folder, noise=NOISE, **arguments):
+    def __init__(self, folder):
         with tf.Graph().as_default() as graph:
             self.brightness = tf.placeholder_with_default(1.0, [])
             self.num_steps = tf.get_variable("num_steps", [], tf.int32, tf.zeros_initializer())
             self.count_step = self.num_steps.assign_add(1)
-            z = tf.constant(NOISE["z"])[:, :, None, None]  # [2, 1, 1, 1]
-            images = z * self.brightness
-            self.hook = SampleGrids(
-                str(folder), Every(5), images, noise, REALS, columns=2, **arguments
-            )
+            images = tf.constant(NOISE)[:, None, None, None] * self.brightness  # [2, 1, 1, 1]
+            self.hook = SampleGrids(str(folder), 5, images, columns=2, reals=REALS)
             self.session = tf.Session(graph=graph)
             self.session.run(tf.global_variables_initializer())
         self.loop = self.hook.loop = Loop()
@@ -71,24 +64,15 @@ class Training:
         self.hook.on_stop(self.session, self.loop.step, error)
 
 
-def resume(folder, step, last, noise=NOISE):
+def resume(folder, step, last):
     """A hook that continued at a step."""
-    training = Training(folder, noise)
+    training = Training(folder)
     training.loop.step, training.loop.target = step, last
     return training.to(last)
 
 
-def shifted(shift):
-    return dict(NOISE, z=NOISE["z"] + shift)
-
-
-def read_noise(folder):
-    with np.load(str(folder / "noise.npz")) as file:
-        return dict(file)
-
-
 def files(folder):
-    return sorted(os.listdir(str(folder)))
+    return sorted(os.listdir(str(folder / "samples")))
 
 
 @pytest.fixture
@@ -113,23 +97,21 @@ def read_gif(path):
 # ------------------------------------------------------------------------------------------- grids
 
 
-def test_step_zero_has_the_reals_the_noise_and_the_grid_of_the_untrained_generator(tmp_path):
+def test_step_zero_has_the_reals_and_the_grid_of_the_untrained_model(tmp_path):
     Training(tmp_path).to(0)
-    assert files(tmp_path) == ["noise.npz", "reals.png", "step-00000000.png"]
-    noise = {name: values.tolist() for name, values in read_noise(tmp_path).items()}
-    assert noise == {"z": [[0.25], [0.75]], "label": [0, 1]}
+    assert files(tmp_path) == ["reals.png", "step-00000000.png"]
 
 
 def test_grids_are_written_on_due_steps_and_on_the_last(tmp_path):
     training = Training(tmp_path)
     training.loop.target = 7
     training.to(7)
-    assert files(tmp_path)[2:] == [f"step-0000000{step}.png" for step in (0, 5, 7)]
+    assert files(tmp_path)[1:] == [f"step-0000000{step}.png" for step in (0, 5, 7)]
 
 
 def test_a_grid_shows_the_images_side_by_side_in_bytes(tmp_path):
     Training(tmp_path).to(0)
-    with Image.open(str(tmp_path / "step-00000000.png")) as grid:
+    with Image.open(str(tmp_path / "samples" / "step-00000000.png")) as grid:
         pixels = np.asarray(grid)
     assert pixels[2].tolist() == [0, 0, 64, 0, 0, 191, 0, 0]  # 255 / 4 and 255 * 3 / 4
 
@@ -139,55 +121,29 @@ def test_tensorboard_gets_the_very_bytes_of_the_file(tmp_path):
     training.to(5)
     assert sorted(training.loop.summaries) == [0, 5]
     value = training.loop.summaries[5].value[0]
-    assert (value.tag, value.image.colorspace) == ("samples", 1)
-    assert value.image.encoded_image_string == (tmp_path / "step-00000005.png").read_bytes()
+    assert value.tag == "samples"
+    assert (
+        value.image.encoded_image_string
+        == (tmp_path / "samples" / "step-00000005.png").read_bytes()
+    )
     with Image.open(io.BytesIO(value.image.encoded_image_string)) as image:
-        assert image.size == (value.image.width, value.image.height) == (8, 5)
-
-
-def test_a_resume_with_other_noise_keeps_the_earlier_noise_and_says_so(tmp_path):
-    Training(tmp_path).to(5)
-    before = (tmp_path / "noise.npz").read_bytes()
-    (line,) = resume(tmp_path, 5, 10, shifted(1)).loop.lines
-    assert line.startswith("note: the grids after step 5 show other samples than those before; ")
-    assert resume(tmp_path, 10, 10, shifted(1)).loop.lines == []
-    resume(tmp_path, 5, 10, shifted(2))  # the earliest noise of a step stays
-    assert (tmp_path / "noise-to-step-00000005.npz").read_bytes() == before
-    np.testing.assert_array_equal(read_noise(tmp_path)["z"], NOISE["z"] + 2)
-
-
-@pytest.mark.parametrize("content", [b"", b"PK", b"no archive"])
-def test_a_damaged_file_of_noise_is_kept_under_another_name(tmp_path, content):
-    (tmp_path / "noise.npz").write_bytes(content)
-    Training(tmp_path).to(0)
-    assert (tmp_path / "noise-to-step-00000000.npz").read_bytes() == content
-    assert sorted(read_noise(tmp_path)) == ["label", "z"]
-
-
-def test_the_animation_shows_the_grids_of_one_noise(tmp_path, monkeypatch):
-    paths = []
-    monkeypatch.setattr(grids, "write_gif", lambda files, out, scale: paths.extend(files))
-    Training(tmp_path).to(5)
-    resume(tmp_path, 5, 15, shifted(1)).stop()
-    assert [os.path.basename(path) for path in paths] == ["step-00000010.png", "step-00000015.png"]
+        assert image.size == (8, 5)
 
 
 def test_a_resume_deletes_the_grids_of_later_steps_and_ends_with_the_same(tmp_path):
     Training(tmp_path).to(10).stop()
-    whole = {name: (tmp_path / name).read_bytes() for name in files(tmp_path)}
+    whole = {name: (tmp_path / "samples" / name).read_bytes() for name in files(tmp_path)}
     training = resume(tmp_path, 5, 5)
     steps = ["step-00000000.png", "step-00000005.png"]
-    assert files(tmp_path) == ["noise.npz", "reals.png", *steps]
+    assert files(tmp_path) == ["reals.png", *steps]
     training.loop.target = 10
     training.to(10).stop()
-    assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == whole
+    assert {name: (tmp_path / "samples" / name).read_bytes() for name in files(tmp_path)} == whole
 
 
-def test_resuming_writes_no_grid_of_the_restored_step_and_leaves_reals_alone(tmp_path):
+def test_resuming_writes_no_grid_of_the_restored_step(tmp_path):
     Training(tmp_path).to(5)
-    before = {name: os.stat(str(tmp_path / name)).st_mtime_ns for name in files(tmp_path)}
     assert resume(tmp_path, 5, 5).loop.summaries == {}
-    assert {n: os.stat(str(tmp_path / n)).st_mtime_ns for n in files(tmp_path)} == before
 
 
 def test_a_grid_runs_nothing_of_the_train_step(tmp_path):
@@ -196,12 +152,6 @@ def test_a_grid_runs_nothing_of_the_train_step(tmp_path):
     training.session.run(training.count_step)
     training.to(10)
     assert training.session.run(training.num_steps) == 1
-
-
-def test_labels_are_written_below_the_samples(tmp_path):
-    Training(tmp_path, labels=["0", "1"]).to(0)
-    with Image.open(str(tmp_path / "step-00000000.png")) as grid:
-        assert grid.size == (8, 1 + 12 + 2 * 2)
 
 
 # -------------------------------------------------------------------------------------- animation
@@ -216,23 +166,17 @@ def test_an_animation_of_all_grids_is_written_at_the_end(tmp_path, error, is_wri
     Training(tmp_path).to(10).stop(error)
     assert ("progress.gif" in files(tmp_path)) is is_written
     if is_written:
-        with Image.open(str(tmp_path / "progress.gif")) as gif:
+        with Image.open(str(tmp_path / "samples" / "progress.gif")) as gif:
             assert gif.size == (8 * 56, 5 * 56)  # images of one pixel are seen at 56
-
-
-@pytest.mark.parametrize("side, scale", [(28, 2), (32, 2), (64, 1), (256, 1), (8, 7)])
-def test_small_images_are_enlarged_by_a_whole_factor(side, scale):
-    hook = SampleGrids("", Every(1), tf.zeros([1, side, side, 1]), {}, REALS, 1)
-    assert hook._scale() == scale
 
 
 def test_frames_are_in_order_and_the_last_lasts_longest(frames, tmp_path):
     out = tmp_path / "a.gif"
     paths = frames(0, 100, 200)
-    assert animation.write_gif(paths, str(out), seconds=0.2, hold=1.5, scale=3) == 3
+    write_gif(paths, str(out), scale=3)
     frames_read = read_gif(out)
     assert [frame.getpixel((0, 0))[0] for frame, _ in frames_read] == [0, 100, 200]
-    assert [milliseconds for _, milliseconds in frames_read] == [200, 200, 1500]
+    assert [milliseconds for _, milliseconds in frames_read] == [200, 200, 2000]
     assert {frame.size for frame, _ in frames_read} == {(12, 9)}
 
 
@@ -240,20 +184,18 @@ def test_grey_stays_exactly_grey(tmp_path):
     path = str(tmp_path / "ramp.png")
     ramp = np.arange(256, dtype=np.uint8).reshape(16, 16)
     Image.fromarray(ramp).save(path)
-    animation.write_gif([path], str(tmp_path / "a.gif"))
+    write_gif([path], str(tmp_path / "a.gif"))
     ((frame, _),) = read_gif(tmp_path / "a.gif")
     assert np.array_equal(np.asarray(frame), np.repeat(ramp[..., None], 3, axis=2))
 
 
-def test_colours_that_fit_a_palette_are_exact(frames, tmp_path):
-    expected = [(200, 30, 30), (30, 200, 30), (30, 30, 200)]
-    animation.write_gif(frames(*expected), str(tmp_path / "a.gif"))
-    colours = [frame.getpixel((1, 1)) for frame, _ in read_gif(tmp_path / "a.gif")]
-    assert colours == expected
+def test_still_pixels_of_colour_do_not_flicker(frames, tmp_path):
+    write_gif(frames((200, 30, 30), (200, 30, 30)), str(tmp_path / "a.gif"))
+    colours = {frame.getpixel((1, 1)) for frame, _ in read_gif(tmp_path / "a.gif")}
+    assert colours == {(200, 30, 30)}
 
 
-def test_selection_is_even_from_the_first_to_the_last():
-    assert animation.select_evenly(range(9), 5) == [0, 2, 4, 6, 8]
-    assert animation.select_evenly(range(3), 5) == [0, 1, 2]
-    many = animation.select_evenly(range(1000), 120)
-    assert (len(many), many[0], many[-1]) == (120, 0, 999)
+def test_of_many_grids_120_are_shown_from_the_first_to_the_last(frames, tmp_path):
+    write_gif(frames(*[i % 200 for i in range(300)]), str(tmp_path / "a.gif"))
+    shown = [frame.getpixel((0, 0))[0] for frame, _ in read_gif(tmp_path / "a.gif")]
+    assert (len(shown), shown[0], shown[-1]) == (120, 0, 99)
