@@ -58,13 +58,10 @@ def forget(path="mine.py"):
             del sys.modules[name]
 
 
-def set_manifest(run, **values):
-    """Change values in manifest.json."""
-    path = str(run / "manifest.json")
-    with open(path) as file:
-        manifest = json.load(file)
-    with open(path, "w") as file:
-        json.dump(dict(manifest, **values), file)
+def set_state(run, **values):
+    """Let the commit log say so of a run, as if its session had ended once more."""
+    kind = "evaluated" if {"best", "validation"} & set(values) else "end"
+    RunFolder(os.path.abspath(str(run))).record(kind, **values)
 
 
 def checkpoint_file(run, step, ending="data-00000-of-00001"):
@@ -79,21 +76,23 @@ def damage(run, *steps):
 
 def rewrite_last_commit(run, step, **values):
     """Replace the last commit, that of `step`, by one with other values and a correct hash; the
-    seal after it gets a correct hash too.
+    entries after it get correct hashes too.
     """
-    commit, seal = (entry.values for entry in RunFolder(str(run)).commits.entries()[-2:])
-    assert (commit["kind"], commit["step"], seal["kind"]) == ("commit", step, "seal")
-    unseal(run)
-    drop_line(run / "commits.jsonl", -1)
+    entries = [entry.values for entry in RunFolder(str(run)).commits.entries()]
+    last = max(n for n, entry in enumerate(entries) if entry["kind"] == "commit")
+    assert entries[last]["step"] == step
+    entries[last].update(values)
+    os.remove(str(run / "commits.jsonl"))
     commits = RunFolder(str(run)).commits
-    commits.add("commit", **dict(_free_values(commit), **values))
-    commits.add("seal", **dict(_free_values(seal), kept=values.get("kept", seal["kept"])))
+    for entry in entries:
+        commits.add(entry["kind"], **_free_values(entry))
 
 
 def unseal(run):
-    """Remove the seal, the last entry of a finished run."""
+    """Remove the seal, the last entry of a finished run, and what says that it was trained."""
     assert RunFolder(str(run)).commits.seal()
-    drop_line(run / "commits.jsonl", -1)
+    for _ in range(2):
+        drop_line(run / "commits.jsonl", -1)
 
 
 def _free_values(entry):

@@ -16,6 +16,9 @@ MACHINE = {"processor": "EPYC", "cores": 2, "threads within an op": 1}
 FILES = {"toolkit_classifier/__init__.py": "a" * 64}
 
 
+OF_SESSION = ("argv", "total_steps", "versions", "parent", "hooks", "model", "git")
+
+
 class Session(NamedTuple):
     """What one session of a run did.
 
@@ -49,7 +52,8 @@ def write_run(
     manifest: Optional[Mapping[str, Any]] = None,
     **options: Any,
 ) -> str:
-    """Write config.json, manifest.json and the commit log of a run; return the path of its folder.
+    """Write config.json and the commit log of a run, from its beginning to its end; return the path
+    of its folder.
 
     Args:
         path: of the folder.
@@ -58,7 +62,7 @@ def write_run(
         metrics: of the test split; None for a run without a test.
         test: further values of the test's result.
         records: of metrics.jsonl.
-        manifest: further values of the manifest.
+        manifest: further values of its state, by which entry has them.
         options: that differ from the defaults of `options_of`.
     """
     os.makedirs(path, exist_ok=True)
@@ -73,30 +77,13 @@ def write_run(
     for record in records:
         log.append(dict(record))
     sessions = list(sessions) or [Session(0, {50: fake_hash(path, 50), 100: fake_hash(path, 100)})]
-    write_commits(path, sessions, values)
     step = max([0, *sessions[-1].commits])
     contents: Dict[str, Any] = {
-        "format": 3,
         "status": "finished",
-        "argv": ["toolkit", "run", "--plugin", "classifier"],
-        "total_steps": 100,
         "step": step,
         "reason": f"reached step {step}",
+        "seconds": 12.5,
         "exit_code": 0,
-        "versions": VERSIONS,
-        "created": "2026-11-22T22:36:43+00:00",
-        "plugins": {
-            "classifier": {"kind": "model", "distribution": "toolkit 0.2.0", "sha256": FILES}
-        },
-        "data": {
-            "name": "mnist5k",
-            "sha256": {"mnist.csv": "d" * 64},
-            "examples": {"train": 400, "validation": 50, "test": 50},
-            "partition": "e" * 64,
-            "stored": SPEC,
-            "spec": SPEC,
-            "ink": None,
-        },
         "best": None,
         "summary": {"steps": step, "seconds": 12.5, "finished": True, "best": None, "test": None},
     }
@@ -104,26 +91,52 @@ def write_run(
         result = {"split": "test", "step": step, "examples": 50, "metrics": dict(metrics)}
         contents["summary"]["test"] = dict(result, **(test or {}))
     contents.update(manifest or {})
-    write_json(os.path.join(path, "manifest.json"), contents)
+    log = CommitLog(os.path.join(path, "commits.jsonl"), str)
+    of_run = {name: contents.pop(name) for name in ("created", "data") if name in contents}
+    of_session = {name: contents.pop(name) for name in OF_SESSION if name in contents}
+    _write_commits(log, sessions, values, of_run, of_session)
+    best, validation = contents.pop("best"), contents.pop("validation", None)
+    log.add("evaluated", best=best, validation=validation)
+    log.add("end", **contents)
     return path
 
 
-def write_commits(path: str, sessions: Iterable[Session], options: Mapping[str, Any]) -> None:
-    """Write the commit log of a run; see `write_run`."""
-    metrics = JsonLines(os.path.join(path, "metrics.jsonl"))
-    log = CommitLog(os.path.join(path, "commits.jsonl"), str)
+def _write_commits(
+    log: CommitLog,
+    sessions: Iterable[Session],
+    options: Mapping[str, Any],
+    of_run: Mapping[str, Any],
+    of_session: Mapping[str, Any],
+) -> None:
+    """Write the commit log of a run up to its end; see `write_run`."""
+    metrics = JsonLines(os.path.join(os.path.dirname(log.path), "metrics.jsonl"))
+    plugin = {"kind": "model", "distribution": "toolkit 0.2.0", "sha256": FILES}
+    data = {
+        "name": "mnist5k",
+        "sha256": {"mnist.csv": "d" * 64},
+        "examples": {"train": 400, "validation": 50, "test": 50},
+        "partition": "e" * 64,
+        "stored": SPEC,
+        "spec": SPEC,
+        "ink": None,
+    }
+    created = "2026-11-22T22:36:43+00:00"
+    run = {"created": created, "plugins": {"classifier": plugin}, "data": data, **of_run}
+    log.add("run", **run)
     for session in sessions:
         facts = {
             "versions": VERSIONS,
             "machine": MACHINE,
             "plugins": {"classifier": FILES},
-            "data": {"mnist.csv": "d" * 64},
-            "partition": "e" * 64,
+            "data": run["data"]["sha256"],
+            "partition": run["data"].get("partition", ""),
             "options": dict(options, **session.options),
+            "argv": ["toolkit", "run", "--plugin", "classifier"],
+            "total_steps": 100,
             "compiled": False,
             "reader": "resident",
         }
-        facts.update(session.facts)
+        facts.update(of_session, **session.facts)
         log.add("session", **{"from": session.start}, kept=[], **facts)
         for step, tensors in session.commits.items():
             digest = _digest_until(metrics, step)

@@ -77,9 +77,8 @@ def test_a_trained_run_has_its_facts_as_attributes_and_its_splits(trained, monke
 
 def test_the_best_checkpoint_is_opened_unless_another_is_named(trained):
     path, last = str(trained / "run"), {"step": 4, "metrics": {"loss": 0.5}, "examples": 7}
-    RunFolder(path).update_manifest(
-        best={"step": 2, "value": 1.0}, validation={"last": last, "best": None}
-    )
+    best, validation = {"step": 2, "value": 1.0}, {"last": last, "best": None}
+    RunFolder(path).record("evaluated", best=best, validation=validation)
     opened = [open_trained(path, *which) for which in ([], ["last"], [4])]
     assert [run.step for run in opened] == [2, 6, 4]
     assert [run.metrics.get("loss") for run in opened[::2]] == [None, 0.5]  # of the checkpoint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import shutil
 
@@ -12,6 +11,7 @@ import pytest
 import toolkit
 from toolkit import CheckpointError, InterruptedRun, UsageError, api, cached_run, testing
 from toolkit.plugins import Plugins
+from toolkit.storage.run_folder import RunFolder
 
 PLUGIN = """
 from toolkit import hookimpl
@@ -63,15 +63,6 @@ class Cache:
 @pytest.fixture
 def cache(monkeypatch, tmp_path, trained_run):
     return Cache(monkeypatch, tmp_path, trained_run)
-
-
-def edit_manifest(folder, change):
-    path = os.path.join(folder, "manifest.json")
-    with open(path, encoding="utf-8") as file:
-        manifest = json.load(file)
-    change(manifest)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(manifest, file)
 
 
 def test_a_run_is_trained_once_and_then_found(cache):
@@ -151,7 +142,7 @@ def test_of_two_trainings_at_once_both_use_the_first_to_end(cache):
     def finish_another(run_dir):
         if len(cache.trainings) == 1:
             cache.open()  # another process, which finishes before us
-            os.remove(os.path.join(run_dir, "manifest.json"))  # ours could not be opened
+            os.remove(os.path.join(run_dir, "commits.jsonl"))  # ours could not be opened
 
     cache.after_training = finish_another
     assert cache.open().step == 3
@@ -168,7 +159,7 @@ def test_a_training_that_was_killed_long_ago_is_removed(cache):
 
 
 def interrupt_training(folder):
-    edit_manifest(folder, lambda manifest: manifest.update(summary=None, status="interrupted"))
+    RunFolder(folder).record("end", status="interrupted", summary=None)
 
 
 def damage_checkpoint(folder):

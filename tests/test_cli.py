@@ -13,6 +13,7 @@ from file_fixtures import read_json
 from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 
 from toolkit import CheckFailed, RetryError, hookimpl, option
+from toolkit.storage.run_folder import RunFolder
 
 
 @pytest.fixture
@@ -377,18 +378,17 @@ def test_a_resume_may_allow_a_change_by_the_earlier_name(cli, renamed):
 )
 def test_a_run_of_version_0_1_is_refused_with_its_version(cli, trained, monkeypatch, argv):
     monkeypatch.chdir(trained)
-    for name, values in (
-        ("manifest.json", {"format": 2, "versions": {"toolkit": "0.1.0"}}),
-        ("config.json", {"input": "auto", "nan": "stop"}),
-    ):
-        path = trained / "run" / name
-        path.write_text(json.dumps(dict(read_json(path), **values)))
+    path = trained / "run" / "config.json"
+    path.write_text(json.dumps(dict(read_json(path), input="auto", nan="stop")))
+    os.remove("run/commits.jsonl")
+    session = {"from": 0, "kept": [], "versions": {"toolkit": "0.1.0"}}
+    RunFolder(str(trained / "run")).commits.add("session", **session)
     name, *more = argv
     result = cli(name, "run", *more)
     assert result.code == (6 if name == "doctor" else 5)
-    text = "expected a manifest of format 3, found 2, written by version 0.1.0."
+    text = "commits.jsonl is not of format 4; version 0.1.0 of the toolkit wrote it"
     assert text in result.out + result.err
-    assert "Read it with the version of the toolkit that wrote it." in result.out + result.err
+    assert "Read the run with the version that wrote it" in result.out + result.err
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from file_fixtures import read_json, sha256s
 from linear_fixtures import LINEAR, write_bars
-from run_fixtures import set_manifest, write_plugin
+from run_fixtures import set_state, write_plugin
 
 from toolkit.storage.folder_lock import FolderLock
 from toolkit.storage.run_folder import RunFolder
@@ -61,7 +61,7 @@ def test_a_larger_length_continues_a_finished_run(golden, cli):
 
 def test_a_run_that_stopped_early_is_finished(command, paused, here):
     """Its length is the same as in the command, so nobody asks for more steps."""
-    set_manifest(here / "r", status="finished", reason="stopped early")
+    set_state(here / "r", status="finished", reason="stopped early")
     result = command()
     assert result.code == 0 and steps()[-1] == 2
     assert result.err.startswith("Nothing left to do: r stopped early.\n")
@@ -96,9 +96,8 @@ def test_a_run_without_a_commit_is_continued(command, paused, here):
     lines = (here / "r" / "commits.jsonl").read_text().splitlines(True)
     shutil.rmtree("r/checkpoints")
     os.mkdir("r/checkpoints")
-    (here / "r" / "commits.jsonl").write_text(lines[0])
-    set_manifest(here / "r", committed=0)
-    assert json.loads(lines[0])["kind"] == "session"
+    (here / "r" / "commits.jsonl").write_text("".join(lines[:2]))
+    assert json.loads(lines[1])["kind"] == "session"
     result = command()
     assert result.code == 0, result.err
     assert steps()[-1] == 6

@@ -13,7 +13,7 @@ import pytest
 from file_fixtures import REPOSITORY, read_json
 from linear_fixtures import LINEAR
 from PIL import Image
-from run_fixtures import set_manifest
+from run_fixtures import set_state
 
 from toolkit import cli_options
 from toolkit.cli import run_command, streams
@@ -243,14 +243,14 @@ def test_a_name_with_a_newline_stays_in_its_line(cli, trained, here):
     assert result.out.startswith(r"a.png\nb.png  class cat.png  label ")
 
 
-def test_a_hostile_manifest_and_configuration_are_shown_escaped(cli, trained):
-    for name in ("manifest.json", "config.json"):
-        path = trained / "run" / name
-        values = json.loads(path.read_text())
-        for key in ("reason", "status", "plugin", "data", "optimizer", EVIL):
-            if isinstance(values.get(key, ""), str):
-                values[key] = f"x{EVIL}"
-        path.write_text(json.dumps(values))
+def test_a_hostile_commit_log_and_configuration_are_shown_escaped(cli, trained):
+    set_state(trained / "run", **dict.fromkeys(("reason", "status", EVIL), f"x{EVIL}"))
+    path = trained / "run" / "config.json"
+    values = json.loads(path.read_text())
+    for key in ("plugin", "data", "optimizer", EVIL):
+        if isinstance(values.get(key, ""), str):
+            values[key] = f"x{EVIL}"
+    path.write_text(json.dumps(values))
     for command in ("doctor", "resume", "evaluate", "verify"):
         result = cli(command, trained / "run")
         assert result.code != 0
@@ -262,8 +262,8 @@ FORGED = "ok\nchaos       kills: 200; all equal"
 
 @pytest.mark.parametrize("key", ["reason", "status", FORGED])
 @pytest.mark.parametrize("command", ["doctor", "verify", "resume"])
-def test_a_manifest_writes_no_line_of_its_own(cli, trained, command, key):
-    set_manifest(trained / "run", **{key: FORGED})
+def test_a_commit_log_writes_no_line_of_its_own(cli, trained, command, key):
+    set_state(trained / "run", **{key: FORGED})
     result = cli(command, trained / "run")
     assert not [r for r in (result.out + result.err).split("\n") if r.startswith("chaos ")]
 

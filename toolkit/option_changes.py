@@ -72,7 +72,7 @@ def describe_branch(branch: RunFolder, options: CoreOptions) -> str:
         branch: the folder of a branch that has not trained yet.
         options: with which it is to train.
     """
-    parent, session = branch.read_manifest()["parent"], _last_session(branch, type(options))
+    parent, session = branch.state()["parent"], _last_session(branch, type(options))
     changes = _compare(session, options) if session else []
     texts = [describe_change(change) for change in changes if change.name != "data"]
     return "; ".join([f"a branch of {parent['name']} from step {parent['step']}", *texts])

@@ -64,7 +64,7 @@ def test_each_part_of_an_intact_run_has_a_line(cli, trained):
     result = cli("verify", trained / "run")
     assert (result.code, result.err) == (0, "")
     checks = {line[:12].strip(): line[12:] for line in result.out.splitlines()}
-    names = ["manifest", "commit log", "checkpoints", "metrics", "config", "seal"]
+    names = ["commit log", "manifest", "checkpoints", "metrics", "config", "seal"]
     names += ["sources", "ok"]
     assert list(checks) == names
     assert checks["manifest"] == "finished, step 6"

@@ -8,14 +8,14 @@ import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR
 from process_fixtures import PATIENCE, wait_until
-from run_fixtures import set_manifest
+from run_fixtures import set_state
 
 from toolkit.cli import follow as follow_module
 from toolkit.storage.run_folder import RunFolder
 
 ADDRESSES = {"worker": ["127.0.0.1:22221", "127.0.0.1:22222"]}
 EVALUATOR = json.dumps({"cluster": ADDRESSES, "task": {"type": "evaluator", "index": 0}})
-RUNNING = {"status": "running", "summary": None, "metrics": None, "exit_code": None}
+RUNNING = {"status": "running", "summary": None, "exit_code": None}
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_with_resume_the_end_of_an_earlier_session_does_not_count(settings_of, r
 
 def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, run, words):
     words += ["--run-dir", run]
-    set_manifest(run, **RUNNING)
+    set_state(run, **RUNNING)
     evaluator = process_fixtures.start(*words, "--resume", "--task", "evaluator")
     wait_until(lambda: evaluated_steps(run), among=[evaluator])
     assert cli(*words, "--resume").code == 0

@@ -339,14 +339,14 @@ def test_mistakes_are_one_sentence_and_exit_code_2(here, cli, argv, code, messag
 def test_a_damaged_run_that_is_named_ends_the_command(here, cli):
     write_run("a")
     write_run("b")
-    os.remove("b/manifest.json")
+    os.remove("b/commits.jsonl")
     result = cli("compare", "a", "b")
-    assert result.code == 5 and "manifest.json is missing" in result.err
+    assert result.code == 5 and "commits.jsonl is missing" in result.err
 
 
 def test_a_damaged_run_among_others_is_left_out_with_a_note(here, cli):
     write_run("a"), write_run("b"), write_run("c")
-    os.remove("b/manifest.json")
+    os.remove("b/commits.jsonl")
     for names in (["a", "b", "c"], ["."]):
         result = cli("compare", *names)
         assert result.code == 0 and "warning: b is left out: " in result.err

@@ -102,7 +102,7 @@ def test_a_run_records_one_hash_of_many_images(tmp_path):
     with open(os.path.join(run, "manifest.json")) as file:
         record = json.load(file)["data"]["sha256"]
     with open(os.path.join(run, "commits.jsonl")) as file:
-        session = json.loads(file.readline())
+        session = json.loads(file.readlines()[1])
     hashes = read_list(os.path.join(run, "data.sha256"))
     assert record == session["data"] == summarize(hashes) and list(record) == [ALL_FILES]
     assert len(hashes) == 40 and "a/0.png" in hashes

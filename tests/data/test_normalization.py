@@ -95,7 +95,7 @@ def train(plugin, tmp_path, name="run", **options):
     data = write_bars(tmp_path / "bars.npz")
     options = dict({"data": data, "steps": 6, "normalize": "yes"}, **options)
     testing.train(plugin, str(tmp_path / name), **options)
-    return RunFolder(str(tmp_path / name)).read_manifest()["data"]["spec"]
+    return RunFolder(str(tmp_path / name)).state()["data"]["spec"]
 
 
 def test_a_run_records_the_moments_of_its_training_split_and_predicts_with_them(plugin, tmp_path):
@@ -116,7 +116,7 @@ def test_a_run_that_continues_with_other_data_keeps_its_moments(plugin, tmp_path
     data = write_bars(tmp_path / "other.npz", train=24)
     values = {"data": data, "steps": 6, "allow": ["data"], "normalize": "yes"}
     testing.train(plugin, str(tmp_path / "halves"), **values)
-    spec = RunFolder(str(tmp_path / "halves")).read_manifest()["data"]["spec"]
+    spec = RunFolder(str(tmp_path / "halves")).state()["data"]["spec"]
     assert (spec["mean"], spec["deviation"]) == (first["mean"], first["deviation"])
     assert spec["class_counts"] != first["class_counts"]
 

@@ -12,7 +12,7 @@ import pytest
 from file_fixtures import read_json, sha256s
 from generator_fixtures import SCORED_GENERATOR
 from linear_fixtures import LINEAR, Linear, bars, expected_logits, write_bars
-from run_fixtures import set_manifest
+from run_fixtures import set_state
 
 from toolkit import Scorer, ScoreResult, ToolkitError, hookimpl, testing
 from toolkit.cli import follow as follow_module
@@ -22,19 +22,18 @@ from toolkit.storage.checkpoint_feed import CheckpointFeed
 from toolkit.storage.run_folder import RunFolder
 
 LABELS = np.arange(7) * 7 % 3  # of the validation split that write_bars writes
-DEAD = {"status": "running", "summary": None, "metrics": None, "exit_code": None}
+DEAD = {"status": "running", "summary": None, "exit_code": None}
 
 
 class Growth:
     """A run that has ended, shown entry by entry, one more each time that the feed waits."""
 
     def __init__(self, run, count=0):
-        self.run, self.end = run, read_json(run, "manifest.json")
+        self.run = run
         with open(str(run / "commits.jsonl")) as file:
             self.lines = file.readlines()
         self.now = 0.0
         self.at_step = {}  # step -> what else happens when it is committed
-        set_manifest(run, **DEAD)
         self.show(count)
 
     def sleep(self, secs):
@@ -42,9 +41,8 @@ class Growth:
         if self.count < len(self.lines):
             self.show(self.count + 1)
             entry = json.loads(self.lines[self.count - 1])
-            self.at_step.get(entry.get("step"), lambda: None)()
-        else:
-            set_manifest(self.run, **self.end)
+            if entry["kind"] == "commit":
+                self.at_step.get(entry["step"], lambda: None)()
 
     def show(self, count):
         """Let the commit log have its first entries alone."""
@@ -105,8 +103,7 @@ def test_each_checkpoint_is_evaluated_when_it_is_committed_by_one_graph(
     assert result.err.endswith("is finished: reached step 6; 3 checkpoints were evaluated.\n")
     after = sha256s(run)
     assert set(after) - set(before) == {str(run / "evaluations.jsonl")}
-    changed = {path for path in before if before[path] != after[path]}
-    assert changed <= {str(run / "manifest.json")}  # which the fixture has written in another form
+    assert [path for path in before if before[path] != after[path]] == []
     result = cli("verify", run)
     assert result.code == 0 and "evaluations 3 records, not sealed" in result.out
 
@@ -258,7 +255,7 @@ def test_verify_names_records_of_no_checkpoint_of_the_run(cli, run, line, fault)
     "status, code, word", [("diverged", 3, "diverged"), ("interrupted", 143, "interrupted")]
 )
 def test_the_exit_code_is_that_of_the_run(cli, run, status, code, word):
-    set_manifest(run, status=status, exit_code=code, reason="Step 7 is not finite.\nMore.")
+    set_state(run, status=status, exit_code=code, reason="Step 7 is not finite.\nMore.")
     result = cli("evaluate", run, "--follow")
     assert result.code == code and "step 6" in result.out
     assert f"is {word}: Step 7 is not finite; 1 checkpoint was" in result.err
@@ -298,7 +295,7 @@ def test_a_run_that_does_not_begin_or_was_killed_can_be_tried_again(cli, run, he
     result = cli("evaluate", "none", "--follow", "--idle-secs", 0)
     assert result.code == 138
     assert result.err.splitlines()[0] == "Waiting for a run in none."
-    set_manifest(run, **DEAD)
+    set_state(run, **DEAD)
     result = cli("evaluate", run, "--follow", "--idle-secs", 0)
     assert result.code == 138 and "step 6" in result.out
     assert "Continue it: toolkit resume " in result.err

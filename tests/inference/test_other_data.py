@@ -4,14 +4,12 @@ import json
 import os
 import shutil
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR, Linear
 from PIL import Image
-from run_fixtures import set_manifest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
 from record_fixtures import example, records  # noqa: E402
@@ -23,6 +21,7 @@ from toolkit.errors import DataError  # noqa: E402
 from toolkit.options import CoreOptions  # noqa: E402
 from toolkit.plugins import Plugin, Plugins  # noqa: E402
 from toolkit.run_data import open_from_options, open_other_data  # noqa: E402
+from toolkit.storage.run_folder import RunFolder  # noqa: E402
 
 NAMES = ("ant", "bee", "cat")
 
@@ -94,7 +93,9 @@ def test_other_classes_are_no_data_to_resume_with(evaluate, cli):
 def test_other_held_out_examples_are_not_resumed_in_silence(evaluate, cli):
     data = read_json("run", "manifest.json")["data"]
     del data["partition"]
-    set_manifest(Path("run"), data=data)
+    folder = RunFolder(os.path.abspath("run"))
+    session = {"from": 160, "kept": [c.step for c in folder.checkpoints.list()]}
+    folder.record("session", data_facts=data, **session)
     result = cli("resume", "run", "--steps", "160")
     assert result.code == 4 and "held out" in result.err and "--allow data" in result.err
     assert cli("resume", "run", "--steps", "160", "--allow", "data").code == 0

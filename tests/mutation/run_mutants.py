@@ -31,7 +31,8 @@ from mutants import MUTANTS, Mutant, find_mutant
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Of a copied checkout, what has to be importable before the installed packages.
-IMPORT_ROOTS = ("", "plugins/classifier", "plugins/gan", "plugins/regressor")
+PLUGINS = ("agreement", "classifier", "extensions", "gan", "image-scores", "regressor")
+IMPORT_ROOTS = ("", *(f"plugins/{name}" for name in PLUGINS))
 TESTS_FAILED = 1  # pytest's exit code; others mean that the tests did not run
 
 

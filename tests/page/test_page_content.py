@@ -213,7 +213,7 @@ def test_a_branch_is_made_again_from_its_parent(here):
     write_run("run", sessions=[Session(0, {50: "a"})])
     log = CommitLog("run/commits.jsonl", str)
     parent = {"kind": "branch", "name": "a", "step": 50, "tensors": "a" * 64, "head": "b" * 64}
-    log.add("branch", step=50, parent=parent, kept=[])
+    log.add("branch", step=50, parent=parent, kept=[], created="now")
     log.add("session", **{"from": 50}, kept=[], options=options_of(learning_rate=0.5))
     run = describe_page([read_record("run")])["run"]
     assert run["again"] == "toolkit resume a --from 50"
@@ -319,7 +319,7 @@ def test_options_that_somebody_set_are_shown_and_the_defaults_are_apart(here):
 
 
 def test_the_cost_of_the_hooks_is_a_sentence(here):
-    costs = {"bare steps": 8.0, "steps with hooks": 1.0, "guard": 0.25, "metrics": 0.75, "x": "y"}
+    costs = {"bare steps": 8.0, "steps with hooks": 1.0, "guard": 0.25, "metrics": 0.75, "x": None}
     speed = content(manifest={"hook_ms": costs})["speed"]
     assert speed["text"] == "10.0% of the time for hooks, most for metrics"
     assert cells(speed["hooks"])[0] == ["training steps", "9.0000"]

@@ -125,4 +125,4 @@ def test_a_page_that_cannot_be_written_is_one_warning(data, monkeypatch):
     assert [line for line in lines if "report.html" in line] == [
         "warning: report.html is not written: A reason."
     ]
-    assert RunFolder(os.path.abspath("run")).read_manifest()["status"] == "finished"
+    assert RunFolder(os.path.abspath("run")).state()["status"] == "finished"

@@ -50,7 +50,7 @@ def test_several_runs_need_a_name_and_a_folder_stands_for_its_runs(here, cli):
 )
 def test_a_mistake_gives_one_sentence(here, cli, arguments, text):
     write_run("run"), write_run("damaged"), os.mkdir("empty")
-    with open("damaged/manifest.json", "w") as file:
+    with open("damaged/config.json", "w") as file:
         file.write("{")
     result = cli("report", *arguments)
     assert result.code in (2, 5) and text in result.err and "Traceback" not in result.err
@@ -108,7 +108,7 @@ def test_a_watch_waits_for_a_run_that_has_not_begun(here, cli, monkeypatch):
 
 def test_a_damaged_run_among_others_is_a_note(here, cli):
     write_run("runs/a"), write_run("runs/b"), write_run("runs/c")
-    with open("runs/b/manifest.json", "w") as file:
+    with open("runs/b/config.json", "w") as file:
         file.write("{")
     result = cli("report", "runs", "-o", "page.html")
     assert result.code == 0 and "warning: damaged runs are left out" in result.err

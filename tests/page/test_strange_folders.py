@@ -20,7 +20,7 @@ from toolkit.storage.jsonl import read_records
 
 def run_of(path="run", **values):
     """What the page of a run shows of it, which is written with these values, if there are any."""
-    if values or not os.path.exists(os.path.join(path, "manifest.json")):
+    if values or not os.path.exists(os.path.join(path, "commits.jsonl")):
         write_run(path, **values)
     return describe_page([read_record(path)])["run"]
 

@@ -183,10 +183,6 @@ def evaluation(step, low, high, level=0.95):
     ],
 )
 def test_the_interval_is_that_of_the_evaluation_that_counts(here, evaluations, step, ends):
-    path = write_run("a")
-    with open(os.path.join(path, "manifest.json")) as file:
-        manifest = dict(json.load(file), validation=evaluations)
-    with open(os.path.join(path, "manifest.json"), "w") as file:
-        json.dump(manifest, file)
+    path = write_run("a", manifest={"validation": evaluations})
     assert find_ends(read_record(path), step, "accuracy") == ends
     assert find_ends(read_record(path), step, "loss") == (None, None)

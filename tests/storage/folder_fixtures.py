@@ -10,10 +10,10 @@ ENDINGS = ("data-00000-of-00001", "index")
 
 
 def begin(path, **values):
-    """A locked run without a commit, whose manifest has these values besides."""
+    """A locked run without a commit, whose first entry has these values besides."""
     folder = reserve(str(path))
     folder.create({"plugin": "p"})
-    folder.update_manifest(status="running", data=DATA, **values)
+    folder.record("run", **dict({"created": "now", "plugins": {}, "data": DATA}, **values))
     folder.checkpoints.begin_session(None)
     return folder
 

@@ -44,13 +44,12 @@ class Writer:
         )
 
     def resume(self, step):
-        self.folder.update_manifest(status="running", summary=None, exit_code=None)
         start = self.folder.commits.find_commit(step)
         self.folder.checkpoints.begin_session(start)
 
     def end(self, status="finished", **values):
         values = {"step": 6, "reason": "reached step 6", "exit_code": CODES.get(status), **values}
-        self.folder.update_manifest(status=status, **values)
+        self.folder.record("end", status=status, **values)
 
     def damage(self, step):
         with open(self.folder.checkpoints.prefix(step) + ".index", "a") as file:
@@ -257,14 +256,14 @@ def test_a_damaged_checkpoint_before_an_intact_one_is_a_warning(writer, feed_of)
     assert warning.startswith("The checkpoint of step 2 is damaged: model.ckpt-2.index has ")
 
 
-def test_a_manifest_that_cannot_be_read_is_an_error_after_the_silence(writer, clock, feed_of):
+def test_a_commit_log_that_cannot_be_read_is_an_error_after_the_silence(writer, clock, feed_of):
     writer.begin()
     writer.die()
     feed = feed_of()
     feed.wait_for_run()
-    with open(writer.folder.file("manifest.json"), "w") as file:
-        file.write("{")
-    with pytest.raises(CheckpointError, match="manifest.json is not valid JSON"):
+    with open(writer.folder.commits.path, "w") as file:
+        file.write("{\n")
+    with pytest.raises(CheckpointError, match="commits.jsonl is damaged: entry 1 has changed"):
         feed.next()
     assert clock.now >= 20
 
@@ -391,7 +390,7 @@ def test_the_wait_for_a_run_ends_with_its_first_session_or_with_its_end(writer, 
     writer.folder.create({"plugin": "p"})
     begin = writer.folder.checkpoints.begin_session
     clock.actions = [
-        lambda: writer.folder.update_manifest(status="running", data=DATA, created="one"),
+        lambda: writer.folder.record("run", data=DATA, plugins={}, created="one"),
         lambda: None,
         lambda: begin(None),
         lambda: writer.end("failed"),
@@ -399,6 +398,6 @@ def test_the_wait_for_a_run_ends_with_its_first_session_or_with_its_end(writer, 
     feed = feed_of()
     feed.wait_for_run()
     assert feed.session == 1 and len(clock.actions) == 1
-    os.remove(writer.folder.commits.path)
     feed_of().wait_for_run()
-    assert clock.actions == []
+    clock.actions[0]()
+    feed_of().wait_for_run()

@@ -5,6 +5,7 @@ import hashlib
 import json
 
 import pytest
+from folder_fixtures import DATA, SPEC
 
 from toolkit.storage.commit_log import NO_HASH, Checkpoint, CommitLog, retention_rule
 from toolkit.storage.jsonl import FileDigest
@@ -151,6 +152,20 @@ def session(**more):
     return {"kind": "session", "from": 0, "kept": [], **more}
 
 
+def run(**more):
+    return {"kind": "run", "created": "now", "plugins": {}, "data": DATA, **more}
+
+
+UNSOUND_SPECS = [
+    {"shape": 4},
+    {"shape": [True]},
+    {"dtype": "float16"},
+    {"class_names": [1]},
+    {"mean": ["0"]},
+    {"more": 1},
+    {"components": [["a"]]},
+    {"components": [["a", [[4], "uint8", "sound", 0, [], 0, []]]]},
+]
 DEEP = functools.reduce(lambda value, _: {"a": value}, range(300), {})
 UNSOUND = [
     *(commit(step, []) for step in ("2", True, -2, 2.0, 2**70)),
@@ -188,7 +203,9 @@ UNSOUND = [
     *(session(**{"from": step}) for step in ("0", -1)),
     *(session(options=options) for options in ([], None)),
     *(session(plugins=plugins) for plugins in ([], {"linear": "abc"}, {"linear": None})),
-    *(session(model=model) for model in ([], "linear")),
+    *(session(sources={"linear": copy}) for copy in (None, {"folder": "../x-12345678"})),
+    *(run(**values) for values in ({"created": 1}, {"plugins": []}, {"data": {}})),
+    *(run(data=dict(DATA, spec=dict(SPEC, **values))) for values in UNSOUND_SPECS),
     session(data=DEEP),
 ]
 

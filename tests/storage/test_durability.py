@@ -55,6 +55,7 @@ def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(
         ("sync", "checkpoints"),
         ("sync", "metrics.jsonl"),
         ("sync", "commits.jsonl"),
+        ("rename", "manifest.json"),
         *(("remove", f"model.ckpt-2.{ending}") for ending in ENDINGS),
     ]
     run.unlock()

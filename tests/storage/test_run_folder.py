@@ -3,19 +3,16 @@
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import shutil
 import stat
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import process_fixtures
 import pytest
 from file_fixtures import sha256s
-from folder_fixtures import DATA, SPEC, begin, commit, save, write
-from run_fixtures import set_manifest
+from folder_fixtures import DATA, begin, commit, save, write
 
 from toolkit.data.column import Component
 from toolkit.data.spec import DataSpec
@@ -248,7 +245,7 @@ def test_a_file_system_without_locks_is_not_taken_for_a_locked_folder(run, monke
         run.lock()
         assert not run.has_lock
         assert not reopen(run).is_locked()
-        run.update_manifest(status="running")
+        run.record("end", status="failed")
     run.unlock()
     run.lock()
     assert run.has_lock
@@ -328,7 +325,7 @@ def test_a_kill_releases_the_lock(run):
 
 def test_commits_of_another_process_are_seen_after_locking(committed):
     other = reopen(committed)
-    assert len(other.commits.entries()) == 4  # as a resume reads the options before it locks
+    assert len(other.commits.entries()) == 5  # as a resume reads the options before it locks
     commit(committed, 8)
     committed.unlock()
     other.lock()
@@ -442,8 +439,8 @@ def test_files_of_an_interrupted_save_are_removed_without_a_report_and_others_st
             [2, 4],
         ),
         (
-            # The session and step 2 remain; one kill cannot leave the files of two steps.
-            lambda run: truncate_commit_log(run, 2),
+            # Step 2 remains; one kill cannot leave the files of two steps.
+            lambda run: truncate_commit_log(run, 3),
             ["4.data-00000-of-00001", "4.index", "6.data-00000-of-00001", "6.index"],
             [2],
         ),
@@ -501,41 +498,24 @@ def test_a_checkpoint_without_files_is_damaged(run):
 
 def test_a_run_that_failed_before_its_first_commit_starts_from_the_beginning(run):
     assert run.checkpoints.newest() is None
-    run.update_manifest(status="failed", step=3)
+    run.record("end", status="failed", step=3)
     assert run.checkpoints.newest() is None
 
 
-def delete_commit_log(run):
-    os.remove(run.commits.path)
-
-
 @pytest.mark.parametrize(
-    "values, harm, words",
+    "harm, words",
     [
-        ({"status": "running"}, delete_commit_log, "lists no checkpoint: it is missing"),
-        ({"status": "finished"}, delete_commit_log, "lists no checkpoint: it is missing"),
+        (lambda run: os.remove(run.commits.path), "lists no checkpoint: it is missing"),
+        (lambda run: truncate_commit_log(run, 2), "entries are missing, as of model.ckpt-2"),
         (
-            {"status": "failed", "step": 7, "committed": 6},
-            lambda run: truncate_commit_log(run, 1),
-            "entries are missing, as step 6 was committed",
-        ),
-        (
-            {"best": {"step": 4, "metric": "loss", "value": 1.0}},
-            lambda run: truncate_commit_log(run, 1),
-            "entries are missing, as step 4 was committed",
-        ),
-        (
-            {},
             lambda run: edit_commit_log(run, b'"kind": "commit"', b'"kind": "COMMIT"'),
-            "entry 2 has changed since it was written",
+            "entry 3 has changed since it was written",
         ),
     ],
 )
 def test_a_commit_log_without_its_commits_is_an_error_and_never_a_fresh_start(
-    committed, values, harm, words
+    committed, harm, words
 ):
-    committed.update_manifest(step=6)
-    committed.update_manifest(**values)
     harm(committed)
     with pytest.raises(CheckpointError, match="commits.jsonl .*" + words):
         reopen(committed).checkpoints.newest()
@@ -549,12 +529,12 @@ def test_the_error_for_an_unknown_checkpoint_lists_the_existing_ones(committed, 
 
 
 def test_a_checkpoint_is_found_by_its_step_as_last_or_as_best(committed):
-    committed.update_manifest(best={"step": 4})
+    committed.record("evaluated", best={"step": 4})
     assert [committed.checkpoints.find(w).step for w in ("2", "last", "best")] == [2, 6, 4]
     damage(committed, 2)
     with pytest.raises(CheckpointError, match="The checkpoint of step 2 is damaged"):
         committed.checkpoints.find("2")
-    committed.update_manifest(best={"step": 5})  # which is deleted
+    committed.record("evaluated", best={"step": 5})  # which is deleted
     assert committed.checkpoints.best() is None
     with pytest.raises(CheckpointError, match="has no best checkpoint"):
         committed.checkpoints.find("best")
@@ -607,7 +587,7 @@ def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
     monkeypatch.setattr("toolkit.storage.jsonl.atomic_write", full)
     for attempt in (
         lambda: committed.write_config({}),
-        lambda: committed.update_manifest(status="failed"),
+        lambda: committed.record("end", status="failed"),
         lambda: committed.metrics.append({}),
         lambda: committed.metrics.append_line("{}"),
         lambda: committed.speed.append({}),
@@ -622,81 +602,21 @@ def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
         assert raised.value.hint.startswith("Nothing that was committed is lost. Free some space,")
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', "[" * 100000, '{"a":' * 100000])
-def test_a_file_that_is_no_manifest_is_an_error(run, text):
-    write(text, run.file("manifest.json"))
-    with pytest.raises(CheckpointError, match="manifest.json"):
-        run.read_manifest()
+def test_a_folder_in_place_of_a_file_is_an_error(run):
+    os.remove(run.file("config.json"))
+    os.mkdir(run.file("config.json"))
+    with pytest.raises(CheckpointError, match="config.json cannot be read: Is a directory"):
+        run.read_config()
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "config.json"])
-def test_a_folder_in_place_of_a_file_is_an_error(run, name):
-    os.remove(run.file(name))
-    os.mkdir(run.file(name))
-    with pytest.raises(CheckpointError, match=f"{name} cannot be read: Is a directory"):
-        getattr(run, "read_" + name[:-5])()
-
-
-COMPONENT = [[None, 3], "float32", "value", 0, [], 0, []]
-
-
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("status", None),
-        ("step", True),
-        ("step", 10**400),
-        ("total_steps", 1.5),
-        ("reason", {}),
-        ("xla", "no"),
-        ("best", {"step": "4"}),
-        ("summary", "done"),
-        ("data", dict(DATA, sha256="x")),
-        ("data", dict(DATA, spec=dict(SPEC, dtype="uint9"))),
-        ("data", dict(DATA, spec=dict(SPEC, shape=["4"]))),
-        ("data", dict(DATA, spec=dict(SPEC, class_names=[1]))),
-        ("data", dict(DATA, spec=dict(SPEC, other=1))),
-        ("data", dict(DATA, ink={"border": float("nan"), "mean": 0.5})),
-        *(
-            ("data.stored.components", dict(DATA, stored=dict(SPEC, components=[row])))
-            for row in [
-                ["features/a"],
-                [1, COMPONENT],
-                ["features/a", COMPONENT, 1],
-                *(["features/a", [*COMPONENT[:i], None, *COMPONENT[i + 1 :]]] for i in range(7)),
-            ]
-        ),
-    ],
-    ids=str,
-)
-def test_the_error_for_a_value_of_the_wrong_type_has_its_place(run, name, value):
-    set_manifest(Path(run.path), **{name.partition(".")[0]: value})
-    with pytest.raises(CheckpointError, match=f"manifest.json: '{name}") as error:
-        run.read_manifest()
-    assert error.value.exit_code == 5
-
-
-@pytest.mark.parametrize("padding", [-1, 0.5, -np.inf, np.nan, True, "<pad>"])
+@pytest.mark.parametrize("padding", [-1, 0.5, -np.inf, np.nan, True])
 def test_a_component_is_read_as_it_was_written(run, padding):
     component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding, (4, 8))
-    components = [("features/a", component)]
-    set_manifest(Path(run.path), data=dict(DATA, spec=dict(SPEC, components=components)))
-    result = DataSpec.from_json(run.read_manifest()["data"]["spec"])
-    assert repr(result.flat) == repr(dict(components))
-
-
-@pytest.mark.parametrize(
-    "data, missing",
-    [
-        ({}, "data.sha256"),
-        ({"sha256": {}}, "data.stored"),
-        (dict(DATA, spec={"shape": []}), "data.spec.dtype"),
-    ],
-)
-def test_the_error_for_a_missing_value_has_its_place(run, data, missing):
-    set_manifest(Path(run.path), data=data)
-    with pytest.raises(CheckpointError, match=f"manifest.json: '{missing}' is missing"):
-        run.read_manifest()
+    spec = DataSpec((), "", components=(("features/a", component),))
+    data = dict(DATA, spec=spec.as_json())
+    run.record("session", **{"from": 0, "kept": []}, data_facts=data)
+    result = DataSpec.from_json(reopen(run).state()["data"]["spec"])
+    assert repr(result.flat) == repr(spec.flat)
 
 
 def test_a_process_that_only_tries_the_lock_does_not_make_a_run_fail(run, monkeypatch):
@@ -707,11 +627,3 @@ def test_a_process_that_only_tries_the_lock_does_not_make_a_run_fail(run, monkey
     monkeypatch.setattr(folder_lock, "time", clock)
     run.lock()
     assert run.has_lock
-
-
-@pytest.mark.parametrize("depth", [300, 600])
-def test_a_manifest_that_is_nested_too_deeply_is_damaged(run, depth):
-    text = json.dumps(dict(run.read_manifest(), note="NOTE"))
-    write(text.replace('"NOTE"', "[" * depth + "]" * depth), run.file("manifest.json"))
-    with pytest.raises(CheckpointError, match="manifest.json is not valid: .* nested too deeply"):
-        run.update_manifest(status="running")

@@ -80,7 +80,7 @@ def run(data, tmp_path):
 
 @pytest.fixture
 def manifest(tmp_path):
-    return lambda: RunFolder(str(tmp_path / "run")).read_manifest()
+    return lambda: RunFolder(str(tmp_path / "run")).state()
 
 
 # ------------------------------------------------------------------------------------ directions

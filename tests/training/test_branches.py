@@ -101,7 +101,7 @@ def test_a_parent_that_was_changed_is_found(cli, run):
     assert cli("resume", run, "--from", 4).code == 0
     edit("run-from-4/manifest.json", '"name": "run"', '"name": "other"')
     result = cli("verify", "run-from-4")
-    assert result.code == 6 and "the parent is not that of the commit log" in result.out
+    assert result.code == 6 and "does not show what the commit log says: parent." in result.err
 
 
 def test_a_branch_of_a_branch_names_the_branch(cli, run):

@@ -117,7 +117,7 @@ def final_state(run):
     folder = RunFolder(run)
     with open(folder.metrics.path, "rb") as file:
         metrics = file.read()
-    best = folder.read_manifest()["best"]
+    best = folder.state()["best"]
     return testing.fingerprint(run), metrics, best, folder.checkpoints.list()[-1].tensors
 
 
@@ -196,7 +196,7 @@ def test_an_evaluation_does_not_depend_on_the_steps_of_checkpoints(data):
 
 @pytest.mark.parametrize("moment", ["before the entry", "after the entry", "in the evaluation"])
 def test_a_death_within_a_commit_leaves_no_trace(data, monkeypatch, whole, moment):
-    add, update = CommitLog.add, Validation._update_manifest
+    add, update = CommitLog.add, Validation._record_state
 
     def die_at_an_entry(self, kind, **values):
         dies = moment != "in the evaluation" and (kind, values.get("step")) == ("commit", 10)
@@ -205,13 +205,13 @@ def test_a_death_within_a_commit_leaves_no_trace(data, monkeypatch, whole, momen
         if dies:
             raise Death
 
-    def die_in_the_evaluation(self):
-        if moment == "in the evaluation" and self.loop.step == 10:
+    def die_in_the_evaluation(self, step):
+        if moment == "in the evaluation" and step == 10:
             raise Death
-        update(self)
+        update(self, step)
 
     with monkeypatch.context() as patch, pytest.raises(Death):
-        patch.setattr(Validation, "_update_manifest", die_in_the_evaluation)
+        patch.setattr(Validation, "_record_state", die_in_the_evaluation)
         patch.setattr(CommitLog, "add", die_at_an_entry)
         testing.train(Noisy(), "run", data=data, **OPTIONS)
     train(Noisy, "run")
@@ -222,9 +222,9 @@ def test_a_death_between_training_and_test_leaves_the_test_to_the_resume(data):
     trainer = testing.open_trainer(Noisy(), "run", data=data, **OPTIONS)
     trainer.train()  # without a test
     trainer.close()
-    assert RunFolder("run").read_manifest()["status"] == "trained"
+    assert RunFolder("run").state()["status"] == "trained"
     assert train(Noisy, "run")["test"]["examples"] == 13
-    assert RunFolder("run").read_manifest()["status"] == "finished"
+    assert RunFolder("run").state()["status"] == "finished"
 
 
 class SessionLoss(Noisy):

@@ -30,7 +30,7 @@ def whole(tmp_path_factory):
 
 
 def final_state_of(run):
-    RunFolder(run).update_manifest(best=None)
+    RunFolder(run).record("evaluated", best=None)
     return final_state(run)
 
 

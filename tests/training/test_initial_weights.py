@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from file_fixtures import edit, read_json
 from linear_fixtures import LINEAR, Linear, bars, read_weights
-from run_fixtures import RENAMED, damage, set_manifest, write_plugin
+from run_fixtures import RENAMED, damage, set_state, write_plugin
 from test_exact_resume import Death, Fatal
 
 import toolkit
@@ -93,7 +93,7 @@ def test_the_weights_of_a_named_step_are_in_place_before_the_first_step(
 
 
 def test_a_run_without_a_best_checkpoint_gives_its_last(cli, data, source, here):
-    set_manifest(here / source, best=None)
+    set_state(here / source, best=None)
     assert start(cli, data, "--init-from", source).code == 0
     assert_equal_weights("new", read_weights(source, 6))
 
@@ -169,7 +169,7 @@ def test_a_parent_that_was_changed_is_found(cli, data, source):
     assert start(cli, data, "--init-from", "source@4").code == 0
     edit(os.path.join("new", "manifest.json"), '"name": "source"', '"name": "other"')
     result = cli("verify", "new")
-    assert result.code == 6 and "the parent is not that of the commit log" in result.out
+    assert result.code == 6 and "does not show what the commit log says: parent." in result.err
 
 
 # ------------------------------------------------------------------------- killed, moved, deleted
@@ -180,7 +180,7 @@ def test_a_run_killed_before_its_first_commit_begins_again_with_the_recorded_ste
 ):
     before = best_step(source)
     kill(data, "--init-from", source)
-    set_manifest(here / source, best={"step": 2 if before != 2 else 4})  # another one is best now
+    set_state(here / source, best={"step": 2 if before != 2 else 4})  # another one is best now
     assert cli("resume", "new").code == 0
     assert_equal_weights("new", read_weights(source, before), step=3)
     records = [session["parent"] for session in RunFolder("new").commits.sessions()]
@@ -286,7 +286,7 @@ def test_a_run_without_a_checkpoint_has_no_weights(cli, data, source, kill):
 
 
 def test_a_damaged_last_checkpoint_is_skipped_with_a_warning(cli, data, source, here):
-    set_manifest(here / source, best=None)
+    set_state(here / source, best=None)
     damage(here / source, 6)
     result = start(cli, data, "--init-from", source)
     assert result.code == 0

@@ -266,7 +266,7 @@ def test_after_a_signal_the_step_is_finished_and_committed(data, signum, code):
     assert [r["step"] for r in records(run) if r["kind"] == "train"] == [3, 6]
     assert steps_of(run) == [5, last]
     assert "toolkit resume" in error.value.hint
-    assert RunFolder(run).read_manifest()["status"] == "interrupted"
+    assert RunFolder(run).state()["status"] == "interrupted"
 
 
 def test_a_second_signal_ends_the_process_as_the_system_does(data):

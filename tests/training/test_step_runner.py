@@ -206,7 +206,7 @@ def test_the_error_names_the_diverged_step_and_the_state_before_it_is_saved(
     assert error.value.exit_code == 3
     assert steps_of("run") == [5]
     assert [(r["step"], r["event"]) for r in records("run", "event")] == [(5, "diverged")]
-    assert RunFolder("run").read_manifest()["status"] == "diverged"
+    assert RunFolder("run").state()["status"] == "diverged"
     testing.train(Linear, "short", data=data, steps=5, **options)
     assert testing.fingerprint("run") == testing.fingerprint("short")
 
@@ -395,7 +395,7 @@ def test_a_run_ends_after_the_call_in_which_its_time_limit_passes(data, form):
     assert summary["reason"] == "0.3 seconds have passed"
     assert steps_of("run")[-1] == summary["steps"] < 10**7
     assert records("run") == []  # an uninterrupted run has none at these steps
-    assert RunFolder("run").read_manifest()["status"] == "stopped"
+    assert RunFolder("run").state()["status"] == "stopped"
 
 
 @pytest.mark.parametrize("form", FORMS[:2])
@@ -406,7 +406,7 @@ def test_the_error_for_data_that_ends_in_a_call_names_the_step(data, monkeypatch
     options = dict(RARE, reader="stream", **form)
     with pytest.raises(DataError, match="The data ended in step 10 of 60"):
         testing.train(Linear, "run", data=data, steps=60, **options)
-    manifest = RunFolder("run").read_manifest()
+    manifest = RunFolder("run").state()
     assert (manifest["status"], manifest["step"]) == ("failed", 9)
 
 

@@ -1,4 +1,4 @@
-"""The intervals of the validation during training: in the manifest, after each kind of end."""
+"""The intervals of the validation during training: in the commit log, after each kind of end."""
 
 import io
 import json
@@ -73,10 +73,10 @@ def train(data, tmp_path):
 
 
 def evaluations_of(folder):
-    return folder.read_manifest()["validation"]
+    return folder.state()["validation"]
 
 
-def test_the_manifest_has_the_last_and_the_best_evaluation_with_intervals(train):
+def test_the_commit_log_has_the_last_and_the_best_evaluation_with_intervals(train):
     folder = train()
     evaluations = evaluations_of(folder)
     records = {r["step"]: r for r in folder.metrics.read() if r["kind"] == "eval"}
@@ -104,18 +104,18 @@ def test_a_run_that_pauses_and_continues_has_the_evaluations_of_an_undisturbed_o
     assert evaluations_of(train("parts")) == whole
 
 
-def test_a_kill_before_the_manifest_is_written_changes_no_evaluation(train, monkeypatch):
+def test_a_kill_before_it_is_recorded_changes_no_evaluation(train, monkeypatch):
     whole = evaluations_of(train("whole"))
 
     class Killed(BaseException):
         pass
 
-    def die(self):
-        if self.loop.step == 3:
+    def die(self, step):
+        if step == 3:
             raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Validation, "_update_manifest", die)
+        patch.setattr(Validation, "_record_state", die)
         train("killed")
     folder = train("killed")
     assert evaluations_of(folder) == whole
@@ -134,7 +134,7 @@ def test_a_run_without_a_best_metric_has_the_last_evaluation_and_one_without_any
     assert evaluations["best"] is None
     assert evaluations["last"]["step"] == 2
     without = train("without", evaluate=False, steps=1, best_metric=None)
-    assert "validation" not in without.read_manifest()
+    assert without.state()["validation"] is None
 
 
 def test_the_intervals_of_scorers_are_recorded_too(train):

@@ -181,13 +181,7 @@ def _raise_on_signals() -> Iterator[None]:
 
 def training_secs(folder: RunFolder) -> float:
     """How long the run trained, about; at most MAX_SECS."""
-    summary = folder.read_manifest().get("summary")
-    seconds: Any = summary.get("seconds") if isinstance(summary, dict) else None
-    return float(min(seconds, MAX_SECS)) if _is_positive(seconds) else 10.0
-
-
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, (int, float)) and value > 0
+    return float(min(folder.state()["seconds"] or 10.0, MAX_SECS))
 
 
 def _wait_until(processes: TrainingProcesses, condition: Callable[[], Any]) -> bool:
@@ -231,7 +225,7 @@ def _describe_kill(copy: RunFolder) -> Kill:
     checkpoints = copy.checkpoints.list()
     entries = copy.commits.entries()
     step = checkpoints[-1].step if checkpoints else 0
-    if not entries:
+    if not any(entry.is_session for entry in entries):
         return Kill(0, "before the first step")
     if copy.checkpoints.leftovers(checkpoint.step for checkpoint in checkpoints):
         return Kill(step, "during a save")

@@ -1,5 +1,5 @@
-"""Check the integrity of a run folder: its manifest, commit log, checkpoints, metrics and
-configuration. Nothing is trained.
+"""Check the integrity of a run folder: its commit log, and every file that the log says something
+of. Nothing is trained.
 """
 
 from __future__ import annotations
@@ -14,16 +14,11 @@ from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, source_copies
-from ..storage.commit_log import Checkpoint, CommitLog, Entry
+from ..storage.commit_log import MANIFEST, Checkpoint, Entry, FormatError, fold
 from ..storage.evaluation_log import EVALUATIONS, find_evaluation_faults
-from ..storage.jsonl import JsonLines, parse_object
-from ..storage.manifest import FINISHED, FormatError
+from ..storage.jsonl import JsonLines, parse_object, read_json
 from ..storage.run_folder import RunFolder
-from ..storage.seal import find_changes
-
-# The states of a run in its manifest; in the first ones, the last step is committed.
-COMMITTED = (FINISHED, "trained", "stopped")
-STATUSES = COMMITTED + ("interrupted", "diverged", "failed", "running")
+from ..storage.seal import find_report_faults
 
 
 class Fault(NamedTuple):
@@ -51,8 +46,8 @@ def run_checks(folder: RunFolder) -> List[Check]:
     Raises FormatError if another version of the toolkit wrote the run.
     """
     parts: List[Tuple[str, Callable[[RunFolder], Tuple[str, Iterable[Fault]]]]] = [
-        ("manifest", _check_manifest),
         ("commit log", _check_commit_log),
+        ("manifest", _check_manifest),
         ("checkpoints", _check_checkpoints),
         ("metrics", _check_metrics),
         ("config", _check_config),
@@ -93,56 +88,19 @@ def refuse_faults(folder: RunFolder, checks: List[Check]) -> None:
 
 
 def _check_manifest(folder: RunFolder) -> Tuple[str, List[Fault]]:
-    manifest = folder.read_manifest()
-    status, step = manifest["status"], manifest.get("step", 0)
-    fault = _find_status_fault(status, step, max(folder.commits.current_commits(), default=0))
-    faults = [fault] if fault else []
-    faults += _find_source_faults(manifest, folder.commits.sessions())
-    faults += _find_parent_faults(manifest.get("parent"), folder.commits)
-    return f"{status}, step {step}", [Fault("manifest", fault) for fault in faults]
-
-
-def _find_source_faults(manifest: Dict[str, Any], sessions: List[Dict[str, Any]]) -> Iterator[str]:
-    """The hashes of plugins and data that are not those of the sessions, a clause each.
-
-    Plugins are recorded when a run begins, and data also when a resume allows other data.
-    """
-    plugins = manifest.get("plugins")
-    if sessions and isinstance(plugins, dict) and isinstance(sessions[0].get("plugins"), dict):
-        expected = sessions[0]["plugins"]
-        for name in sorted(set(plugins) & set(expected)):
-            values = plugins[name] if isinstance(plugins[name], dict) else {}
-            if values.get("sha256") != expected[name]:
-                yield f"the hash of plugin {name!a} is not that of the first session"
-    is_recorded = sessions and isinstance(sessions[-1].get("data"), dict)
-    if is_recorded and manifest["status"] in COMMITTED:
-        now, expected = manifest["data"]["sha256"], sessions[-1]["data"]
-        for name in sorted(set(now) | set(expected)):
-            if now.get(name) != expected.get(name):
-                yield f"the hash of data {name!a} is not that of the last session"
-
-
-def _find_parent_faults(parent: Optional[Dict[str, Any]], log: CommitLog) -> Iterator[str]:
-    """Whether what the run began from is another parent than its log records, as a clause."""
-    records = log.parents()
-    if log.sessions() and parent != (records[-1] if records else None):
-        yield "the parent is not that of the commit log"
-
-
-def _find_status_fault(status: str, step: int, last: int) -> str:
-    """What contradicts the commit log, as a clause; '' if nothing does.
-
-    Args:
-        status: in the manifest.
-        step: in the manifest.
-        last: the last step in the commit log; 0: none.
-    """
-    if status not in STATUSES:
-        return f"its status is {status!r}, which is unknown"
-    if status in COMMITTED and last != step:
-        end = f"ends at step {last}" if last else "has no commit"
-        return f"the run {status} at step {step}, but the commit log {end}"
-    return ""
+    """Whether manifest.json, which is for people, shows what the commit log says."""
+    state, entries = folder.state(), folder.commits.entries()
+    summary, path = f"{state['status']}, step {state['step']}", folder.file(MANIFEST)
+    try:
+        shown = read_json(path)
+    except CheckpointError as error:
+        return summary, [Fault("manifest", error.message.rstrip("."), path)]
+    if shown in (state, fold(entries[:-1])):  # a kill may come between an entry and the manifest
+        return summary, []
+    known = shown if isinstance(shown, dict) else {}
+    names = [name for name in {**state, **known} if known.get(name) != state.get(name)]
+    clause = f"manifest.json does not show what the commit log says: {', '.join(names[:5])}"
+    return summary, [Fault("manifest", clause, path)]
 
 
 def _check_commit_log(folder: RunFolder) -> Tuple[str, List[Fault]]:
@@ -165,11 +123,12 @@ def _find_order_faults(entries: Iterable[Entry]) -> Iterator[str]:
     """The commits that do not follow from the session before them, a clause each."""
     position: Optional[int] = None  # the step that training has reached; None: no session yet
     for entry in entries:
-        if entry.is_commit and position is None:
+        kind = entry.values.get("kind")
+        if kind == "commit" and position is None:
             yield f"entry {entry.number} commits step {entry.step} before any session"
-        elif entry.is_commit and position is not None and entry.step <= position:
+        elif kind == "commit" and position is not None and entry.step <= position:
             yield f"entry {entry.number} commits step {entry.step} after step {position}"
-        if entry.values:
+        if kind in ("session", "branch", "commit"):
             position = entry.step
 
 
@@ -202,8 +161,8 @@ def _check_metrics(folder: RunFolder) -> Tuple[str, List[Fault]]:
         for number, line in enumerate(lines, 1)
         if parse_object(line) is None
     ]
-    end = folder.read_manifest().get("metrics") if not faults else None
-    if isinstance(end, dict) and end != folder.metrics.position()._asdict():
+    seal = folder.commits.seal()
+    if not faults and seal and seal.values["metrics"] != folder.metrics.position()._asdict():
         faults.append("metrics.jsonl is not what it was when the run finished")
     return count_noun(len(lines), "line"), [Fault("metrics", fault) for fault in faults]
 
@@ -250,29 +209,12 @@ def _compare_options(
 
 
 def _check_seal(folder: RunFolder) -> Tuple[str, List[Fault]]:
-    """Whether what people quote of a finished run is what the end of its commit log contains."""
-    manifest, entry = folder.read_manifest(), folder.commits.seal()
-    is_finished = manifest["status"] == FINISHED
-    if entry is None and is_finished:
-        # Where the last commit is missing too, the manifest's check says so.
-        is_cut = manifest.get("step") not in folder.commits.current_commits()
-        fault = Fault("seal", "the run is finished, but commits.jsonl has no seal")
-        return "missing", [] if is_cut else [fault]
-    if (entry is None or manifest["status"] not in COMMITTED) and _is_summary_unsealed(folder):
-        message = "the summary is that of a finished run, and no seal contains it"
-        return "not of the summary", [Fault("seal", message)]
+    """Whether the reports that people quote of a finished run are as its seal has them."""
+    entry = folder.commits.seal()
     if entry is None:
         return "not sealed: the run is not finished", []
-    if manifest["status"] not in COMMITTED:
-        return f"of step {entry.step}, from which the run is continued", []
-    pending: Tuple[str, ...] = ()
-    if manifest["status"] == "trained":  # killed between its seal and the end of its manifest
-        pending = ("summary", "metrics", "exit_code")
-        manifest = dict(manifest, status=FINISHED)
-    changes = find_changes(folder, manifest, entry.values, pending)
-    reports = count_noun(len(entry.values["reports"]), "report file")
-    summary = f"manifest and {reports} at step {entry.step}"
-    return summary, [Fault("seal", change) for change in changes]
+    faults = [Fault("seal", fault) for fault in find_report_faults(folder, entry.values)]
+    return f"{count_noun(len(entry.values['reports']), 'report file')} at step {entry.step}", faults
 
 
 def _check_sources(folder: RunFolder) -> Tuple[str, List[Fault]]:
@@ -293,15 +235,6 @@ def _check_evaluations(folder: RunFolder) -> Tuple[str, List[Fault]]:
             tensors.setdefault(entry.step, []).append(entry.values["tensors"])
     faults = [Fault("evaluations", fault) for fault in find_evaluation_faults(lines, tensors)]
     return f"{count_noun(len(lines), 'record')}, not sealed", faults
-
-
-def _is_summary_unsealed(folder: RunFolder) -> bool:
-    """Whether the summary says that the run is finished, and no seal in the log contains it."""
-    summary = folder.read_manifest().get("summary")
-    if not summary or not summary.get("finished") or not folder.commits.sessions():
-        return False
-    seals = [entry.values["manifest"] for entry in folder.commits.entries() if entry.is_seal]
-    return all(seal.get("summary") != summary for seal in seals)
 
 
 def describe_code_change(reference: str, session: Dict[str, Any]) -> str:

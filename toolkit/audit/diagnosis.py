@@ -17,8 +17,8 @@ from ..options import CoreOptions
 from ..plugin_data import FROM_PLUGIN
 from ..plugins import Plugins
 from ..run_data import open_from_options, open_run_data
-from ..storage.commit_log import Checkpoint
-from ..storage.manifest import FINISHED, FormatError
+from ..storage.commit_log import Checkpoint, FormatError
+from ..storage.entries import FINISHED
 from ..storage.parent import WEIGHTS
 from ..storage.run_folder import RunFolder
 from ..storage.session_changes import describe_cluster, find_session_changes
@@ -57,10 +57,10 @@ def diagnose_folder(folder: RunFolder) -> Diagnosis:
     if folder.is_locked():
         return Diagnosis("A process is training it now.", _describe_progress(folder), [], [])
     try:
-        folder.read_manifest()
+        folder.state()
     except FormatError as error:  # no check can read it, and nothing is damaged
         state = "The run was written by another version of the toolkit."
-        return Diagnosis(state, [], [fault_of_error("manifest", error)], [error.hint])
+        return Diagnosis(state, [], [fault_of_error("commit log", error)], [error.hint])
     except CheckpointError:
         pass  # a check reports it
     checks = run_checks(folder)
@@ -98,14 +98,11 @@ def _check_permissions(diagnosis: Diagnosis, folder: RunFolder) -> None:
 
 def _describe_state(folder: RunFolder) -> str:
     try:
-        manifest = folder.read_manifest()
+        state = folder.state()
     except ToolkitError as error:
         return f"How the run ended is unknown: {error.message}"
-    status, step = str(manifest["status"]), manifest.get("step", 0)
-    reason = str(manifest.get("reason", "")).rstrip(".")
-    summary = manifest.get("summary")
-    is_evaluated = isinstance(summary, dict) and summary.get("test")
-    evaluated = " and evaluated" if is_evaluated else ""
+    status, step, reason = state["status"], state["step"], state["reason"].rstrip(".")
+    evaluated = " and evaluated" if (state["summary"] or {}).get("test") else ""
     states = {
         FINISHED: f"The run is finished{evaluated}: {reason}.",
         "trained": f"The run is trained, and ended before its evaluation: {reason}.",
@@ -126,7 +123,7 @@ def _describe_parents(folder: RunFolder) -> List[str]:
 def _describe_progress(folder: RunFolder) -> List[str]:
     """How far the run came, and which of its steps are committed."""
     checkpoints = folder.checkpoints.list()
-    total = (_try(folder.read_manifest) or {}).get("total_steps")
+    total = (_try(folder.state) or {}).get("total_steps")
     of_total = f" of {total}" if total else ""
     if not checkpoints:
         return [f"No step{of_total} is committed yet."]
@@ -179,14 +176,20 @@ REPAIRS = {
     "that are there.",
     "config": "Copy config.json back, or restore its values: those of the last session are in "
     'commits.jsonl, in the last entry with "kind": "session".',
-    "seal": "Copy manifest.json, commits.jsonl and the reports back; the numbers in them are not "
-    "those of the run.",
+    "manifest": "The numbers in manifest.json are not those of the run; a resume writes it again.",
+    "seal": "Copy the reports back; the numbers in them are not those of the run.",
 }
-RESTORE_MANIFEST = "Copy an intact manifest.json back; no command continues without it."
+RESTORE_LOG = (
+    "Copy an intact commits.jsonl back, or start a new run in another folder; no command continues "
+    "without it."
+)
 
 
 def _add_advice(diagnosis: Diagnosis, folder: RunFolder, checks: List[Check], resume: str) -> None:
     """Add what can be done about the state of a run and the faults that the checks found."""
+    if _try(folder.state) is None:
+        diagnosis.advice.append(RESTORE_LOG)
+        return
     try:
         newest = folder.checkpoints.newest()
     except CheckpointError as error:
@@ -230,20 +233,12 @@ def _advise_on_state(
     folder: RunFolder, newest: Optional[Checkpoint], faulty: List[str], resume: str
 ) -> List[str]:
     """How to continue, from the way in which the run ended."""
-    manifest = _try(folder.read_manifest)
-    if manifest is None or "manifest" in faulty and not _is_unfinished(manifest, newest):
-        return [RESTORE_MANIFEST]
-    if manifest["status"] == "diverged":
-        return [_advise_on_divergence(folder, manifest.get("step", 0))]
-    if manifest["status"] != FINISHED or not folder.checkpoints.is_intact():
+    state = folder.state()
+    if state["status"] == "diverged":
+        return [_advise_on_divergence(folder, state["step"])]
+    if state["status"] != FINISHED or not folder.checkpoints.is_intact():
         return ["Continue with: " + resume]
     return [] if faulty else [f"Nothing is left to do; to train longer: {resume} --steps N"]
-
-
-def _is_unfinished(manifest: Dict[str, Any], newest: Optional[Checkpoint]) -> bool:
-    """Whether steps of the run are not committed, so that a resume trains them."""
-    total = manifest.get("total_steps")
-    return isinstance(total, int) and (newest.step if newest else 0) < total
 
 
 def _advise_on_divergence(folder: RunFolder, step: int) -> str:
@@ -317,7 +312,7 @@ def diagnose_data(
     For the arguments, see `diagnose_model`.
     """
     diagnosis = Diagnosis("", [], [], [])
-    data = (_try(folder.read_manifest) or {}).get("data") or {}
+    data = (_try(folder.state) or {}).get("data") or {}
     if str(data.get("name", "")).startswith(FROM_PLUGIN):
         return diagnosis
     try:
@@ -362,7 +357,7 @@ DATA_ADVICE = "Restore the data at its former place, or name its new place with 
 
 def _compare_data(diagnosis: Diagnosis, folder: RunFolder, dataset: Dataset) -> None:
     """Add whether the data differs from that in the manifest, which a resume refuses."""
-    record = (_try(folder.read_manifest) or {}).get("data")
+    record = (_try(folder.state) or {}).get("data")
     if not isinstance(record, dict):
         return
     try:

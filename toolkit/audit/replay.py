@@ -28,7 +28,7 @@ from ..options import (
 )
 from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader
-from ..storage.commit_log import Checkpoint, Entry, current_sessions
+from ..storage.commit_log import Checkpoint, Entry, current_sessions, fold
 from ..storage.jsonl import parse_object
 from ..storage.parent import WEIGHTS
 from ..storage.run_folder import RunFolder
@@ -340,14 +340,11 @@ def _copy_start(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
         shutil.copyfile(folder.file(file), target.file(file))
     for line in folder.metrics.lines(segment.start.metrics.bytes):
         target.metrics.append_line(line)
-    target.commits.add("session", **{"from": 0, "kept": []})
+    number = folder.commits.current_commits()[segment.end.step].number
+    state = fold(folder.commits.entries()[:number])  # later sessions may have had other data
+    target.record("run", **{name: state[name] for name in ("created", "plugins", "data")})
+    target.record("session", **{"from": 0, "kept": [], "compiled": state["xla"]})
     target.checkpoints.add_commit(segment.start, [segment.start.step])
-    data = dict(folder.read_manifest()["data"])
-    for name, key in (("sha256", "data"), ("partition", "partition")):  # a resume may change them
-        if segment.session.get(key):
-            data[name] = segment.session[key]
-    compiled = bool(segment.session.get("compiled"))
-    target.update_manifest(data=data, status="stopped", xla=compiled)
     return target
 
 

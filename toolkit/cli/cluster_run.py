@@ -11,8 +11,7 @@ from ..errors import RetryError, ToolkitError, UsageError
 from ..option_changes import has_other_length
 from ..options import CoreOptions
 from ..storage.checkpoint_feed import FeedSettings
-from ..storage.manifest import FINISHED
-from ..storage.run_end import UNFINISHED
+from ..storage.entries import FINISHED, UNFINISHED
 from ..storage.run_folder import has_run, open_run
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from ..display.escapes import escape_line
 from ..errors import InterruptedRun, ToolkitError
 from ..storage.checkpoint_feed import CheckpointFeed, FeedSettings, NextCheckpoint
 from ..storage.commit_log import Checkpoint
+from ..storage.entries import RunEnd
 from ..storage.evaluation_log import EVALUATIONS, EvaluationLog
-from ..storage.run_end import RunEnd
 from .common import say
 
 if TYPE_CHECKING:

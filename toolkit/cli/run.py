@@ -37,7 +37,7 @@ from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..option_changes import describe_branch, has_other_length
 from ..options import NOT_SET, CoreOptions, Resolved, map_paths
 from ..preset_choice import recorded_choices
-from ..storage.manifest import FINISHED, TRAINED
+from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from .cluster_flags import cluster_flags, pop_cluster
 from .cluster_run import (
@@ -389,14 +389,14 @@ def _is_complete(folder: RunFolder) -> bool:
     """Whether a run is finished and its last checkpoint is intact."""
     if folder.is_new:
         return False
-    return folder.read_manifest()["status"] == FINISHED and folder.checkpoints.is_intact()
+    return folder.state()["status"] == FINISHED and folder.checkpoints.is_intact()
 
 
 def _is_trained(folder: RunFolder) -> bool:
     """Whether a run has made its last step, and only lacks its test."""
     if folder.is_new:
         return False
-    return folder.read_manifest()["status"] == TRAINED and folder.checkpoints.is_intact()
+    return folder.state()["status"] == TRAINED and folder.checkpoints.is_intact()
 
 
 def _follow(job: Job, cluster: Cluster) -> int:
@@ -446,9 +446,9 @@ def _print_nothing_left(folder: RunFolder, options: CoreOptions, as_json: bool) 
         allowance = (
             f", with --allow steps: the {options.schedule} schedule follows the length of the run"
         )
-    manifest = folder.read_manifest()
-    summary = manifest.get("summary") or {"run": str(folder), "step": manifest["step"]}
-    reason = escape_line(str(manifest.get("reason", "is finished")))
+    state = folder.state()
+    summary = state["summary"] or {"run": str(folder), "step": state["step"]}
+    reason = escape_line(state["reason"] or "is finished")
     sys.stderr.write(
         f"Nothing left to do: {folder} {reason}.\n"
         f"To train longer, set a larger --steps or --epochs{allowance}.\n"

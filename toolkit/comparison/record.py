@@ -1,7 +1,7 @@
 """What is read of a run to list it, to compare it and to show it; nothing is locked or written.
 
 No code of a plugin is executed and TensorFlow is not imported, so that the runs of strangers can be
-read. `read_record` reads config.json and manifest.json alone where the run has ended.
+read. `read_record` reads config.json and the commit log alone where the run has ended.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 from ..errors import CheckpointError, UsageError
 from ..files import open_regular_file
 from ..options import ORIGINS, Origin, read_origins
-from ..storage import folder_lock, manifest
-from ..storage.jsonl import parse_object
+from ..storage import folder_lock
+from ..storage.entries import read_end
+from ..storage.jsonl import parse_object, read_json
 from ..storage.own_folders import COMMITS, MANIFEST, is_run_listing
-from ..storage.run_end import read_end
 from ..storage.run_folder import CONFIG, RunFolder
 
 METRICS = "metrics.jsonl"
@@ -26,12 +26,12 @@ _TAIL_BYTES = 1 << 16  # of a log, of which only the last lines are needed
 
 
 class RunRecord(NamedTuple):
-    """What config.json and manifest.json say of a run.
+    """What config.json and the commit log say of a run.
 
     Attributes:
         path: of the folder, absolute.
         name: of the run among others: a relative path, or the name of the folder.
-        status: that of the manifest ("finished", "stopped", "interrupted", "diverged", "failed",
+        status: that of the state ("finished", "stopped", "interrupted", "diverged", "failed",
             "trained"); "running" while a process trains, "killed" if the process that trained has
             ended without a word, "unstarted" before the first step.
         reason: why it ended, a clause or a sentence; "" if nothing says it.
@@ -53,7 +53,7 @@ class RunRecord(NamedTuple):
         test: the result of the test split, with "metrics" by name; None if there is none.
         best: step, metric and direction of the best checkpoint; None if none was selected.
         versions: of the software, by name.
-        manifest: the whole manifest; {} if the run has not started.
+        manifest: the whole state, as manifest.json shows it; {} if the run has not started.
     """
 
     path: str
@@ -102,15 +102,13 @@ def read_record(
 
     Raises:
         UsageError: there is no run in the folder.
-        CheckpointError: config.json or manifest.json is missing or damaged, or of another version.
+        CheckpointError: config.json or the commit log is damaged, or of another version.
     """
     path = os.path.abspath(path)
     _refuse_other_folder(path)
     config = _read_config(path)
-    is_started = os.path.lexists(os.path.join(path, MANIFEST))
-    if not is_started and os.path.lexists(os.path.join(path, COMMITS)):
-        raise CheckpointError(f"{os.path.join(path, MANIFEST)} is missing.", path=path)
-    facts = manifest.read(os.path.join(path, MANIFEST)) if is_started else {}
+    is_started = any(os.path.lexists(os.path.join(path, name)) for name in (COMMITS, MANIFEST))
+    facts = RunFolder(path).state() if is_started else {}
     status, step = _read_state(path, facts, is_training)
     end = read_end(facts) if facts else None
     summary = facts.get("summary") or {}
@@ -220,7 +218,7 @@ def _refuse_other_folder(path: str) -> None:
 
 def _read_config(path: str) -> Dict[str, Any]:
     path = os.path.join(path, CONFIG)
-    config = manifest.read_json(path)
+    config = read_json(path)
     if not isinstance(config, dict):
         raise CheckpointError(f"{path} is not valid: it is no JSON object.", path=path)
     return config
@@ -228,12 +226,13 @@ def _read_config(path: str) -> Dict[str, Any]:
 
 def _read_state(path: str, facts: Dict[str, Any], is_training: Optional[bool]) -> Tuple[str, int]:
     """The status of a run and its last step; see `read_record`."""
+    step = facts.get("step", 0)
     if facts and read_end(facts) is not None:
         # A process that has just begun to continue the run has not written its status yet.
-        return facts["status"], facts.get("step", 0)
+        return facts["status"], step
     if folder_lock.is_locked(path) if is_training is None else is_training:
-        return RUNNING, max(_last_step(path, COMMITS), _last_step(path, METRICS))
-    return (KILLED, _last_step(path, COMMITS)) if facts else (UNSTARTED, 0)
+        return RUNNING, max(step, _last_step(path, METRICS))
+    return (KILLED, step) if facts else (UNSTARTED, 0)
 
 
 def _last_step(path: str, name: str) -> int:

@@ -99,11 +99,24 @@ class DataSpec(_SpecFields):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataSpec:
-        """The inverse of `_asdict` after JSON, which has no tuples."""
+        """The inverse of `as_json`, after JSON, which has no tuples."""
         fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
-        components = fields.get("components", ())
-        fields["components"] = tuple((key, Component(*values)) for key, values in components)
+        components = {key: Component(*parts) for key, parts in fields.get("components", ())}
+        for key, component in components.items():
+            if isinstance(component.padding, str) and component.dtype != "string":
+                components[key] = component._replace(padding=float(component.padding))
+        fields["components"] = tuple(components.items())
         return cls(**fields)
+
+    def as_json(self) -> Dict[str, Any]:
+        """The fields by name; a padding that is not finite, which JSON lacks, is a text."""
+        components = [
+            (key, component._replace(padding=repr(float(component.padding))))
+            if isinstance(component.padding, float) and not abs(component.padding) < float("inf")
+            else (key, component)
+            for key, component in self.components
+        ]
+        return dict(self._asdict(), components=components)
 
     def _refuse_names(self) -> None:
         if self.feature_names:

@@ -424,7 +424,9 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
             arguments = dict(examples, model=model, run=run)
             metrics, resettable = _metrics(plugins, arguments)
             values = _merge_metrics(plugins, "example_metrics", check_example_metrics, arguments)
-            example_metrics = {name: tf.identity(_as_numpy_has(x)) for name, x in values.items()}
+            for name, x in values.items():  # numpy has no bfloat16
+                is_half = x.dtype.is_floating and x.dtype.size < 4
+                example_metrics[name] = tf.identity(tf.cast(x, tf.float32) if is_half else x)
         return InferenceGraph(
             graph,
             run,
@@ -482,15 +484,6 @@ def _metrics(plugins: Plugins, arguments: Dict[str, Any]):
     variables = {v.op.name: v for v in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
     variables.update((v.op.name, v) for v in tf.local_variables() if v.op.name not in before)
     return metrics, list(variables.values())
-
-
-def _as_numpy_has(values):
-    """Floats of 16 bits as float32: numpy has no bfloat16."""
-    return (
-        tf.cast(values, tf.float32)
-        if values.dtype.is_floating and values.dtype.size < 4
-        else values
-    )
 
 
 def _merge_metrics(
@@ -561,7 +554,7 @@ def _name_losses(loss) -> Dict[str, Any]:
 
 
 def _predictions(plugins, run, model, features, outputs):
+    values = {"model": model, "features": features, "outputs": outputs, "run": run}
     with refused_variables(plugins, "predict"):
-        values = {"model": model, "features": features, "outputs": outputs, "run": run}
         predictions = plugins.call_hook("predict", check_predictions, **values)
     return {name: tf.identity(tensor) for name, tensor in predictions.items()}

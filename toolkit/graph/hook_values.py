@@ -86,7 +86,9 @@ def check_metrics(value: Any) -> Optional[Problem]:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             return Problem(text, _PAIR_HINT)
         result, update = pair
-        if not (isinstance(result, tf.Tensor) or _is_variable(result)) or not _is_update(update):
+        # A session can run the update; `tf.metrics.mean_iou` returns an assignment to a variable.
+        is_update = isinstance(getattr(update, "op", update), tf.Operation)
+        if not (isinstance(result, tf.Tensor) or _is_variable(result)) or not is_update:
             return Problem(text, _PAIR_HINT)
         if result.shape.ndims:
             text = f"returned {describe_value(result)} for '{name}', expected a scalar"
@@ -117,13 +119,6 @@ def check_example_metrics(value: Any) -> Optional[Problem]:
 
 def _is_variable(value: Any) -> bool:
     return hasattr(value, "read_value") and hasattr(value, "handle")
-
-
-def _is_update(value: Any) -> bool:
-    """Whether a session can run it; `tf.metrics.mean_iou` returns an assignment to a variable."""
-    return isinstance(value, (tf.Tensor, tf.Operation)) or isinstance(
-        getattr(value, "op", None), tf.Operation
-    )
 
 
 def check_inputs(value: Any) -> Optional[Problem]:

@@ -48,7 +48,7 @@ class TrainedModel:
         self.run_folder = run_folder
         self.plugins = plugins
         self.options = options
-        self.manifest: Dict[str, Any] = run_folder.read_manifest()
+        self.manifest: Dict[str, Any] = run_folder.state()
         self.data = DataSpec.from_json(self.manifest["data"]["spec"])
         self._checkpoint = checkpoint
         self._run_data: Optional[RunData] = None

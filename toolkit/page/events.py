@@ -10,8 +10,7 @@ from ..comparison.record import RunRecord
 from ..comparison.special_options import find_option_changes
 from ..errors import CheckpointError
 from ..storage.commit_log import Entry
-from ..storage.jsonl import has_more
-from ..storage.manifest import read_json
+from ..storage.jsonl import has_more, read_json
 from ..storage.report_folder import REPORTS
 from ..storage.session_changes import find_session_changes
 from .values import clean_text, count, fields, format_count, items

@@ -14,7 +14,7 @@ from ..errors import CheckpointError, RetryError, UsageError
 from ..files import write_json
 from ..options import Layer, Origin, format_value
 from ..storage.folder import shell_argument
-from ..storage.manifest import read_json
+from ..storage.jsonl import read_json
 
 FORMAT = 2
 DEFINITION_FILE = "study.json"

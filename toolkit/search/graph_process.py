@@ -14,8 +14,7 @@ from ..options import Resolved
 from ..plugins import Plugins, describe_failure
 from ..preset_choice import choose_by_data
 from ..run_data import open_run_data
-from ..storage.jsonl import JsonLines
-from ..storage.manifest import read_json
+from ..storage.jsonl import JsonLines, read_json
 from ..storage.run_folder import RunFolder
 from ..training.trainer import Job, Trainer
 from .definition import Definition

@@ -11,8 +11,8 @@ from ..comparison.record import RunRecord, read_record
 from ..errors import CheckpointError, RetryError, ToolkitError
 from ..files import write_json
 from ..statistics.intervals import LEVEL
-from ..storage.manifest import FINISHED as RUN_FINISHED
-from ..storage.manifest import read_json
+from ..storage.entries import FINISHED as RUN_FINISHED
+from ..storage.jsonl import read_json
 from ..storage.run_folder import RunFolder
 from ..training.best_metric import BestMetric
 from .definition import BEST, FAILED, FINISHED, PAUSED, Definition, Trial, TrialResult

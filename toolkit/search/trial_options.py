@@ -27,7 +27,7 @@ from ..options import (
 )
 from ..plugins import Plugins, choose
 from ..preset_choice import choose_by_data
-from ..storage.manifest import read_json
+from ..storage.jsonl import read_json
 from .definition import EXAMPLES, STEPS, Budget, Definition, Trial, value_text
 
 LAYERS = "layers"  # the subfolder with the configuration files of all trials

@@ -12,7 +12,7 @@ import datetime
 import os
 import secrets
 import shutil
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set
+from typing import Any, Dict, Iterable, List, NamedTuple, Set
 
 from ..errors import CheckpointError, UsageError
 from ..files import make_folders, sync
@@ -22,19 +22,6 @@ from .parent import BRANCH, Parent
 from .run_folder import EVENTS, RunFolder
 from .source_copies import read_copies
 
-# Of the parent's manifest, what is not true of a branch until it has trained.
-_LATER_NAMES = (
-    "summary",
-    "metrics",
-    "best",
-    "evaluations_since_best",
-    "validation",
-    "parent",
-    "exit_code",
-    "seconds",
-    "session_start",
-)
-
 
 class BranchPoint(NamedTuple):
     """The commit from which a branch continues.
@@ -43,13 +30,11 @@ class BranchPoint(NamedTuple):
         checkpoint: of the commit.
         number: of its entry in the commit log of the parent, from 1.
         session: the values of the session that trained up to it.
-        is_last_session: whether the parent had no later session.
     """
 
     checkpoint: Checkpoint
     number: int
     session: Dict[str, Any]
-    is_last_session: bool
 
     def config(self, folder: RunFolder) -> Dict[str, Any]:
         """The contents of config.json when the parent trained this step."""
@@ -96,9 +81,8 @@ def find_branch_point(folder: RunFolder, step: int) -> BranchPoint:
             f"{folder.commits.path} is damaged: {fault}.",
             hint="Copy the file back: a branch begins with its entries.",
         )
-    sessions = [each for each in folder.commits.entries() if each.is_session]
-    own = [session for session in sessions if session.number < number]
-    return BranchPoint(checkpoints[step], number, own[-1].values if own else {}, own == sessions)
+    sessions = [each.values for each in earlier if each.is_session]
+    return BranchPoint(checkpoints[step], number, sessions[-1] if sessions else {})
 
 
 def _describe_choice(folder: RunFolder, checkpoints: Iterable[Checkpoint]) -> str:
@@ -152,13 +136,14 @@ def _write_branch(
     records = folder.metrics.lines(point.checkpoint.metrics.bytes)
     _write_lines(part.metrics.path, [record + "\n" for record in records])
     steps = _copy_checkpoints(folder, part, step)
-    parent = _describe_parent(folder, point).as_json()
-    part.commits.add("branch", step=step, kept=steps, parent=parent)
     if os.path.isfile(folder.file("data.sha256")):
         shutil.copyfile(folder.file("data.sha256"), part.file("data.sha256"))
     _copy_sources(folder, part)
     part.write_config(config)
-    part.update_manifest(parent=parent, **_branch_manifest(folder, point))
+    checkpoint, head = point.checkpoint, folder.commits.head()
+    parent = Parent(BRANCH, os.path.basename(folder.path), step, checkpoint.tensors, head)
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    part.record("branch", step=step, kept=steps, parent=parent.as_json(), created=now)
 
 
 def _copy_sources(folder: RunFolder, part: RunFolder) -> None:
@@ -180,11 +165,6 @@ def _write_lines(path: str, lines: Iterable[str]) -> None:
     with open(path, "x", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)
     sync(path)
-
-
-def _describe_parent(folder: RunFolder, point: BranchPoint) -> Parent:
-    name, checkpoint = os.path.basename(folder.path), point.checkpoint
-    return Parent(BRANCH, name, checkpoint.step, checkpoint.tensors, folder.commits.head())
 
 
 def _copy_checkpoints(folder: RunFolder, part: RunFolder, step: int) -> List[int]:
@@ -212,26 +192,3 @@ def _copy_checkpoints(folder: RunFolder, part: RunFolder, step: int) -> List[int
         if name not in names:
             os.remove(part.file(CHECKPOINTS, name))
     return steps
-
-
-def _branch_manifest(folder: RunFolder, point: BranchPoint) -> Dict[str, Any]:
-    """The manifest of a branch that has not trained yet."""
-    name, step, session = os.path.basename(folder.path), point.checkpoint.step, point.session
-    values = {n: v for n, v in folder.read_manifest().items() if n not in _LATER_NAMES}
-    data = dict(values["data"])
-    for key, fact in (("sha256", "data"), ("partition", "partition")):  # a resume may change them
-        if session.get(fact):
-            data[key] = session[fact]
-    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    values.update(data=data, created=now, status="stopped", step=step, committed=step)
-    values.update(reason=f"a branch of {name} from step {step}")
-    values.update(xla=bool(session.get("compiled", values.get("xla"))))
-    if not point.is_last_session:
-        values["total_steps"] = _recorded_length(session)
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _recorded_length(session: Dict[str, Any]) -> Optional[int]:
-    """The length of a session in steps; None if its options have it in epochs."""
-    steps = (session.get("options") or {}).get("steps")
-    return steps if isinstance(steps, int) else None

@@ -12,13 +12,12 @@ import time
 from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import CheckpointError, RetryError, UsageError
-from .commit_log import Checkpoint, Entry
-from .manifest import FormatError
-from .run_end import RunEnd, read_end
+from .commit_log import Checkpoint, Entry, FormatError
+from .entries import RunEnd, read_end
 from .run_folder import RunFolder, is_used
 
-_FILES = ("manifest.json", "commits.jsonl")  # which the feed reads
-_FILES_OF_LIFE = ("metrics.jsonl", "speed.jsonl")  # which training changes again and again
+# The file that the feed reads, and those that training changes again and again.
+_FILES = ("commits.jsonl", "metrics.jsonl", "speed.jsonl")
 _POLL_SECS = 0.5
 _PATIENCE_SECS = 5.0  # a network file system may show a file later than the entry that names it
 _Sign = Optional[Tuple[int, int, int]]  # of a file: what differs once it has changed
@@ -31,7 +30,7 @@ class FeedSettings(NamedTuple):
         every: whether it has every checkpoint that exists, oldest first; otherwise the newest one.
         idle_secs: after so long without a change in the folder of the run it ends.
         start_secs: how long to wait for the run to begin.
-        former_statuses: if the manifest has one of these statuses at the start, that is the end of
+        former_statuses: if the run has one of these statuses at the start, that is the end of
             an earlier session, and another one is about to begin.
         is_replaced: whether another run is about to take the place of one that is there at the
             start, unless a process trains it.
@@ -92,9 +91,9 @@ class CheckpointFeed:
         self._signs: List[_Sign] = []
         self._is_current = False  # whether everything was read since the signs last changed
         self._has_news = True  # whether there may be a next checkpoint
-        self._manifest: Optional[Dict[str, Any]] = None
+        self._state: Optional[Dict[str, Any]] = None  # of the run; None before it has begun
         self._has_read = False
-        self._first_manifest: Optional[Dict[str, Any]] = None  # of the first read
+        self._first_state: Optional[Dict[str, Any]] = None  # of the first read
         self._error: Optional[CheckpointError] = None  # of the last read, if it failed
         self._created: Any = None  # when the run began that has been fed from
         self._position = 0  # the number of the last entry that is done with
@@ -103,7 +102,7 @@ class CheckpointFeed:
     def has_begun(self) -> bool:
         """Whether there is a run in the folder."""
         self._read()
-        return self._manifest is not None
+        return self._state is not None
 
     def wait_for_run(self) -> None:
         """Wait until a run in the folder trains, or has ended. For errors, see `next`."""
@@ -136,7 +135,7 @@ class CheckpointFeed:
             item, fault = self._search() if self._has_news else (None, "")
             self._has_news = item is not None or bool(fault)
             if item is not None:
-                self._created = self._created or (self._manifest or {}).get("created")
+                self._created = self._created or (self._state or {}).get("created")
                 return item
             if end is not None and not fault and self._is_current:
                 return None
@@ -157,9 +156,9 @@ class CheckpointFeed:
 
     @property
     def end(self) -> Optional[RunEnd]:
-        if self._manifest is None:
+        if self._state is None:
             return None
-        end = read_end(self._manifest)
+        end = read_end(self._state)
         is_former = end is not None and end.status in self._settings.former_statuses
         return None if is_former and self._is_as_at_start() else end
 
@@ -169,18 +168,17 @@ class CheckpointFeed:
         return is_replaced and not self.folder.is_locked()
 
     def _is_as_at_start(self) -> bool:
-        """Whether the manifest has not changed since the start, and still may."""
-        first = self._first_manifest
+        """Whether the run has not changed since the start, and still may."""
+        first = self._first_state
         is_over = self._clock() - self._start >= self._settings.start_secs
-        return first is not None and first == self._manifest and not is_over
+        return first is not None and first == self._state and not is_over
 
     # --------------------------------------------------------------------------------------- read
 
     def _read(self) -> None:
         """Read what has changed in the folder."""
-        signs = [_sign(self.folder.file(name)) for name in _FILES + _FILES_OF_LIFE]
-        count = len(_FILES)
-        self._is_current = self._is_current and signs[:count] == self._signs[:count]
+        signs = [_sign(self.folder.file(name)) for name in _FILES]
+        self._is_current = self._is_current and signs[:1] == self._signs[:1]
         if signs != self._signs:
             self._signs, self._changed_at = signs, self._clock()
         if self._is_current:
@@ -188,20 +186,19 @@ class CheckpointFeed:
         self._error, self._has_news = None, True
         self.folder.commits.invalidate_cache()
         try:
-            if signs[0] is not None or self._manifest is not None:
-                self._manifest = self.folder.read_manifest()
-            self.folder.commits.entries()
+            if signs[0] is not None or self._state is not None:
+                self._state = self.folder.state()
             self._is_current = True
         except FormatError:
             raise
         except CheckpointError as error:  # perhaps for a moment only
             self._error = error
         if not self._has_read:
-            self._has_read, self._first_manifest = True, self._manifest
+            self._has_read, self._first_state = True, self._state
         self._refuse_other_run()
 
     def _refuse_other_run(self) -> None:
-        created = (self._manifest or {}).get("created")
+        created = (self._state or {}).get("created")
         if self._created is not None and created != self._created:
             raise RetryError(
                 f"Another run has begun in {self.folder}, in place of the one that was evaluated.",
@@ -281,7 +278,7 @@ class CheckpointFeed:
 
     def _wait(self) -> None:
         """Wait a moment. Raises an error if the run gives no sign of life for too long."""
-        has_begun, now = self._manifest is not None, self._clock()
+        has_begun, now = self._state is not None, self._clock()
         if not has_begun:
             self._refuse_other_files()
         if not has_begun and now - self._start >= self._settings.start_secs:
@@ -294,7 +291,7 @@ class CheckpointFeed:
 
     def _refuse_other_files(self) -> None:
         """Refuse a path where no run can begin."""
-        path, is_run = self.folder.path, os.path.lexists(self.folder.file("manifest.json"))
+        path, is_run = self.folder.path, os.path.lexists(self.folder.commits.path)
         if is_run or self._settings.is_replaced or not is_used(path):
             return
         fault = "contains no run" if os.path.isdir(path) else "is a file"

@@ -34,17 +34,12 @@ class CheckpointStore:
     Args:
         folder: of the run.
         metrics: metrics.jsonl, whose size and hash are part of each commit.
-        read_manifest: returns the manifest, which says what the run has committed, and which
-            checkpoint is the best.
     """
 
-    def __init__(
-        self, folder: Folder, metrics: JsonLines, read_manifest: Callable[[], Dict[str, Any]]
-    ):
+    def __init__(self, folder: Folder, metrics: JsonLines):
         self.commits = CommitLog(folder.file("commits.jsonl"), self.prefix)
         self._folder = folder
         self._metrics = metrics
-        self._read_manifest = read_manifest
 
     def prefix(self, step: int) -> str:
         """The path prefix of the files of a step, as a Saver takes it."""
@@ -238,9 +233,9 @@ class CheckpointStore:
 
     def best(self) -> Optional[Dict[str, Any]]:
         """The step, metric and value of the best checkpoint; None if there is none any more."""
-        best = self._read_manifest().get("best")
+        best = self.commits.state().get("best")
         steps = [checkpoint.step for checkpoint in self.list()]
-        return best if isinstance(best, dict) and best.get("step") in steps else None
+        return best if best and best["step"] in steps else None
 
     def newest(self, warn: Callable[[str], None] = _ignore) -> Optional[Checkpoint]:
         """The newest committed checkpoint that is intact, or None if nothing was committed.
@@ -312,19 +307,17 @@ class CheckpointStore:
     def is_intact(self) -> bool:
         """Whether the checkpoint of the run's last step exists and is not damaged."""
         checkpoints = self.list()
-        if not checkpoints or checkpoints[-1].step != self._read_manifest().get("step"):
+        if not checkpoints or checkpoints[-1].step != self.commits.state()["step"]:
             return False
         return not self.find_damage(checkpoints[-1])
 
     def _find_loss(self) -> str:
-        """What the commit log has lost, as a clause: commits that the manifest or files show; ''
-        if nothing.
-        """
-        manifest = self._read_manifest()
-        step = manifest.get("committed") or (manifest.get("best") or {}).get("step")
-        if not self.commits.entries() and (step or self.leftovers(())):
-            return "it is missing"
-        return f"entries are missing, as step {step} was committed" if step else ""
+        """What the commit log has lost, as a clause: commits that files show; '' if nothing."""
+        names = self.leftovers(())
+        if not self.commits.entries():
+            return "it is missing" if names else ""
+        lost = self._unlisted_files(names)
+        return f"entries are missing, as of {min(lost)}" if lost else ""
 
 
 def _remove_unlocked(path: str) -> None:

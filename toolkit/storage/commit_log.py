@@ -1,35 +1,35 @@
-"""The commit log, `commits.jsonl`: which checkpoints a run has, and how each was trained.
+"""The commit log, `commits.jsonl`: all that is known of a run, entry by entry (see entries.py).
 
-There is one entry per training session (the step that it started from, and its options, versions
-and data), one per checkpoint (the hashes of its files and of its tensors), and one at the end of a
-finished run, its seal (what people quote of it, see seal.py). The log of a branch begins with the
-entries of its parent and one that names the parent (see branch.py). Each entry ends in its own hash
-and contains the hash of the entry before it, so that a changed, removed or inserted entry is
-detected. `kept` lists the steps whose checkpoints exist from this entry on; the last readable entry
-decides.
+Each entry ends in its own hash and contains the hash of the entry before it, so that a changed,
+removed or inserted entry is detected. `kept` lists the steps whose checkpoints exist from this
+entry on; the last readable entry with it decides.
 
 An entry is written after the files that it lists, so a checkpoint is committed once its entry is on
-the disk.
+the disk. The state that the entries give is also written to `manifest.json`, for people and for
+`jq`; the toolkit reads it from here alone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-import sys
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set
 
-from ..files import to_json_value
-from . import source_copies
+from ..errors import CheckpointError
+from ..files import atomic_write, to_json_value
+from .entries import FORMAT, apply, is_sound
 from .jsonl import FileDigest, JsonLines, parse_object
-from .parent import is_record
 
+MANIFEST = "manifest.json"
 NO_HASH = "0" * 64  # what the first entry contains as the hash of the entry before it
 NO_METRICS = FileDigest(0, hashlib.sha256(b"").hexdigest())
-_FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
-_SESSION_DICTS = ("versions", "machine", "plugins", "data", "options")  # optional, each a dict
 _HASH = re.compile(r'^(.*), "hash": "([0-9a-f]{64})"}$', re.DOTALL)
+
+
+class FormatError(CheckpointError):
+    """The commit log of another version of the toolkit."""
 
 
 class Checkpoint(NamedTuple):
@@ -64,8 +64,8 @@ class Entry(NamedTuple):
 
     @property
     def step(self) -> int:
-        """The step that was committed or sealed, or from which the session or branch started."""
-        return self.values["from" if self.is_session else "step"]
+        """The step that the entry is of, or from which the session or branch started."""
+        return self.values.get("from" if self.is_session else "step", 0)
 
 
 class CommitLog:
@@ -81,6 +81,7 @@ class CommitLog:
         self._prefix = prefix
         self._entries: Optional[List[Entry]] = None
         self._head = NO_HASH
+        self._state: Dict[str, Any] = {}
 
     @property
     def path(self) -> str:
@@ -94,8 +95,32 @@ class CommitLog:
             for text in self._file.lines():
                 entries.append(_parse_entry(len(entries) + 1, text, head))
                 head = _entry_hash(text)
-            self._entries, self._head = entries, head
+            self._entries, self._head, self._state = entries, head, fold(entries)
         return self._entries
+
+    def state(self) -> Dict[str, Any]:
+        """What the entries say of the run as it is now, by name; see entries.py.
+
+        Raises:
+            CheckpointError: the file is missing, or its first entry is damaged.
+            FormatError: another version of the toolkit wrote it.
+        """
+        entries = self.entries()
+        if self._state:
+            return dict(self._state)
+        if not entries:
+            raise CheckpointError(f"{self.path} is missing, or has no entries.", path=self.path)
+        if not entries[0].values:
+            fault = f"entry 1 {entries[0].fault}"
+            raise CheckpointError(f"{self.path} is damaged: {fault}.", path=self.path)
+        version = (entries[0].values.get("versions") or {}).get("toolkit")
+        raise FormatError(
+            f"{self.path} is not of format {FORMAT}; version {str(version or 'unknown'):.20} of "
+            "the toolkit wrote it.",
+            hint="Read the run with the version that wrote it, or train it again: toolkit run "
+            "--config RUN/config.json",
+            path=self.path,
+        )
 
     def invalidate_cache(self) -> None:
         """Read the file again when it is next needed: another process may have written to it."""
@@ -103,11 +128,10 @@ class CommitLog:
         self._file.invalidate_cache()
 
     def add(self, kind: str, **values: Any) -> None:
-        """Append an entry, and wait until it is on the disk.
+        """Append an entry, wait until it is on the disk, then write the manifest.
 
         Args:
-            kind: "session", "commit", "seal" or "branch".
-            values: what the entry contains besides; `kept` is required.
+            kind: see entries.py, also for what an entry contains.
         """
         entries = self.entries()
         body = json.dumps(to_json_value(dict({"kind": kind}, **values, previous=self._head)))[:-1]
@@ -117,6 +141,10 @@ class CommitLog:
         self._file.append_line(text, durable=True)
         entries.append(Entry(len(entries) + 1, json.loads(text), ""))
         self._entries, self._head = entries, digest
+        apply(self._state, entries[-1].values)
+        if self._state:
+            with atomic_write(os.path.join(os.path.dirname(self.path), MANIFEST)) as file:
+                file.write(render_manifest(self._state))
 
     def head(self) -> str:
         """The hash of the last entry, 64 hex digits."""
@@ -128,7 +156,7 @@ class CommitLog:
         steps: Optional[Set[int]] = None
         latest: Dict[int, Checkpoint] = {}
         for entry in reversed(self.entries()):  # most are near the end, however long the log is
-            if steps is None and entry.values:
+            if steps is None and "kept" in entry.values:
                 steps = set(entry.values["kept"])
             if steps is not None and len(latest) == len(steps):
                 break
@@ -173,7 +201,7 @@ class CommitLog:
         return [record for record in records if record]
 
     def seal(self) -> Optional[Entry]:
-        """The seal at the end of the log; None if the run is not finished, or not sealed."""
+        """The seal at the end of the log; None if the run is not finished."""
         last = self.entries()[-1:]
         return last[0] if last and last[0].is_seal else None
 
@@ -192,6 +220,20 @@ class CommitLog:
             tensors=values["tensors"],
             metrics=FileDigest(**values["metrics"]),
         )
+
+
+def fold(entries: Iterable[Entry]) -> Dict[str, Any]:
+    """The state of a run after these entries; {} if none is that of its beginning."""
+    state: Dict[str, Any] = {}
+    for entry in entries:
+        if entry.values:
+            apply(state, entry.values)
+    return state
+
+
+def render_manifest(state: Dict[str, Any]) -> bytes:
+    """The contents of manifest.json."""
+    return (json.dumps(state, indent=2) + "\n").encode("utf-8")
 
 
 def current_sessions(entries: Iterable[Entry]) -> List[Dict[str, Any]]:
@@ -225,91 +267,12 @@ def _parse_entry(number: int, text: str, previous: str) -> Entry:
     if not match or hashlib.sha256(match.group(1).encode("utf-8")).hexdigest() != match.group(2):
         return Entry(number, {}, "has changed since it was written")
     values = parse_object(text)
-    if values is None or not _is_valid(values):
+    if values is None or not is_sound(values):
         return Entry(number, {}, "is not in the format of this version")
     fault = ""
     if values["previous"] != previous:
         fault = "does not follow the entry before it: entries were removed, inserted or moved"
     return Entry(number, values, fault)
-
-
-def _is_valid(values: Dict[str, Any]) -> bool:
-    """Whether an entry has all values that its kind requires, each of its type."""
-    try:
-        steps = values["kept"]
-        if not isinstance(values["previous"], str) or not isinstance(steps, list):
-            return False
-        if not all(map(_is_count, steps)):
-            return False
-        if values["kind"] == "session":
-            return _is_valid_session(values)
-        if values["kind"] == "seal":
-            return _is_valid_seal(values)
-        if values["kind"] == "branch":
-            return _is_count(values["step"]) and is_record(values["parent"])
-        return values["kind"] == "commit" and _is_valid_commit(values)
-    except (KeyError, TypeError, AttributeError):
-        return False
-
-
-def _is_valid_session(values: Dict[str, Any]) -> bool:
-    return (
-        _is_count(values["from"])
-        and all(isinstance(values.get(name, {}), dict) for name in _SESSION_DICTS)
-        and all(isinstance(files, dict) for files in values.get("plugins", {}).values())
-        and (values.get("parent") is None or is_record(values["parent"]))
-        and source_copies.is_valid(values.get(source_copies.SOURCES, {}))
-    )
-
-
-def _is_valid_commit(values: Dict[str, Any]) -> bool:
-    step = values["step"]
-    return (
-        _is_count(step)
-        and _is_time(values["time"])
-        and isinstance(values["tensors"], str)
-        and _is_digest(values["metrics"])
-        and all(_is_file(step, name, digest) for name, digest in values["files"].items())
-    )
-
-
-def _is_valid_seal(values: Dict[str, Any]) -> bool:
-    return (
-        _is_count(values["step"])
-        and isinstance(values["manifest"], dict)
-        and all(_is_report(name, digest) for name, digest in values["reports"].items())
-    )
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= sys.maxsize
-
-
-def _is_time(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and abs(value) <= sys.maxsize
-
-
-def _is_digest(values: Dict[str, Any]) -> bool:
-    """Whether it is the JSON form of a FileDigest."""
-    return (
-        set(values) == {"bytes", "sha256"}
-        and _is_count(values["bytes"])
-        and isinstance(values["sha256"], str)
-    )
-
-
-def _is_file(step: int, name: str, digest: Dict[str, Any]) -> bool:
-    """Whether it is a checkpoint file of this step, inside the checkpoints folder."""
-    start = f"model.ckpt-{step}."
-    return name.startswith(start) and bool(_FILE_NAME.fullmatch(name)) and _is_digest(digest)
-
-
-def _is_report(name: str, digest: Dict[str, Any]) -> bool:
-    """Whether it is a file inside the folder of the reports."""
-    parts = name.split("/")
-    is_inside = parts[0] == "reports" and not {"", ".", ".."} & set(parts)
-    return is_inside and "\0" not in name and _is_digest(digest)
 
 
 RetentionRule = Callable[[List[Checkpoint]], Iterable[int]]

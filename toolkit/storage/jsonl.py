@@ -1,4 +1,4 @@
-"""JSON-lines files: append-only, hashed as they grow, and cut back when a run resumes.
+"""Files of JSON, and JSON-lines files: append-only, hashed as they grow, cut back by a resume.
 
 A line counts once it ends in a newline. A partial last line, which a killed process may leave, is
 ignored when reading and removed before the next line is appended.
@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from ..errors import CheckpointError
 from ..files import (
+    MAX_DEPTH,
     atomic_write,
     is_deep,
     open_regular_file,
@@ -168,3 +169,22 @@ def has_more(path: str, max_bytes: int = MAX_BYTES) -> bool:
         return os.path.getsize(path) > max_bytes
     except OSError:
         return False
+
+
+def read_json(path: str) -> Any:
+    """The value in a JSON file. Raises CheckpointError if it cannot be read."""
+    try:
+        with open_regular_file(path) as file:
+            text = file.read().decode("utf-8")
+        value = json.loads(text)
+        is_flat = text.count("[") + text.count("{") <= MAX_DEPTH  # most are, and it takes no walk
+        if is_flat or not is_deep(value):
+            return value
+        fault = "is not valid: its values are nested too deeply"
+    except FileNotFoundError:
+        fault = "is missing"
+    except OSError as error:
+        fault = f"cannot be read: {error.strerror}"
+    except (ValueError, RecursionError) as error:
+        fault = f"is not valid JSON: {error}"
+    raise CheckpointError(f"{path} {fault}.", path=path)

@@ -1,7 +1,7 @@
 """What a run began from: the weights of another model, or an earlier commit of another run.
 
-The parent is recorded in the manifest and in the first session that the run trained itself. It is
-identified by hashes, since paths change.
+The parent is recorded in the first session that the run trained itself, or in the entry with which
+a branch begins. It is identified by hashes, since paths change.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Parent(NamedTuple):
 
     @classmethod
     def from_json(cls, values: Any) -> Optional[Parent]:
-        """The parent that a record contains; None if there is none."""
-        return cls(**{name: values[name] for name in cls._fields}) if is_record(values) else None
+        """The parent that a sound entry, or the state of a run, has; None if there is none."""
+        return cls(**values) if values else None
 
     def as_json(self) -> Dict[str, Any]:
         return dict(self._asdict())
@@ -42,13 +42,3 @@ class Parent(NamedTuple):
         if self.kind == BRANCH:
             return f"The run is a branch of {self.name}{step} (tensors {self.tensors[:16]})."
         return f"The run began with the weights of {self.name}{step} (tensors {self.tensors[:16]})."
-
-
-def is_record(values: Any) -> bool:
-    """Whether a value of JSON is the record of a parent."""
-    if not isinstance(values, dict) or values.get("kind") not in (WEIGHTS, BRANCH):
-        return False
-    step = values.get("step")
-    is_step = isinstance(step, int) and not isinstance(step, bool) and step >= 0
-    texts = [values.get(name) for name in ("name", "tensors", "head")]
-    return all(isinstance(text, str) for text in texts) and (is_step or step is None)

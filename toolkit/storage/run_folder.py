@@ -2,10 +2,10 @@
 
     report.html        the page of the run
     config.json        options, to run it again
-    manifest.json      what was run, and its end
+    manifest.json      what the commit log says of the run now, for people
     metrics.jsonl      losses and metrics by step
     checkpoints/       variables and the state of session hooks: model.ckpt-STEP.*
-    commits.jsonl      the commit log
+    commits.jsonl      the commit log, of which all else is read
     reports/           of evaluations, and of a divergence
     samples/           images and other output of plugins
     events/            for TensorBoard
@@ -30,12 +30,13 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional
 
 from ..errors import CheckpointError, UsageError
 from ..files import TEMPORARY_PREFIX, make_folders, write_json
-from . import folder_lock, manifest
+from . import folder_lock
 from .checkpoint_store import CHECKPOINTS, CheckpointStore
+from .commit_log import MANIFEST, FormatError
 from .folder import Folder, shell_argument
 from .folder_lock import LOCK, FolderLock
+from .jsonl import read_json
 from .record_log import RecordLog
-from .seal import seal_values
 
 EVENTS = "events"
 CONFIG = "config.json"
@@ -59,7 +60,7 @@ class RunFolder(Folder):
         self._force = force
         self.metrics = RecordLog(self, "metrics.jsonl")
         self.speed = RecordLog(self, "speed.jsonl")
-        self.checkpoints = CheckpointStore(self, self.metrics, self.read_manifest)
+        self.checkpoints = CheckpointStore(self, self.metrics)
         self.commits = self.checkpoints.commits
         self._lock: Optional[FolderLock] = None
 
@@ -109,7 +110,7 @@ class RunFolder(Folder):
         """Rename a config.json with other contents, which somebody may have edited."""
         path = self.file(CONFIG)
         with contextlib.suppress(CheckpointError):
-            if manifest.read_json(path) == config:
+            if read_json(path) == config:
                 return
         if os.path.lexists(path):
             with self.writing():
@@ -120,19 +121,26 @@ class RunFolder(Folder):
         """Whether there is a run in the folder that has taken a step, or has begun to."""
         if not os.path.isdir(self.path):
             return False
-        return os.path.isfile(self.file("manifest.json")) or bool(self.commits.entries())
+        return os.path.isfile(self.file(MANIFEST)) or bool(self.commits.entries())
 
-    # --------------------------------------------------------------------- config.json, manifest
+    # ------------------------------------------------------------------------- config.json, state
 
     def read_config(self) -> Dict[str, Any]:
-        return manifest.read_json(self.file(CONFIG))
+        return read_json(self.file(CONFIG))
 
     def write_config(self, values: Dict[str, Any]) -> None:
-        self._write(CONFIG, values)
+        with self.writing():
+            os.stat(self.path)  # fails where the folder was removed: it must not be created again
+            write_json(self.file(CONFIG), values)
 
-    def read_manifest(self) -> Dict[str, Any]:
-        """The contents of manifest.json. Raises CheckpointError if it is missing or damaged."""
-        return manifest.read(self.file("manifest.json"))
+    def state(self) -> Dict[str, Any]:
+        """See `CommitLog.state`."""
+        return self.commits.state()
+
+    def record(self, kind: str, **values: Any) -> None:
+        """Add an entry to the commit log; see `CommitLog.add`."""
+        with self.writing():
+            self.commits.add(kind, **values)
 
     def read_distributions(self) -> Dict[str, str]:
         """The name -> the distribution of each plugin that began the run; {} if nothing says it.
@@ -140,37 +148,12 @@ class RunFolder(Folder):
         Raises FormatError if another version of the toolkit wrote the run.
         """
         try:
-            plugins = self.read_manifest().get("plugins", {})
-        except manifest.FormatError:
+            plugins = self.state()["plugins"]
+        except FormatError:
             raise
         except CheckpointError:  # of a run that did not start, or a damaged one: reported elsewhere
             return {}
         return {name: facts.get("distribution") or "" for name, facts in plugins.items()}
-
-    def update_manifest(self, **values: Any) -> None:
-        """Replace these values of the manifest, and keep the others."""
-        exists = os.path.exists(self.file("manifest.json"))
-        contents = self.read_manifest() if exists else {"format": manifest.FORMAT}
-        contents.update(values)
-        self._write("manifest.json", contents)
-
-    def finish(self, reports: str, **values: Any) -> None:
-        """Add the seal of the finished run, then replace these values of the manifest.
-
-        Args:
-            reports: the path of the reports in the folder; '' if there are none.
-            values: of the manifest.
-        """
-        contents = dict(self.read_manifest(), **values)
-        steps = [checkpoint.step for checkpoint in self.checkpoints.list()]
-        with self.writing():
-            self.commits.add("seal", kept=steps, **seal_values(self, contents, reports))
-        self._write("manifest.json", contents)
-
-    def _write(self, name: str, values: Dict[str, Any]) -> None:
-        with self.writing():
-            os.stat(self.path)  # fails where the folder was removed: it must not be created again
-            write_json(self.file(name), values)
 
     # --------------------------------------------------------------------------------------- lock
 
@@ -307,9 +290,9 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
         fault = f"ended before its first step; continue with: toolkit resume {shell_argument(path)}"
     else:
         fault = "contains no run"
-    hint = "A run's folder has a manifest.json; see runs/."
+    hint = "A run's folder has a commits.jsonl; see runs/."
     parent = RunFolder(os.path.dirname(folder.path))
-    if os.path.isfile(parent.file("manifest.json")):
+    if os.path.isfile(parent.file(MANIFEST)):
         hint = f"Give the run's folder, {parent}."
     raise UsageError(f"{path or repr(path)} {fault}.", hint=hint)
 

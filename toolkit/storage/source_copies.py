@@ -24,7 +24,6 @@ from .folder import Folder
 SOURCES = "sources"
 MAX_FILE_BYTES = 4 << 20  # a larger file is not copied
 MAX_TOTAL_BYTES = 16 << 20  # of the copies of one version of a plugin
-_FOLDER_NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}-[0-9a-f]{8}")
 
 
 class SourceCopy(NamedTuple):
@@ -37,22 +36,6 @@ class SourceCopy(NamedTuple):
     def place(self) -> str:
         """The path of the copies in the run folder."""
         return f"{SOURCES}/{self.folder}"
-
-
-def is_valid(values: Any) -> bool:
-    """Whether the value of an entry is that of `write_copies`, by plugin."""
-    return isinstance(values, dict) and all(map(_is_copy, values.values()))
-
-
-def _is_copy(values: Any) -> bool:
-    return (
-        isinstance(values, dict)
-        and set(values) == set(SourceCopy._fields)
-        and isinstance(values["folder"], str)
-        and bool(_FOLDER_NAME.fullmatch(values["folder"]))
-        and isinstance(values["omitted"], list)
-        and all(isinstance(name, str) for name in values["omitted"])
-    )
 
 
 def read_copies(session: Dict[str, Any]) -> Dict[str, SourceCopy]:

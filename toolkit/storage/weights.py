@@ -144,12 +144,10 @@ def _open_run(path: str, step: str, warn: Callable[[str], None]) -> WeightSource
     best = "last" if folder.checkpoints.best() is None else "best"
     checkpoint = folder.checkpoints.find(step.lstrip("0") or "0" if step else best, warn)
     source = _read_source(str(folder), checkpoint.path, folder.commits.head())
-    try:
-        class_names = tuple(folder.read_manifest()["data"]["stored"].get("class_names", ()))
-    except CheckpointError:
-        class_names = ()
-    plugin = folder.read_config().get("plugin", "")
-    return source._replace(class_names=class_names, plugin=plugin)
+    state = folder.state()
+    class_names = tuple(state["data"]["stored"].get("class_names", ()))
+    models = [name for name, facts in state["plugins"].items() if facts.get("kind") == "model"]
+    return source._replace(class_names=class_names, plugin=", ".join(models))
 
 
 def _read_source(place: str, path: str, head: str) -> WeightSource:

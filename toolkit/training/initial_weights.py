@@ -172,8 +172,7 @@ def read_parents(folder: RunFolder) -> Dict[str, Parent]:
     """The parents that a run records, by their kind; later records replace earlier ones."""
     if folder.is_new:  # its files may belong to another run
         return {}
-    records = [*folder.commits.parents(), folder.read_manifest().get("parent")]
-    parents = [parent for parent in map(Parent.from_json, records) if parent is not None]
+    parents = [Parent(**record) for record in folder.commits.parents()]
     return {parent.kind: parent for parent in parents}
 
 

@@ -80,12 +80,12 @@ def open_training(
     folder = job.folder
     opened.callback(folder.unlock)
     opened.callback(console.close_file)
-    start, manifest = None, {}
+    start, state = None, {}
     if not folder.is_new:
         folder.lock()
         with waiting(f"Opening {folder}"):  # its files are hashed
             start = folder.checkpoints.newest(warn)
-        manifest = folder.read_manifest()
+        state = folder.state()
     # The weights to begin with, where no checkpoint has them.
     parents = read_parents(folder)
     weights = None
@@ -100,7 +100,7 @@ def open_training(
         options = peers.plan_options(job.options)
         replica = peers.replica(job.options.batch_size)
         builder = PlanBuilder(job, run_data, replica, options, peers.strategy)
-        was_compiled = None if folder.is_new else manifest.get("xla", False)
+        was_compiled = None if folder.is_new else state.get("xla", False)
         plan = builder.build(start.step if start else 0, was_compiled)
         plan = peers.complete(
             plan,
@@ -121,7 +121,7 @@ def open_training(
         plan=plan,
         evaluator=evaluator,
         best_metric=evaluator.best_metric(),
-        steps_before=manifest.get("total_steps"),
+        steps_before=state.get("total_steps"),
     )
 
 

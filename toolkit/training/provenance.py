@@ -9,7 +9,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from typing import Any, Callable, Dict, Iterable, List, Sequence
+from typing import Any, Callable, Dict, Iterable, List
 
 from .. import __version__
 from ..compat import VERSION
@@ -40,21 +40,10 @@ def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
             "sha256": summarize(run_data.dataset.sha256),
             "examples": {name: len(split) for name, split in run_data.splits.items()},
             "partition": run_data.dataset.partition(),
-            "stored": dict(run_data.dataset.spec._asdict()),
-            "spec": dict(run_data.spec._asdict()),
+            "stored": run_data.dataset.spec.as_json(),
+            "spec": run_data.spec.as_json(),
             "ink": dict(brightness._asdict()) if brightness else None,
         },
-    }
-
-
-def session_facts(argv: Sequence[str], hooks: Sequence[str], total_steps: int) -> Dict[str, Any]:
-    """What a resume may change: the command, the hooks in their order, the last step, versions."""
-    return {
-        "status": "running",
-        "argv": list(argv),
-        "hooks": list(hooks),
-        "total_steps": total_steps,
-        "versions": versions(),
     }
 
 

@@ -131,7 +131,7 @@ class RunEvaluator:
     def describe_better(self) -> str:
         """That a run without a best checkpoint had a better one than its last; '' if it had not."""
         folder = self._job.folder
-        evaluations = folder.read_manifest().get("validation")
+        evaluations = folder.state().get("validation")
         if self._job.options.best_metric or not evaluations:
             return ""
         records = [record for record in folder.metrics.read() if record.get("kind") == "eval"]

@@ -1,4 +1,4 @@
-"""What a training run reports of itself: its manifest, its first and last lines, its failures."""
+"""What a training run reports of itself: its entries, its first and last lines, its failures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from ..graph.model_summary import count_parameters, list_model_variables
 from ..graph.session_config import effective_threads
 from ..options import DATA
 from ..run_data import RunData, describe_missing_splits
-from ..storage.manifest import FINISHED
+from ..storage.entries import FINISHED, TRAINED
+from ..storage.seal import hash_reports
 from ..storage.session_changes import THREADS, find_session_changes
-from ..storage.source_copies import SOURCES
 from . import provenance
 from .best_metric import BestMetric
-from .duration import seconds_before
 from .hooks.runner import RunHook
 from .loop import TrainResult
 from .notes import plan_notes
@@ -41,7 +40,7 @@ _PLACES = {
 
 
 class RunLog:
-    """Writes the manifest of a run, and tells the console what a user needs to know.
+    """Writes how a run begins and ends, and tells the console what a user needs to know.
 
     Args:
         training: the run.
@@ -56,51 +55,43 @@ class RunLog:
         self._parent, self._initial_weights = training.parent, training.initial_weights
         self._facts: Optional[Dict[str, Any]] = None
         self._seconds_before = 0.0
+        self._last_end: Dict[str, Any] = {}
 
     # ---------------------------------------------------------------------------------- beginning
 
     def begin(self, hooks: Sequence[RunHook]) -> None:
         """Write what describes the run, before its first step."""
         job, folder = self._job, self._folder
-        is_new = folder.is_new
-        if is_new:
+        facts = self.session_facts()
+        if folder.is_new:
             folder.create(job.config)
+            run_facts = provenance.run_facts(job.plugins, self._run_data)
+            folder.record("run", **run_facts, **self._parent_facts(), **self._preset_facts())
         else:
-            self._seconds_before = seconds_before(folder)
+            self._seconds_before = folder.state()["seconds"]
             folder.write_config(job.config)
+            if job.allow_other_data:
+                data_facts = provenance.run_facts(job.plugins, self._run_data)["data"]
+                facts["data_facts"] = data_facts
         if not folder.has_lock:
             self.warn(f"{folder} cannot be locked: do not train in it twice at the same time")
-        total = self._plan.total_steps
-        facts = provenance.session_facts(job.argv, [hook.name for hook in hooks], total)
-        facts.update(xla=self._plan.is_compiled, metrics=None, summary=None, exit_code=None)
-        facts.update(reader=self._plan.reader.kind)
-        facts.update(seconds=round(self._seconds_before, 2), session_start=time.time())
-        if is_new:
-            facts.update(provenance.run_facts(job.plugins, self._run_data))
-            facts.update(self._parent_facts())
-            facts.update(self._preset_facts())
-        elif job.allow_other_data:
-            facts["data"] = provenance.run_facts(job.plugins, self._run_data)["data"]
-        facts.update(
-            keeps_sources=job.options.keep_sources, git=provenance.read_git_commits(job.plugins.all)
-        )
-        variables = list_model_variables(self._plan.graph.run, self._plan.graph.tf_graph)
-        facts["model"] = dict(count_parameters(variables)._asdict())
-        folder.update_manifest(**facts)
         self._console.open_file(folder.path, job.argv)
         self._write_hash_list()
-        self._record_sources(facts["git"])
-
-    def _record_sources(self, git: Dict[str, Any]) -> None:
-        """Copy the plugins' sources, which the session's entry then names, beside their commits; it
-        names none if the options leave them out.
-        """
-        facts, copies = self.session_facts(), {}
-        if self._job.options.keep_sources:
-            copies = provenance.record_sources(
-                self._folder, self._job.plugins, facts["plugins"], self.warn
-            )
-        facts.update({SOURCES: copies, "git": git})
+        copies = {}
+        if job.options.keep_sources:
+            copies = provenance.record_sources(folder, job.plugins, facts["plugins"], self.warn)
+        variables = list_model_variables(self._plan.graph.run, self._plan.graph.tf_graph)
+        facts.update(
+            argv=list(job.argv),
+            hooks=[hook.name for hook in hooks],
+            total_steps=self._plan.total_steps,
+            model=dict(count_parameters(variables)._asdict()),
+            git=provenance.read_git_commits(job.plugins.all),
+            keeps_sources=job.options.keep_sources,
+            sources=copies,
+            seconds_before=self._seconds_before,
+            session_start=time.time(),
+        )
 
     def _write_hash_list(self) -> None:
         """Write the hashes of the data's files, of which the manifest has one hash, once."""
@@ -191,9 +182,8 @@ class RunLog:
         Args:
             hook_ms: milliseconds per step of this session by the name of the hook.
         """
-        status = "trained" if result.is_done else "stopped"
-        self._folder.update_manifest(hook_ms=hook_ms)
-        self._write_status(status, result.step, result.reason, result.seconds)
+        status = TRAINED if result.is_done else "stopped"
+        self._write_end(status, result.step, result.reason, result.seconds, hook_ms=hook_ms)
 
     def finish(self, result: TrainResult, test: Optional[Dict[str, Any]]) -> Dict[str, Any]:
         """Write the summary of the run, and return it.
@@ -213,13 +203,17 @@ class RunLog:
         }
         relative = dict(summary, run=".")
         if result.is_done:  # written last: a resume repeats what a kill prevents
-            metrics = self._folder.metrics.position()._asdict()
-            reports = (test or {}).get("reports", "")
-            self._folder.finish(
-                reports, status=FINISHED, summary=relative, metrics=metrics, exit_code=0
+            self._folder.record(
+                "seal",
+                status=FINISHED,
+                step=result.step,
+                exit_code=0,
+                summary=relative,
+                metrics=dict(self._folder.metrics.position()._asdict()),
+                reports=hash_reports(self._folder, (test or {}).get("reports", "")),
             )
         else:
-            self._folder.update_manifest(summary=relative, exit_code=0)
+            self._folder.record("end", **dict(self._last_end, summary=relative, exit_code=0))
         return summary
 
     def fail(self, error: ToolkitError, step: int, seconds: float = 0.0) -> None:
@@ -244,7 +238,7 @@ class RunLog:
         elif isinstance(error, RetryError):
             error.hint = " ".join(text for text in (error.hint, resume) if text)
         with contextlib.suppress(ToolkitError):  # the folder may be what failed
-            self._write_status(status, step, error.message, seconds, error.exit_code)
+            self._write_end(status, step, error.message, seconds, exit_code=error.exit_code)
         if isinstance(error, DivergedError) and error.is_repeatable:
             source = self._examine(step)
             if source:
@@ -256,7 +250,7 @@ class RunLog:
         code = error.exit_code if isinstance(error, ToolkitError) else InterruptedRun.exit_code
         self._console.record(f"Error: {str(error) or 'Interrupted.'}")
         with contextlib.suppress(ToolkitError):
-            self._folder.update_manifest(exit_code=code)
+            self._folder.record("end", **dict(self._last_end, exit_code=code))
 
     def write_page(self) -> str:
         """Write the page of the run, unless the options leave it out.
@@ -278,24 +272,11 @@ class RunLog:
             return ""
         return os.path.join(str(self._folder), PAGE)
 
-    def _write_status(
-        self,
-        status: str,
-        step: int,
-        reason: str,
-        seconds: float,
-        exit_code: Optional[int] = None,
-    ) -> None:
-        checkpoints = self._folder.checkpoints.list()
-        committed = checkpoints[-1].step if checkpoints else 0
-        self._folder.update_manifest(
-            status=status,
-            step=step,
-            reason=reason,
-            committed=committed,
-            seconds=round(self._seconds_before + seconds, 2),
-            exit_code=exit_code,
-        )
+    def _write_end(self, status: str, step: int, reason: str, seconds: float, **facts: Any) -> None:
+        """Write how the session ended; `seconds` are its own, `facts` further values."""
+        seconds = round(self._seconds_before + seconds, 2)
+        self._last_end = {"status": status, "step": step, "reason": reason, "seconds": seconds}
+        self._folder.record("end", **self._last_end, **dict({"exit_code": None}, **facts))
 
     def _examine(self, step: int) -> str:
         """Say where a divergence began, by repeating the step after the last good one.

@@ -97,7 +97,7 @@ def total_steps(options: CoreOptions, num_examples: int) -> int:
 
 def read_spec(folder: RunFolder) -> Optional[DataSpec]:
     """The spec of the data with which a run began; None if it begins now."""
-    return None if folder.is_new else DataSpec.from_json(folder.read_manifest()["data"]["spec"])
+    return None if folder.is_new else DataSpec.from_json(folder.state()["data"]["spec"])
 
 
 def examples_per_step(options: CoreOptions) -> int:

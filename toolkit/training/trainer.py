@@ -16,7 +16,7 @@ from ..errors import ToolkitError, UsageError
 from ..graph.run import step_builder_of
 from ..inference.evaluator import Evaluator
 from ..options import CoreOptions
-from ..storage.manifest import FINISHED
+from ..storage.entries import FINISHED
 from .devices import open_devices
 from .hook_list import build_hooks
 from .hooks.runner import list_costs
@@ -81,7 +81,7 @@ class Trainer:
         """
         if self._folder.is_new:
             return
-        record, dataset = self._folder.read_manifest()["data"], self.training.run_data.dataset
+        record, dataset = self._folder.state()["data"], self.training.run_data.dataset
         check_same_classes(record, dataset)
         if not self.training.job.allow_other_data:
             check_same_data(record, dataset, self._folder.file(LIST_FILE))
@@ -111,7 +111,7 @@ class Trainer:
     def is_finished(self) -> bool:
         """Whether the run is finished, and its newest checkpoint at the target."""
         start = self.training.start
-        if start is None or self._folder.read_manifest()["status"] != FINISHED:
+        if start is None or self._folder.state()["status"] != FINISHED:
             return False
         return start.step >= self.total_steps
 
@@ -122,7 +122,7 @@ class Trainer:
     # ----------------------------------------------------------------------------------- training
 
     def train_and_test(self) -> Dict[str, Any]:
-        """Train, test, and return the summary that is also kept in the manifest.
+        """Train, test, and return the summary that the seal has, too.
 
         However the run ends, its page is written, and the plugins are notified.
         """
@@ -224,13 +224,13 @@ class Trainer:
         plugins = self.training.job.plugins
         if self._folder.is_new or not plugins.has_hook("run_ended"):
             return
-        manifest = self._folder.read_manifest()
+        state = self._folder.state()
         try:
             plugins.call_hook(
                 "run_ended",
                 run=self.training.plan.graph.run,
-                status=manifest["status"],
-                reason=manifest.get("reason", ""),
+                status=state["status"],
+                reason=state["reason"],
             )
         finally:
             if self.page:

@@ -78,6 +78,7 @@ class TableFile(NamedTuple):
         import pandas  # type: ignore[import-untyped]
 
         _read_header(stream, self.path)
+        has_returns = getattr(stream, "newlines", None) == "\r"  # old pandas has to be told
         width = len(self.columns)
         try:
             frame = pandas.read_csv(
@@ -89,6 +90,7 @@ class TableFile(NamedTuple):
                 dtype=object,
                 keep_default_na=False,
                 skipinitialspace=True,
+                lineterminator="\r" if has_returns else None,
             )
         except pandas.errors.EmptyDataError:
             return dict.fromkeys(self.columns, ())

@@ -30,7 +30,7 @@ def resumes_exactly_from_a_stream(subject: Subject) -> None:
 
 
 def _compare(whole: str, halves: str, form: str) -> None:
-    manifest = RunFolder(whole).read_manifest()
+    manifest = RunFolder(whole).state()
     if manifest.get("resume_is_exact") is False:
         raise Skip("its data gives up exact resume")
     remedy = (

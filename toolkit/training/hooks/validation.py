@@ -6,16 +6,17 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from ...display.console import MAX_METRICS
 from ...errors import ToolkitError
+from ...files import to_json_value
 from ...storage.run_folder import RunFolder
 from ..best_metric import BestMetric, read_best_value
 from .base import SessionHook
 
 
 class Validation(SessionHook):
-    """Evaluates committed checkpoints, moves `best`, and stops early; the manifest records both.
+    """Evaluates committed checkpoints, moves `best`, and stops early; the commit log records both.
 
-    The manifest also has the last evaluation and that of the best checkpoint, with intervals. A
-    checkpoint has them too, as it has `best`, so that a resume repeats them.
+    It also has the last evaluation and that of the best checkpoint, with intervals. A checkpoint
+    has them too, as it has `best`, so that a resume repeats them.
 
     If the evaluation has a metric NAME_noise, the standard deviation of NAME, `best` moves to a
     newer checkpoint also where its value is worse than the best one by no more than this noise:
@@ -88,7 +89,7 @@ class Validation(SessionHook):
         return True  # the checkpoint hook, which runs before this one, decides
 
     def on_restore(self, session, step):
-        self._update_manifest()
+        self._record_state(step)
         # The commit is from before its evaluation, which is repeated, with the same numbers.
         self.on_committed(step, self._folder.checkpoints.prefix(step))
         self._evaluate_pending()
@@ -132,7 +133,7 @@ class Validation(SessionHook):
                     f"{metric.name} has not improved in {self._waited} evaluations"
                 )
         self._show(dict(record, **metrics))
-        self._update_manifest()
+        self._record_state(step)
 
     def _show(self, record: Dict[str, Any]) -> None:
         """Take the record of an evaluation to metrics.jsonl, events and console.
@@ -152,13 +153,14 @@ class Validation(SessionHook):
         text = "  ".join(f"{name} {metrics[name]:.4f}" for name in names[:MAX_METRICS])
         self.loop.log(f"step {step}  validation  {text}")
 
-    def _update_manifest(self) -> None:
-        last = self._last_evaluation
-        values = {
+    def _record_state(self, step: int) -> None:
+        """Add the best checkpoint and the evaluations so far to the commit log, if they changed."""
+        last, best = self._last_evaluation, self._best_evaluation
+        values: Dict[str, Any] = {
             "best": self._best,
             "evaluations_since_best": self._waited,
-            "validation": {"last": last, "best": self._best_evaluation} if last else None,
+            "validation": None if last is None else {"last": last, "best": best},
         }
-        manifest = self._folder.read_manifest()
-        if any(manifest.get(name) != value for name, value in values.items()):
-            self._folder.update_manifest(**values)
+        state = self._folder.state()
+        if {name: state.get(name) for name in values} != to_json_value(values):
+            self._folder.record("evaluated", step=step, **values)
