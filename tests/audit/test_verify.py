@@ -68,7 +68,7 @@ def test_each_part_of_an_intact_run_has_a_line(cli, trained):
     names += ["sources", "ok"]
     assert list(checks) == names
     assert checks["manifest"] == "finished, step 6"
-    assert checks["commit log"] == "5 entries, 1 session"
+    assert checks["commit log"] == "10 entries, 1 session"
     last = (trained / "run" / "commits.jsonl").read_text().splitlines()[-1]
     assert f"head {json.loads(last)['hash']}\n" in cli("verify", "-v", trained / "run").out
     assert checks["checkpoints"] == "steps 2, 4, 6"

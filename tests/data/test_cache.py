@@ -124,6 +124,6 @@ def test_a_removal_that_the_system_refuses_is_one_sentence(cli, cache, monkeypat
 
 def test_an_empty_cache_is_no_error(cli, here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(here / "none"))
-    assert cli("cache", "list").out == f"    0.0 MB  in {here / 'none'}\n"
+    assert cli("cache", "list").out == f"   0 bytes  in {here / 'none'}\n"
     assert cli("cache", "clear", "--all").code == 0
     assert cli("cache", "clear", "streams").code == 0

@@ -322,7 +322,7 @@ def test_a_reader_that_leaves_ends_the_command(run):
     os.close(reader)
     process = process_fixtures.start("evaluate", run, "--follow", "--every", stdout=writer)
     os.close(writer)
-    assert process.wait(process_fixtures.PATIENCE) == 141
+    assert process.wait(process_fixtures.PATIENCE) == 1
 
 
 # ---------------------------------------------------------------------------- beside real training

@@ -85,7 +85,7 @@ class _Component(_Values):
     kind: Literal["image", "class", "value", "text"]
     num_classes: _Count
     class_names: List[str]
-    padding: Union[str, float, int]  # a text if it is infinite
+    padding: Union[bool, str, float, int]  # a text if it is infinite
     boundaries: List[_Count]
 
 

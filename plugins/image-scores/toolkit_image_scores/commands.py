@@ -29,7 +29,7 @@ SET_HELP = "Any other option of the data, as in run: --set test_share=0.2."
 @cli_options.json_option
 @cli_options.verbose_option
 def image_scores(settings, as_json, **flags):
-    """Measure the Frechet distance (FD) of real images with known damage.
+    """Measure how damage changes the Frechet distance (FD).
 
     The FD compares the features of two sets of images; lower is more alike. Each line gives the FD
     of training images, damaged in one way, from the test images, and its multiple of the floor: the

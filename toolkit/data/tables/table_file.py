@@ -12,10 +12,10 @@ import io
 import json
 import os
 import re
+import sys
+import warnings
 import zlib
 from typing import IO, Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
-
-import numpy as np
 
 from ...errors import DataError
 from ..images.image_file import file_endings
@@ -71,51 +71,66 @@ class TableFile(NamedTuple):
             DataError: a row has more fields than the header, or is no CSV or JSON. The fields that
                 a row lacks at its end are empty.
         """
+        if not self.is_json:
+            with _read_text(self.path, self.encoding) as stream:
+                self._refuse_long_rows(stream)
         with _read_text(self.path, self.encoding) as stream:
             return self._read_json(stream) if self.is_json else self._read_csv(stream)
+
+    def _refuse_long_rows(self, stream: IO[str]) -> None:
+        """Refuse a row with more fields than the header, which some versions of pandas cut off."""
+        _read_header(stream, self.path)
+        width, number = len(self.columns), 0
+        limit = csv.field_size_limit(sys.maxsize)
+        try:
+            for row in csv.reader(stream, delimiter=self.delimiter, skipinitialspace=True):
+                if any(row[width:]):
+                    raise self._width_error(number, len(row))
+                number += any(row)
+        except csv.Error:
+            pass  # pandas says what is wrong
+        finally:
+            csv.field_size_limit(limit)
+
+    def _width_error(self, row: int, count: int) -> DataError:
+        width = len(self.columns)
+        return DataError(
+            f"{self.place(row)}: expected {_count_fields(width)} as in the header, found "
+            f"{_count_fields(count)}.",
+            hint=f"Quote a field that contains {self.delimiter!r}.",
+        )
 
     def _read_csv(self, stream: IO[str]) -> Dict[str, Fields]:
         import pandas  # type: ignore[import-untyped]
 
         _read_header(stream, self.path)
         has_returns = getattr(stream, "newlines", None) == "\r"  # old pandas has to be told
-        width = len(self.columns)
         try:
-            frame = pandas.read_csv(
-                stream,
-                sep=self.delimiter,
-                header=None,
-                names=list(range(width + 1)),  # one more: rows that are too long fill it
-                index_col=False,
-                dtype=object,
-                keep_default_na=False,
-                skipinitialspace=True,
-                lineterminator="\r" if has_returns else None,
-            )
+            with warnings.catch_warnings():  # of empty fields beyond the header
+                warnings.simplefilter("ignore", pandas.errors.ParserWarning)
+                frame = pandas.read_csv(
+                    stream,
+                    sep=self.delimiter,
+                    header=None,
+                    names=list(range(len(self.columns))),
+                    index_col=False,
+                    dtype=object,
+                    keep_default_na=False,
+                    skipinitialspace=True,
+                    lineterminator="\r" if has_returns else None,
+                )
         except pandas.errors.EmptyDataError:
             return dict.fromkeys(self.columns, ())
         except (pandas.errors.ParserError, OverflowError) as error:
             raise self._csv_error(str(error)) from error
         frame = frame[(frame != "").any(axis=1)]  # without the empty lines of a spreadsheet
-        is_too_long = frame[width] != ""
-        if is_too_long.any():
-            raise DataError(
-                f"{self.place(int(np.argmax(is_too_long)))}: expected {_count_fields(width)} as in "
-                f"the header, found {_count_fields(width + 1)} or more.",
-                hint=f"Quote a field that contains {self.delimiter!r}.",
-            )
         return {name: frame[number].tolist() for number, name in enumerate(self.columns)}
 
     def _csv_error(self, text: str) -> DataError:
         """The error of rows that pandas cannot read, by its message."""
         match = re.search(r"Expected \d+ fields in line (\d+), saw (\d+)", text)
         if match:
-            row, count = int(match.group(1)) - 1, int(match.group(2))
-            return DataError(
-                f"{self.place(row)}: expected {_count_fields(len(self.columns))} as in the header, "
-                f"found {_count_fields(count)}.",
-                hint=f"Quote a field that contains {self.delimiter!r}.",
-            )
+            return self._width_error(int(match.group(1)) - 1, int(match.group(2)))
         finding = "a quote that is not closed" if "EOF inside string" in text else text.strip(".")
         return DataError(
             f"{self.path}: expected rows of CSV, found {finding}.",
