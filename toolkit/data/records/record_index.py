@@ -152,12 +152,14 @@ def parse_record(shard: Shard, number: int, record: bytes) -> Features:
     """The features of a record. Raises a DataError that names it if it is no Example."""
     example = tf.train.Example()
     try:
-        # Older versions of protobuf read damaged bytes up to the damage.
-        if example.MergeFromString(record) != len(record):
-            raise DecodeError
-        features = dict(example.features.feature)
-        if number or not tf.train.SequenceExample.FromString(record).HasField("feature_lists"):
-            return features
+        # Older versions of protobuf read damaged bytes up to the damage, and warn.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            if example.MergeFromString(record) != len(record):
+                raise DecodeError
+            features = dict(example.features.feature)
+            if number or not tf.train.SequenceExample.FromString(record).HasField("feature_lists"):
+                return features
         finding = "a tf.train.SequenceExample"
     except DecodeError:
         finding = "bytes that are no tf.train.Example"
