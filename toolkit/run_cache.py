@@ -19,6 +19,7 @@ from .errors import CheckpointError, InterruptedRun, RetryError
 from .options import CoreOptions
 from .plugin_data import SOURCE_OPTIONS
 from .plugins import Plugins
+from .storage.entries import FORMAT
 from .storage.run_folder import open_run
 
 GROUP = "features"  # the subfolder of the cache
@@ -53,9 +54,10 @@ def cached_run(
 ) -> api.Trained:
     """Open the run that a plugin trains with these options from the cache; train it if need be.
 
-    The run counts as another one if an option, the key, the version of the toolkit, or a file or
-    the version of the plugin differs. A training that is killed leaves nothing that a later call
-    would use; if two processes train the same run, both use the one that is complete first.
+    The run counts as another one if an option, the key, the version of the toolkit or of its run
+    folders, or a file or the version of the plugin differs. A training that is killed leaves
+    nothing that a later call would use; if two processes train the same run, both use the one that
+    is complete first.
 
     Args:
         plugin: the model plugin, a reference as on the command line.
@@ -95,7 +97,7 @@ def _run_name(plugins: Plugins, options: Mapping[str, Any], key: Any) -> str:
     """The plugin's name, and a hash of everything that the run depends on."""
     counted = {name: value for name, value in options.items() if key is None or name != "data"}
     code = [[each.name, each.distribution, each.sha256()] for each in plugins.all]
-    parts = json.dumps([code, counted, key, __version__], sort_keys=True)
+    parts = json.dumps([code, counted, key, __version__, FORMAT], sort_keys=True)
     digest = hashlib.sha256(parts.encode("utf-8")).hexdigest()[:16]
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', plugins.model.name)}-{digest}"
 
