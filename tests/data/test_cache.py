@@ -58,7 +58,7 @@ def test_the_list_has_entries_with_their_sizes(cli, cache):
 
 
 def test_an_entry_is_removed_by_its_name_and_a_group_by_its_own(cli, cache):
-    assert cli("cache", "clear", "mnist").out == "removed 1 entries, 0.0 MB\n"
+    assert cli("cache", "clear", "mnist").out == "removed 1 entries, 5 bytes\n"
     assert cli("cache", "clear", "streams/").code == 0
     assert names(cli) == ["features/one"]
     assert cli("resume", "run", "--steps", "2").code == 0  # it is written again
