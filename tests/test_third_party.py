@@ -44,14 +44,14 @@ PLUGINS = {
         {"noise": np.zeros([2, 3, 28, 28, 1], np.float32)},
         {"image"},
         draws=True,
-        files=("samples/sample-000020.png",),
+        files=("samples/step-00000020.png",),
     ),
     "vae": Sample(
         {"--with": "journal", "--dump-steps": 15, "--dump-images": 4, "--hidden": 64},
         {"x": np.zeros([2, 28, 28, 1], np.uint8)},
         {"code", "reconstruction"},
         draws=True,
-        files=("samples/images-000015.png", "samples/images-000020.png", "journal.txt"),
+        files=("samples/step-00000015.png", "samples/step-00000020.png", "journal.txt"),
     ),
     "segmentation": Sample(
         {"--filters": 4, "--levels": 1},

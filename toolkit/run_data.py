@@ -37,7 +37,7 @@ from .data.records.schema import model_keys
 from .data.sources import open_data, uses_option
 from .data.spec import DataSpec
 from .data.structure import FEATURES
-from .errors import DataError
+from .errors import DataError, UsageError
 from .options import CoreOptions, Origin
 from .plugin_data import FROM_PLUGIN, open_from_plugin
 from .plugins import Plugins
@@ -284,7 +284,10 @@ def images_like(stored: DataSpec, options: CoreOptions) -> ImageOptions:
         stored: the spec of the data that the model was trained on, as stored.
         options: of the run.
     """
-    has_pictures = uses_option(options.data, "image_size")
+    try:
+        has_pictures = uses_option(options.data, "image_size")
+    except UsageError:  # the data are of the hook `data`
+        has_pictures = False
     if is_images(stored):
         height, width, channels = stored.shape
         size = format_size(width, height)

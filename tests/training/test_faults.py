@@ -14,7 +14,7 @@ from test_exact_resume import final_state
 
 import toolkit
 from toolkit import Every, SessionHook, hookimpl, testing, tf
-from toolkit.errors import CheckpointError, DataError, RetryError
+from toolkit.errors import CheckpointError, RetryError
 from toolkit.storage.run_folder import RunFolder
 
 OPTIONS = {"steps": 12, "log_steps": 2, "checkpoint_steps": 4, "evaluate": "no"}
@@ -92,19 +92,6 @@ def idx_data(here):
     write_idx(str(folder / "train-images-idx3-ubyte"), images)
     write_idx(str(folder / "train-labels-idx1-ubyte"), labels.astype(np.uint8))
     return f"idx:{folder}"
-
-
-def test_a_data_file_of_another_size_ends_the_training_before_the_next_commit(idx_data, here):
-    path = here / "idx" / "train-labels-idx1-ubyte"
-    content = path.read_bytes()
-    plugin = linear_with(6, lambda: path.write_bytes(content + bytes(8)))
-    with pytest.raises(DataError, match="train-labels-idx1-ubyte changed while") as raised:
-        testing.train(plugin, "run", data=idx_data, **STREAMED)
-    assert raised.value.exit_code == 4 and "toolkit resume" in raised.value.hint
-    assert RunFolder("run").checkpoints.newest().step == 4
-    path.write_bytes(content)
-    testing.train(Linear, "run")
-    assert RunFolder("run").checkpoints.newest().step == 12
 
 
 def test_a_data_file_that_is_touched_is_no_fault(idx_data, here):

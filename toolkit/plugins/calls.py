@@ -329,7 +329,9 @@ def load_defaults(model: Plugin, extensions: Iterable[Plugin]) -> List[Plugin]:
     """The extensions that a model plugin names, without those that a user named besides."""
     named = {plugin.name for plugin in extensions}
     functions = [x.function for x in implementations(model) if x.hook == "default_extensions"]
-    references = [reference for function in functions for reference in function()]
+    call = Plugins(model, has_defaults=False).call_plugin_code
+    answers = [call("hook 'default_extensions'", function) for function in functions]
+    references = [reference for answer in answers for reference in answer or ()]
     return [load(each, "extension") for each in references if each not in named]
 
 
