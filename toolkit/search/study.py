@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from ..errors import CheckpointError, RetryError, UsageError
@@ -38,6 +39,7 @@ from .trial_options import run_path
 
 LOCK_FILE = ".lock"
 POLL_SECS = 1.0  # from one look at the folder to the next, while others train what is due
+LOCK_SECS = 0.02  # from one look at the lock to the next, while another process samples
 
 
 class Study:
@@ -185,7 +187,7 @@ class Study:
                     stack.enter_context(lock_file(path))
                     break
                 except BlockingIOError:  # another process samples
-                    continue
+                    time.sleep(LOCK_SECS)
                 except OSError as error:
                     raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
             yield
