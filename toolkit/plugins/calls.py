@@ -94,7 +94,9 @@ class Plugins:
     def __init__(self, model: Plugin, extensions: Iterable[Plugin] = (), has_defaults: bool = True):
         self.model = model
         self.extensions = list(extensions)
-        self.defaults = load_defaults(model, self.extensions) if has_defaults else []
+        self.defaults: List[Plugin] = []
+        if has_defaults:
+            self.defaults = self._load_defaults()
         self._manager = _HookManager()
         self._calls: Dict[str, HookCall] = {}
         for number, plugin in enumerate(self.all):
@@ -313,6 +315,14 @@ class Plugins:
                 return Place(plugin, f"{os.path.abspath(file)}:{line}")
         return None
 
+    def _load_defaults(self) -> List[Plugin]:
+        """The extensions that the model plugin names, without those that a user named besides."""
+        hook, named = "default_extensions", {plugin.name for plugin in self.extensions}
+        functions = [each.function for each in implementations(self.model) if each.hook == hook]
+        answers = [self.call_plugin_code(f"hook '{hook}'", function) for function in functions]
+        references = [reference for answer in answers for reference in answer or ()]
+        return [load(each, "extension") for each in references if each not in named]
+
     def _owner_of_file(self, file: str) -> Optional[Plugin]:
         """The plugin whose file it is, else the first in whose package or folder it is, or None."""
         exact = [plugin for plugin in self.all if os.path.abspath(file) == plugin.file]
@@ -323,16 +333,6 @@ class Plugins:
         """The plugin whose file is nearest to the error; the model plugin if none is involved."""
         place = self.find_place(traceback.extract_tb(error.__traceback__))
         return place.plugin if place else self.model
-
-
-def load_defaults(model: Plugin, extensions: Iterable[Plugin]) -> List[Plugin]:
-    """The extensions that a model plugin names, without those that a user named besides."""
-    named = {plugin.name for plugin in extensions}
-    functions = [x.function for x in implementations(model) if x.hook == "default_extensions"]
-    call = Plugins(model, has_defaults=False).call_plugin_code
-    answers = [call("hook 'default_extensions'", function) for function in functions]
-    references = [reference for answer in answers for reference in answer or ()]
-    return [load(each, "extension") for each in references if each not in named]
 
 
 def _check_options(value: Any) -> Optional[Problem]:

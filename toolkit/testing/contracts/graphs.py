@@ -8,8 +8,9 @@ import numpy as np
 
 from ...compat import HAS_XLA, tf
 from ...errors import ToolkitError
-from ...graph.build import InferenceGraph, TrainingGraph, build_inference
+from ...graph.build import InferenceGraph, build_inference
 from ...graph.run import Run
+from ...training.hooks.plugin_hooks import build_plugin_hooks
 from ...training.random_ops import find_random_ops
 from ..graph_difference import find_difference
 from ..steps import build_for_xla
@@ -130,26 +131,13 @@ def session_hooks_create_no_variable(subject: Subject) -> None:
     graph = subject.steps().graph
     with graph.tf_graph.as_default():
         before = {v.op.name for v in tf.global_variables()}
-        _call_session_hooks(subject, graph)
+        build_plugin_hooks(subject.plugins, graph, subject.run_data)
         names = sorted({v.op.name for v in tf.global_variables()} - before)
     require(
         not names,
         f"The hook 'session_hooks' creates the variable{'s' * (len(names) > 1)} "
         f"{join_names(names)}.",
         "Create variables in 'build'; 'session_hooks' may create other ops.",
-    )
-
-
-def _call_session_hooks(subject: Subject, graph: TrainingGraph) -> None:
-    subject.plugins.call_hook(
-        "session_hooks",
-        model=graph.model,
-        features=graph.batch.features,
-        labels=graph.batch.labels,
-        outputs=graph.step.outputs,
-        losses=graph.losses,
-        run=graph.run,
-        splits=subject.run_data.prepare_split,
     )
 
 
