@@ -156,8 +156,8 @@ def package_roots():
 
 def is_of_a_package(path):
     is_asset = os.path.dirname(path).endswith("assets") or os.path.basename(path) == "py.typed"
-    is_code = path.endswith((".py", ".template"))
-    return (is_code or is_asset) and re.match(r"toolkit(_\w+)?/", path) is not None
+    is_source = path.endswith((".py", ".template", ".toml"))
+    return (is_source or is_asset) and re.match(r"toolkit(_\w+)?/", path) is not None
 
 
 # ----------------------------------------------------------------------------------------- Slurm

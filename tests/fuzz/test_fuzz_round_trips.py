@@ -153,4 +153,4 @@ def test_each_value_shows_its_own_origin(plugin, data):
     resolved = resolve_valid(plugin, [("a.toml", values)])
     for name in FIELDS[plugin]:
         origin = resolved.origins[name]
-        assert (origin == "a.toml") == (name in values), (name, origin)
+        assert (str(origin) == "a.toml") == (name in values), (name, origin)
