@@ -7,6 +7,7 @@ script gave to `Optimizer.compute_gradients` or `tf.gradients`, which `record_lo
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import os
 import weakref
@@ -21,6 +22,7 @@ from .noise import STATEFUL
 from .patches import Patches
 
 _APPLY = ("Apply",)  # in the types of the ops that optimizers make
+_UPDATES = ("Apply", "AssignAdd", "AssignSub", "ScatterAdd", "ScatterSub")  # in types of ops
 _WRITES = (
     *("Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp"),
     *("AssignSubVariableOp", "ResourceScatterUpdate", "ResourceScatterAdd", "ScatterUpdate"),
@@ -48,6 +50,7 @@ class Kind(NamedTuple):
         summaries: the places of fetched summaries.
         resources: ops whose state no variable has, which a resume runs again: iterators, tables.
         noise: the names of random ops that no resume can put at their position.
+        unordered: the names of variables that the call updates twice without an order.
     """
 
     text: str
@@ -59,6 +62,7 @@ class Kind(NamedTuple):
     summaries: List[int]
     resources: List[Any]
     noise: List[str]
+    unordered: List[str]
 
     @property
     def title(self) -> str:
@@ -151,7 +155,8 @@ class Calls:
             ],
             summaries=[place for place, tensor in places if tensor.op.type in _SUMMARIES],
             resources=[op for op in reached if op.type in _RESOURCES],
-            noise=sorted(op.name for op in reached if op.type in STATEFUL),
+            noise=sorted(op.name for op in reached if op.type in STATEFUL) if trains else [],
+            unordered=find_unordered(reached) if trains else [],
         )
 
     def _find_losses(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
@@ -223,6 +228,32 @@ def written_variable(op: Any) -> str:
     while source.type in ("Enter", "RefEnter", "Identity", "RefIdentity", "Switch", "RefSwitch"):
         source = source.inputs[0].op
     return str(source.name)
+
+
+def is_update(op: Any) -> bool:
+    """Whether an op changes a variable from its value before."""
+    return any(word in op.type for word in _UPDATES) and bool(written_variable(op))
+
+
+def find_unordered(reached: Sequence[Any]) -> List[str]:
+    """The variables that a call updates twice without an order.
+
+    Args:
+        reached: the ops of the call.
+    """
+    updates: Dict[str, List[Any]] = collections.defaultdict(list)
+    for op in filter(is_update, reached):
+        updates[written_variable(op)].append(op)
+    return [
+        name
+        for name, ops in updates.items()
+        if any(not _waits(later, earlier) for earlier, later in zip(ops, ops[1:]))
+    ]
+
+
+def _waits(op: Any, other: Any) -> bool:
+    """Whether an op runs after another one, in each call of both."""
+    return any(each is other or each.name == other.name for each in reach([op], (), ()))
 
 
 def _trains(op: Any, trainable: Set[str], fed: Sequence[str]) -> bool:

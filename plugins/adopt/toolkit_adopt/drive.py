@@ -22,6 +22,7 @@ from .calls import Calls, Kind, scalars_of
 from .entropy import digest_of_generators, fix_entropy
 from .journal import Recorder, mismatch
 from .noise import call_placeholder, make_stateless
+from .order import Order
 from .patches import Patches
 from .script import own_modules
 from .session import Sessions
@@ -62,7 +63,7 @@ class Drive:
         self._replay_end = 0
         self._metrics: Dict[str, float] = {}
         self._warned: Set[str] = set()
-        self._calls = Calls(self._script)
+        self._calls, self._order = Calls(self._script), Order()
         self.refuse = self._calls.refusal
         self._recorder = Recorder(run.journal.append, settings["journal_limit"])
         self._sessions = Sessions(
@@ -138,8 +139,9 @@ class Drive:
 
     def _answer_next(self, session, targets, fetches, feeds, run) -> List[Any]:
         self._number += 1
+        self._order.complete(session.graph)
         kind = self._calls.find(session.graph, targets, fetches, feeds)
-        self._warn_of_noise(kind)
+        self._warn(kind)
         arrays = list(feeds.values())
         call = call_placeholder(session.graph, create=False)
         if call is not None:
@@ -200,14 +202,16 @@ class Drive:
         if kind.trains or kind.summaries:
             self._metrics.update({**named, **metrics})
 
-    def _warn_of_noise(self, kind: Kind) -> None:
-        for name in kind.noise:
-            if kind.trains and name not in self._warned:
+    def _warn(self, kind: Kind) -> None:
+        """Say once for each name why a resume may not have the bits of an undisturbed run."""
+        reasons = dict.fromkeys(
+            kind.noise, "draws random numbers in a loop, or by an op without a stateless form"
+        )
+        reasons.update(dict.fromkeys(kind.unordered, "is updated twice in a call without an order"))
+        for name, reason in reasons.items():
+            if name not in self._warned:
                 self._warned.add(name)
-                self._run.warn(
-                    f"'{name}' draws random numbers in a loop or by an op without a stateless "
-                    "form: a resume does not have the bits of an undisturbed run"
-                )
+                self._run.warn(f"'{name}' {reason}: a resume may have other bits")
 
     # -------------------------------------------------------------------------------- commit, back
 
@@ -217,6 +221,7 @@ class Drive:
             tensors.update(self._read(number, session))
         values = {
             "calls": self._number,
+            "metrics": self._metrics,
             "generators": digest_of_generators(),
             "sources": self._hash_sources(
                 [self._script, *(sys.modules[n].__file__ for n in own_modules(self._script))]
@@ -246,6 +251,7 @@ class Drive:
             raise mismatch(
                 self._number, "Python", "the state of its random numbers is not the run's"
             )
+        self._metrics = dict(restart.values["metrics"])
         tensors = dict(restart.tensors)
         for number, session in reversed(list(self._sessions.open().items())):
             start = f"session-{number}/" if number else ""

@@ -1,8 +1,9 @@
 """Run an untouched script as `__main__`, as `python SCRIPT ARGS` would in its working directory.
 
 Set while it runs, and put back afterwards: `sys.argv`, `sys.path[0]`, the working directory,
-`sys.stdin` and `input` (both refuse to wait for a person), and on TensorFlow 2.x the module
-`tensorflow`, which is then `tensorflow.compat.v1` with the stand-ins for what is gone from it.
+`sys.stdin` and `input` (both refuse to wait for a person), an empty default graph, and on
+TensorFlow 2.x the module `tensorflow`, which is then `tensorflow.compat.v1` with the stand-ins for
+what is gone from it.
 """
 
 from __future__ import annotations
@@ -46,10 +47,12 @@ def prepared(
         patches.replace(builtins, "input", ask)
         os.chdir(folder)
         sys.path.insert(0, os.path.dirname(script))
+        tf.reset_default_graph()
         try:
             with _as_version_1():
                 yield
         finally:
+            tf.reset_default_graph()
             os.chdir(before[0])
             sys.path[:] = before[1]
             for name in own_modules(script, set(sys.modules) - modules):

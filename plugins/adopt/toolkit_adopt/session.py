@@ -12,6 +12,7 @@ found. All is put back when the script has ended.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any, Callable, Dict, List
 
@@ -19,7 +20,6 @@ import tensorflow
 from tensorflow.python.client import session as sessions
 from tensorflow.python.training import (
     basic_session_run_hooks,
-    checkpoint_management,
     queue_runner_impl,
     server_lib,
     supervisor,
@@ -205,6 +205,7 @@ class Sessions:
             text = self._see("get_checkpoint_state", read)
             return text and CheckpointState.FromString(text.encode("latin-1"))
 
+        checkpoint_management = sys.modules[tf.train.latest_checkpoint.__module__]
         for module in (tf.train, checkpoint_management):
             patches.wrap(module, "latest_checkpoint", latest)
             patches.wrap(module, "checkpoint_exists", exists)
