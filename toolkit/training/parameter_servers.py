@@ -241,5 +241,5 @@ class ParameterServer:
             PeerError: another process has failed or is gone.
         """
         self._channel.join({})
-        with FirstSignal(lambda signum: self._channel.notify({"signal": signum})):
+        with FirstSignal(lambda signum: self._channel.reply({"signal": signum})):
             return self._channel.wait()
