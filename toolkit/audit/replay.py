@@ -37,7 +37,7 @@ from ..storage.source_copies import SOURCES
 from ..storage.weights import open_weights
 from ..training.initial_weights import read_parents
 from .checks import count_noun, declared_options, describe_code_change, join_steps
-from .processes import TrainingProcesses, count_processes
+from .processes import LastWords, count_processes, train
 
 REPRODUCIBILITY_HINT = (
     "A step may depend only on the seed, the step and the variables: draw with run.uniform, "
@@ -247,12 +247,9 @@ def _train_in_processes(
         target.write_config(values)
     target.unlock()
     step = segment.end.step
-    command = ["resume", target.path, "--pause-at", str(step)]
-    processes = TrainingProcesses(command, count, os.path.dirname(target.path))
-    try:
-        code = processes.wait()
-    finally:
-        processes.kill_all()
+    last_words = LastWords()
+    words = ["resume", target.path, "--pause-at", str(step)]
+    code = train(words, target.path, count, last_words)
     target.commits.invalidate_cache()
     sessions = [entry.values for entry in target.commits.entries() if entry.is_session]
     if sessions and sessions[-1].get("options"):  # else it ended before its first step
@@ -261,7 +258,7 @@ def _train_in_processes(
     if code:
         raise CheckFailed(
             f"The replay did not reach step {step}: a process ended with exit code {code}: "
-            f"{processes.last_words()}",
+            f"{last_words}",
             hint=REPRODUCIBILITY_HINT,
         )
 

@@ -264,7 +264,8 @@ class Channel:
             message: JSON.
         """
         self._raise_end()
-        self._call(self._peers[self._cluster.chief].send, "reply", message)
+        # It does not wait for the loop: this may be the handler of a signal.
+        self._loop.call_soon_threadsafe(self._peers[self._cluster.chief].send, "reply", message)
 
     def notifications(self) -> List[Tuple[Task, Dict[str, Any]]]:
         """What parameter servers sent to the chief by `reply` since the last call."""
