@@ -501,7 +501,9 @@ class Channel:
             peer.send("identity", identify(self._cluster))
             answer = await peer.receive()
             if answer.kind == "refusal":
-                raise Refusal(str(answer.body.get("text")), float(answer.body["retry_secs"]))
+                raise Refusal(
+                    str(answer.body.get("text")), float(answer.body.get("retry_secs", 0.0))
+                )
             if answer.kind != "welcome":
                 raise WireError(f"it answered {answer.kind!r:.40}")
             return peer
