@@ -7,9 +7,8 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from ..errors import CheckFailed, InterruptedRun, UsageError
 from ..launch.chaos import Chaos
-from ..launch.command import Command
 from ..launch.launcher import CHIEF, Launcher, LaunchOptions
-from ..launch.layout import Layout
+from ..launch.layout import Command, Layout
 from ..options import ENVIRONMENT_PREFIX
 from ..plugins import is_everything_trusted
 

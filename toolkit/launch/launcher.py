@@ -17,8 +17,7 @@ from ..cluster.tasks import Task
 from ..errors import is_verbose
 from .chaos import POLL_SECS, Chaos
 from .child import Child, Ending, child_code
-from .command import Command
-from .layout import Layout, local_environments
+from .layout import Command, Layout, local_environments
 from .output import LAUNCHER
 from .ports import held_ports
 from .signals import handle_signals
