@@ -261,9 +261,8 @@ def _check_values(definition: Definition, plugins: Plugins, place: str) -> None:
     texts = [(d.name, choice) for d in definition.space for choice in d.choices or [None]]
     texts += [*definition.flags.items(), *definition.variables.items()]
     texts += [pair for layer in definition.layers for pair in layer.values.items()]
-    names = typed.alias_names(options)
     for name, text in texts:
-        field = options.model_fields.get(names.get(name, name))
+        field = options.model_fields.get(name)
         if field is None:
             raise CheckpointError(
                 f"{place} sets '{name}', which is no option of {definition.plugin}.",
@@ -339,9 +338,7 @@ def _state(
 
     options = resolved.options
     cls = type(options)
-    aliases = typed.alias_names(cls)
-    texts = absolute_texts({name: each.value for name, each in values.items()}, cls)
-    flags = {aliases.get(name, name): text for name, text in texts.items()}
+    flags = absolute_texts({name: each.value for name, each in values.items()}, cls)
     lengths = {"--steps": flags.get("steps"), "--epochs": flags.get("epochs")}
     lengths["--examples"] = own["examples"]
     names = [name for name, value in lengths.items() if value is not None]

@@ -16,11 +16,9 @@ from .core import CoreOptions
 from .declaration import (
     AUTO,
     Options,
-    alias_names,
     changeable_options,
     chooses_preset,
     conditions,
-    current_names,
     option,
     result_options,
 )
@@ -71,11 +69,9 @@ __all__ = [
     "Resolved",
     "SampleOptions",
     "Value",
-    "alias_names",
     "changeable_options",
     "chooses_preset",
     "conditions",
-    "current_names",
     "describe",
     "environment",
     "find_path",
