@@ -46,7 +46,7 @@ from .resolution import (
 )
 from .sampling import SampleOptions
 from .text import Field, describe, format_value, from_text, type_name
-from .values import DATA, FLAG, NOT_SET, OPTION, Layer, Origin, Value, read_origins
+from .values import DATA, FLAG, NOT_SET, OPTION, PRESET, Layer, Origin, Value, read_origins
 
 __all__ = [
     "AUGMENTATION_GROUP",
@@ -60,6 +60,7 @@ __all__ = [
     "OFF",
     "OPTION",
     "ORIGINS",
+    "PRESET",
     "AugmentationOptions",
     "CoreOptions",
     "Field",

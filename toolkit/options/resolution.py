@@ -56,6 +56,13 @@ class Resolved(NamedTuple):
     open_presets: Mapping[str, PluginOptions]
     arguments: Mapping[str, Any]
 
+    @property
+    def open_options(self) -> List[str]:
+        """The options whose values come from a preset that the data are still to choose."""
+        classes = [cls for _, cls in self.open_presets.values()]
+        names = {name for cls in classes for preset in cls.presets.values() for name in preset}
+        return [n for n, origin in self.origins.items() if n in names and origin.kind == PRESET]
+
     def choose(self, choices: Mapping[str, Value]) -> Resolved:
         """Return the options of the run where these presets count; see `resolve`."""
         return resolve(**self.arguments, choices=choices)
