@@ -12,6 +12,7 @@ import numbers
 from typing import Any, Callable, Iterable
 
 import numpy as np
+
 from toolkit import tf
 
 __all__ = [

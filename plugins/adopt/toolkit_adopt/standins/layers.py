@@ -46,7 +46,7 @@ __all__ = [
     "unit_norm",
 ]
 
-ZEROS = tf.zeros_initializer()
+ZEROS, XAVIER = tf.zeros_initializer(), xavier_initializer()
 
 
 def _pair(value: Any, count: int = 2) -> List[int]:
@@ -117,7 +117,7 @@ def convolution(
     activation_fn=tf.nn.relu,
     normalizer_fn=None,
     normalizer_params=None,
-    weights_initializer=xavier_initializer(),
+    weights_initializer=XAVIER,
     weights_regularizer=None,
     biases_initializer=ZEROS,
     biases_regularizer=None,
@@ -181,7 +181,7 @@ def convolution2d_transpose(
     activation_fn=tf.nn.relu,
     normalizer_fn=None,
     normalizer_params=None,
-    weights_initializer=xavier_initializer(),
+    weights_initializer=XAVIER,
     weights_regularizer=None,
     biases_initializer=ZEROS,
     biases_regularizer=None,
@@ -245,7 +245,7 @@ def separable_convolution2d(
     activation_fn=tf.nn.relu,
     normalizer_fn=None,
     normalizer_params=None,
-    weights_initializer=xavier_initializer(),
+    weights_initializer=XAVIER,
     pointwise_initializer=None,
     weights_regularizer=None,
     biases_initializer=ZEROS,
@@ -291,7 +291,7 @@ def fully_connected(
     activation_fn=tf.nn.relu,
     normalizer_fn=None,
     normalizer_params=None,
-    weights_initializer=xavier_initializer(),
+    weights_initializer=XAVIER,
     weights_regularizer=None,
     biases_initializer=ZEROS,
     biases_regularizer=None,

@@ -52,9 +52,9 @@ def _read(path: str, rank: int) -> np.ndarray:
     Raises:
         DataError: it is damaged, or its rank is another one.
     """
-    opened = gzip.open(path) if path.endswith(".gz") else open(path, "rb")
+    opener: Any = gzip.open if path.endswith(".gz") else open
     try:
-        with opened as file:
+        with opener(path, "rb") as file:
             header = np.frombuffer(file.read(4 + 4 * rank), ">u4")
             values = np.frombuffer(file.read(), np.uint8)
         if header[0] == MAGIC[rank]:
