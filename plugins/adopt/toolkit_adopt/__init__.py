@@ -1,0 +1,1 @@
+"""Scripts and graphs of TensorFlow 1 as runs of the toolkit, on both TensorFlows."""
