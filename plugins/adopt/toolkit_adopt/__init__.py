@@ -1,1 +1,1 @@
-"""Scripts and graphs of TensorFlow 1 as runs of the toolkit, on both TensorFlows."""
+"""Train untouched TensorFlow 1 scripts, and resume them exactly: `toolkit adopt SCRIPT`."""
