@@ -20,7 +20,6 @@ from ..errors import (
 )
 from ..option_changes import find_differences
 from ..options import (
-    current_names,
     find_path,
     resolve,
     result_options,
@@ -136,7 +135,6 @@ def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str,
         return []
     options = declared_options(session_config(folder, after))
     configs = [session_config(folder, session) for session in (before, after)]
-    configs = [c._replace(values=current_names(options, c.values)) for c in configs]
     old, new = (config.values for config in configs)
     without_effect = set(options.model_fields) - result_options(options)
     without_effect |= {"data", "plugin", "with", "init_from"}  # they are compared by their hashes
