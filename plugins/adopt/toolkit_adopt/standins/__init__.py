@@ -37,7 +37,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "tensorflow.contrib.layers.python.layers.regularizers": ("initializers",),
     "tensorflow.contrib.layers.python.layers.utils": ("outputs",),
     "tensorflow.contrib.learn": (),
-    "tensorflow.contrib.learn.datasets": (),
+    "tensorflow.contrib.learn.datasets": ("mnist",),
     "tensorflow.contrib.learn.datasets.mnist": ("mnist",),
     "tensorflow.contrib.learn.python": (),
     "tensorflow.contrib.learn.python.learn": (),
