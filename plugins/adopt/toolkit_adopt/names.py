@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import os
 import types
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Union
 
 from toolkit import UsageError
 
@@ -346,8 +346,9 @@ class _Reader(ast.NodeVisitor):
         for statement in node.body:
             self.visit(statement)
         is_missing, self._guarded = bool(self._guarded), outer
-        for statement in node.handlers if is_missing else node.orelse:
-            self.visit(statement)
+        followed: Sequence[ast.AST] = node.handlers if is_missing else node.orelse
+        for each in followed:
+            self.visit(each)
         for statement in node.finalbody:
             self.visit(statement)
 
