@@ -1,4 +1,4 @@
-"""Small graphs of `tf.contrib` and what TensorFlow 1.15 answers: names, shapes, outputs, averages.
+"""What TensorFlow 1.15 answers: graphs of `tf.contrib`, batches of MNIST, an Estimator.
 
 Each graph gives its variables values that follow from their names, so that no generator matters.
 Run on TensorFlow 1.15 as `python tests/adopt/known_answers.py`, it writes known_answers.npz.
@@ -7,8 +7,10 @@ Run on TensorFlow 1.15 as `python tests/adopt/known_answers.py`, it writes known
 from __future__ import annotations
 
 import functools
+import gzip
 import os
 import re
+import tempfile
 import zlib
 
 import numpy as np
@@ -238,9 +240,101 @@ def answers(tf, layers, framework, rnn):
     return found
 
 
+def write_mnist(folder):
+    """MNIST of eight examples for training and three for tests, of 2 x 2 pixels."""
+    for kind, count in (("train", 8), ("t10k", 3)):
+        pixels = (np.arange(count * 4) * 5 % 256).astype(np.uint8)
+        labels = (np.arange(count) % 10).astype(np.uint8)
+        for name, shape, values in (
+            ("images-idx3", [2051, count, 2, 2], pixels),
+            ("labels-idx1", [2049, count], labels),
+        ):
+            with gzip.open(os.path.join(folder, f"{kind}-{name}-ubyte.gz"), "wb") as file:
+                file.write(np.array(shape, ">u4").tobytes() + values.tobytes())
+
+
+def mnist_answers(tf, read_data_sets, folder):
+    """Batches of `write_mnist`: "mnist/..." -> array."""
+    write_mnist(folder)
+    found = {}
+    settings = {
+        "plain": {"seed": 3},
+        "raw": {"seed": 3, "dtype": tf.uint8, "reshape": False, "one_hot": True},
+    }
+    for name, arguments in settings.items():
+        with tf.Graph().as_default():
+            data = read_data_sets(folder, validation_size=2, **arguments)
+        calls = [(4, True), (4, True), (5, False), (3, True)]
+        batches = [data.train.next_batch(size, shuffle=shuffle) for size, shuffle in calls]
+        for part, arrays in zip(("images", "labels"), zip(*batches)):
+            found[f"mnist/{name} {part}"] = np.concatenate(arrays)
+        found[f"mnist/{name} epochs"] = np.array(data.train.epochs_completed)
+        found[f"mnist/{name} validation"] = data.validation.images
+        found[f"mnist/{name} test"] = data.test.next_batch(2)[1]
+    return found
+
+
+def estimator_answers(tf, estimator, folder):
+    """A linear model that is trained, continued, evaluated and asked: "estimator/..." -> array."""
+    x = np.arange(10, dtype=np.float32).reshape(10, 1) / 10
+    rows = {"x": x, "unused": x}
+
+    def model_fn(features, labels, mode, params):
+        with tf.variable_scope("linear"):
+            slope = tf.get_variable("slope", [1, 1], initializer=tf.ones_initializer())
+        predictions = {"y": tf.matmul(features["x"], slope), "x": features["x"]}
+        if mode == estimator.ModeKeys.PREDICT:
+            return estimator.EstimatorSpec(mode, predictions)
+        loss = tf.losses.mean_squared_error(labels, predictions["y"])
+        optimizer = tf.train.MomentumOptimizer(params["rate"], 0.5)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+        error = tf.metrics.mean_absolute_error(labels, predictions["y"])
+        return estimator.EstimatorSpec(mode, None, loss, train_op, {"error": error})
+
+    def inputs(**arguments):
+        numpy_input_fn = estimator.inputs.numpy_input_fn
+        return numpy_input_fn(rows, 3 * x, batch_size=4, shuffle=False, **arguments)
+
+    def data_set(mode, params):
+        pairs = tf.data.Dataset.from_tensor_slices(({"x": x}, params["rate"] * x))
+        return pairs.batch(3).repeat(1 if mode == estimator.ModeKeys.EVAL else 2)
+
+    found = {}
+
+    def add(key, value):
+        found[f"estimator/{key}"] = np.array(value)
+
+    config = estimator.RunConfig(tf_random_seed=1, save_checkpoints_steps=2, keep_checkpoint_max=3)
+    model = estimator.Estimator(model_fn, folder, config, {"rate": 0.2})
+    model.train(inputs(num_epochs=2))  # five batches, the third with rows of both epochs
+    add("slope after two epochs", model.get_variable_value("linear/slope"))
+    model.train(inputs(num_epochs=None), steps=4)
+    model.train(data_set, max_steps=12)
+    for name, result in (
+        ("all", model.evaluate(inputs())),
+        ("two batches", model.evaluate(inputs(), steps=2, name="two")),
+        ("data set", model.evaluate(data_set)),
+    ):
+        for key in sorted(result):
+            add(f"{name} {key}", result[key])
+    add("predictions", [row["y"] for row in model.predict(inputs())])
+    add("batches", [len(b["x"]) for b in model.predict(inputs(), yield_single_examples=False)])
+    add("names", sorted(model.get_variable_names()))
+    add("checkpoints", sorted(each for each in os.listdir(folder) if each.endswith("index")))
+    train = estimator.TrainSpec(inputs(num_epochs=None), max_steps=14)
+    last, _ = estimator.train_and_evaluate(model, train, estimator.EvalSpec(inputs(), steps=None))
+    add("last error", last["error"])
+    return found
+
+
 if __name__ == "__main__":
     import tensorflow as tensorflow1
 
     contrib = tensorflow1.contrib
     arrays = answers(tensorflow1, contrib.layers, contrib.framework, contrib.rnn)
+    reader = contrib.learn.datasets.mnist.read_data_sets
+    with tempfile.TemporaryDirectory() as temporary:
+        arrays.update(mnist_answers(tensorflow1, reader, temporary))
+    with tempfile.TemporaryDirectory() as temporary:
+        arrays.update(estimator_answers(tensorflow1, tensorflow1.estimator, temporary))
     np.savez_compressed(PATH, **arrays)

@@ -15,8 +15,9 @@ NAMES += list(cells(types.SimpleNamespace()))
 @pytest.fixture(scope="module")
 def found():
     """What the stand-ins of this folder answer, on this TensorFlow."""
-    from toolkit import tf
     from toolkit_adopt.standins import arg_scope, initializers, layers, normalization, rnn
+
+    from toolkit import tf
 
     names = {}
     for module in (initializers, layers, normalization):

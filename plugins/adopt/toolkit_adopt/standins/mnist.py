@@ -98,7 +98,7 @@ class DataSet:
         self._is_fake, self._one_hot = fake_data, one_hot
         if not fake_data:
             if reshape:
-                images = images.reshape(len(images), -1)
+                images = images.reshape(len(images), images.shape[1] * images.shape[2])
             if dtype == tf.float32:
                 images = images.astype(np.float32) * np.float32(1.0 / 255.0)
         self._images, self._labels = images, labels
