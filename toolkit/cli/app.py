@@ -16,7 +16,7 @@ from .. import __version__
 from ..cli_options import HelpGroup
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..plugins import choose, summarize_exception
-from . import plugin_commands
+from . import drivers, plugin_commands
 from .streams import OutputError
 
 # name -> (module, one line for --help)
@@ -85,6 +85,9 @@ class LazyGroup(HelpGroup):
                 close = [OTHER_NAMES[name]] if name in OTHER_NAMES else close
                 hint = f"Did you mean '{close[0]}'?" if close else f"Commands: {', '.join(names)}."
                 raise click.UsageError(f"There is no command '{name}'.\n{hint}")
+        command = drivers.find_command(name, args[1:])
+        if command is not None:
+            return name, command, args[1:]
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context):
