@@ -224,11 +224,12 @@ def test_auto_refuses_a_classifier_of_unknown_accuracy(cache):
 def test_the_networks_train_on_the_same_examples_and_count_by_them(cache):
     cache.features(seed=7, latent_size=99, image_size=8, label_column=["breed"])
     cache.features(features="self", image_size=8, label_column=["breed"])
-    for _, options, key in cache.calls:
+    for plugin, options, key in cache.calls:
         assert key == SPLITS["train"].sha256() and "latent_size" not in options
         assert options["image_size"] == 8 and options["label_column"] == ["breed"]
         assert options["data"] == "mnist5k" and options["seed"] == 1
-        assert options["batch_size"] == 64 and options["steps"] <= 300
+        steps = {"classifier": 150, "agreement": 400}[plugin]
+        assert (options["batch_size"], options["steps"]) == (64, steps)
 
 
 def test_a_batch_has_no_more_examples_than_there_are(cache):
