@@ -353,6 +353,15 @@ def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path
     assert scores["place"] == ruler.locate(rows["this run"], scores["ruler"])
 
 
+@pytest.mark.parametrize("shape", [(400,), (400, 3), (400, 1)])
+def test_labels_that_are_no_classes_make_a_ruler_without_classes(tmp_path, shape):
+    train = Split(SPLITS["train"].features, np.zeros(shape, np.float32))
+    result = score_fully(tmp_path, splits={"train": train}, by=PixelFeatures(SHAPE))
+    names = {mark["name"] for mark in result.details["scores"]["ruler"]}
+    assert "a 5-tap blur" in names
+    assert not names & {"one class missing", "each class's mean image"}
+
+
 def test_a_run_with_no_more_samples_than_the_ruler_has_images_has_its_own_distance(full):
     scores = full[1].details["scores"]
     assert scores["n_ruler"] == scores["n"]

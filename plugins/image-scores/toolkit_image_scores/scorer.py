@@ -20,7 +20,6 @@ from .sets import (
     ReferenceSet,
     SampleSet,
     class_histogram,
-    classes_of,
     even_positions,
     featurize_split,
     have_same_examples,
@@ -261,19 +260,28 @@ class ImageScorer(toolkit.Scorer):
         Fewer images are farther from the reference: of the samples, as many are compared as the
         ruler has training images.
         """
-        count = self._options.score_samples
         part = even_positions(len(training.features), self._num_damaged(training))
+        positions, features = copies.training_positions(train)[part], training.features[part]
         labels = None if training.labels is None else training.labels[part]
-        samples = training._replace(features=training.features[part], labels=labels)
-        positions = copies.training_positions(train)[part]
-        values = measure_damage(train, positions, samples, reals, self._features, count)
+        if labels is None and train.class_labels is not None:  # the data's own
+            labels = train.class_labels[positions]
+        feature_sets = ruler.damage_features(
+            real_images(train, positions),
+            labels,
+            lambda images: self._features.compute(images)[0],
+            features,
+        )
+        marks = ruler.measure_marks(feature_sets, labels, reals.moments)
         near = even_positions(len(fakes.features), len(part))
         distance = frechet_distance(fakes.features[near], reals.moments)
-        floor = frechet_floor(reals.moments, len(part), reals.moments.num_examples)
-        place = ruler.locate(distance, values["ruler"])
-        return dict(
-            values, n_ruler=len(part), ruler_distance=distance, ruler_floor=floor, place=place
-        )
+        return {
+            "ruler": marks,
+            "measures": sensitivity.judge(feature_sets, reals, self._options.score_samples),
+            "n_ruler": len(part),
+            "ruler_distance": distance,
+            "ruler_floor": frechet_floor(reals.moments, len(part), reals.moments.num_examples),
+            "place": ruler.locate(distance, marks),
+        }
 
     def _num_damaged(self, training: SampleSet) -> int:
         return min(len(training.features), self._options.score_samples, MAX_DAMAGED)
@@ -284,39 +292,6 @@ class ImageScorer(toolkit.Scorer):
             positions = copies.training_positions(train)
             self._training_set = featurize_split(train, positions, self._features)
         return self._training_set
-
-
-def measure_damage(
-    split: Any,
-    positions: np.ndarray,
-    samples: SampleSet,
-    reals: ReferenceSet,
-    features: Features,
-    count: int,
-) -> Dict[str, Any]:
-    """Damage real images: "ruler", the marks of their damage, and "measures", the judgements.
-
-    Args:
-        split: of the images that are damaged; none of them is in the reference.
-        positions: of these images.
-        samples: their features and classes.
-        reals: the reference.
-        features: of the images.
-        count: the number of samples that are judged by these measures.
-    """
-    labels = samples.labels
-    if labels is None:  # without a classifier, the data's own classes serve
-        labels = classes_of(split, positions)
-    feature_sets = ruler.damage_features(
-        real_images(split, positions),
-        labels,
-        lambda images: features.compute(images)[0],
-        samples.features,
-    )
-    return {
-        "ruler": ruler.measure_marks(feature_sets, labels, reals.moments),
-        "measures": sensitivity.judge(feature_sets, reals, count),
-    }
 
 
 def check_best_metric(options: Any, validation: Any) -> None:
