@@ -1,6 +1,6 @@
 """Small graphs as scripts of TensorFlow 1 write them, saved as files .meta.
 
-`python lift_graphs.py FOLDER` writes all of them with variables of the former kind; on TensorFlow
+`python lift_graphs.py FOLDER` writes those of OLD with variables of the former kind; on TensorFlow
 1.15 it made the files in `tests/adopt/graphs`.
 """
 
@@ -85,6 +85,7 @@ def noisy():
 
 
 GRAPHS = {"mlp": mlp, "gan": gan, "noisy": noisy}
+OLD = ("mlp", "noisy")
 
 
 def write(name, folder, resource=True, checkpoint=False):
@@ -110,7 +111,18 @@ def write(name, folder, resource=True, checkpoint=False):
     return path + ".meta"
 
 
+def _shrink(path):
+    """Drop from a file what TensorFlow finds out by itself."""
+    with open(path, "rb") as file:
+        meta = tf.MetaGraphDef.FromString(file.read())
+    meta.meta_info_def.ClearField("stripped_op_list")
+    for node in meta.graph_def.node:
+        node.attr.pop("_output_shapes", None)
+    with open(path, "wb") as file:
+        file.write(meta.SerializeToString())
+
+
 if __name__ == "__main__":
     tf.disable_resource_variables()
-    for each in GRAPHS:
-        write(each, sys.argv[1], resource=False, checkpoint=True)
+    for each in OLD:
+        _shrink(write(each, sys.argv[1], resource=False, checkpoint=True))

@@ -40,6 +40,7 @@ def make_feed(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> An
     Raises:
         UsageError: the rule does not fit the tensor or the data.
     """
+    name = name[:-2] if name.endswith(":0") else name
     if rule.kind in ("features", "labels"):
         value = _rows(name, rule, dtype, shape, batch)
     elif rule.kind in ("uniform", "normal"):

@@ -104,7 +104,7 @@ def input_specs(run: Any) -> Any:
 
 
 def open_graph(run: Any) -> MetaGraph:
-    """The graph of a run, from the copy in its folder if it has one; in training it gets one."""
+    """The graph of a run: the copy in its folder, or else the file that the options name."""
     path, checkpoint = run.options.meta, run.options.checkpoint
     if not path:
         raise UsageError("No graph is named.", hint="Set --meta FILE.meta.")
@@ -113,11 +113,15 @@ def open_graph(run: Any) -> MetaGraph:
         checkpoint = beside
     copy = os.path.join(run.folder or "", COPY)
     has_copy = bool(run.folder) and os.path.isfile(copy)
-    meta = read_meta(copy if has_copy else path, checkpoint)
-    if run.mode == "train" and run.folder and not has_copy and os.path.isdir(run.folder):
-        with open(path, "rb") as file, atomic_write(copy) as target:
+    return read_meta(copy if has_copy else path, "" if has_copy else checkpoint)
+
+
+def keep_copy(run: Any) -> None:
+    """Copy the graph into the folder of a run, unless it is there."""
+    copy = os.path.join(run.folder, COPY)
+    if not os.path.isfile(copy):
+        with open(run.options.meta, "rb") as file, atomic_write(copy, durable=True) as target:
             target.write(file.read())
-    return meta
 
 
 def _period(meta: MetaGraph, run: Any) -> Period:

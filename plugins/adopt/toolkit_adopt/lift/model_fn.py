@@ -220,7 +220,8 @@ class Metrics:
         # Two fragments: within one, a value would wait for the updates before it.
         values, updates = ([pair[i] for pair in names.values()] for i in (0, 1))
         self._fragments = [
-            make_fragment(meta.graph_def, targets, list(self._rules)) for targets in (values, updates)
+            make_fragment(meta.graph_def, targets, list(self._rules))
+            for targets in (values, updates)
         ]
         local = set(meta.local)
         variables = {n: x for each in self._fragments for n, x in each.variables.items()}

@@ -37,3 +37,7 @@ class Lift:
     @hookimpl
     def predict(self, model, features, outputs, run):
         return model.predict(features, outputs, run)
+
+    @hookimpl
+    def checkpoint_saved(self, run):
+        modules.graph.keep_copy(run)
