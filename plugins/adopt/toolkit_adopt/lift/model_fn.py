@@ -56,7 +56,8 @@ class ModelFn:
     Args:
         function: `function(features, labels, mode, params, config)`, of which it may leave out all
             but the features; or "module:function", whose module is imported while the stand-ins
-            for what TensorFlow 2.x lacks are installed. It gets float32 images in [0, 1], as every plugin; classes as int32.
+            for what TensorFlow 2.x lacks are installed. It gets float32 images in [0, 1] and
+            classes as int32, as every plugin.
         params: passed on.
         feature: the name under which a single array of features is handed over in a dict; "" for
             the tensor itself.
@@ -175,7 +176,7 @@ def _import(reference: str) -> Callable[..., Any]:
     module, _, name = reference.partition(":")
     standins.install()
     try:
-        return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+        return getattr(importlib.import_module(module), name)
     finally:
         standins.uninstall()
 
