@@ -148,7 +148,7 @@ def _check_ops(nodes: Sequence[Any], library: Any) -> None:
     """Refuse what cannot be run, by the names of node and op."""
     bodies = {f.signature.name: f.node_def for f in library.function}
     called: List[str] = []
-    for node in nodes:
+    for node in reversed(nodes):  # a dequeue, where the graph can be cut, before its queue
         _check_op(node, bodies, is_in_function=False)
         called += _functions(node, bodies)
     known = set(called)
