@@ -10,16 +10,14 @@ Any object serves as the specification that has the attributes `loss`, `train_op
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from toolkit import UsageError, hookimpl, tf
 
-from .. import standins
 from .feeds import Batch, make_feed
 from .fragment import connect, make_fragment
 from .graph import make_model
@@ -55,34 +53,36 @@ class ModelFn:
 
     Args:
         function: `function(features, labels, mode, params, config)`, of which it may leave out all
-            but the features; or "module:function", whose module is imported while the stand-ins
-            for what TensorFlow 2.x lacks are installed. It gets float32 images in [0, 1] and
-            classes as int32, as every plugin.
+            but the features. It gets float32 images in [0, 1] and classes as int32, as every
+            plugin.
         params: passed on.
         feature: the name under which a single array of features is handed over in a dict; "" for
             the tensor itself.
         one_hot: whether labels of one class are one-hot, float32 [N, K].
         flat: whether features of an example are one vector.
 
-    Example, a plugin as a file:
+    Example, the file my_plugin.py of `toolkit run --plugin my_plugin:plugin`. On TensorFlow 2.x the
+    module of the function is imported while the stand-ins are installed:
 
+        from toolkit_adopt import standins
         from toolkit_adopt.lift.model_fn import ModelFn
 
-        class Plugin(ModelFn):
-            def __init__(self):
-                super().__init__("my_model:model_fn", params={"data_format": "channels_last"})
+        standins.install()
+        from my_model import model_fn
+        standins.uninstall()
+
+        plugin = ModelFn(model_fn, params={"data_format": "channels_last"})
     """
 
     def __init__(
         self,
-        function: Union[str, Callable[..., Any]],
+        function: Callable[..., Any],
         params: Optional[Mapping[str, Any]] = None,
         feature: str = "",
         one_hot: bool = False,
         flat: bool = False,
     ):
-        self._function = _import(function) if isinstance(function, str) else function
-        self._params = dict(params or {})
+        self._function, self._params = function, dict(params or {})
         self._feature, self._one_hot, self._flat = feature, one_hot, flat
 
     @hookimpl
@@ -169,16 +169,6 @@ class ModelFn:
             made[name] = tf.placeholder(dtype, shape, f"lift/{rule.replace(':', '_')}")
             feeds[made[name].name] = rule
         return made if isinstance(packed, dict) else made[""]
-
-
-def _import(reference: str) -> Callable[..., Any]:
-    """The function `module:function`, whose `import tensorflow` gives what 1.15 gave."""
-    module, _, name = reference.partition(":")
-    standins.install()
-    try:
-        return getattr(importlib.import_module(module), name)
-    finally:
-        standins.uninstall()
 
 
 def _name(spec: Any, mode: str) -> _Built:
