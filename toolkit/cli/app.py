@@ -39,29 +39,21 @@ COMMANDS = {
     "cache": ("cache", "List and remove downloads and converted data."),
 }
 
-# What other tools call a command -> its name here.
-OTHER_NAMES = {
-    "train": "run",
-    "fit": "run",
-    "start": "run",
-    "continue": "resume",
-    "test": "evaluate",
-    "eval": "evaluate",
-    "validate": "evaluate",
-    "infer": "predict",
-    "classify": "predict",
-    "generate": "sample",
-    "tune": "search",
-    "sweep": "search",
-    "save": "export",
-    "serve": "export",
-    "ls": "runs",
-    "list": "runs",
-    "diff": "compare",
-    "check": "doctor",
-    "new": "plugins",
-    "init": "plugins",
+# A command -> what other tools call it.
+_NAMES_ELSEWHERE = {
+    "run": "train fit start",
+    "resume": "continue",
+    "evaluate": "test eval validate",
+    "predict": "infer classify",
+    "sample": "generate",
+    "search": "tune sweep",
+    "export": "save serve",
+    "runs": "ls list",
+    "compare": "diff",
+    "doctor": "check",
+    "plugins": "new init",
 }
+OTHER_NAMES = {other: name for name, others in _NAMES_ELSEWHERE.items() for other in others.split()}
 
 # Exceptions of a plugin's command that keep their own message and exit code.
 COMMAND_ERRORS = (
