@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
 
 from ..errors import UsageError, suggest
 
@@ -18,13 +18,14 @@ class BestMetric(NamedTuple):
         name: of the metric.
         direction: "min" where lower values are better, "max" where higher ones are.
         note: what a user should know of the direction, as a clause; may be empty.
-        dependencies: what its values depend on besides the model: JSON values by name.
+        find_dependencies: returns what its values depend on besides the model, JSON values by name;
+            called where values are compared, since a network may have to be trained for it.
     """
 
     name: str
     direction: str
     note: str = ""
-    dependencies: Mapping[str, Any] = {}
+    find_dependencies: Callable[[], Mapping[str, Any]] = dict
 
     @property
     def summary(self) -> str:
@@ -82,7 +83,7 @@ class BestMetric(NamedTuple):
             "direction": self.direction,
             "value": value,
             "split": SPLIT,
-            "depends_on": dict(self.dependencies),
+            "depends_on": dict(self.find_dependencies()),
         }
         return dict(record, noise=noise, reached=best_value) if noise > 0 else record
 
@@ -96,11 +97,12 @@ class BestMetric(NamedTuple):
         direction = best.get("direction", self.direction)
         if direction != self.direction:
             return f"the {WORDS[direction]} {self.name} was best, now the {WORDS[self.direction]}"
-        before = best.get("depends_on", self.dependencies)
+        now = self.find_dependencies()
+        before = best.get("depends_on", now)
         changes = [
-            f"{name} was {_shorten(before.get(name))}, now {_shorten(self.dependencies.get(name))}"
-            for name in sorted({*before, *self.dependencies})
-            if before.get(name) != self.dependencies.get(name)
+            f"{name} was {_shorten(before.get(name))}, now {_shorten(now.get(name))}"
+            for name in sorted({*before, *now})
+            if before.get(name) != now.get(name)
         ]
         return "; ".join(changes)
 
