@@ -176,7 +176,7 @@ def test_a_chunk_has_the_same_batches_as_single_reads(
 
 def test_the_size_of_a_resident_chunk_may_be_a_tensor():
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = ResidentReader(numbered_split(10), 3, 1)
+        reader = ResidentReader(numbered_split(10), 3, ReaderOptions(seed=1))
         size = tf.placeholder(tf.int32, [])
         labels = reader.chunk(tf.constant(2, tf.int64), size)["labels"]
         reader.initialize(session)
@@ -188,7 +188,7 @@ def test_the_size_of_a_resident_chunk_may_be_a_tensor():
 @both
 def test_a_chunk_has_the_batches_that_the_cache_holds_and_at_least_one(kind, monkeypatch):
     def max_batches(cache_bytes):
-        monkeypatch.setattr("toolkit.data.readers.resident.CHUNK_BYTES", cache_bytes)
+        monkeypatch.setattr("toolkit.data.readers.batches.CHUNK_BYTES", cache_bytes)
         with tf.Graph().as_default():
             return build_reader(kind, numbered_split(30), 3).max_chunk_steps
 
@@ -205,7 +205,7 @@ def test_a_resident_chunk_is_no_longer_than_an_epoch():
 def test_resident_batches_of_distant_epochs_may_be_read_in_one_call():
     expected = read_labels("resident", numbered_split(10), 4, 100)
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = ResidentReader(numbered_split(10), 4, 1)
+        reader = ResidentReader(numbered_split(10), 4, ReaderOptions(seed=1))
         steps = [0, 99, 37, 3, 98, 2]
         labels = [reader.batch(tf.constant(step, tf.int64))[1] for step in steps]
         reader.initialize(session)
@@ -257,22 +257,6 @@ def test_a_split_within_the_limit_is_resident():
     with tf.Graph().as_default():
         assert isinstance(build_reader("auto", split, 2, resident_limit=159), StreamReader)
         assert not isinstance(build_reader("auto", split, 2, resident_limit=160), StreamReader)
-
-
-@pytest.mark.parametrize("form", ["plain", "compressed", "large"])
-def test_idx_files_are_streamed_and_copied_only_if_large_and_compressed(
-    idx_folder, form, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("toolkit.data.arrays.idx.UNPACK_LIMIT", 0 if form == "large" else 1 << 30)
-    train = open_idx(Settings(idx_folder(form != "plain"))).splits["train"]
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = build_reader("stream", train, 9, 1)
-        features = reader.batch(tf.constant(0, tf.int64))[0]
-        reader.initialize(session)
-        images = np.concatenate([session.run(features), session.run(features)])
-    expected = train.index.tolist()  # the pixels of an image are its number
-    assert np.sort(np.rint(images[:, 0, 0, 0] * 255)).tolist() == expected
-    assert os.path.exists(str(tmp_path / "cache" / "streams")) == (form == "large")
 
 
 # -- filter and convert
@@ -436,7 +420,7 @@ def test_examples_are_loaded_part_by_part(graph, monkeypatch, num_bytes):
     monkeypatch.setattr(resident, "LOAD_BYTES", num_bytes)  # an example has 12
     pixels = np.arange(60, dtype=np.uint8).reshape(5, 2, 6, 1)
     split = Split({"image": pixels, "text": ["a", "bc", "", "d", "e"]}, np.arange(5))
-    reader = ResidentReader(split.subset(np.array([4, 0, 2, 3])), 4, shuffle=False)
+    reader = ResidentReader(split.subset(np.array([4, 0, 2, 3])), 4, ReaderOptions(shuffle=False))
     features, labels = reader.batch(tf.constant(0, tf.int64))
     with tf.Session() as session:
         reader.initialize(session)

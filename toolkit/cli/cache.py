@@ -40,7 +40,7 @@ def list_(as_json: bool) -> None:
 def clear(names: Sequence[str], everything: bool) -> None:
     """Remove entries of the cache, by the names that the list gives.
 
-    A name without a slash removes all that it holds, for example 'streams'. What is removed is
+    A name without a slash removes all that it holds, for example 'decoded'. What is removed is
     downloaded or computed again when it is needed.
     """
     from ..data.files.cache import remove_entries

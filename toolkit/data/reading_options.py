@@ -106,7 +106,7 @@ def refuse_idle_images(path: str, images: ImageOptions) -> None:
     """Raise a UsageError if an option of images is set for data that turns out to have none."""
     for name in ("image_size", "channels", "fit", "background"):
         setting = getattr(images, name)
-        if setting != getattr(DEFAULT_IMAGES, name):
+        if setting != ImageOptions._field_defaults[name]:
             flag = "--" + name.replace("_", "-")
             raise UsageError(
                 f"{flag} {setting} has no effect on {path}, which has no images.",

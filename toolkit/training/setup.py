@@ -7,8 +7,8 @@ import multiprocessing
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf
-from ..data.readers.batch_slice import BatchSlice
-from ..data.readers.reader import Reader, ReaderOptions, is_resident, make_reader
+from ..data.readers.options import BatchSlice, ReaderOptions
+from ..data.readers.reader import Reader, is_resident, make_reader
 from ..data.spec import DataSpec
 from ..errors import UsageError
 from ..graph.build import build_training

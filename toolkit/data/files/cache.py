@@ -26,7 +26,7 @@ except ImportError:  # this system has no such locks
     fcntl = None
 
 # Folders of the cache with one folder for each entry.
-GROUPS = ("arrays", "streams", "features", "hashes", "decoded", "records")
+GROUPS = ("arrays", "features", "hashes", "decoded", "records")
 _SIZES = "entry.json"
 
 
@@ -112,7 +112,7 @@ def remove_entries(
 
     Args:
         entries: what is in the cache.
-        names: of the entries to remove, or of groups: "streams" removes all that it holds.
+        names: of the entries to remove, or of groups: "decoded" removes all that it holds.
         is_locked: whether a process uses the folder at a path, which then stays: a run that trains
             there, or a download.
         cache_dir: as for `cache_folder`.

@@ -8,29 +8,14 @@ from __future__ import annotations
 from typing import Any, Dict, Tuple
 
 from ...compat import tf
-from ..structure import FEATURES, pack
-from .batches import BatchForm
-from .resident import chunk_limit
+from ..structure import pack
+from .batches import BatchReader
 
 
-class IteratorReader:
-    """A reader whose batches come one after the other.
+class IteratorReader(BatchReader):
+    """A reader whose batches come one after the other."""
 
-    Attributes:
-        batch_size: B, of whole batches.
-        num_rows: how many examples of a batch are read.
-        form: of its batches.
-    """
-
-    batch_size: int
-    num_rows: int
-    form: BatchForm
     _iterator: Any  # of flat dicts of tensors [B, ...]
-
-    @property
-    def shape(self) -> Tuple[Any, ...]:
-        """The shape of the features of one example that have no names."""
-        return self.form.components[FEATURES].shape
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """The next batch.
@@ -42,11 +27,6 @@ class IteratorReader:
             labels: likewise; classes are int32. None if the examples have no labels.
         """
         return pack(self.form.finish(self._iterator.get_next()))
-
-    @property
-    def max_chunk_steps(self) -> int:
-        """The most batches that `chunk` can return: what the cache holds."""
-        return chunk_limit(self.form, self.batch_size)
 
     def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
         """The next batches, as they are stored. Sequences need `pads_to_longest`.

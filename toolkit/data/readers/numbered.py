@@ -13,8 +13,8 @@ import numpy as np
 
 from ...compat import tf
 from ..structure import pack
+from .batches import DEVICE
 from .pipeline import DatasetReader
-from .resident import DEVICE
 from .stream import StreamReader
 
 _AHEAD = 2  # batches that are read while another one is trained on
