@@ -89,7 +89,14 @@ class ExampleConverter:
             Flat key -> array; sequences are not padded and have no lengths.
         """
         answer = _call_hook("convert", self._convert, example[0], example[1], position)
-        _check_is_pair(answer, position, place_of(self._convert))
+        if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
+            is_sequence = isinstance(answer, (tuple, list))
+            found = f"{len(answer)} values" if is_sequence else f"one {type(answer).__name__}"
+            raise ToolkitError(
+                f"The hook 'convert' returned {'None' if answer is None else found} for example "
+                f"{position}, expected features and labels{place_of(self._convert)}.",
+                hint="Return features, labels; labels may be None.",
+            )
         try:
             flat = {key: as_array(value) for key, value in flatten(*answer).items()}
             raw = {key: (array.dtype, array.shape) for key, array in flat.items()}
@@ -113,7 +120,10 @@ class ExampleConverter:
                 f"{self.form.describe()} for example {self.form.position}.",
                 hint="Return one shape and dtype for every example.",
             )
-        return {key: _read_first(column) for key, column in columns.items()}
+        lengths = {
+            k: int(c.lengths[0]) if c.component.is_sequence else None for k, c in columns.items()
+        }
+        return {key: column.take(slice(0, 1), lengths[key])[0] for key, column in columns.items()}
 
     def join(self, examples: Sequence[Mapping[str, np.ndarray]]) -> Split:
         """The split of converted examples, one or more."""
@@ -140,12 +150,6 @@ class ExampleConverter:
         return Column(values) if source is None else source.with_values(values)
 
 
-def _read_first(column: Column) -> np.ndarray:
-    """The only example of a column; a sequence in its own length."""
-    length = int(column.lengths[0]) if column.component.is_sequence else None
-    return column.take(slice(0, 1), length)[0]
-
-
 def prepare(split: Split, hooks: ExampleHooks) -> Split:
     """The examples that `filter` keeps, as `convert` returns them.
 
@@ -170,25 +174,8 @@ def prepare(split: Split, hooks: ExampleHooks) -> Split:
 
 def filter_split(split: Split, filter: Optional[Filter]) -> Split:
     """The examples that a filter keeps. Raises DataError if there are none."""
-    subset = split if filter is None else split.subset(filter_mask(split, filter))
-    if not len(subset):
-        raise _empty_filter_error(split, filter)
-    return subset
-
-
-def subset_positions(split: Split, subset: Split) -> np.ndarray:
-    """The positions in `split` of the examples of its subset, int64 [len(subset)]."""
-    if subset is split or subset.index is None:
-        return np.arange(len(split))
-    if split.index is None:
-        return subset.index
-    position_of_record = np.full(split.num_records, -1, np.int64)
-    position_of_record[split.index] = np.arange(len(split))
-    return position_of_record[subset.index]
-
-
-def filter_mask(split: Split, filter: Filter) -> np.ndarray:
-    """bool [N]: whether the filter keeps each example."""
+    if filter is None:
+        return split
     mask = np.zeros(len(split), bool)
     for position, (features, label) in enumerate(iterate(split)):
         answer = _call_hook("filter", filter, features, label, position)
@@ -200,7 +187,20 @@ def filter_mask(split: Split, filter: Filter) -> np.ndarray:
                 hint="Return a bool.",
             )
         mask[position] = answer
-    return mask
+    if not mask.any():
+        raise _empty_filter_error(split, filter)
+    return split.subset(mask)
+
+
+def subset_positions(split: Split, subset: Split) -> np.ndarray:
+    """The positions in `split` of the examples of its subset, int64 [len(subset)]."""
+    if subset is split or subset.index is None:
+        return np.arange(len(split))
+    if split.index is None:
+        return subset.index
+    position_of_record = np.full(split.num_records, -1, np.int64)
+    position_of_record[split.index] = np.arange(len(split))
+    return position_of_record[subset.index]
 
 
 def model_spec(spec: DataSpec, split: Split, hooks: ExampleHooks) -> DataSpec:
@@ -256,10 +256,15 @@ def _call_hook(name: str, hook: Callable, features: Any, label: Any, position: i
     except ToolkitError:
         raise
     except Exception as error:
+        arguments = [
+            f"{key} {a.dtype} {list(a.shape)}" if hasattr(a, "dtype") else f"{key} {a}"
+            for key, a in flatten(features, label).items()
+        ]
+        text = " and ".join(arguments + ["label None"] * (label is None))
         raise ToolkitError(
             f"The hook '{name}' failed on example {position}: {type(error).__name__}: "
             f"{str(error).rstrip('.')}.",
-            hint=f"It is called with {_describe_arguments(features, label)}.",
+            hint=f"It is called with {text.replace('labels ', 'label ')}.",
         ) from error
 
 
@@ -273,31 +278,3 @@ def _empty_filter_error(split: Split, filter: Optional[Filter]) -> DataError:
         f"The hook 'filter' kept none of {len(split)} examples{place_of(filter)}.",
         hint="Return True for the examples to keep.",
     )
-
-
-def _describe_arguments(features: Any, label: Any) -> str:
-    """`features uint8 [8, 8, 1] and label 3`."""
-    texts = [
-        f"{key} {array.dtype} {list(array.shape)}" if hasattr(array, "dtype") else f"{key} {array}"
-        for key, array in flatten(features, label).items()
-    ]
-    return " and ".join(texts).replace("labels ", "label ") + (
-        "" if label is not None else " and label None"
-    )
-
-
-def _check_is_pair(answer: Any, position: int, place: str) -> None:
-    """Raise a ToolkitError unless the hook `convert` returned features and labels."""
-    if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
-        raise ToolkitError(
-            f"The hook 'convert' returned {_describe(answer)} for example {position}, expected "
-            f"features and labels{place}.",
-            hint="Return features, labels; labels may be None.",
-        )
-
-
-def _describe(value: Any) -> str:
-    """What a hook returned, in few words."""
-    if isinstance(value, (tuple, list)):
-        return f"{len(value)} values"
-    return "None" if value is None else f"one {type(value).__name__}"

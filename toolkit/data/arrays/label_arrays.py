@@ -55,7 +55,8 @@ def read_label_arrays(path: str, arrays: Dict[str, np.ndarray], kind: str = "aut
     """
     arrays = {split: _squeeze(array) for split, array in arrays.items()}
     first = next(iter(arrays.values()))
-    types = {split: _type_of(array) for split, array in arrays.items()}
+    names = {"S": "texts", "U": "texts", "b": "truth values"}
+    types = {split: names.get(array.dtype.kind, "numbers") for split, array in arrays.items()}
     if len(set(types.values())) > 1:
         found = " and ".join(f"{text} in '{split}'" for split, text in types.items())
         raise DataError(
@@ -72,17 +73,9 @@ def read_label_arrays(path: str, arrays: Dict[str, np.ndarray], kind: str = "aut
         return LabelArrays(_as_values(path, arrays), VALUE, notes=_describe_values(arrays))
     classes = {split: _as_classes(path, split, array) for split, array in arrays.items()}
     has_void = first.dtype == np.uint8 and first.ndim > 1
-    largest = max(_find_largest(array, has_void) for array in classes.values())
+    numbers = [array[array != VOID] if has_void else array for array in classes.values()]
+    largest = max(int(array.max(initial=0)) for array in numbers)
     return LabelArrays(classes, CLASS, 1 + largest)
-
-
-def _type_of(array: np.ndarray) -> str:
-    return {"S": "texts", "U": "texts", "b": "truth values"}.get(array.dtype.kind, "numbers")
-
-
-def _find_largest(array: np.ndarray, has_void: bool) -> int:
-    """The largest class; 255 is none in label images."""
-    return int(array[array != VOID].max(initial=0) if has_void else array.max(initial=0))
 
 
 def _describe_values(arrays: Dict[str, np.ndarray]) -> Tuple[str, ...]:

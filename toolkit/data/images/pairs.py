@@ -19,9 +19,7 @@ import collections
 import itertools
 import os
 import re
-from typing import Dict, Iterable, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
-
-import numpy as np
+from typing import Dict, List, NamedTuple, NoReturn, Sequence, Tuple
 
 from ...errors import DataError
 from ..column import VOID, Column
@@ -37,7 +35,7 @@ from .folder import (
     list_image_files,
 )
 from .image_paths import ImagePaths, open_paths
-from .label_images import LabelValues, check_sizes, find_values, open_label_images
+from .label_images import check_sizes, find_values, open_label_images
 
 MASK_FOLDERS = (
     *("mask", "masks", "label", "labels", "annotation", "annotations"),
@@ -227,7 +225,7 @@ def open_pairs(settings: Settings) -> Dataset:
     right = open_paths(folder, sides[1], index, options, names[second])
     build = _pair_domains if not listings["train"].is_aligned else _pair_images
     splits, notes = build(listings, left, right, settings.shares)
-    files = {**_files(folder, left), **_files(folder, right)}
+    files = dict(_name_files(folder, *left[:2]), **_name_files(folder, *right[:2]))
     return _as_dataset(folder, splits, files, [*left.notes, *right.notes, *notes])
 
 
@@ -239,10 +237,6 @@ def _as_dataset(
     hashes = {name: digest for name, (_, digest) in files.items()}
     notes = [*notes, *describe_other_files(folder)]
     return Dataset("pairs:" + folder, describe(splits["train"]), splits, paths, notes, hashes)
-
-
-def _files(folder: str, images: ImagePaths) -> Dict[str, Tuple[str, str]]:
-    return _name_files(folder, images.paths, images.digests)
 
 
 def _name_files(
@@ -322,7 +316,11 @@ def _pair_domains(
             for name, images, paths in zip(names, (left, right), domains)
         }
         splits[split] = Split(features)
-    return splits, [_describe_domains(names, [len(side["train"]) for side in sides]), *notes]
+    counts = [len(side["train"]) for side in sides]
+    sizes = " and ".join(f"{name} ({count:,})" for name, count in zip(names, counts))
+    repeats = "" if counts[0] == counts[1] else "; the smaller one repeats"
+    note = f"No name is in both folders: two domains, {sizes} images to train on{repeats}."
+    return splits, [note, *notes]
 
 
 def _return_lonely(
@@ -358,19 +356,9 @@ def _hold_out_paths(
     splits = {split: Split(images.select(paths[split])) for split in paths}
     parts = hold_out(splits, shares, images.select_digests(paths["train"]))
     return {
-        name: _take(paths["train"] if part.index is not None else paths[name], part.index)
+        name: paths[name] if part.index is None else [paths["train"][i] for i in part.index]
         for name, part in parts.items()
     }
-
-
-def _take(paths: List[str], index: Optional[np.ndarray]) -> List[str]:
-    return paths if index is None else [paths[position] for position in index]
-
-
-def _describe_domains(names: Iterable[str], counts: Sequence[int]) -> str:
-    sizes = " and ".join(f"{name} ({count:,})" for name, count in zip(names, counts))
-    repeats = "" if counts[0] == counts[1] else "; the smaller one repeats"
-    return f"No name is in both folders: two domains, {sizes} images to train on{repeats}."
 
 
 def _open_masks(settings: Settings, listings: Dict[str, Listing], pictures: ImagePaths) -> Dataset:
@@ -389,14 +377,10 @@ def _open_masks(settings: Settings, listings: Dict[str, Listing], pictures: Imag
         column = Column(labels, "class", values.num_classes)
         splits[split] = Split(pictures.select(listing.paths[0]), column)
     splits = hold_out(splits, settings.shares, pictures.select_digests(listings["train"].paths[0]))
-    files = {**_files(folder, pictures), **_name_files(folder, paths, table.digests)}
-    notes = [*pictures.notes, _describe_labels(values)]
-    dataset = _as_dataset(folder, splits, files, notes)
-    dataset.spec = dataset.spec._replace(label_scale=values.known_scale)
-    return dataset
-
-
-def _describe_labels(values: LabelValues) -> str:
+    files = dict(_name_files(folder, *pictures[:2]), **_name_files(folder, paths, table.digests))
     scale = ", saved as 0 and 255" if values.scale > 1 else ""
     void = f"; {VOID} is no class" if values.has_void else ""
-    return f"Each pixel has one of {values.num_classes} classes{scale}{void}."
+    note = f"Each pixel has one of {values.num_classes} classes{scale}{void}."
+    dataset = _as_dataset(folder, splits, files, [*pictures.notes, note])
+    dataset.spec = dataset.spec._replace(label_scale=values.known_scale)
+    return dataset

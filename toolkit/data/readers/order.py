@@ -62,25 +62,18 @@ class EpochOrder:
         parts = []
         while count > 0:
             epoch, offset = divmod(first, self._num_examples)
-            number = self._window_at(offset)
-            start = offset - self._window_start(number)
+            place = offset // self._block_size
+            number = ((place + 1) * self._num_windows - 1) // self._num_blocks
+            before = min(self._num_examples, self._first_place(number) * self._block_size)
+            start = offset - before
             part = self._windows.get(epoch, number)[start : start + count]
             parts.append(part)
             first, count = first + len(part), count - len(part)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _window_at(self, offset: int) -> int:
-        """The number of the window that has the example at `offset` of an epoch."""
-        place = offset // self._block_size
-        return ((place + 1) * self._num_windows - 1) // self._num_blocks
-
     def _first_place(self, window: int) -> int:
         """How many blocks of an epoch come before a window."""
         return window * self._num_blocks // self._num_windows
-
-    def _window_start(self, window: int) -> int:
-        """How many examples of an epoch come before a window."""
-        return min(self._num_examples, self._first_place(window) * self._block_size)
 
     def _shuffle_window(self, epoch: int, window: int) -> np.ndarray:
         """The positions of the examples of a window in their order, int64 [about W]."""

@@ -85,7 +85,11 @@ def _read_examples(
     with tf.Graph().as_default(), tf.Session() as session:
         dataset = _make(make_dataset)
         shapes = tf.data.get_output_shapes(dataset)
-        sequences = {key for key, shape in shapes.items() if "/" in key and _is_sequence(shape)}
+        sizes = {
+            key: shape.as_list() for key, shape in shapes.items() if "/" in key and shape.ndims
+        }
+        # Of sequences the first size alone is unknown; of images, for instance, several may be.
+        sequences = {key for key, s in sizes.items() if s[0] is None and None not in s[1:]}
         iterator = tf.data.make_initializable_iterator(dataset.take(count))
         tensors = iterator.get_next()
         try:
@@ -100,12 +104,6 @@ def _read_examples(
                 f"The tf.data.Dataset failed at example {len(examples)}: {reason}.",
                 hint="Iterate over it yourself to see the op that fails.",
             ) from error
-
-
-def _is_sequence(shape: tf.TensorShape) -> bool:
-    """Whether only the first size is unknown. Of images, for instance, several may be."""
-    sizes = shape.as_list() if shape.ndims else [0]
-    return sizes[0] is None and None not in sizes[1:]
 
 
 def _make(make_dataset: MakeDataset) -> Any:
@@ -143,7 +141,8 @@ class DatasetReader(IteratorReader):
     def __init__(self, split: Split, batch_size: int, options: ReaderOptions = DEFAULT_OPTIONS):
         assert split.make_dataset is not None
         form = BatchForm.of(split, options.pads_to_longest)
-        super().__init__(len(split), batch_size, form, options.part)
+        part = options.part
+        super().__init__(len(split), batch_size, form, part)
         if options.pads_to_longest and self.form.longest:
             names = ", ".join(self.form.longest)
             raise UsageError(
@@ -158,8 +157,10 @@ class DatasetReader(IteratorReader):
                 dataset = dataset.shuffle(options.buffer_size, options.seed)
             dataset = dataset.skip(self._first * batch_size)
             batches = dataset.padded_batch(batch_size, *self._padding(), drop_remainder=True)
-            if self._part is not None:
-                batches = batches.map(self._select)
+            if part is not None:
+                batches = batches.map(
+                    lambda batch: {key: part.select(x, batch_size) for key, x in batch.items()}
+                )
             self._iterator = tf.data.make_initializable_iterator(batches.prefetch(_PREFETCH))
             self._initializers = [self._iterator.initializer, tf.tables_initializer()]
 
@@ -172,11 +173,6 @@ class DatasetReader(IteratorReader):
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Start at batch number `step`: the examples before it are read and dropped."""
         session.run(self._initializers, {self._first: step})
-
-    def _select(self, batch: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
-        """The part of a batch."""
-        assert self._part is not None
-        return {key: self._part.select(x, self.batch_size) for key, x in batch.items()}
 
     def _as_stored(self, flat: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
         """An example with the dtypes of the split, its image axes and the lengths of sequences."""

@@ -65,7 +65,11 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
     elif os.path.exists(place):
         paths = [place]
     else:
-        paths = [path for path in sorted(_expand(place)) if not os.path.isdir(path)]
+        folder, rest = _split_pattern(place)  # the folder is literal
+        pattern = os.path.join(glob.escape(folder), rest) if folder else rest
+        has_magic = any(character in rest for character in _MAGIC)
+        matches = sorted(glob.glob(pattern, recursive=True)) if has_magic else []
+        paths = [path for path in matches if not os.path.isdir(path)]
     unique = {os.path.realpath(path): path for path in reversed(paths)}
     copies = [os.path.basename(path) for path in paths if path not in set(unique.values())]
     if copies:
@@ -78,8 +82,12 @@ def _walk(root: str) -> List[str]:
 
     A folder that several links lead to is read once. An unreadable one raises an OSError.
     """
+
+    def fail(error: OSError) -> None:
+        raise error
+
     paths, places = [], {os.path.realpath(root)}
-    for base, folders, names in os.walk(root, onerror=_raise, followlinks=True):
+    for base, folders, names in os.walk(root, onerror=fail, followlinks=True):
         paths += [os.path.join(base, name) for name in names if not name.startswith(".")]
         for name in sorted(folders):
             place = os.path.realpath(os.path.join(base, name))
@@ -87,18 +95,6 @@ def _walk(root: str) -> List[str]:
                 folders.remove(name)
             places.add(place)
     return sorted(paths)
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
-def _expand(pattern: str) -> List[str]:
-    """The paths that match a pattern. The part of it that is an existing folder is literal."""
-    folder, rest = _split_pattern(pattern)
-    if not any(character in rest for character in _MAGIC):
-        return []
-    return glob.glob(os.path.join(glob.escape(folder), rest) if folder else rest, recursive=True)
 
 
 def _split_pattern(pattern: str) -> Tuple[str, str]:

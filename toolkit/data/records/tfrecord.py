@@ -82,7 +82,9 @@ def open_tfrecord(settings: Settings) -> Dataset:
         splits[name] = Split(features, labels, index=rows)
         start = end
     contents = reader.index.digests[: len(splits["train"])]
-    names = _short_names(files.paths)
+    absolute = [os.path.abspath(path) for path in files.paths]
+    folder = os.path.commonpath([os.path.dirname(path) for path in absolute])
+    names = [os.path.relpath(path, folder).replace(os.sep, "/") for path in absolute]
     return Dataset(
         "tfrecord:" + place,
         describe(splits["train"], class_names)._replace(records=reader.schema.to_json()),
@@ -91,12 +93,6 @@ def open_tfrecord(settings: Settings) -> Dataset:
         files.notes + reader.notes,
         dict(zip(names, digests)),
     )
-
-
-def _short_names(paths: Sequence[str]) -> List[str]:
-    """The paths from the folder that all are in."""
-    folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
-    return [os.path.relpath(os.path.abspath(p), folder).replace(os.sep, "/") for p in paths]
 
 
 class _RecordReader:

@@ -121,7 +121,9 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
         if kind == "number":
             row = next(i for i, text in enumerate(fields) if parse_number(text) is None)
             refuse_text(file, name, fields[row], row)
-        texts[name] = _number_texts(fields)
+        codes_of: Dict[str, int] = {}
+        codes = [codes_of.setdefault(text.strip(), len(codes_of)) for text in fields]
+        texts[name] = TextColumn(np.array(codes, np.int32), list(codes_of))
         if kind != "text":
             refuse_stray_text(file, name, texts[name])
     positions = dict(zip(numbers, range(len(numbers))))
@@ -141,12 +143,6 @@ def _as_float32(file: TableFile, name: str, numbers: np.ndarray) -> np.ndarray:
             hint="Correct it, or scale the column.",
         )
     return numbers.astype(np.float32)
-
-
-def _number_texts(fields: Fields) -> TextColumn:
-    codes_of: Dict[str, int] = {}
-    codes = [codes_of.setdefault(text.strip(), len(codes_of)) for text in fields]
-    return TextColumn(np.array(codes, np.int32), list(codes_of))
 
 
 def _are_lists(file: TableFile, name: str, fields: Fields) -> bool:

@@ -119,7 +119,10 @@ def read_rows(
         _refuse_idle_options(path, schema, options, image_options)
     else:
         kind = schema.label_kind or kind
-        notes += _describe_unused(unused_columns(file, roles))
+        unused = unused_columns(file, roles)
+        if unused:
+            listing = ", ".join(unused[:10]) + (", ..." if len(unused) > 10 else "")
+            notes.append(f"Columns that the model does not use: {listing}.")
     is_filled = options.missing == "fill" and (not is_other or bool(schema.fills))
     rows = _rows_with_values(table, roles, schema, options.missing, is_filled)
     if len(rows) < table.num_rows and schema is not None:
@@ -128,7 +131,8 @@ def read_rows(
     if roles.labels:
         schema = schema._replace(label_kind=labels.kind)
         notes.append(_describe_labels(roles.labels, labels))
-    notes += _describe_rounded(table, schema)
+    largest = np.fmax.reduce(np.abs(table.numbers), axis=0) if schema.numbers else np.zeros(0)
+    notes += describe_rounding({name: largest[table.positions[name]] for name in schema.numbers})
     splits = _divide(table, roles.split, rows, is_other)
     images = {
         name: read_image_column(
@@ -179,19 +183,6 @@ def _check_index(table: Table, roles: Roles) -> List[str]:
             hint="Name it in the first line.",
         )
     return ["The first column, which has no name and numbers the rows, is left out."]
-
-
-def _describe_unused(names: Sequence[str]) -> List[str]:
-    if not names:
-        return []
-    listing = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-    return [f"Columns that the model does not use: {listing}."]
-
-
-def _describe_rounded(table: Table, schema: TableSchema) -> List[str]:
-    """A note on columns of numbers that are rounded."""
-    largest = np.fmax.reduce(np.abs(table.numbers), axis=0) if schema.numbers else np.zeros(0)
-    return describe_rounding({name: largest[table.positions[name]] for name in schema.numbers})
 
 
 def _describe_labels(names: Sequence[str], labels: Labels) -> str:
@@ -309,7 +300,10 @@ def _digests(rows: TableRows, train: Split, is_filled: bool) -> Union[None, List
     is_filled = is_filled and bool(rows.schema.numbers)
     is_filled = is_filled and bool(np.isnan(_numbers_of(rows.features, rows.schema)).any())
     if is_filled:
-        rows = rows._replace(features=_copy_numbers(rows.features))
+        is_dict = isinstance(rows.features, dict)
+        numbers = (rows.features[NUMBERS] if is_dict else rows.features).copy()
+        features = dict(rows.features, **{NUMBERS: numbers}) if is_dict else numbers
+        rows = rows._replace(features=features)
         _fill(rows, train)  # with the means of all: which ones train is not known yet
     if not rows.images:
         return content_keys(Split(rows.features, index=train.index)) if is_filled else None
@@ -345,13 +339,6 @@ def _fill(rows: TableRows, train: Split) -> TableSchema:
     schema = schema._replace(fills=tuple(float(np.float32(mean)) for mean in means))
     _fill_numbers(part, schema)
     return schema
-
-
-def _copy_numbers(features: Any) -> Any:
-    """The same features, with a copy of the numbers."""
-    if isinstance(features, dict):
-        return dict(features, **{NUMBERS: features[NUMBERS].copy()})
-    return features.copy()
 
 
 def _numbers_of(features: Any, schema: TableSchema) -> np.ndarray:
