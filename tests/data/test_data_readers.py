@@ -1,6 +1,5 @@
 """Both readers: each example once an epoch, in an order that is a function of the seed alone."""
 
-import contextlib
 import os
 
 import numpy as np
@@ -12,7 +11,6 @@ from reader_fixtures import read
 from toolkit.compat import tf
 from toolkit.data.arrays.idx import open_idx
 from toolkit.data.examples import Split
-from toolkit.data.held_out import NOTHING
 from toolkit.data.prepare import ExampleHooks, model_spec, prepare
 from toolkit.data.readers import resident
 from toolkit.data.readers.batches import convert_stored
@@ -340,46 +338,6 @@ def test_a_shape_that_differs_names_both_examples():
 def test_a_filter_that_keeps_nothing_is_a_data_error(kind):
     with tf.Graph().as_default(), pytest.raises(DataError, match="kept none of 4 examples"):
         build_reader(kind, numbered_split(4), 2, filter=lambda features, labels: False)
-
-
-# -- files that change
-
-
-def train_split(folder):
-    return open_idx(Settings(folder, shares=NOTHING)).splits["train"]
-
-
-def read_epoch(folder, change):
-    """Start to read a streamed epoch, change the files, and read on; the failure of the reader."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = build_reader("stream", train_split(folder), 2, shuffle_buffer=2)
-        features = reader.batch(tf.constant(0, tf.int64))[0]
-        reader.initialize(session)
-        session.run(features)
-        assert reader.failure is None
-        change(os.path.join(folder, "train-images-idx3-ubyte"))
-        with contextlib.suppress(tf.errors.OpError):
-            for _ in range(200):
-                session.run(features)
-        return reader.failure
-
-
-def cut_file(path):
-    with open(path, "r+b") as file:
-        file.truncate(os.path.getsize(path) // 2)
-
-
-def append_record(path):
-    with open(path, "ab") as file:
-        file.write(bytes(16))
-
-
-def test_a_mapped_file_that_is_cut_is_refused_before_it_is_read(idx_folder):
-    folder = idx_folder()
-    train = open_idx(Settings(folder)).splits["train"]
-    cut_file(os.path.join(folder, "train-images-idx3-ubyte"))
-    with pytest.raises(DataError, match="it changed while it was used"):
-        train.take([17])
 
 
 # -- the memory of the resident reader
