@@ -41,24 +41,6 @@ class ExampleHooks(NamedTuple):
 NO_HOOKS = ExampleHooks()
 
 
-class ExampleForm(NamedTuple):
-    """What the first example is that `convert` returns; all others must match."""
-
-    components: Dict[str, Component]  # by flat key
-    position: int  # of that example, in the split
-
-    def describe(self) -> str:
-        """`float32 [4, 6]`, `float32 [4, 6] without a label`, `left uint8 [8, 8, 1]`."""
-        texts = []
-        for key, component in self.components.items():
-            if key != LABELS or component.kind != "class" or component.shape:
-                name = "" if key == FEATURES else key.rpartition("/")[2] + " "
-                sizes = ["?" if size is None else size for size in component.shape]
-                texts.append(f"{name}{component.dtype} [{', '.join(map(str, sizes))}]")
-        has_labels = any(key.startswith(LABELS) for key in self.components)
-        return ", ".join(texts) + ("" if has_labels else " without a label")
-
-
 class ExampleConverter:
     """Calls the hook `convert` for examples of a split, and checks that its answers agree.
 
@@ -68,11 +50,13 @@ class ExampleConverter:
             declared of it: its kind, its classes, and whether it is a sequence.
 
     Attributes:
-        form: of the first example that was converted; None before it.
+        form: flat key -> component of the first example that was converted, which all others must
+            match; empty before it.
     """
 
     def __init__(self, convert: Convert, split: Split):
-        self.form: Optional[ExampleForm] = None
+        self.form: Dict[str, Component] = {}
+        self._first = 0  # the position of that example, in the split
         self._convert = convert
         self._columns = split.columns
         self._bound: Dict[str, Column] = {}  # those of the first example
@@ -100,7 +84,7 @@ class ExampleConverter:
         try:
             flat = {key: as_array(value) for key, value in flatten(*answer).items()}
             raw = {key: (array.dtype, array.shape) for key, array in flat.items()}
-            if self.form is not None and raw == self._raw:
+            if self.form and raw == self._raw:
                 return {key: self._bound[key].convert(array) for key, array in flat.items()}
             columns = {key: self._as_column(key, array) for key, array in flat.items()}
         except DataError as error:
@@ -108,16 +92,16 @@ class ExampleConverter:
                 f"The hook 'convert' returned no example for example {position}: {error.message}",
                 hint=error.hint,
             ) from error
-        form = ExampleForm({key: c.component for key, c in columns.items()}, position)
-        if self.form is None:
-            self.form, self._bound = form, columns
-            shapes = {key: component.shape for key, component in form.components.items()}
+        form = {key: column.component for key, column in columns.items()}
+        if not self.form:
+            self.form, self._first, self._bound = form, position, columns
+            shapes = {key: component.shape for key, component in form.items()}
             if shapes == {key: array.shape for key, array in flat.items()}:
                 self._raw = raw
-        if form.components != self.form.components:
+        if form != self.form:
             raise ToolkitError(
-                f"The hook 'convert' returned {form.describe()} for example {position} but "
-                f"{self.form.describe()} for example {self.form.position}.",
+                f"The hook 'convert' returned {_describe(form)} for example {position} but "
+                f"{_describe(self.form)} for example {self._first}.",
                 hint="Return one shape and dtype for every example.",
             )
         lengths = {
@@ -127,9 +111,8 @@ class ExampleConverter:
 
     def join(self, examples: Sequence[Mapping[str, np.ndarray]]) -> Split:
         """The split of converted examples, one or more."""
-        assert self.form is not None
         flat = {}
-        for key, component in self.form.components.items():
+        for key, component in self.form.items():
             arrays = [example[key] for example in examples]
             values = Sequences.join(arrays) if component.is_sequence else np.stack(arrays)
             flat[key] = self._declare(key, values)
@@ -148,6 +131,18 @@ class ExampleConverter:
         """A column with the declarations of the stored one of the same key, if there is one."""
         source = self._columns.get(key)
         return Column(values) if source is None else source.with_values(values)
+
+
+def _describe(form: Mapping[str, Component]) -> str:
+    """`float32 [4, 6]`, `float32 [4, 6] without a label`, `left uint8 [8, 8, 1]`."""
+    texts = []
+    for key, component in form.items():
+        if key != LABELS or component.kind != "class" or component.shape:
+            name = "" if key == FEATURES else key.rpartition("/")[2] + " "
+            sizes = ["?" if size is None else size for size in component.shape]
+            texts.append(f"{name}{component.dtype} [{', '.join(map(str, sizes))}]")
+    has_labels = any(key.startswith(LABELS) for key in form)
+    return ", ".join(texts) + ("" if has_labels else " without a label")
 
 
 def prepare(split: Split, hooks: ExampleHooks) -> Split:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
-from typing import Any, Dict, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -15,14 +15,7 @@ from ..held_out import hold_out
 from ..reading_options import Settings
 from ..structure import FEATURES
 from .label_arrays import LabelArrays, read_label_arrays
-from .npz_keys import HINT, find_keys, unused_keys
-
-
-class _Arrays(NamedTuple):
-    """The arrays of one split, by the names of the components; "" is that of a single one."""
-
-    features: Dict[str, np.ndarray]
-    labels: Dict[str, np.ndarray]
+from .npz_keys import HINT, find_keys
 
 
 def open_npz(settings: Settings) -> Dataset:
@@ -34,9 +27,9 @@ def open_npz(settings: Settings) -> Dataset:
     path, index = settings.path, settings.files
     with _open(path) as file:
         keys = find_keys(path, file.files)
-        names = [name for each in keys.values() for name in each.all]
+        names = [name for pair in keys.values() for role in pair for name in role.values()]
         arrays = {name: _read_array(path, file, name) for name in names}
-        unused = unused_keys(file.files, keys)
+        unused = sorted(set(file.files) - set(names))
     splits, labels = make_splits(path, arrays, settings.columns.label_kind)
     only = labels.get("")
     spec = describe(
@@ -64,12 +57,12 @@ def make_splits(
         DataError: the arrays are no examples.
     """
     parts = {
-        split: _Arrays(*({n: arrays[k] for n, k in role.items()} for role in keys))
-        for split, keys in find_keys(source, list(arrays)).items()
+        split: [{n: arrays[k] for n, k in role.items()} for role in pair]
+        for split, pair in find_keys(source, list(arrays)).items()
     }
     labels = {}
-    for name in sorted({name for each in parts.values() for name in each.labels}):
-        by_split = {s: each.labels[name] for s, each in parts.items() if name in each.labels}
+    for name in sorted({name for _, each in parts.values() for name in each}):
+        by_split = {split: each[name] for split, (_, each) in parts.items() if name in each}
         labels[name] = read_label_arrays(source, by_split, label_kind)
     splits = {name: _make_split(source, name, each, labels) for name, each in parts.items()}
     _check_alike(source, splits)
@@ -133,15 +126,22 @@ def _reason(error: Exception) -> str:
     return lines[0][:200].rstrip(".") if lines else type(error).__name__
 
 
-def _make_split(path: str, name: str, arrays: _Arrays, labels: Dict[str, LabelArrays]) -> Split:
+def _make_split(
+    path: str,
+    name: str,
+    arrays: Sequence[Dict[str, np.ndarray]],
+    labels: Dict[str, LabelArrays],
+) -> Split:
+    """The split of the arrays of features and of labels, both by the name of the component."""
     source = f"{path} ({name})"
-    for array in arrays.features.values():
+    features, targets = arrays
+    for array in features.values():
         if not array.shape or not len(array):
             raise DataError(
                 f"{source}: expected one example or more, found none.", hint="Give examples."
             )
-    count = len(next(iter(arrays.features.values())))
-    for array in arrays.labels.values():
+    count = len(next(iter(features.values())))
+    for array in targets.values():
         if array.ndim and len(array) != count:
             raise DataError(
                 f"{source}: expected {count} labels, one per example, found {len(array)}.",
@@ -152,10 +152,10 @@ def _make_split(path: str, name: str, arrays: _Arrays, labels: Dict[str, LabelAr
             _pack(  # truth values are 0 and 1
                 {
                     n: array.astype(np.float32) if array.dtype == np.bool_ else array
-                    for n, array in arrays.features.items()
+                    for n, array in features.items()
                 }
             ),
-            _pack({n: labels[n].column(name) for n in arrays.labels}),
+            _pack({n: labels[n].column(name) for n in targets}),
         )
     except DataError as error:
         raise DataError(f"{source}: {error.message}", hint=error.hint) from None

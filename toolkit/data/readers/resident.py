@@ -7,7 +7,7 @@ Legend: N examples, B batch, K batches of a chunk, ... the shape of one example.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,14 +20,6 @@ from .options import DEFAULT_OPTIONS, ReaderOptions
 LOAD_BYTES = 32 << 20  # of examples that are read before they are written into a variable
 _NO_EPOCH = -2  # neither an epoch nor the one before an epoch
 _KEY_LIMIT = np.iinfo(np.int64).max
-
-
-class _Write(NamedTuple):
-    """Writes examples into a variable."""
-
-    start: tf.Tensor  # where they begin, an int32 scalar
-    values: tf.Tensor  # [n, ...]
-    op: tf.Operation
 
 
 class ResidentReader(BatchReader):
@@ -50,7 +42,8 @@ class ResidentReader(BatchReader):
         self._seed = options.seed
         self._initializers: List[Any] = []
         self._placeholders: List[Any] = []
-        self._writes: Dict[str, _Write] = {}  # of components that are loaded part by part
+        # Of components that are loaded part by part: where a part begins, its values, the op.
+        self._writes: Dict[str, Tuple[tf.Tensor, tf.Tensor, tf.Operation]] = {}
         with tf.device(DEVICE), tf.name_scope("resident_input"):
             self._values = {key: self._add_values(key) for key in split.columns}
             self._starts = {key: self._variable("int64", [len(split)]) for key in self.form.longest}
@@ -104,13 +97,13 @@ class ResidentReader(BatchReader):
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Load the examples into the session. `step` is not used: there is nothing to restore."""
         session.run(self._initializers, dict(zip(self._placeholders, self._initial_values())))
-        for key, write in self._writes.items():
+        for key, (first, values, write) in self._writes.items():
             column = self._split.columns[key]
             row_bytes = max(1, column.nbytes // max(1, len(column)))
             count = max(1, LOAD_BYTES // row_bytes)
             for start in range(0, self.num_examples, count):
                 part = self._split.read(slice(start, start + count), [key])[key]
-                session.run(write.op, {write.start: start, write.values: part})
+                session.run(write, {first: start, values: part})
 
     def _gather(self, positions: tf.Tensor) -> Dict[str, tf.Tensor]:
         """Flat key -> the stored examples at positions of any shape P: [*P, ...]."""
@@ -155,7 +148,7 @@ class ResidentReader(BatchReader):
         variable = tf.Variable(empty, trainable=False, collections=[], use_resource=True)
         start, values = tf.placeholder("int32", []), tf.placeholder(dtype, [None, *shape[1:]])
         write = variable[start : start + tf.shape(values)[0]].assign(values)
-        self._writes[key] = _Write(start, values, write.op)
+        self._writes[key] = (start, values, write.op)
         self._initializers.append(variable.initializer)
         return variable
 

@@ -7,7 +7,7 @@ import glob
 import itertools
 import os
 import re
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from ...errors import DataError
 from ..images.folder import SPLIT_FOLDERS
@@ -18,25 +18,12 @@ _MAGIC = "*?["  # characters of a pattern
 _MAX_NAMES = 5  # names in a message
 
 
-class ShardFiles(NamedTuple):
-    """The files of a set of records.
+def find_shards(place: str) -> Tuple[Dict[str, List[str]], List[str]]:
+    """The files of records at a place: a file, a folder, or a pattern such as `data/train-*`.
 
-    Attributes:
+    Returns:
         splits: split name -> its files, sorted; always with "train", which comes first.
         notes: sentences on files that are missing, or that are read once.
-    """
-
-    splits: Dict[str, List[str]]
-    notes: List[str]
-
-    @property
-    def paths(self) -> List[str]:
-        """All files, those of a split one after the other."""
-        return [path for paths in self.splits.values() for path in paths]
-
-
-def find_shards(place: str) -> ShardFiles:
-    """The files of records at a place: a file, a folder, or a pattern such as `data/train-*`.
 
     Raises:
         DataError: there is no such file, or only some names contain the name of a split.
@@ -47,9 +34,7 @@ def find_shards(place: str) -> ShardFiles:
             f"{place}: expected TFRecord files, found none.",
             hint="Give a file, a folder of .tfrecord files, or a pattern such as 'data/train-*'.",
         )
-    splits = _divide(paths, place)
-    notes += _find_gaps(paths)
-    return ShardFiles(splits, notes)
+    return _divide(paths, place), notes + _find_gaps(paths)
 
 
 def _list_files(place: str) -> Tuple[List[str], List[str]]:

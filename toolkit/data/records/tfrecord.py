@@ -65,32 +65,33 @@ def open_tfrecord(settings: Settings) -> Dataset:
     place = settings.path
     if settings.records is None:
         refuse_conflicts(settings.columns)
-    files = find_shards(place)
-    digests = settings.files.digests(files.paths)
-    shards = list_shards(files.paths, digests, settings.cache_dir)
+    files, notes = find_shards(place)
+    all_paths = [path for paths in files.values() for path in paths]
+    digests = settings.files.digests(all_paths)
+    shards = list_shards(all_paths, digests, settings.cache_dir)
     reader = _RecordReader(settings, shards)
     features, labels, class_names = reader.read()
     splits, start = {}, 0
-    ends = dict(zip(files.paths, reader.index.ends.tolist()))
-    for name, paths in files.splits.items():  # of all records, which are in the order of the files
+    ends = dict(zip(all_paths, reader.index.ends.tolist()))
+    for name, paths in files.items():  # of all records, which are in the order of the files
         end = ends[paths[-1]]
         if start == end:
             raise DataError(
                 f"{place} ({name}): expected one record or more, found none.", hint=HINT
             )
-        rows = None if len(files.splits) == 1 else np.arange(start, end)
+        rows = None if len(files) == 1 else np.arange(start, end)
         splits[name] = Split(features, labels, index=rows)
         start = end
     contents = reader.index.digests[: len(splits["train"])]
-    absolute = [os.path.abspath(path) for path in files.paths]
+    absolute = [os.path.abspath(path) for path in all_paths]
     folder = os.path.commonpath([os.path.dirname(path) for path in absolute])
     names = [os.path.relpath(path, folder).replace(os.sep, "/") for path in absolute]
     return Dataset(
         "tfrecord:" + place,
         describe(splits["train"], class_names)._replace(records=reader.schema.to_json()),
         hold_out(splits, settings.shares, contents),
-        dict(zip(names, files.paths)),
-        files.notes + reader.notes,
+        dict(zip(names, all_paths)),
+        notes + reader.notes,
         dict(zip(names, digests)),
     )
 

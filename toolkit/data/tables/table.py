@@ -16,7 +16,7 @@ Legend: N rows, n rows with examples, F columns of numbers.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
+from ..images.image_paths import ImagePaths
 from ..reading_options import ColumnOptions, ImageOptions, Settings, refuse_idle_images
 from .columns import Table, read_table, shorten
 from .features import build_features, find_missing, find_schema
@@ -34,7 +35,7 @@ from .repair import TableFault, read_with_all_faults
 from .roles import LABEL_NAMES, Roles, choose_roles, follow_schema, unused_columns
 from .schema import NUMBERS, TableSchema
 from .table_file import open_table_file
-from .table_images import ImageColumn, read_image_column
+from .table_images import read_image_column
 
 SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in its column
 
@@ -48,7 +49,7 @@ class TableRows(NamedTuple):
         schema: what the columns are.
         splits: rows by name of a split, int64 [n]; all of them are "train" if no column says it.
         has_splits: whether a column says it.
-        images: by name of a column of paths.
+        images: the image files and the fields of N rows, by name of a column of paths.
         notes: sentences on what was decided or left out.
     """
 
@@ -57,7 +58,7 @@ class TableRows(NamedTuple):
     schema: TableSchema
     splits: Dict[str, np.ndarray]
     has_splits: bool
-    images: Dict[str, ImageColumn]
+    images: Dict[str, Tuple[ImagePaths, List[str]]]
     notes: List[str]
 
 
@@ -85,9 +86,9 @@ def open_table(settings: Settings) -> Dataset:
     spec = spec._replace(table=rows.schema.to_json())
     files = {os.path.basename(path): path}
     hashes = dict(zip(files, files_index.digests(list(files.values()))))
-    for column in rows.images.values():
-        files.update(column.by_name(column.files.paths))
-        hashes.update(column.by_name(column.digests))
+    for column, fields in rows.images.values():
+        files.update(zip(fields, column.paths))
+        hashes.update(zip(fields, column.digests))
     return Dataset("table:" + path, spec, splits, files, rows.notes, hashes)
 
 
@@ -140,8 +141,8 @@ def read_rows(
         )
         for name in schema.images
     }
-    notes += [note for column in images.values() for note in column.notes]
-    arrays = {name: column.files for name, column in images.items()}
+    notes += [note for column, _ in images.values() for note in column.notes]
+    arrays = {name: column.select(column.paths) for name, (column, _) in images.items()}
     features = build_features(table, schema, rows, arrays)
     if schema.fills:
         _fill_numbers(_numbers_of(features, schema), schema)
@@ -307,10 +308,11 @@ def _digests(rows: TableRows, train: Split, is_filled: bool) -> Union[None, List
         _fill(rows, train)  # with the means of all: which ones train is not known yet
     if not rows.images:
         return content_keys(Split(rows.features, index=train.index)) if is_filled else None
-    texts = [column.digests for column in rows.images.values()]
+    texts = [column.digests for column, _ in rows.images.values()]
     if isinstance(rows.features, dict) and len(rows.features) > len(rows.images):
-        files = [id(column.files) for column in rows.images.values()]
-        others = {n: value for n, value in rows.features.items() if id(value) not in files}
+        names = rows.schema.component_names
+        images = [names[column] for column in rows.images]
+        others = {n: value for n, value in rows.features.items() if n not in images}
         texts.append([f"{key:x}" for key in content_keys(Split(others))])
     positions = range(len(texts[0])) if train.index is None else train.index
     return [" ".join(column[position] for column in texts) for position in positions]
