@@ -11,7 +11,7 @@ from ..data_value import complete
 from ..errors import DataError, UsageError, suggest
 from .examples import Dataset
 from .files.file_index import FileIndex
-from .reading_options import ColumnOptions, ImageOptions, Settings
+from .reading_options import ColumnOptions, ImageOptions, Settings, refuse_idle
 
 DEFAULT = "mnist5k"
 
@@ -70,26 +70,17 @@ def open_data(
     index = FileIndex(path, cache_dir, is_fresh=rehash)
     place = path or value
     chosen = Settings(place, cache_dir=cache_dir, file_index=index, **settings)
-    _refuse_idle_options(value, source, chosen)
+    for options in (chosen.images, chosen.columns):
+        refuse_idle(options, source.options, f"the data '{value}'", _describe_sources)
     with translate_system_errors(place):
         dataset = _load(source.open)(chosen)
     dataset.name = value
     return dataset
 
 
-def _refuse_idle_options(value: str, source: Source, settings: Settings) -> None:
-    """Raise a UsageError if an option is set that has no effect on the source."""
-    for options in (settings.images, settings.columns):
-        for name, setting in options._asdict().items():
-            if setting == options._field_defaults[name] or name in source.options:
-                continue
-            flag = "--" + name.replace("_", "-")
-            text = ",".join(setting) if isinstance(setting, tuple) else setting
-            others = " or ".join(s.value for s in SOURCES.values() if name in s.options)
-            raise UsageError(
-                f"{flag} {text} has no effect on the data '{value}'.",
-                hint=f"Omit {flag}, or use {others}.",
-            )
+def _describe_sources(option: str) -> str:
+    """`, or use images:DIR or table:FILE`: the sources on which an option has an effect."""
+    return ", or use " + " or ".join(s.value for s in SOURCES.values() if option in s.options)
 
 
 def uses_option(value: str, option: str) -> bool:

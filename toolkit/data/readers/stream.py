@@ -158,15 +158,12 @@ class StreamReader(IteratorReader):
 
     def _read(self, number: np.ndarray) -> List[np.ndarray]:
         """The arrays of G batches from batch `number` on; called in threads of tf.data."""
-        with _READS:
-            return self._read_group(number)
-
-    def _read_group(self, number: np.ndarray) -> List[np.ndarray]:
         group = self._batches_per_read
         first, count = int(number) * self.batch_size, group * self.batch_size
         try:
-            flat = self._take(self._select_rows(self._order.positions(first, count)))
-        except MemoryError:
+            with _READS:
+                flat = self._take(self._select_rows(self._order.positions(first, count)))
+        except (MemoryError, StopIteration):
             raise
         except Exception as error:
             self.failure = self.failure or _read_error(error)

@@ -70,10 +70,6 @@ class Table(NamedTuple):
     texts: Dict[str, TextColumn]
     lists: Dict[str, List[np.ndarray]]
 
-    def refuse_stray_text(self, name: str) -> None:
-        """Raise a DataError if most fields of a column of texts are numbers."""
-        refuse_stray_text(self.file, name, self.texts[name])
-
     def refuse_header(self, name: str) -> None:
         """Raise a DataError if the name of a column is one of its texts: it has no header."""
         column = self.texts[name]
