@@ -14,7 +14,7 @@ from ...compat import tf
 from ...errors import ToolkitError, UsageError
 from ..column import Component
 from ..examples import LENGTH, Split
-from ..structure import FEATURES
+from ..structure import FEATURES, pack
 from .options import BatchSlice
 
 DEVICE = "/cpu:0"  # of the examples, and of the ops that read them
@@ -143,3 +143,54 @@ class BatchReader:
                 itemsize = tf.as_dtype(component.dtype).size or 1  # of text it is not known
                 batch_bytes += component.size * length * self.batch_size * itemsize
         return max(1, CHUNK_BYTES // max(1, batch_bytes))
+
+
+class IteratorReader(BatchReader):
+    """A reader whose batches come one after the other."""
+
+    _iterator: Any  # of flat dicts of tensors [B, ...]
+
+    def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
+        """The next batch.
+
+        `initialize` sets the first one; `step` is not used. Run it once per step.
+
+        Returns:
+            features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].
+            labels: likewise; classes are int32. None if the examples have no labels.
+        """
+        return pack(self.form.finish(self._iterator.get_next()))
+
+    def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
+        """The next batches, as they are stored. Sequences need `pads_to_longest`.
+
+        Args:
+            step: not used; `initialize` sets the first batch.
+            size: K.
+            num_batches: how many are read, an int32 scalar, at most K; the others are zeros.
+
+        Returns:
+            Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
+        """
+        keys = list(self.form.components)
+        arrays = [
+            tf.TensorArray(
+                self.form.components[key].dtype,
+                size,
+                element_shape=self.form.batch_shape(key, self.num_rows),
+            )
+            for key in keys
+        ]
+
+        def read_batch(count, *arrays):
+            batch = self._iterator.get_next()
+            return [count + 1] + [array.write(count, batch[k]) for k, array in zip(keys, arrays)]
+
+        results = tf.while_loop(
+            lambda count, *_: count < num_batches,
+            read_batch,
+            [tf.constant(0)] + arrays,
+            parallel_iterations=1,
+            back_prop=False,
+        )
+        return {key: array.stack() for key, array in zip(keys, results[1:])}

@@ -20,8 +20,7 @@ from ...errors import DataError, ToolkitError, UsageError
 from ..column import TEXT, Column, Sequences
 from ..examples import LENGTH, Split
 from ..structure import LABELS, flatten, pack
-from .batches import DEVICE, BatchForm
-from .iterator_reader import IteratorReader
+from .batches import DEVICE, BatchForm, IteratorReader
 from .options import DEFAULT_OPTIONS, ReaderOptions
 
 _PREFETCH = 2  # batches

@@ -32,8 +32,7 @@ from ..prepare import (
     subset_positions,
     unbatch,
 )
-from .batches import DEVICE, BatchForm
-from .iterator_reader import IteratorReader
+from .batches import DEVICE, BatchForm, IteratorReader
 from .mapped import GROUP as DECODED
 from .options import DEFAULT_OPTIONS, ReaderOptions
 from .order import EpochOrder
