@@ -53,7 +53,10 @@ def read_label_arrays(path: str, arrays: Dict[str, np.ndarray], kind: str = "aut
     Raises:
         DataError: they are no labels of the kind.
     """
-    arrays = {split: _squeeze(array) for split, array in arrays.items()}
+    arrays = {  # without a last axis of size 1: a column, or the channel of label images
+        split: array[..., 0] if array.ndim in (2, 4) and array.shape[-1] == 1 else array
+        for split, array in arrays.items()
+    }
     first = next(iter(arrays.values()))
     names = {"S": "texts", "U": "texts", "b": "truth values"}
     types = {split: names.get(array.dtype.kind, "numbers") for split, array in arrays.items()}
@@ -85,11 +88,6 @@ def _describe_values(arrays: Dict[str, np.ndarray]) -> Tuple[str, ...]:
     if first.dtype.kind != "f" or first.ndim > 1 or not are_whole:
         return ()
     return ("The labels are floats and so values; --label-kind class makes whole numbers classes.",)
-
-
-def _squeeze(array: np.ndarray) -> np.ndarray:
-    """Labels without a last axis of size 1: a column, or the channel of label images."""
-    return array[..., 0] if array.ndim in (2, 4) and array.shape[-1] == 1 else array
 
 
 def _astype(arrays: Dict[str, np.ndarray], dtype: type) -> Dict[str, np.ndarray]:
