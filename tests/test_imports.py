@@ -21,6 +21,8 @@ EXAMPLES_WITH_PLUGINS = {
         "Train image classifiers and GANs",
         "Start with: toolkit run classifier",
     ],
+    # What `plugins new --from` names: samples, and the small model of the templates.
+    "toolkit/cli/plugins/new.py": ['"gan": os.path.join', 'DEFAULT = "classifier"'],
 }
 # Packages that take a tenth of a second or 10 MB to import, and that only a few commands need.
 HEAVY = {"tensorflow", "tf_keras", "sklearn", "scipy", "matplotlib", "pandas", "PIL", "mlxtend"}

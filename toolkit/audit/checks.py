@@ -11,13 +11,14 @@ from .. import config as configuration
 from ..config import Config
 from ..errors import CheckFailed, CheckpointError, ToolkitError, is_verbose
 from ..option_changes import find_differences
-from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
+from ..options import FOLDER, ORIGINS, CoreOptions, merge
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import MANIFEST, Checkpoint, Entry, FormatError, fold
 from ..storage.evaluation_log import EVALUATIONS, find_evaluation_faults
+from ..storage.journal import JOURNAL, find_journal_fault, has_state
 from ..storage.jsonl import JsonLines, parse_object, read_json
-from ..storage.run_folder import RunFolder
+from ..storage.run_folder import RunFolder, driver_of
 from ..storage.seal import find_report_faults
 
 
@@ -56,6 +57,8 @@ def run_checks(folder: RunFolder) -> List[Check]:
     ]
     if os.path.lexists(folder.file(EVALUATIONS)):
         parts.append(("evaluations", _check_evaluations))
+    if driver_of(folder.path):
+        parts.append(("journal", _check_journal))
     checks = []
     for name, check in parts:
         try:
@@ -201,7 +204,6 @@ def _compare_options(
     if _drop_notes(values) == _drop_notes(expected):
         return
     options = declared_options(configuration.parse_values(folder.path, values))
-    values, expected = current_names(options, values), current_names(options, expected)
     configs = [configuration.parse_values(folder.path, each) for each in (values, expected)]
     for name in sorted(find_differences(options, *configs)):
         value, old = values.get(name, "missing"), expected.get(name, "no such option")
@@ -235,6 +237,15 @@ def _check_evaluations(folder: RunFolder) -> Tuple[str, List[Fault]]:
             tensors.setdefault(entry.step, []).append(entry.values["tensors"])
     faults = [Fault("evaluations", fault) for fault in find_evaluation_faults(lines, tensors)]
     return f"{count_noun(len(lines), 'record')}, not sealed", faults
+
+
+def _check_journal(folder: RunFolder) -> Tuple[str, List[Fault]]:
+    """Whether the journal of a driver is what it was at each checkpoint."""
+    checkpoints = [c for c in folder.checkpoints.list() if has_state(c)]
+    faults = [find_journal_fault(folder, checkpoint) for checkpoint in checkpoints]
+    path = folder.file(JOURNAL)
+    size = os.path.getsize(path) if os.path.exists(path) else 0
+    return f"{size} bytes", [Fault("journal", fault, path) for fault in faults if fault]
 
 
 def describe_code_change(reference: str, session: Dict[str, Any]) -> str:

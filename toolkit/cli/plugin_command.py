@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
 
 import click
 
@@ -20,64 +20,35 @@ from .help import ALL, group_flags, split_topic, write_short, write_topic
 from .interrupts import report_interrupt_of_loading
 from .plugin_options import FieldOption, Selection, load_selection, option_flags
 
-# What other tools call a flag -> its name here.
-OTHER_NAMES = {
-    "--lr": "--learning-rate",
-    "--rate": "--learning-rate",
-    "--bs": "--batch-size",
-    "--batch": "--batch-size",
-    "--epoch": "--epochs",
-    "--num-epochs": "--epochs",
-    "--max-epochs": "--epochs",
-    "--max-steps": "--steps",
-    "--num-steps": "--steps",
-    "--iterations": "--steps",
-    "--iters": "--steps",
-    "--wd": "--weight-decay",
-    "--l2": "--weight-decay",
-    "--optim": "--optimizer",
-    "--scheduler": "--schedule",
-    "--lr-schedule": "--schedule",
-    "--warmup": "--warmup-steps",
-    "--clip-norm": "--clip-limit",
-    "--grad-clip": "--clip-limit",
-    "--grad-accum": "--accumulate",
-    "--dataset": "--data",
-    "--data-dir": "--data",
-    "--data-path": "--data",
-    "--train-dir": "--data",
-    "--label": "--label-column",
-    "--target": "--label-column",
-    "--img-size": "--image-size",
-    "--resize": "--image-size",
-    "--val-split": "--validation-share",
-    "--model": "--plugin",
-    "--arch": "--network",
-    "--backbone": "--network",
-    "--out": "--run-dir",
-    "--output": "--run-dir",
-    "--output-dir": "--run-dir",
-    "--logdir": "--run-dir",
-    "--log-dir": "--run-dir",
-    "--save-dir": "--run-dir",
-    "--model-dir": "--run-dir",
-    "--name": "--run-dir",
-    "--overwrite": "--force",
-    "--pretrained": "--init-from",
-    "--weights": "--init-from",
-    "--ckpt": "--init-from",
-    "--checkpoint": "--init-from",
-    "--restore": "--init-from",
-    "--continue": "--resume",
-    "--save-steps": "--checkpoint-steps",
-    "--log-interval": "--log-steps",
-    "--early-stop": "--early-stopping",
-    "--patience": "--early-stopping",
-    "--device": "--devices",
-    "--gpu": "--devices",
-    "--gpus": "--devices",
-    "--debug": "--verbose",
+# A flag -> what other tools call it.
+_NAMES_ELSEWHERE = {
+    "--learning-rate": "--lr --rate",
+    "--batch-size": "--bs --batch",
+    "--epochs": "--epoch --num-epochs --max-epochs",
+    "--steps": "--max-steps --num-steps --iterations --iters",
+    "--weight-decay": "--wd --l2",
+    "--optimizer": "--optim",
+    "--schedule": "--scheduler --lr-schedule",
+    "--warmup-steps": "--warmup",
+    "--clip-limit": "--clip-norm --grad-clip",
+    "--accumulate": "--grad-accum",
+    "--data": "--dataset --data-dir --data-path --train-dir",
+    "--label-column": "--label --target",
+    "--image-size": "--img-size --resize",
+    "--validation-share": "--val-split",
+    "--plugin": "--model",
+    "--network": "--arch --backbone",
+    "--run-dir": "--out --output --output-dir --logdir --log-dir --save-dir --model-dir --name",
+    "--force": "--overwrite",
+    "--init-from": "--pretrained --weights --ckpt --checkpoint --restore",
+    "--resume": "--continue",
+    "--checkpoint-steps": "--save-steps",
+    "--log-steps": "--log-interval",
+    "--early-stopping": "--early-stop --patience",
+    "--devices": "--device --gpu --gpus",
+    "--verbose": "--debug",
 }
+OTHER_NAMES = {other: name for name, others in _NAMES_ELSEWHERE.items() for other in others.split()}
 
 
 class Words(NamedTuple):
@@ -220,9 +191,9 @@ class PluginCommand(click.Command):
             ) from None
 
     def _describe_unknown(self, ctx: click.Context, error: click.NoSuchOption) -> str:
-        """Say which flags are like one that does not exist, none by an earlier name."""
+        """Say which flags are like one that does not exist."""
         selection: Selection = ctx.obj
-        similar = similar_flags(error.option_name, _present_flags(self.params))
+        similar = similar_flags(error.option_name, list_flags(self.params))
         if not self._is_short and selection.plugins is not None:
             flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
             text = f"{error.message}\nThe settings of plugin '{selection.plugin}': "
@@ -280,23 +251,16 @@ def _refuse_two_values(params: Sequence[click.Parameter], words: Words) -> None:
         raise UsageError(f"Both {' and '.join(values)} are set.", hint="Set one of them.")
 
 
-def _present_flags(params: Sequence[click.Parameter]) -> Dict[str, str]:
-    """Return each flag's present name; earlier names, which are hidden, follow their option."""
-    names: Dict[str, str] = {}
-    present = ""
-    for param in (param for param in params if isinstance(param, click.Option)):
-        present = present if param.hidden else param.opts[0]
-        for flag in [*param.opts, *param.secondary_opts]:
-            names[flag] = present if param.hidden else flag
-    return names
+def list_flags(params: Iterable[click.Parameter]) -> List[str]:
+    """Return all flags of a command, also those that switch something off."""
+    return [flag for param in params for flag in [*param.opts, *param.secondary_opts]]
 
 
-def similar_flags(name: str, names: Mapping[str, str]) -> List[str]:
+def similar_flags(name: str, names: Sequence[str]) -> List[str]:
     """Return the flag that other tools call so, else those that have the name as one of their
     words, then those spelled like it.
     """
     if OTHER_NAMES.get(name) in names:
         return [OTHER_NAMES[name]]
-    relatives = [flag for flag in names.values() if name.lstrip("-") in flag.split("-")]
-    matches = [names[flag] for flag in difflib.get_close_matches(name, names)]
-    return list(dict.fromkeys([*relatives, *matches]))
+    relatives = [flag for flag in names if name.lstrip("-") in flag.split("-")]
+    return list(dict.fromkeys([*relatives, *difflib.get_close_matches(name, names)]))

@@ -8,10 +8,11 @@ import os
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import ToolkitError, UsageError, suggest
+from ..errors import UsageError, suggest
 from ..options import format_value
+from .differences import join_names
 from .metrics import Metric, main_metric
-from .record import RunRecord, find_runs, read_record
+from .record import RunRecord, read_runs
 from .special_options import EXTENSIONS, find_special_options, own_options
 
 DAMAGED = "damaged"
@@ -62,14 +63,12 @@ def read_rows(
     Raises:
         UsageError: a folder does not exist or cannot be read.
     """
-    rows: Dict[str, Row] = {}
-    for folder in folders:
-        root = os.path.abspath(folder)
-        for path in find_runs(folder, note):
-            name = os.path.normpath(os.path.join(folder, os.path.relpath(path, root)))
-            if os.path.realpath(path) not in rows:
-                rows[os.path.realpath(path)] = _read_row(path, name, metric)
-    return list(rows.values())
+    rows = []
+    for run in read_runs(folders, note, may_be_empty=True):
+        fault = run.error.message.replace(run.path + os.sep, "") if run.error else ""
+        main = main_metric(run.record, metric) if run.record else None
+        rows.append(Row(run.name, run.path, run.record, fault, main))
+    return rows
 
 
 def add_special_options(rows: Sequence[Row]) -> List[Row]:
@@ -77,14 +76,6 @@ def add_special_options(rows: Sequence[Row]) -> List[Row]:
     records = [row.record for row in rows if row.record]
     special = iter(find_special_options(records))
     return [row._replace(special=next(special)) if row.record else row for row in rows]
-
-
-def _read_row(path: str, name: str, metric: Optional[str]) -> Row:
-    try:
-        record = read_record(path, name)
-    except ToolkitError as error:
-        return Row(name, path, None, error.message.replace(path + os.sep, ""))
-    return Row(name, path, record, "", main_metric(record, metric))
 
 
 # -------------------------------------------------------------------------------------------- sort
@@ -225,7 +216,7 @@ class Condition(NamedTuple):
     def matches(self, row: Row) -> bool:
         """Whether a row has the name, and its value fulfils the condition."""
         value = read_value(row, self.name)
-        if value is None and not _has_option(row, self.name):
+        if value is None and (row.record is None or self.name not in row.record.options):
             return False
         if self.operator == "~":
             return self.value.lower() in format_value(value).lower()
@@ -302,13 +293,10 @@ def _suggest_names(
         "options that somebody set": {key for record in records for key in own_options(record)},
         "columns": set(fields),
     }
-    parts = [f"{kind}: {_list_few(sorted(names))}" for kind, names in kinds.items() if names]
+    parts = [
+        f"{kind}: {join_names(sorted(names), _MAX_NAMES)}" for kind, names in kinds.items() if names
+    ]
     return f"For example {'; '.join(parts)}; any other option has the name of its flag."
-
-
-def _list_few(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def read_value(row: Row, name: str) -> Any:
@@ -332,10 +320,6 @@ def _read_field(row: Row, name: str) -> Any:
     if name == "metric":
         return row.metric.value if row.metric else None
     return row.record.data_name if name == "data" else getattr(row.record, name)
-
-
-def _has_option(row: Row, name: str) -> bool:
-    return row.record is not None and name in row.record.options
 
 
 def _is_equal(value: Any, text: str) -> bool:

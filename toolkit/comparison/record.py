@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError, ToolkitError, UsageError
 from ..files import open_regular_file
 from ..options import ORIGINS, Origin, read_origins
 from ..storage import folder_lock
 from ..storage.entries import read_end
 from ..storage.jsonl import parse_object, read_json
 from ..storage.own_folders import COMMITS, MANIFEST, is_run_listing
-from ..storage.run_folder import CONFIG, RunFolder
+from ..storage.run_folder import CONFIG, DRIVER, RunFolder
 
 METRICS = "metrics.jsonl"
 KILLED, RUNNING, UNSTARTED = "killed", "running", "unstarted"  # no session has ended
-_NO_OPTIONS = ("plugin", "with", ORIGINS, "folder")  # what config.json has besides the options
+_NO_OPTIONS = (
+    "plugin",
+    "with",
+    ORIGINS,
+    "folder",
+    DRIVER,
+)  # what config.json has besides the options
 _TAIL_BYTES = 1 << 16  # of a log, of which only the last lines are needed
 
 
@@ -138,6 +144,57 @@ def read_record(
         versions=_text_dict(facts.get("versions")),
         manifest=facts,
     )
+
+
+class Found(NamedTuple):
+    """A run in a folder that a user named.
+
+    Attributes:
+        name: the path that the user named, with the path of the run below it.
+        path: of the run's folder, absolute.
+        record: None if it cannot be read.
+        error: why it cannot be read; None if it can.
+    """
+
+    name: str
+    path: str
+    record: Optional[RunRecord]
+    error: Optional[ToolkitError]
+
+
+def read_runs(
+    folders: Sequence[str],
+    note: Callable[[str], None] = lambda text: None,
+    may_be_empty: bool = False,
+) -> List[Found]:
+    """Read the runs in folders and below them, each once; for errors, see `find_runs`, too.
+
+    Args:
+        folders: as the user named them.
+        note: see `find_runs`.
+        may_be_empty: whether a folder may have no run.
+
+    Raises:
+        UsageError: there is no run in a folder.
+    """
+    runs: Dict[str, Found] = {}
+    for folder in folders:
+        paths = list(find_runs(folder, note))
+        if not paths and not may_be_empty:
+            raise UsageError(
+                f"There is no run in {folder}.", hint="A run's folder has a manifest.json."
+            )
+        for path in paths:
+            name = os.path.relpath(path, os.path.abspath(folder))
+            name = os.path.normpath(os.path.join(folder, name))
+            if os.path.realpath(path) in runs:
+                continue
+            try:
+                run = Found(name, path, read_record(path, name), None)
+            except ToolkitError as error:
+                run = Found(name, path, None, error)
+            runs[os.path.realpath(path)] = run
+    return list(runs.values())
 
 
 def find_runs(folder: str, note: Callable[[str], None] = lambda text: None) -> Iterator[str]:

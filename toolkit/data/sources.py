@@ -14,6 +14,7 @@ from .files.file_index import FileIndex
 from .reading_options import ColumnOptions, ImageOptions, Settings, refuse_idle
 
 DEFAULT = "mnist5k"
+_IMAGE_FORM = tuple(name for name in ImageOptions._fields if name != "skip_damaged")
 
 
 class Source(NamedTuple):
@@ -201,7 +202,7 @@ SOURCES = {
             "CSV with a header or JSON lines: numbers, texts, paths of images, labels",
             "numbers and texts in memory",
             "tables.table:open_table",
-            (*ImageOptions._fields, *ColumnOptions._fields),
+            (*_IMAGE_FORM, *ColumnOptions._fields),
         ),
         Source(
             "pairs:DIR",
@@ -216,7 +217,7 @@ SOURCES = {
             "any; images are decoded as they are used",
             "records.tfrecord:open_tfrecord",
             (
-                *ImageOptions._fields,
+                *_IMAGE_FORM,
                 *("label_column", "label_kind", "image_column", "feature_columns"),
                 "ignore_columns",
             ),

@@ -1,0 +1,333 @@
+"""Starts the processes of a job, passes signals on to them, and restarts them after a death."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import select
+import shlex
+import signal
+import sys
+import time
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from ..child_process import COMMAND_LINE
+from ..errors import is_verbose
+from .chaos import POLL_SECS, Chaos
+from .child import Child, Ending, child_code
+from .layout import Command, Layout, local_environments
+from .output import LAUNCHER
+from .ports import held_ports
+from .signals import handle_signals
+from .tasks import Task
+
+GRACE_SECS = 15.0  # for the others after one has failed, and after the chief has finished
+NOTICE_SECS = 3.0  # after a failure of the chief, others that have not joined it are ended
+WAIT_SECS = 0.25  # at most, from one look at all processes to the next
+INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes; the state is committed
+CHIEF, EVALUATOR = "chief", Task("evaluator", 0, "").name
+
+
+class LaunchOptions(NamedTuple):
+    """How to start and restart.
+
+    Attributes:
+        restarts: how often, at most; the evaluator alone, so often beside the others.
+        chaos: kills processes; None for no kills.
+        variables: the environment of this process.
+        statements: the code of each process.
+        grace_secs: how long the others may take to end after a failure or the end of the chief.
+    """
+
+    restarts: int = 3
+    chaos: Optional[Chaos] = None
+    variables: Mapping[str, str] = os.environ
+    statements: str = COMMAND_LINE
+    grace_secs: float = GRACE_SECS
+
+
+class Attempt:
+    """What has happened since the tasks were last started.
+
+    Attributes:
+        ending: what decides on the job: the first failure, or the end of the chief.
+        victim: the task whose process was killed at random; "" for none.
+        evaluator_restarts: how often the evaluator was started again.
+    """
+
+    def __init__(self, grace_secs: float):
+        self.ending: Optional[Ending] = None
+        self.victim, self.evaluator_restarts = "", 0
+        self._grace_secs = grace_secs
+        self._deadline = self._chief_deadline = float("inf")
+
+    def add(self, endings: Sequence[Ending]) -> None:
+        """Note what ended at the same time, about."""
+        now = time.monotonic()
+        decisive = [e for e in endings if e.code or e.name == CHIEF]
+        if decisive and self.ending is None:
+            self.ending = min(decisive, key=_rank)
+            self._deadline = now + self._grace_secs
+        if any(ending.name == CHIEF and ending.code for ending in endings):
+            self._chief_deadline = now + NOTICE_SECS
+            self._deadline = min(self._deadline, now + self._grace_secs / 2)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.ending is not None and self.ending.code != 0
+
+    @property
+    def has_failed_chief(self) -> bool:
+        """Whether the chief has failed so long ago that the others, if they could, would know."""
+        return time.monotonic() > self._chief_deadline
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether what still runs had its time to end."""
+        return time.monotonic() > self._deadline
+
+
+def _rank(ending: Ending) -> int:
+    """Of several endings, the smallest number is the cause of the others."""
+    if ending.code == 0:
+        return 0
+    if ending.signum:
+        return 1
+    return 3 if ending.code == 138 else 2  # 138 is what the others of a failed process end with
+
+
+class Launcher:
+    """Runs one job.
+
+    Args:
+        layout: which processes there are.
+        command: what each of them runs.
+        log: where their lines go; see `MergedLog`.
+        options: how to start and restart.
+
+    Attributes:
+        interrupts: the signals that this process got.
+        hung: the tasks that were killed since they did not end with the others.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        command: Command,
+        log: Any,
+        options: LaunchOptions = LaunchOptions(),  # noqa: B008 (immutable)
+    ):
+        self._layout, self._command, self._log = layout, command, log
+        self._options, self._chaos = options, options.chaos
+        self._children: List[Child] = []
+        self._attempt = Attempt(options.grace_secs)
+        self._environments: Dict[str, Dict[str, str]] = {}
+        self._words: List[str] = []
+        self._restarts, self._evaluator_code = 0, 0
+        self._has_reported_interrupt = False
+        self.interrupts: List[int] = []
+        self.hung: List[str] = []
+        self._result = ""  # a JSON object, until the job has ended
+        self._wakeup = -1
+
+    def run(self) -> int:
+        """Run the job to its end; return its exit code."""
+        with handle_signals(self._interrupt) as self._wakeup:
+            try:
+                ending = self._run_to_end()
+            finally:  # nothing runs, unless this process has failed
+                for child in self._children:
+                    child.send(signal.SIGKILL)
+                while self._children:
+                    self._wait()
+        code = ending.code or self._evaluator_code
+        if len(self.interrupts) > 1 and ending.signum == signal.SIGKILL:
+            code = 128 + self.interrupts[0]
+        if self._chaos is not None:
+            text = f"chaos: {self._chaos.summary()}; the job ended with exit code {code}"
+            self._log.write(LAUNCHER, text)
+        if self._result:
+            sys.stdout.write(self._result)
+        return code
+
+    # ------------------------------------------------------------------------------ start, restart
+
+    def _run_to_end(self) -> Ending:
+        """Start the tasks, again and again after deaths; return how the last attempt ended."""
+        ending = self._run_once(self._command.words)
+        while self._is_to_restart(ending):
+            self._result = ""
+            ending = self._run_once(self._command.again)
+        if ending.code and not self.interrupts and not self._layout.is_alone:
+            self._log.write(LAUNCHER, f"{ending}, and with it the job")
+        can_continue = ending.is_retryable or ending.code in INTERRUPTED
+        if can_continue and self._command.is_started:
+            run = shlex.quote(self._command.run_dir)
+            text = f"Continue with: toolkit launch {self._layout.flags} -- resume {run}"
+            self._log.write(LAUNCHER, text)
+        return ending
+
+    def _run_once(self, words: List[str]) -> Ending:
+        """Start all tasks, and wait until all have ended."""
+        attempt = self._attempt = Attempt(self._options.grace_secs)
+        with held_ports(self._layout.num_servers + 1) as ports:
+            self._words, self._environments = words, local_environments(self._layout, ports)
+            for name in self._environments:
+                if not self.interrupts:
+                    self._start(name)
+            if self._chaos is not None:
+                self._chaos.plan_kill()
+            while self._children:
+                endings = self._wait()
+                self._note(attempt, endings)
+                others = [child for child in self._children if child.name != EVALUATOR]
+                if attempt.has_failed and not others:  # the evaluator ends with a job that failed
+                    others = self._children
+                    self._end_rest(others)
+                if attempt.is_overdue:
+                    self._kill_rest(others)
+                elif attempt.has_failed_chief:
+                    self._end_rest(others)
+                elif attempt.ending is None:
+                    self._kill_at_random()
+        return attempt.ending or Ending(LAUNCHER, 128 + self.interrupts[0])
+
+    def _is_to_restart(self, ending: Ending) -> bool:
+        if self.interrupts or not ending.is_retryable:
+            return False
+        count = self._layout.num_servers
+        again = "starting it again" if count == 1 else f"starting all {count} processes again"
+        if self._chaos is not None and self._is_by_chaos(ending):
+            self._log.write(LAUNCHER, f"{ending} by --chaos; {again}")
+            self._chaos.on_death()
+            return True
+        if self._restarts == self._options.restarts:
+            return False
+        self._restarts += 1
+        number = f"restart {self._restarts} of {self._options.restarts}"
+        self._log.write(LAUNCHER, f"{ending}; {again} ({number})")
+        return True
+
+    def _is_by_chaos(self, ending: Ending) -> bool:
+        return ending.signum == signal.SIGKILL and bool(self._attempt.victim)
+
+    def _start(self, name: str) -> None:
+        variables, is_chief = self._environments[name], name == CHIEF
+        child = Child(
+            name,
+            child_code(self._options.statements),
+            self._words if is_chief else [word for word in self._words if word != "--json"],
+            {**self._options.variables, **variables},
+            functools.partial(self._log.add, name),
+            self._take_result if is_chief else None,
+        )
+        self._children.append(child)
+        if name == EVALUATOR:
+            self._evaluator_code = 0
+        if is_verbose():
+            self._log.write(LAUNCHER, f"{name}: process {child.pid}, {variables['TF_CONFIG']}")
+        if self.interrupts and not child.signals:  # it did not run yet when the signal came
+            child.send(_signal_to_pass_on(self.interrupts[0]))
+
+    # -------------------------------------------------------------------------------- wait, output
+
+    def _wait(self) -> List[Ending]:
+        """Pass on output until something happens; return how children have ended, if any have."""
+        poll = select.poll()
+        poll.register(self._wakeup, select.POLLIN)
+        owners = {number: child for child in self._children for number in child.descriptors}
+        for descriptor in owners:
+            poll.register(descriptor, select.POLLIN)
+        is_chaotic = self._chaos is not None and self._chaos.is_active
+        ready = poll.poll(1000 * (POLL_SECS if is_chaotic else WAIT_SECS))
+        for child in {owners[number] for number, _ in ready if number in owners}:
+            child.pump()
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wakeup, 1 << 12)
+        endings = [ending for ending in map(Child.poll, list(self._children)) if ending]
+        if len(self.interrupts) == 1 and not self._has_reported_interrupt:
+            self._has_reported_interrupt = True
+            count = len(self._children)
+            rest = "1 process; a second signal kills it"
+            if count > 1:
+                rest = f"{count} processes; a second signal kills them"
+            self._log.write(LAUNCHER, f"Interrupted: waiting for {rest}")
+        names = [ending.name for ending in endings]
+        self._children = [child for child in self._children if child.name not in names]
+        return endings
+
+    def _take_result(self, text: str) -> None:
+        if self._command.has_json:
+            self._result += text
+        else:
+            self._log.write_result(text)
+
+    def _note(self, attempt: Attempt, endings: Sequence[Ending]) -> None:
+        """Note how children have ended. The evaluator alone does not end the job."""
+        before = attempt.ending
+        attempt.add([ending for ending in endings if ending.name != EVALUATOR])
+        for ending in endings:
+            if ending.name == EVALUATOR:
+                self._note_evaluator(attempt, ending)
+            elif ending.code and ending.name != CHIEF and before is not None and not before.code:
+                self._log.write(LAUNCHER, f"{ending}, after the chief had finished")
+
+    def _note_evaluator(self, attempt: Attempt, ending: Ending) -> None:
+        """Start the evaluator again if it has died, unless it ended with the job."""
+        if not ending.code or self.interrupts or attempt.has_failed:
+            return
+        if attempt.victim == EVALUATOR and self._chaos is not None:
+            attempt.victim = ""
+            self._chaos.plan_kill()
+        elif ending.is_retryable and attempt.evaluator_restarts < self._options.restarts:
+            attempt.evaluator_restarts += 1
+        else:
+            self._evaluator_code = ending.code
+            self._log.write(LAUNCHER, f"{ending}; the training continues without it")
+            return
+        self._log.write(LAUNCHER, f"{ending}; starting it again")
+        self._start(EVALUATOR)
+
+    # ----------------------------------------------------------------------------------------- end
+
+    def _interrupt(self, signum: int) -> None:
+        """Pass the first signal on; the second kills. This runs in a signal handler."""
+        is_second = bool(self.interrupts) and signum != signal.SIGHUP
+        self.interrupts.append(signum)
+        for child in list(self._children):
+            if is_second:
+                child.send(signal.SIGKILL)
+            elif not child.signals:
+                child.send(_signal_to_pass_on(signum))
+
+    def _end_rest(self, children: List[Child]) -> None:
+        """Ask those to end for whom there is nothing left to do."""
+        for child in children:
+            if not child.signals:
+                child.send(signal.SIGTERM)
+
+    def _kill_rest(self, children: List[Child]) -> None:
+        """Kill those that had their time to end."""
+        for child in children:
+            if signal.SIGKILL not in child.signals:
+                self._log.write(LAUNCHER, f"{child.name} did not end with the others; killing it")
+                self.hung.append(child.name)
+                child.send(signal.SIGKILL)
+
+    def _kill_at_random(self) -> None:
+        """Kill a process where that is due; before all have met, all: they would wait for it."""
+        chaos = self._chaos
+        if chaos is None or self.interrupts or not chaos.is_due():
+            return
+        victim = self._attempt.victim = chaos.choose([child.name for child in self._children])
+        self._log.write(LAUNCHER, f"kill {len(chaos.victims)} of {chaos.count}: {victim}")
+        has_met = chaos.has_begun or victim == EVALUATOR
+        for child in self._children:
+            if child.name == victim or not (has_met or child.name == EVALUATOR):
+                child.send(signal.SIGKILL)
+
+
+def _signal_to_pass_on(signum: int) -> int:
+    """The signal for a child: it does not handle SIGHUP."""
+    return signal.SIGTERM if signum == signal.SIGHUP else signum
