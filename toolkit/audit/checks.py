@@ -17,8 +17,8 @@ from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import MANIFEST, Checkpoint, Entry, FormatError, fold
 from ..storage.evaluation_log import EVALUATIONS, find_evaluation_faults
 from ..storage.jsonl import JsonLines, parse_object, read_json
+from ..storage.report_folder import find_report_faults
 from ..storage.run_folder import RunFolder
-from ..storage.seal import find_report_faults
 
 
 class Fault(NamedTuple):

@@ -142,20 +142,15 @@ def _writing(folder: str, path: str) -> Iterator[None]:
     except (OSError, tf.errors.OpError) as error:
         if isinstance(error, OSError):
             reason = error.strerror or str(error)
-        else:
-            reason = _file_fault(str(error.message), path)
-        if not reason:
-            raise
+        else:  # TensorFlow says `PATH/FILE; File too large`
+            match = re.search(re.escape(path) + r"[^;\n]*; ([^\n]+)", str(error.message))
+            if match is None:
+                raise
+            reason = match.group(1).rstrip(".")
         raise RetryError(
             f"{folder} cannot be written: {reason}.",
             hint="Free some space, or name another folder.",
         ) from error
-
-
-def _file_fault(message: str, path: str) -> str:
-    """Why TensorFlow cannot write to a path, as in `PATH/FILE; File too large`; '' if it can."""
-    match = re.search(re.escape(path) + r"[^;\n]*; ([^\n]+)", message)
-    return match.group(1).rstrip(".") if match else ""
 
 
 def _write(evaluator: Evaluator, folder: str) -> None:

@@ -6,6 +6,7 @@ Legend: n samples in a part, ... the shape of one value, H height, W width, C ch
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -16,6 +17,7 @@ from typing import (
     Optional,
     Sequence,
     Tuple,
+    Type,
     Union,
 )
 
@@ -88,7 +90,8 @@ class SampleRequest:
             DataError: the inputs do not fit the model.
         """
         assert self.run_model is not None  # a `Sampler` sets it
-        return self.run_model(inputs, self._position)
+        position = self.seed * 2**20 + self.first  # different for each seed
+        return self.run_model(inputs, position)
 
     def normal(self, name: str, shape: Sequence[int]) -> np.ndarray:
         """float32 [n, ...] from N(0, 1): a function of the seed, `name` and the sample's place.
@@ -108,11 +111,6 @@ class SampleRequest:
         """
         largest = np.nextafter(np.float32(1), np.float32(0))  # rounding may give 1
         return np.minimum(self._draw(name, shape, np.random.RandomState.random_sample), largest)
-
-    @property
-    def _position(self) -> int:
-        """The place of the first sample, different for each seed."""
-        return self.seed * 2**20 + self.first
 
     def _draw(self, name: str, shape: Sequence[int], draw: Callable[..., Any]) -> np.ndarray:
         """Draw blocks of samples whose places are fixed, and return the rows of these samples."""
@@ -319,3 +317,20 @@ def to_bytes(images: np.ndarray) -> np.ndarray:
     if images.dtype == np.uint8:
         return images
     return np.clip(np.rint(np.nan_to_num(images) * 255), 0, 255).astype(np.uint8)
+
+
+def sample_options_class(plugins: Plugins) -> Type[SampleOptions]:
+    """What the hook `sample_options` of the model plugin returns; without it, `SampleOptions`.
+
+    Raises:
+        ToolkitError: the hook failed, or returned something else.
+    """
+    if not plugins.has_hook("sample_options"):
+        return SampleOptions
+    cls = plugins.call_hook("sample_options")
+    if not (inspect.isclass(cls) and issubclass(cls, SampleOptions)):
+        raise ToolkitError(
+            f"Hook 'sample_options' of plugin '{plugins.model.name}' returned {cls!r}.",
+            hint="It returns a class derived from toolkit.SampleOptions.",
+        )
+    return cls

@@ -141,9 +141,8 @@ class CheckpointFeed:
                 return item
             if self.end is not None and not self._has_news:
                 return None
-            is_permanent = self._fault_at is not None
-            is_permanent = is_permanent and self._clock() - self._fault_at >= _PATIENCE_SECS
-            if self.end is not None and fault and is_permanent:
+            fault_secs = 0.0 if self._fault_at is None else self._clock() - self._fault_at
+            if self.end is not None and fault and fault_secs >= _PATIENCE_SECS:
                 raise CheckpointError(
                     fault, hint=f"For advice: toolkit doctor {self.folder.argument}"
                 )

@@ -196,14 +196,11 @@ class FastestVariant:
         if self._calls > WARM_UP_CALLS * len(self._variants):
             self._step_secs[index].append(secs / steps)
             self._spent_secs += secs
-            self.is_decided = self._is_known()
+            fewest = min(map(len, self._step_secs))
+            is_enough = fewest >= 5 and self._spent_secs >= ENOUGH_SECS
+            self.is_decided = fewest >= MAX_TRIAL_CALLS or is_enough
         if self.is_decided:
             medians = [statistics.median(secs) for secs in self._step_secs]
             self.next = self._variants[medians.index(min(medians))]
         else:
             self.next = self._variants[self._calls % len(self._variants)]
-
-    def _is_known(self) -> bool:
-        fewest = min(map(len, self._step_secs))
-        is_enough = fewest >= 5 and self._spent_secs >= ENOUGH_SECS
-        return fewest >= MAX_TRIAL_CALLS or is_enough

@@ -20,7 +20,7 @@ from ..storage.entries import FINISHED
 from .devices import open_devices
 from .hook_list import build_hooks
 from .hooks.runner import list_costs
-from .length import check_other_length, describe_early_end
+from .length import check_other_length
 from .loop import Loop, TrainResult
 from .opening import check_model, open_training
 from .peers import NoPeers, shared_facts
@@ -195,10 +195,6 @@ class Trainer:
         """Test what was trained, unless it only paused, and write the summary."""
         job = self.training.job
         is_paused = job.pause_at is not None and not result.is_done and result.step >= job.pause_at
-        if not is_paused:
-            for options in self._schedules():
-                self._log.note(describe_early_end(options, result.step, self.total_steps))
-            self._log.note(self.training.evaluator.describe_better())
         try:
             test = None if is_paused else self.test()
         except (ToolkitError, KeyboardInterrupt) as error:
