@@ -318,9 +318,6 @@ def _check_averages(train_op, averages: Sequence[Any], outputs: StepOutputs) -> 
     """Refuse averages over all replicas that only some calls of the session would compute.
 
     The first replica fetches summaries and outputs alone, and would wait for the others for ever.
-
-    Raises:
-        ToolkitError: a summary or an output needs such an average.
     """
     common = upstream([train_op, *(x.op for x in averages)])
     leaves = tf.nest.flatten(outputs.outputs) + tf.get_collection(tf.GraphKeys.SUMMARIES)
@@ -352,11 +349,7 @@ def _average_scalars(run: Run, outputs: StepOutputs) -> Tuple[StepOutputs, List[
 def _build_step(
     plugins: Plugins, run: Run, model: Any, read: Callable[[Any], Sequence[Any]]
 ) -> StepOps:
-    """call -> loss -> optimize on the next batch; possibly in the body of a loop.
-
-    Args:
-        read: from the number of the step to its features and labels.
-    """
+    """call -> loss -> optimize on the next batch; possibly in the body of a loop."""
     builder = step_builder_of(run)
     builder.begin_step()
     features, labels = read(run.step_index)

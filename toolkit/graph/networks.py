@@ -73,12 +73,7 @@ class Network:
     # ------------------------------------------------------------------------- for derived classes
 
     def _build(self, apply: Callable[[], Any], inputs: Any) -> None:
-        """Create the variables by a pass whose results are not used.
-
-        Args:
-            apply: applies the network.
-            inputs: a structure of the tensors that it is applied to.
-        """
+        """Create the variables by a pass whose results are not used."""
         graph = tf.get_default_graph()
         before = {key: graph.get_collection(key) for key in graph.get_all_collection_keys()}
         num_ops = len(graph.get_operations())

@@ -485,11 +485,7 @@ def _describe_function(function: Callable[..., Any]) -> str:
 
 
 def _check_not_waiting(updates: Sequence[Any]) -> None:
-    """Refuse to be built behind the state updates that an update makes itself, behind the guard.
-
-    Raises:
-        ToolkitError: they would be made twice in a step.
-    """
+    """Refuse to be built behind the state updates that an update makes itself, behind the guard."""
     waiting = set(tf.no_op().control_inputs)
     for op in updates:
         if op in waiting:

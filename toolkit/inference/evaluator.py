@@ -253,14 +253,7 @@ class Evaluator:
     def _measure(
         self, split: Split, batch_size: int, predictions: _ExampleArrays, values: _ExampleArrays
     ) -> Dict[str, float]:
-        """Losses and metrics of one pass over the split.
-
-        Args:
-            split: the examples.
-            batch_size: examples per call of the session.
-            predictions: gets the tensors of `predict`; empty if they are not needed.
-            values: gets the values of the examples whose means are metrics.
-        """
+        """Losses and metrics of one pass over the split."""
         graph = self.graph
         updates = [update for _, update in graph.metrics.values()]
         fetches = [*predictions.tensors, *values.tensors, *graph.losses.values(), *updates]

@@ -99,11 +99,7 @@ def describe_input_hooks(hooks: Sequence[str]) -> str:
 
 
 def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.ndarray]) -> float:
-    """Write the folder beside its place, and move it there if the predictions are the same.
-
-    Returns:
-        The largest difference between the predictions.
-    """
+    """Write the folder beside its place, and move it there if the predictions are the same."""
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
     temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
@@ -131,12 +127,7 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
 
 @contextlib.contextmanager
 def _writing(folder: str, path: str) -> Iterator[None]:
-    """Raise a RetryError if the block cannot write.
-
-    Args:
-        folder: names the export in the error.
-        path: where the block writes.
-    """
+    """Raise a RetryError if the block cannot write."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:

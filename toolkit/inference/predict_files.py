@@ -434,11 +434,7 @@ def _choose_array(path: str) -> np.ndarray:
 
 
 def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
-    """Check an array's shape and dtype, and add a missing batch or channel axis.
-
-    Returns:
-        [N, ...] of the training data's shape and dtype.
-    """
+    """Check an array's shape and dtype, and add a missing batch or channel axis."""
     shape = tuple(spec.shape)
     array = add_axes(array, shape)
     is_other_kind = (spec.dtype == "uint8") != (array.dtype == np.uint8)

@@ -19,7 +19,7 @@ from ..errors import CheckpointError, UsageError
 from ..files import make_folders, sync
 from .checkpoint_store import CHECKPOINTS
 from .commit_log import Checkpoint
-from .parent import BRANCH, Parent
+from .entries import BRANCH, Parent
 from .run_folder import EVENTS, RunFolder
 from .source_copies import read_copies
 

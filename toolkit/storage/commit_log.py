@@ -256,13 +256,7 @@ def _entry_hash(text: str) -> str:
 
 
 def _parse_entry(number: int, text: str, previous: str) -> Entry:
-    """Parse and verify one line.
-
-    Args:
-        number: of the entry, from 1.
-        text: the line.
-        previous: the hash of the entry before it.
-    """
+    """Parse and verify one line."""
     match = _HASH.match(text)
     if not match or hashlib.sha256(match.group(1).encode("utf-8")).hexdigest() != match.group(2):
         return Entry(number, {}, "has changed since it was written")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List
 
-from .parent import Parent
+from .entries import Parent
 
 THREADS = "threads within an op"
 # The recorded facts on which bits depend.

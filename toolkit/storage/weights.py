@@ -19,7 +19,7 @@ from ..compat import OBJECT_GRAPH, object_graph_names, tf
 from ..errors import CheckpointError, UsageError
 from ..files import open_regular_file
 from .checkpoint_reader import has_files, hash_tensors, open_reader, read_tensors
-from .parent import WEIGHTS, Parent
+from .entries import WEIGHTS, Parent
 from .run_folder import open_run
 from .variables import (
     STEP,

@@ -57,12 +57,7 @@ class RunEvaluator:
             self._evaluator = self.evaluator
 
     def _build_predict_graph(self) -> Optional[InferenceGraph]:
-        """The graph of mode "predict"; None if nothing in this process will use it.
-
-        Raises:
-            ToolkitError: it cannot be built. A refusal of a plugin (`UsageError`) is only noted
-                where the options leave out evaluation.
-        """
+        """The graph of mode "predict"; None if nothing in this process will use it."""
         job, plan = self._job, self._plan
         total_steps, path = plan.total_steps, job.folder.path
         run = Run("predict", plan.options, self._run_data.spec, path, total_steps)

@@ -267,11 +267,7 @@ class RunLog:
         self._folder.record("end", **self._last_end, **dict({"exit_code": None}, **facts))
 
     def _examine(self, step: int) -> str:
-        """Say where a divergence began, by repeating the step after the last good one.
-
-        Returns:
-            What to try; "" where no cause but the rate is known.
-        """
+        """Say where a divergence began, by repeating the step after the last good one."""
         job, log = self._job, self._console.log
         try:
             start = self._folder.checkpoints.newest()

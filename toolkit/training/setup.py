@@ -20,7 +20,7 @@ from ..options import NOT_SET, ORIGINS, CoreOptions, Origin, Resolved, flag_name
 from ..plugins import Plugins
 from ..preset_choice import choose_presets, update_config
 from ..run_data import RunData, open_run_data
-from ..storage.parent import Parent
+from ..storage.entries import Parent
 from ..storage.run_folder import RunFolder
 from .initial_weights import name_step
 from .length import whole_steps

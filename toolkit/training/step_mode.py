@@ -164,12 +164,7 @@ class PlanBuilder:
         return TrainingPlan(graph, reader, options, mode, random_ops=random_ops)
 
     def _build_loop(self) -> TrainingPlan:
-        """Build a loop of steps, or else one step per call.
-
-        Raises:
-            UsageError: no loop can be built, and the options ask for several steps per call, or for
-                XLA.
-        """
+        """Build a loop of steps, or else one step per call."""
         try:
             return self._complete(self._build_plain(StepMode.LOOP))
         except Exception as error:
@@ -233,14 +228,7 @@ class PlanBuilder:
     # --------------------------------------------------------------------------------------- trial
 
     def _try_xla(self, plain: TrainingPlan, secs: float) -> Tuple[TrainingPlan, float]:
-        """Build the plan with XLA and time its step.
-
-        Args:
-            secs: how long to time it.
-
-        Raises:
-            UsageError: XLA cannot compile the step.
-        """
+        """Build the plan with XLA and time its step."""
         try:
             plan = self._build_xla(plain)
             return plan, self._time_step(plan, secs)

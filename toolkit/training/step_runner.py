@@ -88,11 +88,7 @@ class StepRunner:
         return result
 
     def _prepare(self, inline: bool) -> Callable[[int], CallResult]:
-        """A function that makes a number of steps.
-
-        Args:
-            inline: runs all ops in the thread of the caller.
-        """
+        """A function that makes a number of steps."""
         graph = self._graph
         if graph.loop is None:
             return self._prepare_single_step(inline)

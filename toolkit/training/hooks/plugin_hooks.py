@@ -173,11 +173,7 @@ class PluginHook(RunHook):
     # ---------------------------------------------------------------------- what the hook fetches
 
     def _resolve(self, fetch: Any, graph: tf.Graph) -> Any:
-        """What a session fetches: for the resource of a variable, the variable's value.
-
-        Raises:
-            ToolkitError: it is in no graph of a session, or within a loop or compiled code.
-        """
+        """What a session fetches: for the resource of a variable, the variable's value."""
         if isinstance(fetch, str):
             fetch = self._find(fetch, graph)
         if not isinstance(fetch, (tf.Tensor, tf.Operation)):
