@@ -20,6 +20,7 @@ from ..errors import CheckpointError, UsageError
 from ..files import open_regular_file
 from .checkpoint_reader import has_files, hash_tensors, open_reader, read_tensors
 from .entries import WEIGHTS, Parent
+from .own_folders import is_run
 from .run_folder import open_run
 from .variables import (
     STEP,
@@ -115,10 +116,10 @@ def open_weights(path: str, step: str, warn: Callable[[str], None]) -> WeightSou
         UsageError: there is no such checkpoint.
         CheckpointError: it cannot be read, or is damaged.
     """
-    if _is_run(path):
+    if is_run(path):
         return _open_run(path, step, warn)
     run, _, word = path.rpartition("@")
-    if not os.path.lexists(path) and run and _is_run(run):
+    if not os.path.lexists(path) and run and is_run(run):
         raise UsageError(
             f"{path}: the STEP of RUN@STEP is a number, and '{word}' is none.",
             hint=f"{run} without a step means its best checkpoint, or else its last one.",
@@ -127,11 +128,6 @@ def open_weights(path: str, step: str, warn: Callable[[str], None]) -> WeightSou
     if step:
         raise UsageError(f"{path}@{step} names a step of a run, and {path} is no run.", hint=FORMS)
     return _read_source(path, prefix, "")
-
-
-def _is_run(path: str) -> bool:
-    names = ("manifest.json", "commits.jsonl", "config.json")
-    return any(os.path.isfile(os.path.join(path, name)) for name in names)
 
 
 def _open_run(path: str, step: str, warn: Callable[[str], None]) -> WeightSource:

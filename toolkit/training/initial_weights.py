@@ -103,22 +103,23 @@ def describe_other_classes(
         class_names: of the data.
     """
     size, before, now = len(class_names), source.class_names, tuple(class_names)
-    layer = [
-        name for name in in_graph if name in plan.names and in_graph[name].shape[-1:] == [size]
-    ]
-    if before == now or len(before) != size or not layer:
+    names = [n for n in in_graph if n in plan.names and in_graph[n].shape[-1:] == [size]]
+    if before == now or len(before) != size or not names:
         return ""
-    scope = _scope(layer[-1])
-    layer = [name for name in layer if _scope(name) == scope]
-    others = [name for name in plan.names if name.startswith(scope) and name not in layer]
-    olds = [plan.names[name] for name in layer]
-    scopes = {_scope(old) for old in olds}
-    if scope and not others and len(scopes) == 1 and "" not in scopes:
-        olds = sorted(scopes)
+    scope = _scope(names[-1])
+    layer = [name for name in names if _scope(name) == scope]
+    olds, scopes = [plan.names[n] for n in layer], {_scope(plan.names[n]) for n in layer}
+    is_whole = all(name in layer for name in plan.names if name.startswith(scope))
+    if is_whole and len(scopes) == 1 and "" not in scopes:
+        olds = list(scopes)
     first = next(i for i in range(size) if before[i] != now[i])
+    texts = [
+        ", ".join(["..."] * bool(first) + list(each[first:][:5]) + ["..."] * (size > first + 5))
+        for each in (before, now)
+    ]
     return (
         f"{scope or layer[-1]} starts with weights for other classes: {source.place} has "
-        f"{_join_classes(before, first)}; the data has {_join_classes(now, first)}. "
+        f"{texts[0]}; the data has {texts[1]}. "
         f"To initialise it: {' '.join(f'--map {old}=' for old in olds)}"
     )
 
@@ -126,13 +127,6 @@ def describe_other_classes(
 def _scope(name: str) -> str:
     """The scope of a variable, with "/" at its end; "" if it is in none."""
     return name[: name.rfind("/") + 1]
-
-
-def _join_classes(names: Sequence[str], first: int) -> str:
-    """A few names of classes, from the first that differs."""
-    rest = names[first : first + 5]
-    parts = ["..."] * bool(first) + list(rest) + ["..."] * (first + len(rest) < len(names))
-    return ", ".join(parts)
 
 
 def open_initial_weights(
