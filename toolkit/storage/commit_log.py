@@ -184,6 +184,11 @@ class CommitLog:
                 commits[entry.step] = entry
         return commits
 
+    def state_at(self, step: int) -> Dict[str, Any]:
+        """What the entries said of the run when it committed a step; {} without this commit."""
+        entry = self.current_commits().get(step)
+        return fold(self.entries()[: entry.number]) if entry else {}
+
     def file_names(self) -> Set[str]:
         """The names of all files that were ever committed, including those deleted since."""
         commits = [entry for entry in self.entries() if entry.is_commit]
