@@ -18,7 +18,7 @@ from ..cli_options import (
     verbose_option,
     writing_output,
 )
-from ..inference.sampling import sample_options_class
+from ..inference.sample_options import sample_options_class
 from ..plugins import Plugins
 from ..storage.run_folder import open_run
 from .common import open_with_warnings

@@ -39,7 +39,8 @@ from ..statistics.intervals import Interval
 from ..storage.checkpoint_reader import has_files
 from ..storage.variables import find_misfit, read_variable_specs, variable_specs
 from .model_features import ModelFeatures
-from .sampling import Sampler, SampleRequest, sample_options_class
+from .sample_options import sample_options_class
+from .sampling import Sampler, SampleRequest
 from .scorer_set import ScorerSet, read_directions
 
 # What a model predicts on: its features, or arrays by the names of the hook `inputs`.

@@ -6,7 +6,6 @@ Legend: n samples in a part, ... the shape of one value, H height, W width, C ch
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -17,7 +16,6 @@ from typing import (
     Optional,
     Sequence,
     Tuple,
-    Type,
     Union,
 )
 
@@ -317,20 +315,3 @@ def to_bytes(images: np.ndarray) -> np.ndarray:
     if images.dtype == np.uint8:
         return images
     return np.clip(np.rint(np.nan_to_num(images) * 255), 0, 255).astype(np.uint8)
-
-
-def sample_options_class(plugins: Plugins) -> Type[SampleOptions]:
-    """What the hook `sample_options` of the model plugin returns; without it, `SampleOptions`.
-
-    Raises:
-        ToolkitError: the hook failed, or returned something else.
-    """
-    if not plugins.has_hook("sample_options"):
-        return SampleOptions
-    cls = plugins.call_hook("sample_options")
-    if not (inspect.isclass(cls) and issubclass(cls, SampleOptions)):
-        raise ToolkitError(
-            f"Hook 'sample_options' of plugin '{plugins.model.name}' returned {cls!r}.",
-            hint="It returns a class derived from toolkit.SampleOptions.",
-        )
-    return cls

@@ -20,7 +20,8 @@ from ..storage.commit_log import Checkpoint
 from ..storage.run_folder import RunFolder
 from ..storage.session_changes import THREADS
 from .evaluator import Evaluator
-from .sampling import Sampler, check_draws_samples, sample_options_class
+from .sample_options import sample_options_class
+from .sampling import Sampler, check_draws_samples
 
 
 class TrainedModel:

@@ -1,0 +1,27 @@
+"""The settings with which a run's plugin draws samples."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Type
+
+from ..errors import ToolkitError
+from ..options import SampleOptions
+from ..plugins import Plugins
+
+
+def sample_options_class(plugins: Plugins) -> Type[SampleOptions]:
+    """What the hook `sample_options` of the model plugin returns; without it, `SampleOptions`.
+
+    Raises:
+        ToolkitError: the hook failed, or returned something else.
+    """
+    if not plugins.has_hook("sample_options"):
+        return SampleOptions
+    cls = plugins.call_hook("sample_options")
+    if not (inspect.isclass(cls) and issubclass(cls, SampleOptions)):
+        raise ToolkitError(
+            f"Hook 'sample_options' of plugin '{plugins.model.name}' returned {cls!r}.",
+            hint="It returns a class derived from toolkit.SampleOptions.",
+        )
+    return cls
