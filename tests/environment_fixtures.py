@@ -29,7 +29,7 @@ GIVEN = os.environ.get(VARIABLE)  # before a test changes the environment
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SAMPLES = os.path.join(REPOSITORY, "samples")
 # What a wheel of the toolkit is built from.
-SOURCES = ("pyproject.toml", "LICENSE", "toolkit", "plugins")
+SOURCES = ("pyproject.toml", "LICENSE", "toolkit", "plugins", "samples")
 HAS_MLFLOW = importlib.util.find_spec("mlflow") is not None
 PACKAGES = sorted(
     name

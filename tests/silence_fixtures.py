@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from toolkit.cluster.channel import Channel
-from toolkit.cluster.clock import Clock
+from toolkit.cluster.channel import Channel, Clock
 
 
 class HurriedClock(Clock):
@@ -20,18 +19,16 @@ class HurriedClock(Clock):
     def now(self):
         return super().now() + self._more
 
-    def wait(self, happening, secs):
-        happened = super().wait(happening, secs)
-        is_look = self.channel and happening is self.channel._watch._is_stopped
-        if is_look and os.path.exists("silent"):
+    async def sleep(self, secs):
+        await super().sleep(secs)
+        if self.channel and os.path.exists("silent"):
             self._hurry()
-        return happened
 
     def _hurry(self):
         with open("silent") as file:
             silent = file.read()
         cluster, peers = self.channel._cluster, self.channel._peers.items()
-        heard = [p.connection.last_heard for task, p in peers if task.name != silent]
+        heard = [peer.last_heard for task, peer in peers if task.name != silent]
         if silent != cluster.task.name and all(time >= self._moved for time in heard):
             self._more += cluster.settings.peer_secs / 4
             self._moved = self.now()

@@ -316,59 +316,7 @@ def test_the_help_shows_the_defaults_of_the_default_preset(cli, here):
     assert "a factor [default 2.5]" in text
 
 
-# ------------------------------------------------------------------------- earlier names of options
-
-
-@pytest.fixture
-def renamed(here):
-    """The flags of an extension with a renamed option."""
-    (here / "renamed.py").write_text(
-        "from toolkit import Options, hookimpl, option\n"
-        "class Mine(Options):\n"
-        "    strength: float = option(1.0, 'a factor', aliases=('force_of_it',))\n"
-        "@hookimpl\ndef options():\n    return Mine\n"
-    )
-    return ["--with", "./renamed.py"]
-
-
-@pytest.mark.parametrize(
-    "argv, variable, place",
-    [
-        (["--force-of-it", "2"], "", "flag --force-of-it"),
-        (["--set", "force_of_it=2"], "", "flag --set force_of_it"),
-        (["--config", "a.toml"], "", "a.toml"),
-        (["--config", "a.json"], "", "a.json"),
-        ([], "2", "TOOLKIT_FORCE_OF_IT"),
-    ],
-    ids=["flag", "set", "TOML", "JSON", "variable"],
-)
-def test_an_earlier_name_of_an_option_works_and_a_note_says_the_present_name(
-    cli, here, renamed, monkeypatch, argv, variable, place
-):
-    if variable:
-        monkeypatch.setenv("TOOLKIT_FORCE_OF_IT", variable)
-    (here / "a.toml").write_text("force_of_it = 2\n")
-    (here / "a.json").write_text('{"force_of_it": 2}')
-    result = cli("run", "--plugin", LINEAR, *renamed, *argv, "--print-config", "--json")
-    rows = json.loads(result.out)
-    assert rows["strength"]["value"] == 2 and "force_of_it" not in rows
-    assert result.err == f"note: force_of_it ({place}) is now called strength\n"
-
-
-def test_help_shows_the_present_flags_alone(cli, renamed):
-    words = cli("run", "--plugin", LINEAR, *renamed, "--help", "all").out.split()
-    assert "--strength" in words and "--force-of-it" not in words
-
-
-def test_a_resume_may_allow_a_change_by_the_earlier_name(cli, renamed):
-    argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-    assert cli("run", *argv, *renamed, "--steps", 2).code == 0
-    argv = ["resume", "run", "--steps", 4, "--force-of-it", 2]
-    result = cli(*argv)
-    assert result.code == 2 and "other options: strength was 1.0, now 2.0." in result.err
-    result = cli(*argv, "--allow", "force-of-it")
-    assert result.code == 0
-    assert "force_of_it (flag --force-of-it) is now called strength" in result.err
+# ------------------------------------------------------------------------------- earlier versions
 
 
 @pytest.mark.parametrize(

@@ -348,14 +348,6 @@ def test_the_strongest_layer_sets_the_length(layers, more, length):
 # ---------------------------------------------------------------------------- variables and merging
 
 
-class Renamed(Options):
-    presets = {"large": {"samples": 50}}
-
-    preset: Literal["large"] = option("large", "which recipe")
-    norm_samples: int = option(10, "a number", aliases=("samples", "standing"))
-
-
-RENAMED = [("renamed", Renamed)]
 FIXED = "has a name that"
 
 
@@ -365,7 +357,6 @@ FIXED = "has a name that"
     [
         ("steps", "is already an option of the core."),
         ("gain", "is already an option of plugin 'linear'."),
-        ("samples", "is already an option of plugin 'renamed'"),
         *((name, FIXED) for name in ("force", "drop", "map", "with", "json", "cache", "folder")),
         ("no_evaluate", "has the flag with which"),
     ],
@@ -373,7 +364,7 @@ FIXED = "has a name that"
 def test_an_option_of_a_plugin_may_not_have_a_name_that_is_taken(name, message):
     second = pydantic.create_model("Odd", __base__=Options, **{name: (bool, option(True, "x"))})
     with pytest.raises(UsageError) as caught:
-        merge([("linear", LinearOptions), *RENAMED, ("second", second)])
+        merge([("linear", LinearOptions), ("second", second)])
     assert caught.value.message.startswith(f"Option '{name}' of plugin 'second' {message}")
 
 
@@ -654,34 +645,6 @@ def test_of_the_core_all_but_reports_checkpoints_and_the_machine_affects_the_res
     assert set(CoreOptions.model_fields) - result_options(CoreOptions) == without_effect
     length = {name for name, group in groups.items() if group in ("Length", "Evaluation")}
     assert changeable_options(CoreOptions) == without_effect | length
-
-
-# ---------------------------------------------------------------------------------- earlier names
-
-
-@pytest.mark.parametrize(
-    "layer, flags, value",
-    [
-        ({}, {}, 50),  # by the earlier name in a preset, which is silent
-        ({"norm_samples": 7}, {}, 7),
-        ({"samples": 3, "norm-samples": 3}, {}, 3),
-        ({"norm_samples": 2}, {"samples": "3"}, 3),
-        ({"samples": 2}, {"norm_samples": "3"}, 3),
-    ],
-)
-def test_a_stronger_layer_takes_precedence_whichever_name_it_uses(layer, flags, value):
-    resolved = resolve(RENAMED, [("a.toml", layer)], flags=flags)
-    assert resolved.options.norm_samples == value
-    place = {**dict.fromkeys(layer, "a.toml"), **dict.fromkeys(flags, "flag --samples")}
-    note = f"samples ({place.get('samples')}) is now called norm_samples"
-    assert resolved.notes == ([note] if "samples" in place else [])
-
-
-def test_two_names_with_different_values_in_one_layer_are_refused_in_one_sentence():
-    assert refuse(RENAMED, flags={"samples": "1", "norm_samples": "2"}).message == (
-        "Options 'samples' (flag --samples) and 'norm_samples' (flag --norm-samples) are two names "
-        "of 'norm_samples' and have different values."
-    )
 
 
 # ----------------------------------------------------------------------------- idle options

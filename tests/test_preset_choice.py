@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from file_fixtures import read_json
@@ -84,6 +86,12 @@ def test_a_choice_changes_nothing_where_a_person_names_the_preset():
     resolved = with_recipes(preset="slow").choose(FAST)
     assert (resolved.options.preset, resolved.options.gain) == ("slow", 2.0)
     assert str(resolved.origins["preset"]) == "flag --preset"
+
+
+def test_print_config_shows_values_that_the_data_are_to_choose_as_auto(cli):
+    rows = json.loads(cli("run", "classifier", "--rotate", "5", "--print-config", "--json").out)
+    assert rows["shift"] == {"value": "auto", "origin": "preset auto"}
+    assert rows["rotate"] == {"value": 5.0, "origin": "flag --rotate"}
 
 
 # -------------------------------------------------------------------------------- what is refused

@@ -14,7 +14,6 @@ import contextlib
 import errno
 import json
 import os
-import re
 import stat
 import sys
 import tempfile
@@ -22,12 +21,9 @@ from typing import (
     Any,
     Callable,
     ContextManager,
-    Iterable,
     Iterator,
     List,
-    Match,
     Optional,
-    Tuple,
     TypeVar,
 )
 
@@ -48,21 +44,7 @@ USER_ERRORS = (
     errno.ELOOP,
 )
 PAGE = "report.html"  # the only output in the folder of a run
-LIMITS = re.compile(r"\[(?:([^\[\]<]+)(<=?))?x(?:([<>]=?)([^\[\]]+))?\]")  # as click writes them
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class Formatter(click.HelpFormatter):
-    """Writes limits of numbers in the style of options: `[>= 1 and <= 100]`."""
-
-    def write_dl(self, rows: Iterable[Tuple[str, str]], *args: Any, **more: Any) -> None:
-        super().write_dl([(name, LIMITS.sub(_limits, text)) for name, text in rows], *args, **more)
-
-
-def _limits(match: Match[str]) -> str:
-    low, low_sign, high_sign, high = match.groups()
-    parts = [f"{low_sign.replace('<', '>')} {low}"] if low else []
-    return f"[{' and '.join(parts + ([f'{high_sign} {high}'] if high else []))}]"
 
 
 class HelpGroup(click.Group):

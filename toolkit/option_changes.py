@@ -11,7 +11,6 @@ from .errors import UsageError
 from .options import (
     CoreOptions,
     changeable_options,
-    current_names,
     find_path,
     format_value,
     join_step,
@@ -51,7 +50,7 @@ def find_changes(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
 
 def find_option_changes(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
     """Return the options that affect the state of a run and have another value than in the run."""
-    session = _last_session(folder, type(options))
+    session = _last_session(folder)
     if session is None:
         return []
     changeable = changeable_options(type(options)) | {"data"}
@@ -60,7 +59,7 @@ def find_option_changes(folder: RunFolder, options: CoreOptions) -> List[OptionC
 
 def has_other_length(folder: RunFolder, options: CoreOptions) -> bool:
     """Whether --steps or --epochs has another value than in the last session of a run."""
-    session = _last_session(folder, type(options))
+    session = _last_session(folder)
     changes = _compare(session, options) if session else []
     return any(change.name in ("steps", "epochs") for change in changes)
 
@@ -72,7 +71,7 @@ def describe_branch(branch: RunFolder, options: CoreOptions) -> str:
         branch: the folder of a branch that has not trained yet.
         options: with which it is to train.
     """
-    parent, session = branch.state()["parent"], _last_session(branch, type(options))
+    parent, session = branch.state()["parent"], _last_session(branch)
     changes = _compare(session, options) if session else []
     texts = [describe_change(change) for change in changes if change.name != "data"]
     return "; ".join([f"a branch of {parent['name']} from step {parent['step']}", *texts])
@@ -99,7 +98,7 @@ def find_differences(options: Type[CoreOptions], config: Config, other: Config) 
 
     Args:
         options: the class of the options; values of others are compared as they are saved.
-        config: the one configuration, under the present names of the options.
+        config: the one configuration.
         other: the other one, likewise.
     """
     values, others = _real_values(options, config), _real_values(options, other)
@@ -117,7 +116,7 @@ def find_plugin_changes(
         plugin: the reference of the model plugin, or the name of an object with hooks.
         extensions: those of the extensions.
     """
-    session = _last_session(folder, CoreOptions)
+    session = _last_session(folder)
     if session is None:
         return []
     pairs = [("plugin", [session.plugin], [plugin]), ("with", session.extensions, [*extensions])]
@@ -157,15 +156,13 @@ def allow_flags(changes: Sequence[OptionChange]) -> str:
     return " ".join(f"--allow {change.name}" for change in changes)
 
 
-def _last_session(folder: RunFolder, options: Type[CoreOptions]) -> Optional[Config]:
+def _last_session(folder: RunFolder) -> Optional[Config]:
     """Return the plugins and options of the last session; None before the first commit."""
     sessions = folder.commits.sessions()
     saved = sessions[-1].get("options") if sessions else None
     if not isinstance(saved, dict):
         return None
-    return configuration.parse_values(
-        folder.path, current_names(options, saved), folder.file("commits.jsonl")
-    )
+    return configuration.parse_values(folder.path, saved, folder.file("commits.jsonl"))
 
 
 def _real_values(options: Type[CoreOptions], config: Config) -> Dict[str, Any]:

@@ -18,9 +18,11 @@ from run_fixtures import (
     write_plugin,
 )
 
-from toolkit.audit.chaos import Chaos
 from toolkit.compat import HAS_XLA
 from toolkit.errors import DivergedError, InterruptedRun, RetryError
+from toolkit.launch import launcher
+from toolkit.launch.chaos import Chaos
+from toolkit.launch.child import Child
 from toolkit.storage.run_folder import RunFolder
 
 # Another factor in each process.
@@ -309,15 +311,20 @@ def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here):
 def test_a_signal_to_chaos_ends_its_process(cli, trained, monkeypatch):
     started = []
 
-    def wait(chaos, process, copy):
-        started.append(process)
-        os.kill(os.getpid(), signal.SIGTERM)
+    def interrupt(chaos):
+        if len(started) == 1:
+            started.append(os.kill(os.getpid(), signal.SIGTERM))
 
-    monkeypatch.setattr(Chaos, "_wait", wait)
+    def start(*arguments):
+        started.append(Child(*arguments))
+        return started[0]
+
+    monkeypatch.setattr(Chaos, "is_due", interrupt)
+    monkeypatch.setattr(launcher, "Child", start)
     process_fixtures.take_turn()
     result = cli("verify", trained / "run", "--chaos", 1)
     assert result.code == 143 and "Interrupted; the run is unchanged." in result.err
-    assert started[0].running() == []  # they have ended before the copy is removed
+    assert process_fixtures.is_gone(started[0].pid)  # before the copy is removed
 
 
 def test_chaos_refuses_a_run_with_changed_options(cli, trained):

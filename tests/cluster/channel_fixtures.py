@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import socket
-import threading
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
 from process_fixtures import free_port, run_threads, wait_until
 
-from toolkit.cluster.channel import Channel
-from toolkit.cluster.clock import Clock
-from toolkit.cluster.frames import Connection, Kind, encode_frame
-from toolkit.cluster.handshake import identify
+from toolkit.cluster.channel import Channel, Clock
+from toolkit.cluster.meeting import identify
 from toolkit.cluster.tasks import Cluster, ClusterSettings
 
 UNTRIED = "it was not tried yet"
@@ -25,19 +25,22 @@ class MovedClock(Clock):
 
     def __init__(self):
         self._now, self._is_over = 1000.0, False
+        self.awaited = set()  # for what a process has waited
 
     def now(self):
         return self._now
 
     def wait(self, happening, secs):
+        self.awaited.add(happening)
+        happened = happening.wait(0.01)  # whoever waits looks again
+        if self._is_over and not happened:
+            self.move(secs)
+        return happened
+
+    async def sleep(self, secs):
         end = self._now + secs
-        while not happening.wait(0.01):
-            if self._is_over:
-                self.move(secs)
-            # Whoever waits for a condition looks again.
-            if self._now >= end or isinstance(happening, threading.Condition):
-                return False
-        return True
+        while self._now < end:
+            await asyncio.sleep(0.01)
 
     def move(self, secs):
         self._now += secs
@@ -57,7 +60,7 @@ class Member(NamedTuple):
     @property
     def has_ended(self):
         """Whether this process knows that the job has ended."""
-        return self.channel._has_ended.is_set()
+        return self.channel._error is not None
 
     def peer(self, name):
         """The process with which it is connected; None without a connection."""
@@ -65,7 +68,38 @@ class Member(NamedTuple):
 
     def await_problem(self, text):
         """Wait until this is why it cannot listen or connect."""
-        wait_until(lambda: text in self.channel._entrance.problem)
+        wait_until(lambda: text in self.channel.problem)
+
+
+def encode(kind, body, payload=b""):
+    """The bytes of a message."""
+    text = json.dumps([kind, body]).encode()
+    return struct.pack(">IQ", len(text), len(payload)) + text + payload
+
+
+class Bare:
+    """A connection of a process that does nothing by itself."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+        self.socket.settimeout(None)
+        self._reader = self.socket.makefile("rb")
+
+    def send(self, kind, body):
+        self.socket.sendall(encode(kind, body))
+
+    def receive(self):
+        """The kind and the contents of the next message that is no beat."""
+        kind = "beat"
+        while kind == "beat":
+            text, payload = struct.unpack(">IQ", self._reader.read(12))
+            kind, body = json.loads(self._reader.read(text))
+            self._reader.read(payload)
+        return kind, body
+
+    def close(self):
+        self._reader.close()
+        self.socket.close()
 
 
 class Job:
@@ -112,20 +146,16 @@ class Job:
         members = [self.open(other) for other in self.names if other != name]
         await_listener(self.port).close()
         bare = self.connect(name)
-        bare.send(encode_frame(Kind.READY, {}))
+        bare.send("ready", {})
         join(members)
         return bare, members
 
     def connect(self, name, **identity):
         """Connect as the process of a task would, and return the bare connection."""
-        connected = socket.create_connection(("127.0.0.1", self.port), 10)
-        connection = Connection(connected, self.clock)
-        header = {**identify(self.cluster(name))._asdict(), **identity}
-        connection.send_magic()
-        connection.send(encode_frame(Kind.IDENTITY, header))
-        connection.receive_magic()
-        self._bare.append(connection)
-        return connection
+        bare = Bare(self.port)
+        bare.send("identity", {**identify(self.cluster(name)), **identity})
+        self._bare.append(bare)
+        return bare
 
     def miss_start(self, *members, until=lambda: True):
         """What `join` of members raises at the end of the time, when each knows who is missing.
@@ -141,15 +171,14 @@ class Job:
             return [future.exception() for future in futures]
 
     def _know_who_is_missing(self, members):
+        if not all(m.channel._changed in self.clock.awaited for m in members):
+            return False
         chiefs = [m for m in self.members if m.channel._cluster.is_chief]
         if not chiefs:
-            return all(m.channel._entrance.problem != UNTRIED for m in members)
+            return all(m.channel.problem != UNTRIED for m in members)
         others = [m for m in members if m is not chiefs[0]]
         peers = [chiefs[0].peer(m.channel._cluster.task.name) for m in others]
-        if chiefs[0] not in members:
-            return all(peers)
-        are_told = all(m.channel._waiting_text for m in others)
-        return are_told and all(peer and peer.hello is not None for peer in peers)
+        return all(peer and peer.hello is not None for peer in peers)
 
     def pass_time(self, secs, beat=lambda: None):
         """Let time pass, in which each process looks at the others, and hears those that look.
@@ -171,16 +200,15 @@ class Job:
     def _is_up_to_date(self, member):
         channel, now = member.channel, self.clock.now()
         if channel._error is not None:
-            return member.has_ended
+            return True
         peers = [member.peer(m.channel._cluster.task.name) for m in self.members]
-        has_heard = all(peer.connection.last_heard == now for peer in peers if peer)
-        return has_heard and channel._watch._last == now
+        return all(p.last_heard == now for p in peers if p) and channel._last_look == now
 
     def close(self):
-        """Close all channels at the same time, then the bare connections."""
+        """Close the bare connections, then all channels at the same time."""
+        for bare in self._bare:
+            bare.close()
         run_all([member.channel.close for member in self.members])
-        for connection in self._bare:
-            connection.close()
 
 
 def run_all(functions):

@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 
-from toolkit.cluster import waiting
+from toolkit.cluster import channel as channels
 from toolkit.cluster.channel import Channel, JobEnded
 from toolkit.cluster.tasks import Cluster, ClusterSettings, read_cluster
 from toolkit.errors import ToolkitError
@@ -61,7 +61,7 @@ def main(behaviour: str) -> int:
     if behaviour == "never":
         return 0
     if behaviour == "impatient":
-        waiting._FIRST_NOTICE_SECS = waiting._NOTICE_SECS = 0.1
+        channels._FIRST_NOTICE_SECS = channels._NOTICE_SECS = 0.1
     names = ("join_secs", "peer_secs")
     settings = {name: float(os.environ[f"TOOLKIT_{name.upper()}"]) for name in names}
     port = int(os.environ["TOOLKIT_CHANNEL_PORT"])

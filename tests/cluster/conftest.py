@@ -3,14 +3,14 @@
 import pytest
 from channel_fixtures import Job
 
-from toolkit.cluster import handshake
+from toolkit.cluster import channel
 
 
 @pytest.fixture
 def make_job(monkeypatch):
     """Make a job of threads; its channels are closed after the test."""
     jobs = []
-    monkeypatch.setattr(handshake, "_ANSWER_SECS", 600.0)
+    monkeypatch.setattr(channel, "_ANSWER_SECS", 600.0)
 
     def make(*args, **settings):
         jobs.append(Job(*args, **settings))

@@ -9,7 +9,6 @@ from channel_fixtures import run_all
 from process_fixtures import PATIENCE, wait_until
 
 from toolkit.cluster.channel import ENDING_SECS, GRACE_SECS, JobEnded, PeerError
-from toolkit.cluster.frames import Kind
 from toolkit.errors import DataError, DivergedError, UsageError
 
 GONE = "worker 0 (127.0.0.1:60) is gone."
@@ -37,26 +36,6 @@ def test_the_end_of_the_chief_is_the_end_of_all_with_its_code(make_job):
         worker.channel.receive()
     assert (info.value.exit_code, info.value.message) == (130, "Interrupted; step 20 is saved.")
     assert server.channel.wait() == 130
-
-
-def test_a_follower_may_close_first(make_job):
-    chief, worker = make_job(workers=1).start()
-    chief.channel.command({"last": True})
-    worker.channel.receive()
-    worker.channel.reply({})
-    worker.channel.close()
-    assert chief.channel.replies() == [{}]
-    chief.channel.close()
-    assert not chief.codes and not worker.codes
-
-
-def test_a_follower_that_has_left_is_named_when_it_is_needed(make_job):
-    chief, first, _ = make_job(workers=2).start()
-    chief.channel.command({})
-    first.channel.close()
-    with pytest.raises(PeerError, match="worker 0 .* has left the job before its end") as info:
-        chief.channel.replies()
-    assert info.value.exit_code == 138
 
 
 def test_all_close_at_the_same_time(make_job):
@@ -138,9 +117,8 @@ def test_an_exception_in_the_block_of_a_channel_ends_the_job(make_job, error, co
 def reset(connection):
     """Let the kernel reset a connection, as it does after a restart of the machine."""
     linger = struct.pack("ii", 1, 0)
-    connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-    connection._socket.close()
-    connection._reader.close()
+    connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    connection.close()
 
 
 def test_a_worker_whose_machine_restarts_is_named_by_all(make_job):
@@ -161,10 +139,10 @@ def test_a_worker_that_is_silent_is_named_by_all(make_job):
     text = "worker 0 (127.0.0.1:60) has not answered for 8 s."
     errors = errors_of(*members)
     assert [(error.message, error.exit_code) for error in errors] == [(text, 138)] * 2
-    frames = []
-    while not frames or frames[-1].kind != Kind.FAILURE:  # in case that it can read again
-        frames.append(bare.receive())
-    assert frames[-1].header["text"] == text
+    kind, body = bare.receive()
+    while kind != "end":  # in case that it can read again
+        kind, body = bare.receive()
+    assert body["text"] == text
 
 
 def test_a_process_that_was_stopped_itself_does_not_blame_the_others(make_job):
@@ -213,4 +191,4 @@ def test_a_process_that_knows_it_has_some_time_to_close(make_job, closes):
 
 
 def is_unwatched(member):
-    return member.channel._watch._is_stopped.is_set()
+    return not member.channel._is_watched

@@ -2,10 +2,10 @@
 
 import threading
 
+from channel_fixtures import encode
 from process_fixtures import wait_until
 
 from toolkit.cluster.channel import JobEnded, PeerError
-from toolkit.cluster.frames import Kind, encode_frame
 
 
 def obey(channel):
@@ -31,8 +31,8 @@ def test_each_follower_gets_each_command_and_the_replies_are_in_the_order_of_the
 def test_a_parameter_server_notifies_the_chief_who_does_not_wait_for_it(make_job):
     chief, worker, server = make_job(workers=1, ps=1).start()
     assert chief.channel.notifications() == []
-    server.channel.notify({"signal": 15})
-    server.channel.notify({"signal": 2})
+    server.channel.reply({"signal": 15})
+    server.channel.reply({"signal": 2})
     messages = []
     while len(messages) < 2:
         messages += chief.channel.notifications()
@@ -50,15 +50,15 @@ def test_a_payload_that_arrives_slowly_is_a_sign_of_life(make_job):
     job = make_job(workers=1)
     worker, (chief,) = job.start_with_bare("worker 0")
     chief.channel.command({})
-    frame = iter(encode_frame(Kind.REPLY, {"ok": True}, 20) + bytes(20))
+    message = iter(encode("reply", {"ok": True}, bytes(20)))
     peer = chief.peer("worker 0")
 
     def send_a_byte():
-        worker._socket.sendall(bytes([next(frame)]))
-        wait_until(lambda: peer.connection.last_heard == job.clock.now())
+        worker.socket.sendall(bytes([next(message)]))
+        wait_until(lambda: peer.last_heard == job.clock.now())
 
     job.pass_time(3 * job.settings.peer_secs, send_a_byte)
-    worker._socket.sendall(bytes(frame))
+    worker.socket.sendall(bytes(message))
     assert chief.channel.replies() == [{"ok": True}]
 
 
@@ -66,15 +66,9 @@ def test_a_follower_that_reads_slowly_is_alive_and_so_is_the_chief_for_the_other
     job = make_job(workers=2)
     slow, (chief, quick) = job.start_with_bare("worker 0")
     threading.Thread(target=obey, args=(quick.channel,), daemon=True).start()
-    sender = threading.Thread(target=chief.channel.command, args=({}, bytes(64 << 20)))
-    sender.start()
-    wait_until(chief.peer("worker 0").connection._send_lock.locked)
-    job.pass_time(3 * job.settings.peer_secs, slow.beat)  # in which the chief's sending blocks
-    assert sender.is_alive()
-    while slow.receive().kind != Kind.COMMAND:
+    chief.channel.command({}, bytes(64 << 20))  # more than the system keeps for who does not read
+    job.pass_time(3 * job.settings.peer_secs, lambda: slow.send("beat", {}))
+    while slow.receive()[0] != "command":
         pass
-    slow.send(encode_frame(Kind.REPLY, {}))
+    slow.send("reply", {})
     assert chief.channel.replies()[1] == {"size": 64 << 20}
-
-
-# --------------------------------------------------------------------------- mistakes of the caller

@@ -60,7 +60,7 @@ def test_a_stopped_process_is_lost_and_ends_when_it_continues(start, here, name)
 def test_ctrl_c_at_the_start_ends_all(start):
     job = start({"worker 1": "never"}, behaviour="impatient")
     for name in ("worker 0", "ps 0"):  # it is connected
-        job.wait_for_line("waits for worker 1 (", name)
+        job.wait_for_line("which is not ready or waits for others", name)
     job.send(signal.SIGINT, "chief")
     endings = job.check_codes(all_are(130, "chief", "worker 0", "ps 0"))
     assert "chief ended: Interrupted before the start." in endings["worker 0"].err

@@ -24,8 +24,7 @@ from toolkit.graph.run import Run
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.training.faults import diverged_before
-from toolkit.training.parameter_servers import RoundRunner
-from toolkit.training.rounds import TicketRunner
+from toolkit.training.parameter_servers import RoundRunner, TicketRunner
 
 BATCH = 8
 EPOCH = COUNTS["train"] // BATCH  # steps

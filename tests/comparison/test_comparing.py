@@ -322,7 +322,7 @@ def test_a_folder_stands_for_its_runs(here, cli):
         (["a"], 2, "needs two runs"),
         (["a", "a"], 2, "needs two runs"),
         (["a", "nowhere"], 2, "does not exist"),
-        (["a", "empty"], 2, "contains no run"),
+        (["a", "empty"], 2, "There is no run in empty."),
         (["a", "b", "--metric", "acuracy"], 2, "No run has a metric 'acuracy'"),
         (["a", "b", "--html", "none/x.html"], 2, "cannot be written"),
         (["a", "b", "--level", "2"], 2, "--level"),

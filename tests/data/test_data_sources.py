@@ -14,6 +14,7 @@ from record_fixtures import example, png, records
 from toolkit.data.check import check_data, check_source, contact_sheet
 from toolkit.data.examples import Dataset, Split, describe
 from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
+from toolkit.data.reading_options import ImageOptions
 from toolkit.data.sources import list_sources, open_data
 from toolkit.errors import DataError, UsageError
 
@@ -270,6 +271,32 @@ def test_a_check_names_all_images_of_pairs_that_cannot_be_read(tmp_path):
     for name in ("train/a/1.png", "train/b/3.png"):
         (tmp_path / name).write_bytes(b"no image")
     assert list(corrupt_files(value)) == ["train/a/1.png", "train/b/3.png"]
+
+
+def test_damaged_images_are_left_out_counted_and_named(tree):
+    whole = png_bytes(4, 4, rows=b"\0" * 20)
+    files = {f"{name}/{number}.png": whole for name in ("cat", "dog") for number in range(30)}
+    files.update({"cat/1.png": b"no image", "dog/0.png": b"", "dog/2.png": whole[:-30]})
+    folder = tree(files)
+    dataset = open_data("images:" + folder, images=ImageOptions(skip_damaged=True))
+    expected = "3 damaged images left out (cat/1.png, dog/0.png, dog/2.png; --skip-damaged)."
+    assert dataset.notes[0] == expected
+    assert sum(map(len, dataset.splits.values())) == len(dataset.files) == 57
+    assert "cat/1.png" not in dataset.files and "cat/0.png" in dataset.files
+
+
+def test_a_damaged_image_leaves_with_its_partner_and_never_a_whole_split(tree, tmp_path):
+    value = write_pairs(tmp_path, {"train": range(20)})
+    for name in ("train/a/1.png", "train/b/3.png"):
+        (tmp_path / name).write_bytes(b"no image")
+    dataset = open_data(value, images=ImageOptions(skip_damaged=True))
+    assert sum(map(len, dataset.splits.values())) == 18
+    assert not {f"train/{side}/{n}.png" for side in "ab" for n in (1, 3)} & set(dataset.files)
+    images = ImageOptions(skip_damaged=True)
+    folder = tree({f"cat/{number}.png": b"no image" for number in range(3)})
+    assert "none of 3 images can be read" in message(open_data, "images:" + folder, images)
+    with pytest.raises(UsageError, match="--skip-damaged has no effect on the data 'mnist5k'"):
+        open_data("mnist5k", images)
 
 
 def test_broken_links_and_pipes_are_not_images(tree):

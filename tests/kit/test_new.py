@@ -7,15 +7,16 @@ import re
 
 import pytest
 
-from toolkit.cli.plugins.new import TEMPLATES, render
+from toolkit.cli.plugins.new import SAMPLES, TEMPLATES, render
 
 KINDS = ["model", "extension", "command"]
+FORMS = [*([kind, "classifier"] for kind in KINDS), *(["model", sample] for sample in SAMPLES)]
 LONG_LINE = 100
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_folder_has_what_its_readme_explains(cli, here, kind):
-    result = cli("plugins", "new", "my-thing", "--kind", kind)
+@pytest.mark.parametrize("kind, sample", FORMS)
+def test_the_folder_has_what_its_readme_explains(cli, here, kind, sample):
+    result = cli("plugins", "new", "my-thing", "--kind", kind, "--from", sample)
     assert result.code == 0, result.err
     files = {
         os.path.relpath(os.path.join(folder, name), "my-thing")
@@ -29,11 +30,11 @@ def test_the_folder_has_what_its_readme_explains(cli, here, kind):
     assert "pip install -e my-thing" in result.out and "plugins check my-thing" in result.out
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind, sample", FORMS)
 @pytest.mark.parametrize("name", ["resnet", "my-long-model_name", "v2"])
-def test_the_python_files_are_valid_short_and_complete(name, kind):
-    for path, text in render(name, kind).items():
-        assert "$" not in text and "my_thing" not in text, path
+def test_the_python_files_are_valid_short_and_complete(name, kind, sample):
+    for path, text in render(name, kind, sample).items():
+        assert "$" not in text and "my_thing" not in text and "samples/plugins" not in text, path
         assert text.endswith("\n") and not text.endswith("\n\n"), path
         if path.endswith(".py"):
             compile(text, path, "exec")
@@ -83,6 +84,7 @@ def test_a_name_that_no_package_can_have_is_refused(cli, here, name):
         (["toolkit"], "There is a package 'toolkit' already, which the new one would hide."),
         (["run", "--kind", "command"], "There is a command 'run' already, of toolkit."),
         (["thing", "--kind", "layer"], "Invalid value for '--kind'"),
+        (["thing", "--kind", "command", "--from", "gan"], "--from gan is a model, and --kind is"),
         (["thing", "--out", "absent/sub"], "absent does not exist."),
     ],
     ids=" ".join,

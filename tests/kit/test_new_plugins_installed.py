@@ -40,6 +40,7 @@ def results(environment):
         ],
         "read": ["fresh", "run", "--count", 3, "--json"],
         "check": ["plugins", "check", "fresh", "--json"],
+        "sample": ["plugins", "new", "fresh-vae", "--from", "vae", "--json"],
     }
     return dict(zip(commands, environment.toolkit(*commands.values())))
 
@@ -50,6 +51,10 @@ def test_pip_and_toolkit_list_the_new_plugins(environment, results):
     rows = results["list"].json()
     plugins = {row["name"]: (row["kind"], row["state"]) for row in rows if row["name"] in PLUGINS}
     assert plugins == {name: (kind, "ok") for name, kind in PLUGINS.items()}
+
+
+def test_the_wheel_has_the_samples_from_which_a_model_may_start(results):
+    assert "toolkit_fresh_vae/network.py" in results["sample"].json()["files"]
 
 
 def test_the_new_model_trains_with_the_new_extension(results):

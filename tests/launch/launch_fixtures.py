@@ -7,9 +7,8 @@ import sys
 from process_fixtures import PATIENCE, take_turn
 
 from toolkit.launch.child import child_code
-from toolkit.launch.command import Command
 from toolkit.launch.launcher import Launcher, LaunchOptions
-from toolkit.launch.layout import Layout
+from toolkit.launch.layout import Command, Layout
 from toolkit.launch.output import MergedLog
 
 END = "sys.exit(0)"

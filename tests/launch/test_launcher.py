@@ -13,8 +13,7 @@ from process_fixtures import is_gone, wait_until
 
 from toolkit.launch import launcher
 from toolkit.launch.chaos import Chaos
-from toolkit.launch.command import Command
-from toolkit.launch.layout import Layout
+from toolkit.launch.layout import Command, Layout
 
 pytestmark = pytest.mark.usefixtures("turn")
 DEATHS = {

@@ -9,8 +9,7 @@ import pytest
 
 from toolkit.cluster.tasks import ClusterSettings, read_cluster
 from toolkit.errors import UsageError
-from toolkit.launch.command import Command
-from toolkit.launch.layout import Layout, assign_hosts, local_environments, tf_config
+from toolkit.launch.layout import Command, Layout, assign_hosts, local_environments, tf_config
 from toolkit.launch.ports import LOOPBACK, held_ports
 
 

@@ -6,7 +6,6 @@ import pytest
 from PIL import Image
 from synthetic_runs import write_run
 
-from toolkit.cli.report import render_runs
 from toolkit.comparison.comparison import compare
 from toolkit.comparison.record import read_record
 from toolkit.page.writer import write_page, write_run_page
@@ -99,7 +98,8 @@ def addresses(tmp_path_factory):
     write_page(str(paths["comparison"]), records, compare(records).as_json())
     write_page(str(paths["search"]), records, search=SEARCH)
     names = [hostile, *(str(folder / f"h{number}") for number in range(len(HOSTILE)))]
-    paths["hostile"].write_bytes(render_runs(names, [*HOSTILE, "f"])[1])
+    records = [read_record(run, name) for run, name in zip(names, [*HOSTILE, "f"])]
+    write_page(str(paths["hostile"]), records, compare(records).as_json())
     return {kind: path.as_uri() for kind, path in paths.items()}
 
 

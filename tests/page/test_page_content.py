@@ -26,7 +26,7 @@ def content(path="run", **values):
 
 
 def page_of(*names):
-    return render_runs(names, names if len(names) > 1 else [None])[1].decode()
+    return render_runs(names)[1].decode()
 
 
 def cells(table):

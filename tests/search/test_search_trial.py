@@ -114,13 +114,13 @@ def test_a_refusal_because_another_process_trains_the_run_is_no_failure(train, m
 
 
 def test_the_value_is_that_of_the_checkpoint_that_is_tested():
-    values = {10: 0.5, 20: 0.9, 30: 0.7}
+    values = {step: {"accuracy": value} for step, value in [(10, 0.5), (20, 0.9), (30, 0.7)]}
     last, best = small_definition(moment="last"), small_definition(moment="best")
     assert choose_evaluation(last, values, {"step": 20}) == (30, 0.7)
     assert choose_evaluation(best, values, {"step": 20}) == (20, 0.9)
     assert choose_evaluation(best, values, None) == (30, 0.7)
     assert choose_evaluation(best, {}, None) == (0, None)
-    assert choose_evaluation(last, {10: 0.5, 20: None}, None) == (20, None)
+    assert choose_evaluation(last, {**values, 40: {"accuracy": None}}, None) == (40, None)
 
 
 @pytest.mark.parametrize(
@@ -147,23 +147,13 @@ def test_a_run_that_came_past_a_rung_has_the_value_of_the_rung(tmp_path, moment,
     assert (result.status, result.step, result.value) == expected
 
 
-def test_of_a_metric_with_noise_the_newest_within_it_counts_at_a_rung(tmp_path):
-    values = {15: (0.7, 0.05), 30: (0.66, 0.05), 60: (0.655, 0.05), 90: (0.9, 0.05)}
-    records = [
-        {
-            "step": step,
-            "kind": "eval",
-            "split": "validation",
-            "accuracy": value,
-            "accuracy_noise": noise,
-        }
-        for step, (value, noise) in values.items()
-    ]
-    write_run(str(tmp_path), [Session(0, {90: "a" * 64})], records=records, manifest={})
+def test_of_a_metric_with_noise_the_newest_within_it_counts_at_a_rung():
+    values = {15: 0.7, 30: 0.66, 60: 0.655, 90: 0.9}
+    records = {n: {"accuracy": value, "accuracy_noise": 0.05} for n, value in values.items()}
     best = {"step": 90, "metric": "accuracy", "direction": "max", "value": 0.9}
-    assert find_best(30, best, str(tmp_path))["step"] == 30
-    assert find_best(60, best, str(tmp_path))["step"] == 60
-    assert find_best(10, best, str(tmp_path)) is None
+    assert find_best(best, {n: records[n] for n in (15, 30)})["step"] == 30
+    assert find_best(best, {n: records[n] for n in (15, 30, 60)})["step"] == 60
+    assert find_best(best, {}) is None
 
 
 def evaluation(step, low, high, level=0.95):

@@ -11,7 +11,7 @@ from .. import config as configuration
 from ..config import Config
 from ..errors import CheckFailed, CheckpointError, ToolkitError, is_verbose
 from ..option_changes import find_differences
-from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
+from ..options import FOLDER, ORIGINS, CoreOptions, merge
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import MANIFEST, Checkpoint, Entry, FormatError, fold
@@ -201,7 +201,6 @@ def _compare_options(
     if _drop_notes(values) == _drop_notes(expected):
         return
     options = declared_options(configuration.parse_values(folder.path, values))
-    values, expected = current_names(options, values), current_names(options, expected)
     configs = [configuration.parse_values(folder.path, each) for each in (values, expected)]
     for name in sorted(find_differences(options, *configs)):
         value, old = values.get(name, "missing"), expected.get(name, "no such option")

@@ -17,7 +17,7 @@ from ..options import CoreOptions
 from ..plugin_data import FROM_PLUGIN
 from ..plugins import Plugins
 from ..run_data import open_from_options, open_run_data
-from ..storage.commit_log import Checkpoint, FormatError
+from ..storage.commit_log import FormatError
 from ..storage.entries import FINISHED, WEIGHTS
 from ..storage.run_folder import RunFolder
 from ..storage.session_changes import describe_cluster, find_session_changes
@@ -186,69 +186,53 @@ RESTORE_LOG = (
 
 def _add_advice(diagnosis: Diagnosis, folder: RunFolder, checks: List[Check], resume: str) -> None:
     """Add what can be done about the state of a run and the faults that the checks found."""
-    if _try(folder.state) is None:
-        diagnosis.advice.append(RESTORE_LOG)
+    advice, state = diagnosis.advice, _try(folder.state)
+    if state is None:
+        advice.append(RESTORE_LOG)
         return
     try:
         newest = folder.checkpoints.newest()
     except CheckpointError as error:
         diagnosis.add_error("checkpoints", error)
         return
+    # Damaged checkpoints: the newest, newer ones than the newest intact one, or others.
     faulty = [check.name for check in checks if check.faults]
     if newest is not None and newest.path in [fault.subject for fault in diagnosis.faults]:
-        diagnosis.advice.append(
+        advice.append(
             f"Copy intact files of step {newest.step} and commits.jsonl back, or begin a new run "
             f"at an earlier step: {resume} --from STEP"
         )
         return
-    diagnosis.advice.extend(_advise_on_checkpoints(folder, newest, faulty))
+    if newest is not None and newest.step != folder.checkpoints.list()[-1].step:
+        advice.append(
+            "A resume moves the damaged files to checkpoints/damaged and repeats the steps after "
+            f"{newest.step}, with bit-identical results."
+        )
+    elif "checkpoints" in faulty:
+        advice.append(
+            "The newest checkpoint is intact, so a resume continues from it; copy the files of "
+            "the others back if you need them."
+        )
+    # The other files, and how to continue.
     if "commit log" in faulty and newest is None:
-        diagnosis.advice.append(
+        advice.append(
             "Copy an intact commits.jsonl back; a resume without it starts from the beginning."
         )
         return
-    diagnosis.advice.extend(REPAIRS[name] for name in faulty if name in REPAIRS)
-    diagnosis.advice.extend(_advise_on_state(folder, newest, faulty, resume))
-
-
-def _advise_on_checkpoints(
-    folder: RunFolder, newest: Optional[Checkpoint], faulty: List[str]
-) -> List[str]:
-    """What to do about damaged checkpoints."""
-    if newest is not None and newest.step != folder.checkpoints.list()[-1].step:
-        return [
-            "A resume moves the damaged files to checkpoints/damaged and repeats the steps after "
-            f"{newest.step}, with bit-identical results."
-        ]
-    if "checkpoints" in faulty:
-        return [
-            "The newest checkpoint is intact, so a resume continues from it; copy the files of "
-            "the others back if you need them."
-        ]
-    return []
-
-
-def _advise_on_state(
-    folder: RunFolder, newest: Optional[Checkpoint], faulty: List[str], resume: str
-) -> List[str]:
-    """How to continue, from the way in which the run ended."""
-    state = folder.state()
+    advice.extend(REPAIRS[name] for name in faulty if name in REPAIRS)
     if state["status"] == "diverged":
-        return [_advise_on_divergence(folder, state["step"])]
-    if state["status"] != FINISHED or not folder.checkpoints.is_intact():
-        return ["Continue with: " + resume]
-    return [] if faulty else [f"Nothing is left to do; to train longer: {resume} --steps N"]
-
-
-def _advise_on_divergence(folder: RunFolder, step: int) -> str:
-    report = f"reports/autopsy-{step}"
-    exists = os.path.isdir(folder.file(report))
-    return (
-        "The same step would diverge again. "
-        + (f"{report} shows where it starts. " if exists else "")
-        + "Change its cause, for example: "
-        f"toolkit resume {folder.argument} --allow on_nonfinite --on-nonfinite skip"
-    )
+        report = f"reports/autopsy-{state['step']}"
+        exists = os.path.isdir(folder.file(report))
+        advice.append(
+            "The same step would diverge again. "
+            + (f"{report} shows where it starts. " if exists else "")
+            + "Change its cause, for example: "
+            f"toolkit resume {folder.argument} --allow on_nonfinite --on-nonfinite skip"
+        )
+    elif state["status"] != FINISHED or not folder.checkpoints.is_intact():
+        advice.append("Continue with: " + resume)
+    elif not faulty:
+        advice.append(f"Nothing is left to do; to train longer: {resume} --steps N")
 
 
 # ------------------------------------------------------------------------------- data and model

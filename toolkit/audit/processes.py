@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
-import sys
-import time
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
-from ..child_process import COMMAND_LINE
-from ..errors import CheckFailed, RetryError, UsageError
-from ..launch.child import child_code
-from ..launch.layout import Layout, local_environments
-from ..launch.ports import held_ports
+from ..errors import CheckFailed, InterruptedRun, UsageError
+from ..launch.chaos import Chaos
+from ..launch.launcher import CHIEF, Launcher, LaunchOptions
+from ..launch.layout import Command, Layout
 from ..options import ENVIRONMENT_PREFIX
 from ..plugins import is_everything_trusted
 
-CHIEF = "chief"
 VARIABLES = ("TOOLKIT_CACHE",)  # the variables of the toolkit that processes get
 END_SECS = 60.0  # for the rest of the processes, after the first has ended
-POLL_SECS = 0.0005
-KILLED = -signal.SIGKILL
+MAX_WORDS = 60
 
 
 def count_processes(session: Dict[str, Any]) -> int:
@@ -46,105 +38,52 @@ def count_processes(session: Dict[str, Any]) -> int:
     return int(cluster.get("replicas", 1))
 
 
-class TrainingProcesses:
-    """Processes that run one command, each as a task of a cluster if there are several.
+class LastWords:
+    """A log of processes that keeps the end of what the chief writes to stderr."""
+
+    def __init__(self) -> None:
+        self._words: List[str] = []
+
+    def __str__(self) -> str:
+        return " ".join(self._words) or "it wrote nothing."
+
+    def add(self, name: str, lines: Sequence[bytes]) -> None:
+        if name == CHIEF:
+            words = b" ".join(lines).decode("utf-8", "replace").split()
+            self._words = [*self._words, *words][-MAX_WORDS:]
+
+    def write(self, name: str, text: str) -> None:
+        pass
+
+    def write_result(self, text: str) -> None:
+        pass
+
+
+def train(
+    words: Sequence[str], run_dir: str, count: int, log: LastWords, chaos: Optional[Chaos] = None
+) -> int:
+    """Train a copy of a run; return the exit code of its processes.
 
     Args:
-        arguments: of `toolkit`.
-        count: how many train.
-        folder: for what they write to stderr.
+        words: a command of `toolkit` and its arguments.
+        run_dir: the folder of the copy.
+        count: how many processes train.
+        log: keeps what they say.
+        chaos: kills them; each kill is followed by a restart.
+
+    Raises:
+        CheckFailed: one has not ended, though another one was killed.
+        InterruptedRun: this process got a signal to end, and passed it on.
     """
-
-    def __init__(self, arguments: Sequence[str], count: int, folder: str):
-        self._folder = folder
-        self._victim = ""  # the task that was killed
-        self._processes: Dict[str, subprocess.Popen] = {}
-        arguments = [*arguments, *(["--trust"] if is_everything_trusted() else [])]
-        self._ports = contextlib.ExitStack()
-        ports = self._ports.enter_context(held_ports(count + 1))
-        for name, task in local_environments(Layout(count), ports).items():
-            with open(self._stderr_path(name), "wb") as stderr:  # a full pipe would block
-                self._processes[name] = subprocess.Popen(
-                    [sys.executable, "-c", child_code(COMMAND_LINE), *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=stderr,
-                    env={**environment(), **task},
-                )
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the chief still trains, and none of the others has failed."""
-        codes = {name: process.poll() for name, process in self._processes.items()}
-        return codes[CHIEF] is None and not any(codes.values())
-
-    def outlive(self, secs: float) -> bool:
-        """Wait so long, or until a process ends; return whether they still run."""
-        end = time.monotonic() + secs
-        while self.is_running and time.monotonic() < end:
-            time.sleep(max(0.0, min(0.01, end - time.monotonic())))
-        return self.is_running
-
-    def running(self) -> List[str]:
-        """The names of the tasks whose processes run."""
-        return [name for name, process in self._processes.items() if process.poll() is None]
-
-    def kill(self, choose: Callable[[List[str]], str]) -> None:
-        """Kill one of those that run.
-
-        Args:
-            choose: from the names of their tasks to one of them.
-        """
-        names = self.running()
-        if names:
-            self._victim = choose(names)
-            self._processes[self._victim].send_signal(signal.SIGKILL)
-
-    def wait(self) -> int:
-        """Wait until all have ended.
-
-        Returns:
-            The exit code of the job: 0 where the chief was successful, KILLED where `kill` ended
-            it, else that of the first process that failed by itself.
-
-        Raises:
-            CheckFailed: one has not ended, though another one was killed.
-        """
-        end: Optional[float] = None
-        names = self.running()
-        while names:
-            time.sleep(0.01)
-            if end is None and not self.is_running:
-                end = time.monotonic() + END_SECS
-            if end is not None and time.monotonic() > end:
-                if self._victim:
-                    raise CheckFailed(f"{names[0]} did not end after {self._victim} was killed.")
-                self.kill_all()
-            names = self.running()
-        codes = {name: process.wait() for name, process in self._processes.items()}
-        if codes[CHIEF] == 0:
-            return 0
-        if codes.get(self._victim) == KILLED:
-            others = {code for name, code in codes.items() if name != self._victim}
-            return next(iter(others - {0, RetryError.exit_code}), KILLED)
-        failures = [code for code in codes.values() if code not in (0, RetryError.exit_code)]
-        return failures[0] if failures else codes[CHIEF]
-
-    def kill_all(self) -> None:
-        """Kill those that still run, wait for their end, and give up the ports."""
-        for process in self._processes.values():
-            with contextlib.suppress(OSError):
-                process.kill()
-            process.wait()
-        self._ports.close()
-
-    def last_words(self) -> str:
-        """The end of what the chief wrote to stderr."""
-        with open(self._stderr_path(CHIEF), encoding="utf-8", errors="replace") as file:
-            return " ".join(file.read().split()[-60:]) or "it wrote nothing."
-
-    def _stderr_path(self, name: str) -> str:
-        return os.path.join(self._folder, f"{name.replace(' ', '-')}.txt")
+    command = Command([*words, *(["--trust"] if is_everything_trusted() else [])], run_dir)
+    options = LaunchOptions(0, chaos, environment(), grace_secs=END_SECS)
+    launcher = Launcher(Layout(count), command, log, options)
+    code = launcher.run()
+    if launcher.interrupts:
+        raise InterruptedRun("Interrupted; the run is unchanged.", signum=launcher.interrupts[0])
+    if launcher.hung and chaos is not None and chaos.victims:
+        raise CheckFailed(f"{launcher.hung[0]} did not end after {chaos.victims[-1]} was killed.")
+    return code
 
 
 def environment() -> Dict[str, str]:

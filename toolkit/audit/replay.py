@@ -20,7 +20,6 @@ from ..errors import (
 )
 from ..option_changes import find_differences
 from ..options import (
-    current_names,
     find_path,
     resolve,
     result_options,
@@ -37,7 +36,7 @@ from ..storage.source_copies import SOURCES
 from ..storage.weights import open_weights
 from ..training.initial_weights import read_parents
 from .checks import count_noun, declared_options, describe_code_change, join_steps
-from .processes import TrainingProcesses, count_processes
+from .processes import LastWords, count_processes, train
 
 REPRODUCIBILITY_HINT = (
     "A step may depend only on the seed, the step and the variables: draw with run.uniform, "
@@ -89,19 +88,14 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
             hint=f"A replay up to step {last} starts from one of {join_steps([0, *starts])}.",
         )
     sessions = _find_sessions(folder, first, commits[last])
-    _check_order(sessions, first, last)
-    end = folder.commits.checkpoint(commits[last])
-    return Segment(starts.get(first), end, sessions[-1])
-
-
-def _check_order(sessions: Iterable[Dict[str, Any]], first: int, last: int) -> None:
-    """Refuse steps that were made in an order that follows from timing. Raises UsageError."""
     if any((session.get("cluster") or {}).get("mode") == "ps" for session in sessions):
         raise UsageError(
             f"Steps {first} to {last} were trained with parameter servers, so the order of their "
             "updates followed from timing: they cannot be repeated.",
             hint="Without --replay, the files of the run are checked.",
         )
+    end = folder.commits.checkpoint(commits[last])
+    return Segment(starts.get(first), end, sessions[-1])
 
 
 def _explain_start(first: int, last: int, commits: Iterable[int]) -> str:
@@ -123,23 +117,15 @@ def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, 
     segment = [session for session in sessions if session["from"] <= first][-1:]
     segment += [session for session in sessions if first < session["from"] < end.step]
     for before, after in zip(segment, segment[1:]):
-        changes = _compare_sessions(folder, before, after)
+        changes = find_session_changes(before, after) + _compare_options(folder, before, after)
+        if before.get("compiled") != after.get("compiled"):
+            changes.append("only one of the two compiled its steps")
         if changes:
             raise UsageError(
                 f"The run was resumed with changes at step {after['from']}: {'; '.join(changes)}.",
                 hint=f"Choose a segment that does not contain step {after['from']}.",
             )
     return segment
-
-
-def _compare_sessions(
-    folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]
-) -> List[str]:
-    """What makes the results of two sessions differ, a clause each."""
-    changes = find_session_changes(before, after) + _compare_options(folder, before, after)
-    if before.get("compiled") != after.get("compiled"):
-        changes.append("only one of the two compiled its steps")
-    return changes
 
 
 def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
@@ -149,7 +135,6 @@ def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str,
         return []
     options = declared_options(session_config(folder, after))
     configs = [session_config(folder, session) for session in (before, after)]
-    configs = [c._replace(values=current_names(options, c.values)) for c in configs]
     old, new = (config.values for config in configs)
     without_effect = set(options.model_fields) - result_options(options)
     without_effect |= {"data", "plugin", "with", "init_from"}  # they are compared by their hashes
@@ -195,7 +180,10 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
         CheckFailed: the results differ; the message names the first difference.
         UsageError: this TensorFlow, machine or plugin is not the one that trained the run.
     """
-    _check_code(folder, segment)
+    config = session_config(folder, segment.session)
+    for reference in (config.plugin, *config.extensions):  # before one is executed
+        change = "" if is_name(reference) else describe_code_change(reference, segment.session)
+        _refuse_differences(segment, [change] if change else [])
     check_initial_weights(folder, segment)
     with waiting(f"Training again to step {segment.end.step}", segment.end.step):
         copy = _train_copy(folder, segment, path)
@@ -233,26 +221,16 @@ def _train_copy(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
 def _train_in_processes(
     target: RunFolder, segment: Segment, values: Dict[str, Any], count: int
 ) -> None:
-    """Train a segment again in several processes, as the run did.
-
-    Args:
-        target: of `_copy_start`.
-        segment: the steps to train.
-        values: the contents of config.json.
-        count: how many processes train.
-    """
+    """Train a segment again in several processes, as the run did."""
     if segment.start is None:
         target.create(values)
     else:
         target.write_config(values)
     target.unlock()
     step = segment.end.step
-    command = ["resume", target.path, "--pause-at", str(step)]
-    processes = TrainingProcesses(command, count, os.path.dirname(target.path))
-    try:
-        code = processes.wait()
-    finally:
-        processes.kill_all()
+    last_words = LastWords()
+    words = ["resume", target.path, "--pause-at", str(step)]
+    code = train(words, target.path, count, last_words)
     target.commits.invalidate_cache()
     sessions = [entry.values for entry in target.commits.entries() if entry.is_session]
     if sessions and sessions[-1].get("options"):  # else it ended before its first step
@@ -261,7 +239,7 @@ def _train_in_processes(
     if code:
         raise CheckFailed(
             f"The replay did not reach step {step}: a process ended with exit code {code}: "
-            f"{processes.last_words()}",
+            f"{last_words}",
             hint=REPRODUCIBILITY_HINT,
         )
 
@@ -275,19 +253,6 @@ def _refuse_differences(segment: Segment, differences: Iterable[str]) -> None:
             hint="It needs the machine, the versions and the plugins that trained it."
             + (place if segment.session.get(SOURCES) else ""),
         )
-
-
-def _check_code(folder: RunFolder, segment: Segment) -> None:
-    """Refuse plugins that are files or modules and have changed, before they are executed.
-
-    Raises:
-        UsageError: one has changed, or is gone.
-    """
-    config = session_config(folder, segment.session)
-    for reference in (config.plugin, *config.extensions):
-        change = "" if is_name(reference) else describe_code_change(reference, segment.session)
-        if change:
-            _refuse_differences(segment, [change])
 
 
 def check_initial_weights(folder: RunFolder, segment: Segment) -> None:

@@ -13,7 +13,7 @@ from typing import List, Optional
 import click
 
 from .. import __version__
-from ..cli_options import Formatter, HelpGroup
+from ..cli_options import HelpGroup
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..plugins import choose, summarize_exception
 from . import plugin_commands
@@ -132,9 +132,6 @@ def _is_working_directory_gone() -> bool:
     except FileNotFoundError:
         return True
     return False
-
-
-click.Context.formatter_class = Formatter
 
 
 @click.command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING, Iterator, Optional, Tuple
 
 from ..cluster.tasks import Cluster
@@ -43,10 +44,11 @@ def open_peers(
 def _open_channel(cluster: Cluster, console: Console) -> Channel:
     """The channel of this process, which leaves the terminal in order if it ends the process."""
     from ..cluster.channel import Channel
-    from ..cluster.handshake import start_thread
 
     def leave(code: int) -> None:
-        start_thread(console.stop, "console").join(1.0)  # a terminal may accept no output
+        stop = threading.Thread(target=console.stop, daemon=True)
+        stop.start()
+        stop.join(1.0)  # a terminal may accept no output
         os._exit(code)
 
     return Channel(cluster, console.log, leave)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 import click
 
@@ -79,32 +79,25 @@ def compare(
 
 def _read_records(paths: Sequence[str]) -> List[RunRecord]:
     """The records of two or more runs, without damaged ones among them. Raises ToolkitError."""
-    from ..comparison.record import find_runs, read_record
-    from ..errors import CheckpointError, ToolkitError, UsageError
+    from ..comparison.record import read_runs
+    from ..errors import UsageError
 
-    records: Dict[str, RunRecord] = {}
-    faults: List[CheckpointError] = []
-    for path in paths:
-        runs = list(find_runs(path, warn)) if os.path.isdir(path) else [os.path.abspath(path)]
-        for run in runs or [os.path.abspath(path)]:
-            name = os.path.normpath(os.path.join(path, os.path.relpath(run, os.path.abspath(path))))
-            try:
-                records.setdefault(os.path.realpath(run), read_record(run, name))
-            except ToolkitError as error:
-                is_named = runs == [os.path.abspath(path)] or not runs
-                if isinstance(error, CheckpointError):
-                    faults += [error] if is_named else []
-                elif is_named:
-                    raise
-                warn(f"{name} is left out: {error.message}")
-    if len(records) < 2 and faults:
-        raise faults[0]
+    runs = read_runs(paths, warn)
+    for run in runs:
+        if run.error is not None:
+            warn(f"{run.name} is left out: {run.error.message}")
+    records = [run.record for run in runs if run.record is not None]
     if len(records) < 2:
-        raise UsageError(
-            f"A comparison needs two runs, and {' '.join(paths)} has {len(records)}.",
-            hint="Name two runs, or a folder with several.",
+        named = {os.path.abspath(path) for path in paths}
+        errors = [run.error for run in runs if run.error is not None and run.path in named]
+        raise next(
+            iter(errors),
+            UsageError(
+                f"A comparison needs two runs, and {' '.join(paths)} has {len(records)}.",
+                hint="Name two runs, or a folder with several.",
+            ),
         )
-    return list(records.values())
+    return records
 
 
 def _write_page(name: str, output: str, comparison: Comparison) -> None:

@@ -15,8 +15,7 @@ from .. import config as configuration
 from ..cli_options import verbose_option
 from ..display.escapes import escape_line
 from ..errors import ToolkitError, UsageError
-from ..launch.command import Command, has_flag
-from ..launch.layout import Layout, assign_hosts, tf_config
+from ..launch.layout import Command, Layout, assign_hosts, has_flag, tf_config
 from ..plugins import is_name
 from ..storage.run_folder import new_path
 from .help import HELP

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
 
 import click
 
@@ -220,9 +220,9 @@ class PluginCommand(click.Command):
             ) from None
 
     def _describe_unknown(self, ctx: click.Context, error: click.NoSuchOption) -> str:
-        """Say which flags are like one that does not exist, none by an earlier name."""
+        """Say which flags are like one that does not exist."""
         selection: Selection = ctx.obj
-        similar = similar_flags(error.option_name, _present_flags(self.params))
+        similar = similar_flags(error.option_name, list_flags(self.params))
         if not self._is_short and selection.plugins is not None:
             flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
             text = f"{error.message}\nThe settings of plugin '{selection.plugin}': "
@@ -280,23 +280,16 @@ def _refuse_two_values(params: Sequence[click.Parameter], words: Words) -> None:
         raise UsageError(f"Both {' and '.join(values)} are set.", hint="Set one of them.")
 
 
-def _present_flags(params: Sequence[click.Parameter]) -> Dict[str, str]:
-    """Return each flag's present name; earlier names, which are hidden, follow their option."""
-    names: Dict[str, str] = {}
-    present = ""
-    for param in (param for param in params if isinstance(param, click.Option)):
-        present = present if param.hidden else param.opts[0]
-        for flag in [*param.opts, *param.secondary_opts]:
-            names[flag] = present if param.hidden else flag
-    return names
+def list_flags(params: Iterable[click.Parameter]) -> List[str]:
+    """Return all flags of a command, also those that switch something off."""
+    return [flag for param in params for flag in [*param.opts, *param.secondary_opts]]
 
 
-def similar_flags(name: str, names: Mapping[str, str]) -> List[str]:
+def similar_flags(name: str, names: Sequence[str]) -> List[str]:
     """Return the flag that other tools call so, else those that have the name as one of their
     words, then those spelled like it.
     """
     if OTHER_NAMES.get(name) in names:
         return [OTHER_NAMES[name]]
-    relatives = [flag for flag in names.values() if name.lstrip("-") in flag.split("-")]
-    matches = [names[flag] for flag in difflib.get_close_matches(name, names)]
-    return list(dict.fromkeys([*relatives, *matches]))
+    relatives = [flag for flag in names if name.lstrip("-") in flag.split("-")]
+    return list(dict.fromkeys([*relatives, *difflib.get_close_matches(name, names)]))

@@ -114,21 +114,20 @@ def missing_plugin_error() -> UsageError:
 class FieldOption(click.Option):
     """The flag of an option. Its text becomes a typed value later, together with all others."""
 
-    def __init__(self, field: typed.Field, group: str, hidden: bool = False):
+    def __init__(self, field: typed.Field, group: str):
         self.field = field
         self.group = group
         flag = typed.flag_name(field.name)
         help = _help_text(field)
         if field.type == "bool":
             names = [f"{flag}/--no-{flag[2:]}", field.name]
-            super().__init__(names, default=None, help=help, hidden=hidden)
+            super().__init__(names, default=None, help=help)
         else:
             super().__init__(
                 [flag, field.name],
                 default=None,
                 metavar=_metavar(field.type),
                 help=help,
-                hidden=hidden,
                 type=str,
                 multiple=field.is_list,
                 callback=_join_values if field.is_list else None,
@@ -169,12 +168,11 @@ def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
     Raises UsageError where two of them declare an option of the same name.
     """
     classes = plugins.options() if plugins else []
-    merged = typed.merge(classes)
+    typed.merge(classes)
     defaults: Dict[str, Any] = {}
     for _, cls in classes:
         defaults.update(cls.core_defaults)
         defaults.update(typed.preset_values(cls))
-    defaults = typed.current_names(merged, defaults)
     flags = class_flags(typed.CoreOptions, defaults)
     for name, cls in classes:
         flags += class_flags(cls, defaults, "Plugin " + name)
@@ -184,18 +182,16 @@ def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
 def class_flags(
     cls: Type[typed.Options], defaults: Mapping[str, Any], group: str = ""
 ) -> List[FieldOption]:
-    """Return the flags of the options of a class, each followed by its earlier names, hidden."""
-    flags = []
-    core_names = typed.CoreOptions.model_fields
+    """Return the flags of the options of a class."""
     own = vars(cls).get("__annotations__", {})
-    aliases = {a: name for a, name in typed.alias_names(cls).items() if a not in core_names}
     # Those that the class inherits, as the changes of images, come after its own.
-    for field in sorted(typed.describe(cls), key=lambda field: field.name not in own):
-        field = field._replace(default=defaults.get(field.name, field.default))
-        flags.append(FieldOption(field, group or field.group))
-        for alias in (alias for alias, name in aliases.items() if name == field.name):
-            flags.append(FieldOption(field._replace(name=alias), group, hidden=True))
-    return flags
+    fields = sorted(typed.describe(cls), key=lambda field: field.name not in own)
+    return [
+        FieldOption(
+            field._replace(default=defaults.get(field.name, field.default)), group or field.group
+        )
+        for field in fields
+    ]
 
 
 # ------------------------------------------------------------------------------------------ values
@@ -259,12 +255,11 @@ def untyped_values(selection: Selection) -> Dict[str, Tuple[Any, str]]:
     if not selection.unloaded:
         return {}
     options = typed.merge(selection.plugins.options() if selection.plugins else [])
-    names = {*options.model_fields, *typed.alias_names(options)}
     return {
         name: (value, layer.file)
         for layer in selection.layers
         for name, value in layer.values.items()
-        if name not in names
+        if name not in options.model_fields
     }
 
 

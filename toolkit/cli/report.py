@@ -71,7 +71,7 @@ def report(
         if output is not None:
             resolve_output(output, is_page=True)
         _wait_for_runs(run_folders, secs)
-    page = _Page(_list_runs(run_folders), output)
+    page = _Page(run_folders, output)
     if watch:
         page.watch(secs)
     else:
@@ -83,21 +83,6 @@ def report(
     with optional_output():
         sys.stdout.write(escape_line(f"page    {facts['page']} ({facts['bytes']:,} bytes)") + "\n")
     return 0
-
-
-def _list_runs(paths: Sequence[str]) -> List[str]:
-    """The folders of runs that the arguments name, and those of runs in the others, each once."""
-    from ..comparison.record import find_runs
-
-    runs: Dict[str, None] = {}
-    for path in paths:
-        folders = list(find_runs(path, warn))
-        if not folders:
-            raise UsageError(
-                f"There is no run in {path}.", hint="A run's folder has a manifest.json."
-            )
-        runs.update(dict.fromkeys(folders))
-    return list(runs)
 
 
 def _wait_for_runs(paths: Sequence[str], secs: float) -> None:
@@ -133,29 +118,33 @@ class _Page:
     """A page that is written, perhaps several times.
 
     Args:
-        runs: the folders of its runs.
+        folders: with its runs, as the user named them.
         output: the file that the user names; None for that in the folder of the run.
 
     Raises:
         UsageError: it cannot be written, or there are several runs and it has no name.
     """
 
-    def __init__(self, runs: Sequence[str], output: Optional[str]):
+    def __init__(self, folders: Sequence[str], output: Optional[str]):
+        from ..comparison.record import read_runs
         from ..page.writer import PAGE
 
-        if output is None and len(runs) > 1:
+        self._folders = folders
+        self._runs = [run.path for run in read_runs(folders, warn)]
+        if output is None and len(self._runs) > 1:
             raise UsageError(
-                f"The page of {len(runs)} runs needs a name.", hint="Name it with -o FILE.html."
+                f"The page of {len(self._runs)} runs needs a name.",
+                hint="Name it with -o FILE.html.",
             )
-        self._runs = list(runs)
-        self._name = os.path.join(str(RunFolder(runs[0])), PAGE) if output is None else output
-        self._path = os.path.join(runs[0], PAGE)
+        folder = self._runs[0]
+        self._name = os.path.join(str(RunFolder(folder)), PAGE) if output is None else output
+        self._path = os.path.join(folder, PAGE)
         self._is_own = output is None  # else the user's
         if output is not None:
             self._path = resolve_output(output, is_page=True)
         elif os.path.isdir(self._path):
             raise UsageError(f"{self._name} is a folder.", hint="Name a file with -o FILE.html.")
-        elif not os.access(runs[0], os.W_OK):
+        elif not os.access(folder, os.W_OK):
             raise UsageError(
                 f"{self._name} cannot be written: Permission denied.",
                 hint="Name a file elsewhere with -o FILE.html.",
@@ -171,12 +160,10 @@ class _Page:
         """
         from ..files import atomic_write
 
-        names = _name_runs(self._runs)
         with waiting("Writing the page"):
-            records, text = render_runs(self._runs, names, refresh_secs)
-        if len(records) < len(self._runs) and not self._bytes:
+            self._records, text, num_damaged = render_runs(self._folders, refresh_secs)
+        if num_damaged and not self._bytes:
             warn("damaged runs are left out; a note on the page names them")
-        self._records = records
         if text == self._bytes and os.path.exists(self._path):
             return
         with writing_output(self._name):
@@ -190,7 +177,7 @@ class _Page:
         """Write the page until no process trains one of the runs. Raises InterruptedRun."""
         try:
             is_announced = False
-            while any(map(_is_training, self._runs)):
+            while any(RunFolder(run).is_locked() for run in self._runs):
                 self._write_while_training(secs)
                 if not is_announced:
                     sys.stderr.write(escape_line(f"Watching; the page is {self._name}.") + "\n")
@@ -226,33 +213,29 @@ class _Page:
 
 
 def render_runs(
-    folders: Sequence[str],
-    names: Sequence[Optional[str]],
-    refresh_secs: Optional[float] = None,
-) -> Tuple[List[RunRecord], bytes]:
-    """The records of runs, and the bytes of their page, which has a note for each that is damaged.
+    folders: Sequence[str], refresh_secs: Optional[float] = None
+) -> Tuple[List[RunRecord], bytes, int]:
+    """The records of runs, the bytes of their page, and the number of runs that are damaged, for
+    each of which the page has a note.
 
     Args:
-        folders: of the runs.
-        names: of the runs on the page; None for that of the folder.
+        folders: with the runs, as the user named them.
         refresh_secs: how often a browser reads the page again; None for never.
 
     Raises:
         ToolkitError: no run can be read; that of the first one.
     """
     from ..comparison.comparison import compare
-    from ..comparison.record import read_record
+    from ..comparison.record import read_runs
+    from ..page.several import shorten
     from ..page.writer import MAX_RUNS, describe_page, render
 
-    records: List[RunRecord] = []
-    errors: List[ToolkitError] = []
-    notes: List[str] = []
-    for folder, name in zip(folders, names):
-        try:
-            records.append(read_record(folder, name))
-        except ToolkitError as error:
-            errors.append(error)
-            notes.append(f"{name or folder} is left out: {error.message}")
+    runs = read_runs(folders)
+    names = shorten([run.name for run in runs])
+    names = names if len(runs) > 1 else [os.path.basename(runs[0].path)]
+    records = [run.record._replace(name=name) for run, name in zip(runs, names) if run.record]
+    errors = [run.error for run in runs if run.error is not None]
+    notes = [f"{run.name} is left out: {run.error.message}" for run in runs if run.error]
     if not records:
         raise errors[0]
     comparison = None
@@ -263,16 +246,4 @@ def render_runs(
             notes.append(f"The runs are not compared: {error.message}")
     content = describe_page(records, comparison)
     content["notes"] += notes
-    return records, render(dict(content, refresh=refresh_secs))
-
-
-def _is_training(run: str) -> bool:
-    return RunFolder(run).is_locked()
-
-
-def _name_runs(runs: Sequence[str]) -> List[Optional[str]]:
-    """The names of several runs: their paths in the folder that they share; None for one run."""
-    if len(runs) == 1:
-        return [None]
-    common = os.path.commonpath([os.path.dirname(run) for run in runs])
-    return [os.path.relpath(run, common) for run in runs]
+    return records, render(dict(content, refresh=refresh_secs)), len(errors)

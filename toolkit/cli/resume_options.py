@@ -131,14 +131,12 @@ def parse_allow(
         allow: the values of the flag.
         untyped: the names of further options, of plugins that are not loaded.
     """
-    cls = type(options)
-    names, aliases = [*cls.model_fields, *untyped, "plugin", "with"], typed.alias_names(cls)
-    result = []
-    for name in (text.replace("-", "_") for text in allow):
-        if name not in names and name not in aliases:
-            raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, names))
-        result.append(aliases.get(name, name))
-    return result
+    known = [*type(options).model_fields, *untyped, "plugin", "with"]
+    names = [text.replace("-", "_") for text in allow]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, known))
+    return names
 
 
 def refuse_changes(

@@ -35,7 +35,7 @@ from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..option_changes import describe_branch, has_other_length
-from ..options import NOT_SET, CoreOptions, Resolved, map_paths
+from ..options import AUTO, NOT_SET, PRESET, CoreOptions, Origin, Resolved, map_paths
 from ..preset_choice import recorded_choices
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
@@ -266,7 +266,7 @@ def _resume(
     if cluster is not None and cluster.is_evaluator:
         return evaluate_run(folder.path, resolved.options, cluster, settings.as_json, True)
     is_follower = cluster is not None and not cluster.is_chief  # the chief tells it the end
-    if not is_follower and not sets_length and _is_complete(folder):
+    if not is_follower and not sets_length and _has_status(folder, FINISHED):
         dismiss_peers(cluster)
         return _print_nothing_left(folder, resolved.options, settings.as_json)
     if is_branch:
@@ -283,7 +283,7 @@ def _resume(
         )
         if cluster is not None and not cluster.is_chief:
             return _follow(job, cluster)
-        is_trained = not sets_length and _is_trained(folder)
+        is_trained = not sets_length and _has_status(folder, TRAINED)
         return _train(job, settings.as_json, is_branch, cluster, is_trained)
 
 
@@ -385,18 +385,11 @@ def _run_config(selection: Selection, resolved: Resolved, path: str) -> Dict[str
     )
 
 
-def _is_complete(folder: RunFolder) -> bool:
-    """Whether a run is finished and its last checkpoint is intact."""
+def _has_status(folder: RunFolder, status: str) -> bool:
+    """Whether a run has a status, and its last checkpoint is intact."""
     if folder.is_new:
         return False
-    return folder.state()["status"] == FINISHED and folder.checkpoints.is_intact()
-
-
-def _is_trained(folder: RunFolder) -> bool:
-    """Whether a run has made its last step, and only lacks its test."""
-    if folder.is_new:
-        return False
-    return folder.state()["status"] == TRAINED and folder.checkpoints.is_intact()
+    return folder.state()["status"] == status and folder.checkpoints.is_intact()
 
 
 def _follow(job: Job, cluster: Cluster) -> int:
@@ -466,6 +459,7 @@ def _print_config(
     if cluster is not None:
         rows["cluster"] = (cluster.summary, cluster.source)
     rows.update((name, (value, str(resolved.origins[name]))) for name, value in values.items())
+    rows.update(dict.fromkeys(resolved.open_options, (AUTO, str(Origin(PRESET, AUTO)))))
     rows.update(untyped_values(selection))
     if selection.unloaded:
         warn(selection.note)

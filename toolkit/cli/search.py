@@ -39,13 +39,6 @@ if TYPE_CHECKING:
     from ..search.definition import Definition
     from ..search.outcome import Outcome
 
-# Flags of `run` that each trial has already.
-_RUN_FLAGS = {
-    "--run-dir": "The runs of a search are in DIR/trials of --search-dir DIR.",
-    "--resume": "A search always continues what is in --search-dir.",
-    "--force": "Name another --search-dir for another search.",
-    "--pause-at": "Set the budget with --steps, and rungs with --halving.",
-}
 # The flags of the search itself that define a study.
 _OWN_FLAGS = (
     *("vary", "sampler", "trials", "seeds", "examples", "halving", "rungs", "metric"),
@@ -53,22 +46,7 @@ _OWN_FLAGS = (
 )
 
 
-class SearchCommand(PluginCommand):
-    """The command, which says of some flags of `run` why it has none."""
-
-    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name in _RUN_FLAGS:
-                raise UsageError(
-                    f"'toolkit search' has no {error.option_name}.",
-                    hint=_RUN_FLAGS[error.option_name],
-                ) from None
-            raise
-
-
-@click.command(cls=SearchCommand)
+@click.command(cls=PluginCommand)
 @click.option("--search-dir", metavar="DIR", help="The folder of the search.")
 @click.option(
     "--vary",
@@ -261,9 +239,8 @@ def _check_values(definition: Definition, plugins: Plugins, place: str) -> None:
     texts = [(d.name, choice) for d in definition.space for choice in d.choices or [None]]
     texts += [*definition.flags.items(), *definition.variables.items()]
     texts += [pair for layer in definition.layers for pair in layer.values.items()]
-    names = typed.alias_names(options)
     for name, text in texts:
-        field = options.model_fields.get(names.get(name, name))
+        field = options.model_fields.get(name)
         if field is None:
             raise CheckpointError(
                 f"{place} sets '{name}', which is no option of {definition.plugin}.",
@@ -339,9 +316,7 @@ def _state(
 
     options = resolved.options
     cls = type(options)
-    aliases = typed.alias_names(cls)
-    texts = absolute_texts({name: each.value for name, each in values.items()}, cls)
-    flags = {aliases.get(name, name): text for name, text in texts.items()}
+    flags = absolute_texts({name: each.value for name, each in values.items()}, cls)
     lengths = {"--steps": flags.get("steps"), "--epochs": flags.get("epochs")}
     lengths["--examples"] = own["examples"]
     names = [name for name, value in lengths.items() if value is not None]

@@ -129,7 +129,7 @@ def _replay(folder: RunFolder, steps: Steps, path: str, as_json: bool) -> Dict[s
 
 
 def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -> Dict[str, Any]:
-    from ..audit.chaos import Chaos
+    from ..audit.chaos import kill_copies
     from ..audit.replay import check_initial_weights, find_segment
     from ..errors import UsageError
 
@@ -139,9 +139,10 @@ def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -
         error.hint = "--chaos trains the whole run again, with the options of one session."
         raise
     check_initial_weights(folder, segment)
-    chaos = Chaos(folder, segment, path, lambda text: sys.stderr.write(text + "\n"), seed)
-    outcome = chaos.run(kills)
-    moments = outcome.moments()
+    outcome = kill_copies(
+        folder, segment, path, kills, lambda text: sys.stderr.write(text + "\n"), seed
+    )
+    moments = outcome.kills
     if not as_json:
         counts = ", ".join(f"{count} {moment}" for moment, count in sorted(moments.items()))
         _print_line("chaos", f"kills: {counts}; copies: {outcome.copies}; {outcome.result}")

@@ -4,40 +4,55 @@ TensorFlow's runtime carries gradients and variables. The channel, a TCP connect
 with each other process, carries what to do next, the signs of life, and the end of the job. A
 process that dies ends all others: TensorFlow 1.15 would wait for it for ever.
 
-A thread per connection receives, one more sends the beats (`watch.py`), so that neither the work of
-the main thread nor a large payload delays them. No thread keeps the process alive.
+A loop of asyncio in one thread makes all connections, sends a beat each second, and receives. So
+neither the work of the main thread nor a large payload delays a sign of life. The main thread waits
+at a condition for what the loop has received. The thread does not keep the process alive.
 """
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import math
 import os
+import signal
+import socket
+import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
-from .clock import Clock
-from .frames import Connection, Frame, Kind, encode_frame
-from .handshake import (
-    Connector,
-    Listener,
+from .meeting import (
     Refusal,
+    check_identity,
     describe,
     describe_chief,
+    explain,
+    identify,
+    list_tasks,
     listen_error,
-    start_thread,
+    missing_error,
+    no_start_error,
+    show_address,
+    show_error,
 )
-from .peer import Peer
-from .waiting import Notices, list_tasks, missing_error, no_start_error
-from .watch import ENDING_SECS, GRACE_SECS, Watch
+from .wire import MAX_FIRST_TEXT, PIECE, Message, Peer, WireError
 
 if TYPE_CHECKING:
     from .tasks import Cluster, Task
 
+GRACE_SECS = 2.0  # for the main thread to notice that the job has ended
+ENDING_SECS = 3.0  # for it to close the channel after that
+BIND_SECS = 15.0  # as long as the processes of a job that ended may hold the port
+_ANSWER_SECS = 5.0  # for the first messages of the other side
 _RESTART_SECS = 5.0  # in which a job ends that has lost a process, and the next one may begin
+_BACKLOG = 1024  # connections
 _LATE_SECS = 8.0  # between the starts of two processes of a job, at most, mostly
+_FAREWELL_SECS = 1.0  # for the others to read how the job ended; stdout may be a full pipe
+_FIRST_NOTICE_SECS, _NOTICE_SECS = 10.0, 30.0  # until a process that waits says for whom
 _LASTING = range(1, 7)  # exit codes of mistakes, not of faults and signals
-_FAREWELL_SECS = 1.0  # for the others to read how the job ended
+_FAULTS = (WireError, OSError, EOFError, asyncio.TimeoutError)  # of a connection
 
 
 class PeerError(RetryError):
@@ -67,20 +82,40 @@ class JobEnded(ToolkitError):
         self.exit_code = exit_code
 
 
+class Clock:
+    """The time by which a channel waits and judges silence. Tests have one that they move."""
+
+    def now(self) -> float:
+        """The time in seconds."""
+        return time.monotonic()
+
+    def wait(self, happening: threading.Condition, secs: float) -> bool:
+        """Wait until something happens; False if it does not within a time."""
+        return happening.wait(secs)
+
+    async def sleep(self, secs: float) -> None:
+        """Let a time pass, between two looks at the others."""
+        await asyncio.sleep(secs)
+
+
 class Channel:
     """The connections of this process with the others of its job.
 
-    The chief listens, the others connect to it, both in a thread: the constructor does not block.
-    All methods are for the main thread. Those that block raise PeerError when another process is
-    lost or fails, and JobEnded when the chief has ended the job. A process that does not call one
-    of them for `GRACE_SECS` after that, or does not close the channel for `ENDING_SECS` more, is
-    ended by `leave`.
+    The chief listens, the others connect to it: the constructor does not block. All methods are for
+    the main thread. Those that block raise PeerError when another process is lost or fails, and
+    JobEnded when the chief has ended the job. A process that does not call one of them for
+    `GRACE_SECS` after that, or does not close the channel for `ENDING_SECS` more, is ended by
+    `leave`.
 
     Args:
         cluster: the tasks and the settings of this process.
         log: gets lines for people.
         leave: ends this process with an exit code.
         clock: the time.
+
+    Attributes:
+        problem: why it does not listen, or is not connected, yet.
+        strangers: the hosts of connections that were dropped.
     """
 
     def __init__(
@@ -90,32 +125,26 @@ class Channel:
         leave: Callable[[int], None] = os._exit,
         clock: Optional[Clock] = None,
     ):
-        self._clock = clock = clock or Clock()
-        self._cluster, self._log = cluster, _make_safe(log)
+        self._clock = clock or Clock()
+        self._cluster, self._leave, self._peer_secs = cluster, leave, cluster.settings.peer_secs
+        self._log_line = log
+        self.problem = "it was not tried yet"
+        self.strangers: Set[str] = set()
+        self._notes: Set[str] = set()  # that were logged
+        self._changed = threading.Condition()  # guards what follows
         self._peers: Dict[Task, Peer] = {}
         self._followers: List[Peer] = []  # by rank, once all have joined
-        self._changed = threading.Condition()  # guards what `join` waits for, and the end
-        self._notices = Notices(cluster.settings.join_secs, clock)
-        self._is_joining = False  # the chief
-        self._is_started = False
-        self._has_announced = False  # for whom it waits
-        self._waiting_text = ""  # from the chief, for whom it waits
-        self._awaits_replies = False  # the chief
-        self._owes_reply = False  # a follower
+        self._is_started = self._is_refused = False
         self._error: Optional[ToolkitError] = None  # how the job ended
         self._failure: Dict[str, Any] = {}  # the same for the others
-        self._has_ended = threading.Event()  # and the others know it
-        self._is_noticed = False  # by the main thread
-        self._is_closed = False
-        peer_secs = cluster.settings.peer_secs
-        self._watch = Watch(
-            lambda: self._peers.values(), peer_secs, self._lose, self._log, leave, clock
-        )
-        arguments = cluster, self._log, self._admit, self._end, clock
-        entrance = Listener if cluster.is_chief else Connector
-        self._entrance: Union[Listener, Connector] = entrance(*arguments)
-        self._entrance.start()
-        self._watch.start()
+        self._is_noticed = self._is_watched = self._is_closed = False
+        self._deadline = math.inf  # at which this process is ended
+        self._last_look = self._clock.now()
+        self._loop = asyncio.new_event_loop()
+        self._is_over: asyncio.Future[None] = self._loop.create_future()
+        self._server: Optional[asyncio.AbstractServer] = None
+        self._thread = threading.Thread(target=self._run_loop, name="channel", daemon=True)
+        self._thread.start()
 
     # ------------------------------------------------------------------------------------ the start
 
@@ -132,7 +161,6 @@ class Channel:
             RetryError: one has not joined within the time; names it.
             PeerError: one was lost or has failed.
         """
-        self._notices = Notices(self._cluster.settings.join_secs, self._clock)
         try:
             return self._join_as_chief() if self._cluster.is_chief else self._join(hello)
         except KeyboardInterrupt:
@@ -140,185 +168,120 @@ class Channel:
             raise
 
     def _join_as_chief(self) -> Dict[Task, Dict[str, Any]]:
-        self._is_joining = True
-        self._tell_waiting(list(self._peers.values()))
-        if not self._wait_for_start(lambda: not self._missing_tasks(), self._announce_missing):
-            self._end(self._join_error())
+        if not self._wait_for_start(lambda: not self._missing_tasks(), self._missing_text):
+            missing, peers = self._missing_tasks(), list(self._peers)
+            error = missing_error(self._cluster, missing, peers, self.strangers)
+            self._call(self._end, error)
         self._raise_end()
         trainers = [task for task in self._cluster.trainers if task != self._cluster.task]
         self._followers = [self._peers[task] for task in trainers]
         self._is_started = True
-        start = encode_frame(Kind.START, {})
-        for peer in list(self._peers.values()):
-            self._send(peer, start)
+        self._call(self._tell, list(self._peers.values()), "start")
         return {task: peer.hello or {} for task, peer in self._peers.items()}
 
-    def _join_error(self) -> RetryError:
-        """The error of the chief at the end of the time."""
-        assert isinstance(self._entrance, Listener)
-        if self._entrance.problem:  # nobody could join
-            return listen_error(self._cluster, self._entrance.problem)
-        missing, peers = self._missing_tasks(), list(self._peers)
-        return missing_error(self._cluster, missing, peers, self._entrance.strangers)
-
     def _join(self, hello: Dict[str, Any]) -> Dict[Task, Dict[str, Any]]:
-        ready = encode_frame(Kind.READY, hello)
         chief = self._cluster.chief
-        is_complete = self._wait_for_start(lambda: chief in self._peers, self._announce_reason)
-        if is_complete and self._error is None:
-            self._send(self._peers[chief], ready)
-            is_complete = self._wait_for_start(lambda: self._is_started, self._announce_reason)
-        if not is_complete:
-            error = no_start_error(self._cluster, self._waiting_reason())
-            self._end(error, text=_blame(self._cluster, error))
+        if not self._wait_for_start(lambda: chief in self._peers, self._chief_text):
+            error = no_start_error(self._cluster, self._chief_text())
+            self._call(self._end, error)
+        self._raise_end()
+        self._call(self._peers[chief].send, "ready", hello)
+        self._wait_for_start(lambda: self._is_started, self._chief_text)
         self._raise_end()
         return {}
 
-    def _wait_for_start(self, is_over: Callable[[], bool], announce: Callable[[], None]) -> bool:
+    def _wait_for_start(
+        self, is_over: Callable[[], bool], describe_wait: Callable[[], str]
+    ) -> bool:
         """Wait for a condition or the end of the job. Returns False at the end of the time.
 
-        A process for which the chief waits, or which waits with the chief, leaves the end to it.
+        From time to time it is logged for whom this process waits, first with where the cluster is
+        defined. One that is connected to the chief leaves the end of the time to it.
         """
-        with self._changed:
-            while self._error is None and not is_over():
-                if self._notices.is_late and not self._waiting_text:
+        start = self._clock.now()
+        deadline, notice = start + self._cluster.settings.join_secs, start + _FIRST_NOTICE_SECS
+        source = f"; the cluster is from {self._cluster.source}" if self._cluster.source else ""
+        while True:
+            with self._changed:
+                now = self._clock.now()
+                if self._error is not None or is_over():
+                    return True
+                if now >= deadline and (self._cluster.is_chief or not self._peers):
                     return False
-                if self._notices.is_due():
-                    announce()
-                self._clock.wait(self._changed, self._notices.next_secs)
-        return True
+                if now < notice:
+                    secs = min(t - now for t in (deadline, notice) if t > now)
+                    self._clock.wait(self._changed, secs)
+                    continue
+            self._log(describe_wait() + source)
+            notice, source = now + _NOTICE_SECS, ""
 
     def _missing_tasks(self) -> List[Task]:
-        tasks = [task for task in self._cluster.tasks if task != self._cluster.task]
-        return [
-            task for task in tasks if task not in self._peers or self._peers[task].hello is None
-        ]
+        others = [task for task in self._cluster.tasks if task != self._cluster.task]
+        return [t for t in others if t not in self._peers or self._peers[t].hello is None]
 
-    def _announce_missing(self) -> None:
-        self._announce(f"waiting for {list_tasks(self._missing_tasks())}")
-        self._tell_waiting(list(self._peers.values()))
+    def _missing_text(self) -> str:
+        return f"waiting for {list_tasks(self._missing_tasks())}"
 
-    def _tell_waiting(self, peers: List[Peer]) -> None:
-        self._tell(peers, Kind.WAITING, {"text": list_tasks(self._missing_tasks())})
-
-    def _announce_reason(self) -> None:
-        self._announce(self._waiting_reason())
-
-    def _announce(self, text: str) -> None:
-        """Log for whom this process waits, the first time with where the cluster is defined."""
-        if self._cluster.source and not self._has_announced:
-            text = f"{text}; the cluster is from {self._cluster.source}"
-        self._has_announced = True
-        self._log(text)
-
-    def _waiting_reason(self) -> str:
-        chief = describe(self._cluster.chief)
-        if self._waiting_text:
-            return f"{chief} waits for {self._waiting_text}"
+    def _chief_text(self) -> str:
         if self._peers:
-            return f"waiting for {chief}, which runs but is not ready"
-        return f"waiting for {describe_chief(self._cluster)}: {self._entrance.problem}"
-
-    def _admit(self, task: Task, connection: Connection) -> None:
-        """Take a new connection of a process of the cluster, or raise Refusal."""
-        peer = Peer(task, connection)
-        with self._changed:
-            if self._is_closed or (self._error and not self._is_refused_start):
-                raise Refusal("the last job is about to end", retry_secs=math.inf)
-            if task in self._peers:  # which may have died a moment ago
-                secs = self._cluster.settings.peer_secs + _RESTART_SECS
-                raise Refusal(f"Another process is {describe(task)} already.", retry_secs=secs)
-            if self._cluster.is_chief:
-                connection.send(encode_frame(Kind.WELCOME, {}))
-            self._peers[task] = peer
-            if self._error is not None:  # before `_finish` learns that this process has come
-                self._spread(self._error, [peer])
-            self._changed.notify_all()
-        start_thread(peer.read, f"channel {task.name}", self._handle, self._lose)
-
-    @property
-    def _is_refused_start(self) -> bool:
-        """Whether the job ended before its start, and another attempt would end alike."""
-        return (
-            not self._is_started and self._error is not None and self._error.exit_code in _LASTING
-        )
+            chief = describe(self._cluster.chief)
+            return f"waiting for {chief}, which is not ready or waits for others"
+        return f"waiting for {describe_chief(self._cluster)}: {self.problem}"
 
     # ------------------------------------------------------------------------------------- messages
 
     def command(self, message: Dict[str, Any], payload: bytes = b"") -> None:
-        """Send a command from the chief to every follower.
+        """Send a command from the chief to every follower. It does not wait until they read it.
 
         Args:
             message: JSON.
             payload: bytes of any number.
         """
         self._raise_end()
-        if self._awaits_replies:
-            raise RuntimeError("The last command has no replies yet.")
-        start = encode_frame(Kind.COMMAND, message, len(payload))
-        self._awaits_replies = True
-        for peer in self._followers:
-            peer.owes_reply = True
-            if peer.has_left:
-                self._lose(peer, "is gone")
-                self._raise_end()
-            self._send(peer, start, payload)
+        asyncio.run_coroutine_threadsafe(self._command(message, payload), self._loop)
+
+    async def _command(self, message: Dict[str, Any], payload: bytes) -> None:
+        try:
+            for peer in self._followers:  # in turn: a payload is copied for one at a time
+                peer.send("command", message, payload)
+                await peer.drain()
+        except OSError:  # who receives from it knows why
+            pass
 
     def replies(self) -> List[Dict[str, Any]]:
         """Wait for the replies to the last command, one of each follower, by rank."""
-        if not self._awaits_replies:
-            self._raise_end()
-            raise RuntimeError("There is no command that awaits replies.")
-        messages = [self._next_frame(peer).header for peer in self._followers]
-        self._awaits_replies = False
-        return messages
+        return [self._take(peer).body for peer in self._followers]
 
     def receive(self) -> Tuple[Dict[str, Any], bytes]:
         """Wait for the next command of the chief."""
-        frame = self._next_frame(self._peers[self._cluster.chief])
-        self._owes_reply = True
-        return frame.header, frame.payload
+        message = self._take(self._peers[self._cluster.chief])
+        return message.body, message.payload
 
     def reply(self, message: Dict[str, Any]) -> None:
-        """Answer the command that `receive` returned last.
+        """Answer the command that `receive` returned last; of a parameter server, `notifications`.
 
         Args:
             message: JSON.
         """
         self._raise_end()
-        if not self._owes_reply:
-            raise RuntimeError("There is no command that awaits a reply.")
-        self._send(self._peers[self._cluster.chief], encode_frame(Kind.REPLY, message))
-        self._owes_reply = False
-
-    def notify(self, message: Dict[str, Any]) -> None:
-        """Send a message from a parameter server to the chief, who did not ask for one.
-
-        Args:
-            message: JSON.
-        """
-        self._send(self._peers[self._cluster.chief], encode_frame(Kind.REPLY, message))
+        # It does not wait for the loop: this may be the handler of a signal.
+        self._loop.call_soon_threadsafe(self._peers[self._cluster.chief].send, "reply", message)
 
     def notifications(self) -> List[Tuple[Task, Dict[str, Any]]]:
-        """What parameter servers sent to the chief by `notify` since the last call."""
-        messages = []
-        for task, peer in list(self._peers.items()):
-            while task.job == "ps" and not peer.inbox.empty():
-                frame = peer.inbox.get()
-                if frame is None:
-                    peer.inbox.put(None)
-                    break
-                messages.append((task, frame.header))
-        return messages
+        """What parameter servers sent to the chief by `reply` since the last call."""
+        with self._changed:
+            servers = [(task, peer) for task, peer in self._peers.items() if task.job == "ps"]
+            return [(t, peer.inbox.popleft().body) for t, peer in servers for _ in list(peer.inbox)]
 
     def wait(self) -> int:
         """Wait until the chief ends the job. Returns the exit code of all processes."""
-        self._has_ended.wait()
+        with self._changed:
+            self._changed.wait_for(lambda: self._error is not None)
         try:
             self._raise_end()
         except JobEnded as end:
             return end.exit_code
-        raise AssertionError("the channel was closed in another thread")
+        raise AssertionError("the job has ended")
 
     def check(self, secs: float = 0.0) -> None:
         """Raise how the job ended, if it ends within a time.
@@ -329,54 +292,31 @@ class Channel:
         Args:
             secs: how long to wait.
         """
-        if self._clock.wait(self._has_ended, secs):
-            self._raise_end()
-
-    def _send(self, peer: Peer, start: bytes, payload: bytes = b"") -> None:
-        try:
-            peer.connection.send(start, payload)
-        except OSError:
-            if not self._clock.wait(self._has_ended, 1.0):  # who receives knows why, mostly
-                self._lose(peer, "is gone")
-            self._raise_end()
-
-    def _next_frame(self, peer: Peer) -> Frame:
-        if self._is_closed:
-            self._raise_end()
-        frame = peer.inbox.get()
-        if frame is None or isinstance(self._error, PeerError):
-            peer.inbox.put(None)
-            self._raise_end()
-        assert frame is not None
-        return frame
-
-    def _handle(self, peer: Peer, frame: Frame) -> None:
-        """Act on a frame, in the thread that receives."""
-        kind, header = frame.kind, frame.header
-        if kind in (Kind.COMMAND, Kind.REPLY):
-            peer.owes_reply = False
-            peer.inbox.put(frame)
-        elif kind == Kind.FAILURE:
-            self._end(_read_failure(header, self._cluster.task), peer)
-        elif kind == Kind.END:
-            self._end(JobEnded(str(header.get("text", "")), int(header.get("code", 1))), peer)
-        elif kind == Kind.BYE:
-            peer.has_left = True
-            peer.connection.finish_sending()
-        else:
-            self._note(peer, frame)
-
-    def _note(self, peer: Peer, frame: Frame) -> None:
         with self._changed:
-            if frame.kind == Kind.READY:
-                peer.hello = frame.header
-                if self._is_joining:
-                    self._tell_waiting([peer])
-            elif frame.kind == Kind.WAITING:
-                self._waiting_text = str(frame.header.get("text", ""))
-            elif frame.kind == Kind.START:
-                self._is_started = True
-            self._changed.notify_all()
+            deadline = self._clock.now() + secs
+            while self._error is None and self._clock.now() < deadline:
+                self._clock.wait(self._changed, deadline - self._clock.now())
+        if self._error is not None:
+            self._raise_end()
+
+    def _take(self, peer: Peer) -> Message:
+        """Wait for the next message of a process. A lost one ends the wait for all."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(peer.inbox) or self._error or self._is_closed)
+            if peer.inbox and not self._is_closed and not isinstance(self._error, PeerError):
+                return peer.inbox.popleft()
+        self._raise_end()
+        raise AssertionError("the job has ended")
+
+    def _raise_end(self) -> None:
+        """Raise how the job ended, if it has."""
+        if self._error is not None:
+            if not self._is_noticed:
+                self._is_noticed = True
+                self._deadline = self._clock.now() + ENDING_SECS
+            raise self._error
+        if self._is_closed:
+            raise RuntimeError("The channel is closed.")
 
     # -------------------------------------------------------------------------------------- the end
 
@@ -386,7 +326,7 @@ class Channel:
         Args:
             error: the others end with its exit code; they report its message.
         """
-        self._end(error, text=_blame(self._cluster, error))
+        self._call(self._end, error, None, _blame(self._cluster, error))
         self._finish()
 
     def close(self, code: int = 0, text: str = "") -> None:
@@ -397,17 +337,8 @@ class Channel:
             text: one sentence for the others.
         """
         if self._cluster.is_chief:
-            self._end(JobEnded(text, code))
-        elif self._begin_leaving():
-            self._tell(self._peers.values(), Kind.BYE, {})
+            self._call(self._end, JobEnded(text, code))
         self._finish()
-
-    def _begin_leaving(self) -> bool:
-        """Ignore what arrives from now on; whether the channel was open."""
-        with self._changed:
-            is_open = self._error is None and not self._is_closed
-            self._is_closed = True
-            return is_open
 
     def __enter__(self) -> Channel:
         return self
@@ -424,30 +355,23 @@ class Channel:
             self.fail(ToolkitError(f"{type(error).__name__}: {error}"))
 
     def _finish(self) -> None:
-        if self._error is not None:
-            self._clock.wait(self._has_ended, _FAREWELL_SECS)  # another thread may still spread it
-        self._watch.stop()
-        if self._is_refused_start:
+        """Let the others read what was sent, and end the loop."""
+        self._is_watched = False
+        if self._is_refused_start and not self._is_refused:
             self._wait_for_late_processes()
         with self._changed:
             self._is_closed = True
-        self._entrance.close()
-        deadline = self._clock.now() + _FAREWELL_SECS
-        peers = list(self._peers.values())
-        for peer in peers:
-            peer.connection.finish_sending()
-        for peer in peers:
-            secs = max(0.0, deadline - self._clock.now())
-            if not self._clock.wait(peer.is_over, secs):
-                peer.connection.abort()
-        for peer in peers:
-            if self._clock.wait(peer.is_over, _FAREWELL_SECS):
-                peer.connection.close()
+        self._call(self._stop_loop)
+        self._thread.join(2 * _FAREWELL_SECS)
+
+    @property
+    def _is_refused_start(self) -> bool:
+        """Whether the job ended before its start, and another attempt would end alike."""
+        error = self._error
+        return not self._is_started and error is not None and error.exit_code in _LASTING
 
     def _wait_for_late_processes(self) -> None:
         """Let those that connect a little later learn why the job does not start."""
-        if isinstance(self._entrance, Connector) and self._entrance.is_refused:
-            return
         own = self._cluster
         others = {task for task in own.tasks if task != own.task} if own.is_chief else {own.chief}
         with self._changed:
@@ -455,17 +379,222 @@ class Channel:
             while not others <= self._peers.keys() and self._clock.now() < deadline:
                 self._clock.wait(self._changed, deadline - self._clock.now())
 
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call a function in the thread of the loop; nothing once that has ended."""
+
+        async def call() -> None:
+            function(*arguments)
+
+        if self._thread.is_alive() and not self._is_over.done():
+            asyncio.run_coroutine_threadsafe(call(), self._loop).result()
+
+    # ----------------------------------------------------------- the loop, in a thread of its own
+
+    def _run_loop(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    def _stop_loop(self) -> None:
+        if not self._is_over.done():
+            self._is_over.set_result(None)
+
+    async def _serve(self) -> None:
+        """Meet the others and watch them until the channel is closed."""
+        meet = self._listen if self._cluster.is_chief else self._connect
+        self._is_watched = True
+        tasks = [asyncio.ensure_future(work()) for work in (meet, self._watch)]
+        await self._is_over
+        if self._server is not None:
+            self._server.close()
+        peers = list(self._peers.values())
+        for peer in peers:
+            peer.finish()
+        if peers:
+            await asyncio.wait([peer.is_over for peer in peers], timeout=_FAREWELL_SECS)
+        for peer in peers:
+            peer.abort()
+        tasks += [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    async def _listen(self) -> None:
+        """Listen, as soon as the port is free; for other machines on all interfaces."""
+        host: Optional[str]
+        host, port = self._cluster.channel_address
+        if len({task.address.rpartition(":")[0] for task in self._cluster.tasks}) > 1:
+            host = None
+        deadline, family = self._clock.now() + BIND_SECS, socket.AF_UNSPEC
+        while True:
+            try:
+                self._server = await asyncio.start_server(
+                    self._meet, host, port, family=family, limit=PIECE, backlog=_BACKLOG
+                )
+                self.problem = ""
+                return
+            except OSError as error:
+                self.problem = show_error(error)
+                if error.errno == errno.EADDRNOTAVAIL and family == socket.AF_UNSPEC:
+                    family = socket.AF_INET  # the machine has no addresses of IPv6
+                elif error.errno != errno.EADDRINUSE or self._clock.now() > deadline:
+                    self._end(listen_error(self._cluster, self.problem))
+                    return
+            self._note(f"{show_address(*self._cluster.channel_address)} is in use; trying again")
+            await asyncio.sleep(0.5)
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Receive from a process that has connected: of this job, of another one, or a stranger."""
+        peer = Peer(reader, writer, self._clock.now)
+        host = (writer.get_extra_info("peername") or ["?"])[0]
+        try:
+            first = await asyncio.wait_for(peer.receive(MAX_FIRST_TEXT, 0), _ANSWER_SECS)
+            if first.kind != "identity":
+                raise WireError("it did not introduce itself")
+            self._admit(peer, check_identity(first.body, self._cluster))
+            await self._receive_all(peer)
+        except Refusal as refusal:
+            peer.send("refusal", {"text": refusal.text, "retry_secs": refusal.retry_secs})
+            peer.finish()
+            if refusal.ends_job:
+                self._end(UsageError(refusal.text, "Install the same version on all machines."))
+            elif not refusal.retry_secs:
+                self._log(f"refused a process: {refusal.text}")
+            its_end = asyncio.ensure_future(reader.read())  # it has read the reason
+            await asyncio.wait([its_end], timeout=_FAREWELL_SECS)
+        except _FAULTS as error:
+            if host not in self.strangers and not isinstance(error, EOFError):  # no probe of a port
+                self.strangers.add(host)
+                reason = error if isinstance(error, WireError) else "it did not introduce itself"
+                text = f"dropped a connection from {host} that is not of this job: {reason}"
+                self._log(text)
+        finally:
+            peer.abort()
+
+    async def _connect(self) -> None:
+        """Connect to the chief, again and again until it answers, and receive from it."""
+        delay, first_refusal = 0.05, math.inf
+        while True:
+            try:
+                peer = await asyncio.wait_for(self._introduce(), _ANSWER_SECS)
+                self._admit(peer, self._cluster.chief)
+                break
+            except Refusal as refusal:
+                self.problem, now = refusal.text, self._clock.now()
+                first_refusal = min(first_refusal, now)
+                if now - first_refusal >= refusal.retry_secs:
+                    self._is_refused = True
+                    self._end(UsageError(refusal.text, hint="Start each task of a cluster once."))
+                    return
+            except _FAULTS as error:
+                self.problem = explain(error, self._cluster)
+            await asyncio.sleep(delay)
+            delay = min(1.0, 1.5 * delay)
+        await self._receive_all(peer)
+
+    async def _introduce(self) -> Peer:
+        reader, writer = await asyncio.open_connection(*self._cluster.channel_address, limit=PIECE)
+        peer = Peer(reader, writer, self._clock.now)
+        try:
+            if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
+                raise ConnectionRefusedError  # TCP connects a port to itself
+            peer.send("identity", identify(self._cluster))
+            answer = await peer.receive()
+            if answer.kind == "refusal":
+                raise Refusal(
+                    str(answer.body.get("text")), float(answer.body.get("retry_secs", 0.0))
+                )
+            if answer.kind != "welcome":
+                raise WireError(f"it answered {answer.kind!r:.40}")
+            return peer
+        except BaseException:
+            peer.abort()
+            raise
+
+    def _admit(self, peer: Peer, task: Task) -> None:
+        """Take a process of the cluster that has connected, or raise Refusal."""
+        with self._changed:
+            if self._is_closed or (self._error and not self._is_refused_start):
+                raise Refusal("the last job is about to end", retry_secs=math.inf)
+            if task in self._peers:  # which may have died a moment ago
+                secs = self._peer_secs + _RESTART_SECS
+                raise Refusal(f"Another process is {describe(task)} already.", retry_secs=secs)
+            peer.task = task
+            if self._cluster.is_chief:
+                peer.send("welcome", {})
+            self._peers[task] = peer
+            if self._error is not None:
+                self._tell([peer], "end")
+            self._changed.notify_all()
+
+    async def _receive_all(self, peer: Peer) -> None:
+        """Handle each message of a process until the connection ends."""
+        reason = "is gone"
+        try:
+            while True:
+                self._handle(peer, await peer.receive())
+        except (WireError, TypeError, ValueError) as error:
+            reason = f"sent no message of the channel: {error}"
+        except (OSError, EOFError):  # reset: its process or machine has died
+            pass
+        peer.is_over.set_result(None)
+        self._lose(peer, reason)
+
+    def _handle(self, peer: Peer, message: Message) -> None:
+        kind, body = message.kind, message.body
+        with self._changed:
+            if kind in ("command", "reply"):
+                peer.inbox.append(message)
+            elif kind == "ready":
+                peer.hello = body
+            elif kind == "start":
+                self._is_started = True
+            self._changed.notify_all()
+        if kind == "end":
+            self._end(_read_end(body, self._cluster.task), peer)
+
+    async def _watch(self) -> None:
+        """Send a beat each second, notice silence, and end this process if it hangs at the end."""
+        beat_secs = min(1.0, self._peer_secs / 6)
+        while True:
+            await self._clock.sleep(beat_secs)
+            now = self._clock.now()
+            # What this process did not hear while it was stopped itself proves nothing.
+            was_delayed = now - self._last_look > beat_secs + self._peer_secs / 2
+            for peer in list(self._peers.values()) if self._error is None else ():
+                peer.send("beat", {})
+                if was_delayed:
+                    peer.last_heard = now
+                elif now - peer.last_heard > self._peer_secs:
+                    self._lose(peer, f"has not answered for {self._peer_secs:g} s")
+            if self._error is not None and self._is_watched and now > self._deadline:
+                reporter = threading.Thread(target=self._report, args=[self._error], daemon=True)
+                reporter.start()
+                reporter.join(_FAREWELL_SECS)
+                if self._is_watched:  # the main thread did not come back meanwhile
+                    self._leave(self._error.exit_code)
+                    return
+            self._last_look = now
+
+    def _report(self, error: ToolkitError) -> None:
+        """Say why this process ends, and do not lose what it wrote."""
+        if error.exit_code:
+            is_interrupted = error.exit_code in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+            self._log(str(error) if is_interrupted else f"Error: {error}")
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (AttributeError, OSError, ValueError):  # there is none, or it is closed
+                pass
+
     def _lose(self, peer: Peer, reason: str) -> None:
-        if self._is_closed or (peer.has_left and not peer.owes_reply):
-            return
-        reason = "has left the job before its end" if peer.has_left else reason
-        hint = "Look at the end of its log."
-        self._end(PeerError(f"{describe(peer.task)} {reason}.", hint))
+        if peer.task is not None:
+            self._end(PeerError(f"{describe(peer.task)} {reason}.", "Look at the end of its log."))
 
     def _end(
         self, error: ToolkitError, source: Optional[Peer] = None, text: Optional[str] = None
     ) -> None:
-        """Record how the job ended, unless it has, and let all know: the others first.
+        """Record how the job ended, unless it has, and let all know.
 
         Args:
             error: what this process raises.
@@ -477,51 +606,32 @@ class Channel:
                 return
             message = error.message if text is None else text
             self._failure = {"text": message, "hint": error.hint, "code": error.exit_code}
-            self._error = error
-            self._watch.expect_end(error, GRACE_SECS)
+            self._failure["is_failure"] = not isinstance(error, JobEnded)
+            self._error, self._deadline = error, self._clock.now() + GRACE_SECS
+            self._tell([peer for peer in self._peers.values() if peer is not source], "end")
             self._changed.notify_all()
-        self._spread(error, list(self._peers.values()), source)
-        self._has_ended.set()
-        for peer in list(self._peers.values()):
-            peer.inbox.put(None)
 
-    def _spread(
-        self, error: ToolkitError, peers: List[Peer], source: Optional[Peer] = None
-    ) -> None:
-        kind = Kind.END if isinstance(error, JobEnded) else Kind.FAILURE
-        self._tell([peer for peer in peers if peer is not source], kind, self._failure)
+    def _tell(self, peers: Iterable[Peer], kind: str) -> None:
+        """Tell others the start or the end of the job; the end is the last that is sent."""
         for peer in peers:
-            peer.connection.finish_sending()
+            peer.send(kind, self._failure)
+        for peer in self._peers.values() if kind == "end" else ():
+            peer.finish()
 
-    def _tell(self, peers: Iterable[Peer], kind: Kind, header: Dict[str, Any]) -> None:
-        """Send a small frame to some, without waiting for one that does not read."""
-        frame = encode_frame(kind, header)
-        deadline = self._clock.now() + _FAREWELL_SECS
-        for peer in list(peers):
-            peer.connection.try_send(frame, deadline - self._clock.now())
+    # -------------------------------------------------------------------------------------- the log
 
-    def _raise_end(self) -> None:
-        """Raise how the job ended, if it has."""
-        if self._error is not None:
-            self._clock.wait(self._has_ended, _FAREWELL_SECS)
-            if not self._is_noticed:
-                self._is_noticed = True
-                self._watch.expect_end(self._error, ENDING_SECS)
-            raise self._error
-        if self._is_closed:
-            raise RuntimeError("The channel is closed.")
+    def _note(self, text: str) -> None:
+        """Log a line, once for all attempts to listen."""
+        if text not in self._notes:
+            self._notes.add(text)
+            self._log(text)
 
-
-def _make_safe(log: Callable[[str], None]) -> Callable[[str], None]:
-    """Let a closed or full stderr not end the threads of the channel."""
-
-    def log_safely(text: str) -> None:
+    def _log(self, text: str) -> None:
+        """Log a line. A closed stderr does not end the channel."""
         try:
-            log(text)
+            self._log_line(text)
         except (OSError, ValueError):
             pass
-
-    return log_safely
 
 
 def _blame(cluster: Cluster, error: ToolkitError) -> str:
@@ -535,8 +645,10 @@ def _blame(cluster: Cluster, error: ToolkitError) -> str:
     return f"{name} {verb}: {error.message}"
 
 
-def _read_failure(header: Dict[str, Any], task: Task) -> PeerError:
-    text = str(header.get("text", ""))
+def _read_end(body: Dict[str, Any], task: Task) -> ToolkitError:
+    text, code = str(body.get("text", "")), int(body.get("code", 1))
+    if not body.get("is_failure"):
+        return JobEnded(text, code)
     if text.startswith(f"{describe(task)} has not answered"):
         text = f"The job has ended without this process: {text}"
-    return PeerError(text, str(header.get("hint", "")), int(header.get("code", 1)))
+    return PeerError(text, str(body.get("hint", "")), code)

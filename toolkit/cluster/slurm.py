@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Iterator, List, Mapping, Optional, Tuple
+from typing import List, Mapping, Optional, Tuple
 
 from ..errors import UsageError
 from .definition import Definition, show_value
@@ -18,7 +18,7 @@ _MAX_TASKS = 10000
 _FIRST_PORT = 10240  # those up to 30719 are below the ports that Linux gives to clients
 _BLOCKS = 160  # of ports; each step of a job has one
 _BLOCK_PORTS = 128
-_PART = re.compile(r"[^,\[\]]*(?:\[[^\[\]]*\][^,\[\]]*)*")  # of a list of nodes, up to a comma
+_PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")  # of a list of nodes, up to a comma
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _NAME = re.compile("[A-Za-z0-9._-]+")
@@ -56,7 +56,7 @@ def read_slurm(environ: Mapping[str, str]) -> Optional[Definition]:
             f"{len(sizes)} nodes in SLURM_STEP_TASKS_PER_NODE.",
             hint=_WAY_OUT,
         )
-    places = list(_places(sizes, environ.get("SLURM_DISTRIBUTION", "")))
+    places = _places(sizes, environ.get("SLURM_DISTRIBUTION", ""))
     _check_place(environ, rank, places[rank])
     base = _first_port(environ)
     addresses = [f"{nodes[node]}:{base + local}" for node, local in places]
@@ -65,53 +65,40 @@ def read_slurm(environ: Mapping[str, str]) -> Optional[Definition]:
 
 def expand_nodes(text: str) -> List[str]:
     """The names in a list of nodes: "n[01-02,7],m2" -> n01, n02, n07, m2."""
+    parts = _PART.findall(text)
     names: List[str] = []
-    position = 0
-    while position <= len(text):
-        match = _PART.match(text, position)
-        part = match.group() if match else ""
-        for name in _expand_part(part, text):
-            if not _NAME.fullmatch(name):
-                raise _nodes_error(text)
-            names.append(name)
-            if len(names) > _MAX_TASKS:
-                raise _nodes_error(text)
-        position += len(part)
-        if position < len(text) and text[position] != ",":
-            raise _nodes_error(text)
-        position += 1
+    if ",".join(parts) == text:
+        for part in parts:
+            # Alternately a text and the contents of a pair of brackets.
+            choices = [
+                _expand_ranges(piece) if number % 2 else [piece]
+                for number, piece in enumerate(_BRACKETS.split(part))
+            ]
+            room = _MAX_TASKS + 1 - len(names)
+            names += itertools.islice(map("".join, itertools.product(*choices)), room)
+    if not 0 < len(names) <= _MAX_TASKS or not all(map(_NAME.fullmatch, names)):
+        raise UsageError(
+            f"SLURM_STEP_NODELIST is {show_value(text)}, which is no list of at most {_MAX_TASKS} "
+            "nodes.",
+            hint=_WAY_OUT,
+        )
     return names
 
 
-def _expand_part(part: str, text: str) -> Iterator[str]:
-    """The names of one part of a list, `text`: "r[1-2]n[1-2]" -> r1n1, r1n2, r2n1, r2n2."""
-    pieces = _BRACKETS.split(part)  # alternately a text and the contents of a pair of brackets
-    choices = [
-        _expand_ranges(piece, text) if position % 2 else [piece]
-        for position, piece in enumerate(pieces)
-    ]
-    return map("".join, itertools.product(*choices))
+def _expand_ranges(ranges: str) -> List[str]:
+    """The numbers in a pair of brackets, each range with its leading zeros: "08-10,2".
 
-
-def _expand_ranges(ranges: str, text: str) -> Iterator[str]:
-    """The numbers in a pair of brackets, each range with its leading zeros: "08-10,2"."""
+    What is no range of up to `_MAX_TASKS` numbers gives a name that no node has.
+    """
+    numbers: List[str] = []
     for piece in ranges.split(","):
         match = _RANGE.fullmatch(piece)
-        if match is None:
-            raise _nodes_error(text)
-        first, last = match.group(1), match.group(2) or match.group(1)
-        if not 0 <= int(last) - int(first) < _MAX_TASKS:
-            raise _nodes_error(text)
-        for number in range(int(first), int(last) + 1):
-            yield str(number).zfill(len(first))
-
-
-def _nodes_error(text: str) -> UsageError:
-    return UsageError(
-        f"SLURM_STEP_NODELIST is {show_value(text)}, which is no list of at most {_MAX_TASKS} "
-        "nodes.",
-        hint=_WAY_OUT,
-    )
+        first, last = match.groups() if match else ("1", "0")
+        count = int(last or first) - int(first) + 1
+        if not 0 < count <= _MAX_TASKS:
+            return ["?"]
+        numbers += [str(int(first) + number).zfill(len(first)) for number in range(count)]
+    return numbers
 
 
 def expand_sizes(text: str) -> List[int]:
@@ -130,32 +117,20 @@ def expand_sizes(text: str) -> List[int]:
     return sizes
 
 
-def _places(sizes: List[int], distribution: str) -> Iterator[Tuple[int, int]]:
+def _places(sizes: List[int], distribution: str) -> List[Tuple[int, int]]:
     """The node of each task, and the task's number on that node, in the order of the tasks.
 
     Args:
         sizes: how many tasks each node has.
         distribution: of the tasks over the nodes; block unless it is cyclic.
     """
-    if distribution.startswith("cyclic"):
-        for local in range(max(sizes)):
-            for node, size in enumerate(sizes):
-                if local < size:
-                    yield node, local
-    else:
-        for node, size in enumerate(sizes):
-            for local in range(size):
-                yield node, local
+    places = [(node, local) for node, size in enumerate(sizes) for local in range(size)]
+    is_cyclic = distribution.startswith("cyclic")
+    return sorted(places, key=lambda place: place[::-1]) if is_cyclic else places
 
 
 def _check_place(environ: Mapping[str, str], rank: int, place: Tuple[int, int]) -> None:
-    """Refuse a step whose tasks Slurm has distributed in another way.
-
-    Args:
-        environ: the variables of the process.
-        rank: of the process in the step.
-        place: where it should be: the node, and the number on the node.
-    """
+    """Refuse a step whose tasks Slurm has distributed in another way."""
     actual = tuple(
         _number(environ, name) if name in environ else expected
         for name, expected in zip(("SLURM_NODEID", "SLURM_LOCALID"), place)

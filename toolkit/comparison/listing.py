@@ -8,10 +8,10 @@ import os
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import ToolkitError, UsageError, suggest
+from ..errors import UsageError, suggest
 from ..options import format_value
 from .metrics import Metric, main_metric
-from .record import RunRecord, find_runs, read_record
+from .record import RunRecord, read_runs
 from .special_options import EXTENSIONS, find_special_options, own_options
 
 DAMAGED = "damaged"
@@ -62,14 +62,12 @@ def read_rows(
     Raises:
         UsageError: a folder does not exist or cannot be read.
     """
-    rows: Dict[str, Row] = {}
-    for folder in folders:
-        root = os.path.abspath(folder)
-        for path in find_runs(folder, note):
-            name = os.path.normpath(os.path.join(folder, os.path.relpath(path, root)))
-            if os.path.realpath(path) not in rows:
-                rows[os.path.realpath(path)] = _read_row(path, name, metric)
-    return list(rows.values())
+    rows = []
+    for run in read_runs(folders, note, may_be_empty=True):
+        fault = run.error.message.replace(run.path + os.sep, "") if run.error else ""
+        main = main_metric(run.record, metric) if run.record else None
+        rows.append(Row(run.name, run.path, run.record, fault, main))
+    return rows
 
 
 def add_special_options(rows: Sequence[Row]) -> List[Row]:
@@ -77,14 +75,6 @@ def add_special_options(rows: Sequence[Row]) -> List[Row]:
     records = [row.record for row in rows if row.record]
     special = iter(find_special_options(records))
     return [row._replace(special=next(special)) if row.record else row for row in rows]
-
-
-def _read_row(path: str, name: str, metric: Optional[str]) -> Row:
-    try:
-        record = read_record(path, name)
-    except ToolkitError as error:
-        return Row(name, path, None, error.message.replace(path + os.sep, ""))
-    return Row(name, path, record, "", main_metric(record, metric))
 
 
 # -------------------------------------------------------------------------------------------- sort

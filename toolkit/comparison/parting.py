@@ -14,7 +14,7 @@ from ..storage.commit_log import CommitLog, Entry, current_sessions
 from ..storage.entries import BRANCH, Parent
 from .differences import SEED, differing_names, join_names, show_value
 from .record import RunRecord
-from .special_options import options_without_effect
+from .special_options import find_changed_options
 
 # Facts of a session that change the order of sums or of examples, with their names in sentences.
 _FACTS = {
@@ -25,7 +25,6 @@ _FACTS = {
 }
 _TABLES = {"versions": "version of {}", "machine": "{}"}
 _ALIKE_READERS = ("mapped", "stream")  # they have one order of examples
-_NOT_OPTIONS = ("folder", "data", "plugin")  # hashes decide about data and plugins
 _NO_REASON = "the logs show no reason: a step depends on something that is not recorded"
 
 
@@ -146,7 +145,7 @@ def _compare_sessions(
 
 def _compare_two(a: Mapping[str, Any], b: Mapping[str, Any]) -> Dict[str, str]:
     """What differs between two sessions; what one of them did not record is not compared."""
-    differences = _compare_options(a.get("options") or {}, b.get("options") or {})
+    differences = _compare_options(a, b)
     for table, form in _TABLES.items():
         facts = a.get(table) or {}, b.get(table) or {}
         for name in sorted(set(facts[0]) & set(facts[1])):
@@ -173,11 +172,10 @@ def _describe_fact(key: str, title: str, values: Tuple[Any, Any]) -> str:
 
 def _compare_options(a: Mapping[str, Any], b: Mapping[str, Any]) -> Dict[str, str]:
     """The options that affect the result and differ."""
-    left_out = {*_NOT_OPTIONS, *options_without_effect()}
-    names = [name for name in a if name in b and name not in left_out and a[name] != b[name]]
+    changes = sorted(find_changed_options(a, b), key=lambda change: change[0] == SEED)
     return {
-        f"option {name}": f"{name} differs ({show_value(a[name])}, {show_value(b[name])})"
-        for name in sorted(names, key=lambda name: name == SEED)
+        f"option {name}": f"{name} differs ({show_value(value)}, {show_value(other)})"
+        for name, value, other in changes
     }
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError, ToolkitError, UsageError
 from ..files import open_regular_file
 from ..options import ORIGINS, Origin, read_origins
 from ..storage import folder_lock
@@ -138,6 +138,57 @@ def read_record(
         versions=_text_dict(facts.get("versions")),
         manifest=facts,
     )
+
+
+class Found(NamedTuple):
+    """A run in a folder that a user named.
+
+    Attributes:
+        name: the path that the user named, with the path of the run below it.
+        path: of the run's folder, absolute.
+        record: None if it cannot be read.
+        error: why it cannot be read; None if it can.
+    """
+
+    name: str
+    path: str
+    record: Optional[RunRecord]
+    error: Optional[ToolkitError]
+
+
+def read_runs(
+    folders: Sequence[str],
+    note: Callable[[str], None] = lambda text: None,
+    may_be_empty: bool = False,
+) -> List[Found]:
+    """Read the runs in folders and below them, each once; for errors, see `find_runs`, too.
+
+    Args:
+        folders: as the user named them.
+        note: see `find_runs`.
+        may_be_empty: whether a folder may have no run.
+
+    Raises:
+        UsageError: there is no run in a folder.
+    """
+    runs: Dict[str, Found] = {}
+    for folder in folders:
+        paths = list(find_runs(folder, note))
+        if not paths and not may_be_empty:
+            raise UsageError(
+                f"There is no run in {folder}.", hint="A run's folder has a manifest.json."
+            )
+        for path in paths:
+            name = os.path.relpath(path, os.path.abspath(folder))
+            name = os.path.normpath(os.path.join(folder, name))
+            if os.path.realpath(path) in runs:
+                continue
+            try:
+                run = Found(name, path, read_record(path, name), None)
+            except ToolkitError as error:
+                run = Found(name, path, None, error)
+            runs[os.path.realpath(path)] = run
+    return list(runs.values())
 
 
 def find_runs(folder: str, note: Callable[[str], None] = lambda text: None) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, Iterable, List, Sequence, Set
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 from ..options import NOT_SET, ORIGINS, CoreOptions, format_value, result_options
 from .record import RunRecord
@@ -58,20 +58,31 @@ def options_without_effect() -> List[str]:
     return sorted(set(CoreOptions.model_fields) - result_options(CoreOptions))
 
 
-def find_option_changes(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
-    """The options on which the result depends that differ between two sessions, a clause each.
+def find_changed_options(
+    before: Mapping[str, Any], now: Mapping[str, Any], *left_out: str
+) -> List[Tuple[str, Any, Any]]:
+    """The options on which the result depends that differ between two sessions: name, values.
+
+    Hashes decide about the data.
 
     Args:
         before, now: the entries of the sessions in the commit log.
+        left_out: further names that do not count.
     """
-    former, options = before.get("options"), now.get("options")
-    if not isinstance(former, dict) or not isinstance(options, dict):
-        return []
-    left_out = {"plugin", "with", "data", "folder", ORIGINS, *options_without_effect()}
+    former, options = before.get("options") or {}, now.get("options") or {}
+    others = {"plugin", "data", "folder", ORIGINS, *options_without_effect(), *left_out}
     return [
-        f"{name} {format_value(value) or 'none'} in place of {format_value(former[name]) or 'none'}"
+        (name, former[name], value)
         for name, value in options.items()
-        if name in former and former[name] != value and name not in left_out
+        if name in former and former[name] != value and name not in others
+    ]
+
+
+def find_option_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
+    """As `find_changed_options`, a clause each, without the extensions."""
+    return [
+        f"{name} {format_value(value) or 'none'} in place of {format_value(former) or 'none'}"
+        for name, former, value in find_changed_options(before, now, EXTENSIONS)
     ]
 
 

@@ -22,6 +22,7 @@ class ImageOptions(NamedTuple):
         extends_border: whether to pad with the mean of each image's own border instead.
         shapes: the shape (H, W, C) that the images of a component get, by its name; others get
             that of `image_size` and `channels`.
+        skip_damaged: whether to leave out files that cannot be read.
     """
 
     image_size: Union[None, int, str] = None
@@ -30,6 +31,7 @@ class ImageOptions(NamedTuple):
     background: str = "white"
     extends_border: bool = False
     shapes: Tuple[Tuple[str, Tuple[int, int, int]], ...] = ()
+    skip_damaged: bool = False
 
     def of(self, component: str) -> ImageOptions:
         """The options of the images of a component."""
@@ -116,7 +118,13 @@ def refuse_idle_images(path: str, images: ImageOptions) -> None:
 
 def image_options(options: Any) -> ImageOptions:
     """How the options of a run (`CoreOptions`) read image files."""
-    return ImageOptions(options.image_size, options.channels, options.fit, options.background)
+    return ImageOptions(
+        options.image_size,
+        options.channels,
+        options.fit,
+        options.background,
+        skip_damaged=options.skip_damaged,
+    )
 
 
 def column_options(options: Any) -> ColumnOptions:

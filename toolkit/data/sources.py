@@ -21,6 +21,7 @@ from .reading_options import (
 )
 
 DEFAULT = "mnist5k"
+_IMAGE_FORM = tuple(name for name in ImageOptions._fields if name != "skip_damaged")
 
 
 class Source(NamedTuple):
@@ -108,8 +109,9 @@ def _refuse_idle_options(
                 continue
             flag = "--" + name.replace("_", "-")
             text = ",".join(setting) if isinstance(setting, tuple) else setting
+            given = flag if setting is True else f"{flag} {text}"
             raise UsageError(
-                f"{flag} {text} has no effect on the data '{value}'.",
+                f"{given} has no effect on the data '{value}'.",
                 hint=f"Omit {flag}, or use {_sources_with(name)}.",
             )
 
@@ -237,7 +239,7 @@ SOURCES = {
             "CSV with a header or JSON lines: numbers, texts, paths of images, labels",
             "numbers and texts in memory",
             "tables.table:open_table",
-            (*ImageOptions._fields, *ColumnOptions._fields),
+            (*_IMAGE_FORM, *ColumnOptions._fields),
         ),
         Source(
             "pairs:DIR",
@@ -252,7 +254,7 @@ SOURCES = {
             "any; images are decoded as they are used",
             "records.tfrecord:open_tfrecord",
             (
-                *ImageOptions._fields,
+                *_IMAGE_FORM,
                 *("label_column", "label_kind", "image_column", "feature_columns"),
                 "ignore_columns",
             ),

@@ -24,17 +24,32 @@ class Chaos:
         count: the number of kills.
         run_dir: the folder of the run, whose files tell how far it is.
         seed: of the random choices.
+        start_secs: from the start of the processes to a kill, at most.
+        training_secs: from the first step to a kill, at most.
+        on_death: called after a kill, when all processes have ended.
         clock: returns the time in seconds.
+
+    Attributes:
+        count: the number of kills.
+        victims: the tasks whose processes were killed.
     """
 
     def __init__(
-        self, count: int, run_dir: str, seed: int = 0, clock: Callable[[], float] = time.monotonic
+        self,
+        count: int,
+        run_dir: str,
+        seed: int = 0,
+        start_secs: float = START_SECS,
+        training_secs: float = TRAINING_SECS,
+        on_death: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ):
-        self.count = count
+        self.count, self.on_death = count, on_death
         self.victims: List[str] = []
         self._run_dir = run_dir
         self._random = random.Random(seed)
         self._clock = clock
+        self._limits = {"start": start_secs, "training": training_secs, "save": SAVE_SECS}
         self.plan_kill()
 
     @property
@@ -42,14 +57,23 @@ class Chaos:
         """Whether there are kills left."""
         return len(self.victims) < self.count
 
-    def plan_kill(self) -> None:
-        """Choose the moment of the next kill; processes have just started."""
+    @property
+    def has_begun(self) -> bool:
+        """Whether the processes have met and begun a session since the last plan."""
+        return self._size_of_log() > self._log_size
+
+    def plan_kill(self, run_dir: str = "") -> None:
+        """Choose the moment of the next kill; processes have just started.
+
+        Args:
+            run_dir: the folder of the run, if it is another than before.
+        """
+        self._run_dir = run_dir or self._run_dir
         self._moment = self._random.choices(list(MOMENTS), list(MOMENTS.values()))[0]
         self._log_size = self._size_of_log()
         self._checkpoints = self._checkpoint_names()
         self._saves = self._random.randint(1, MAX_SAVES)
-        limits = {"start": START_SECS, "training": TRAINING_SECS, "save": SAVE_SECS}
-        self._delay = self._random.uniform(0, limits[self._moment])
+        self._delay = self._random.uniform(0, self._limits[self._moment])
         self._time: Optional[float] = None
         if self._moment == "start":
             self._time = self._clock() + self._delay
@@ -77,7 +101,7 @@ class Chaos:
     def _has_come(self) -> bool:
         """Whether the session has begun, or so many checkpoints are being written."""
         if self._moment == "training":
-            return self._size_of_log() > self._log_size
+            return self.has_begun
         return len(self._checkpoint_names() - self._checkpoints) >= self._saves
 
     def _size_of_log(self) -> int:

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..child_process import COMMAND_LINE, python_code
 from .output import LineSplitter
@@ -68,43 +68,6 @@ def child_code(statements: str = COMMAND_LINE) -> str:
     return python_code(f"{start}; {statements}")
 
 
-class Stream:
-    """The reading end of what a process writes.
-
-    Args:
-        descriptor: of a pipe.
-    """
-
-    def __init__(self, descriptor: int):
-        os.set_blocking(descriptor, False)
-        self.descriptor = descriptor
-        self.is_open = True
-
-    def read(self, max_reads: int = MAX_READS) -> List[bytes]:
-        """What there is to read, in pieces; b"" is the last one, at the end of the stream."""
-        pieces: List[bytes] = []
-        while self.is_open and len(pieces) < max_reads:
-            try:
-                pieces.append(os.read(self.descriptor, CHUNK))
-            except BlockingIOError:
-                break
-            if not pieces[-1]:
-                self._close()
-        return pieces
-
-    def read_rest(self) -> List[bytes]:
-        """What there is to read; then close it, though another process may still write."""
-        pieces = self.read(MAX_RESTS)
-        if self.is_open:
-            self._close()
-            pieces.append(b"")
-        return pieces
-
-    def _close(self) -> None:
-        self.is_open = False
-        os.close(self.descriptor)
-
-
 class Child:
     """A process of a task. It has a session of its own: Ctrl-C reaches this process alone.
 
@@ -112,7 +75,8 @@ class Child:
 
     Args:
         name: of the task.
-        arguments: of the program, from the program's name on.
+        code: of the Python process.
+        arguments: of the code.
         variables: its environment.
         write: called with lines that it writes to the log.
         write_result: called with what it writes to stdout; None if that belongs to the log, too.
@@ -121,6 +85,7 @@ class Child:
     def __init__(
         self,
         name: str,
+        code: str,
         arguments: Sequence[str],
         variables: Mapping[str, str],
         write: Callable[[List[bytes]], None],
@@ -128,41 +93,60 @@ class Child:
     ):
         self.name = name
         self.signals: List[int] = []  # what this process has sent to it
-        self._write = write
-        self._write_result = write_result
-        self._splitter = LineSplitter()
-        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-        log, log_end = os.pipe()
-        results, results_end = os.pipe() if write_result else (-1, log_end)
+        # From a descriptor to what takes all that is read there; b"" is the last.
+        self._outputs: Dict[int, Callable[[bytes], None]] = {}
+        splitter = LineSplitter()
+        log_end = stdout = self._open(
+            lambda data: write(splitter.feed(data) if data else splitter.close())
+        )
+        if write_result is not None:
+            take, decoder = write_result, codecs.getincrementaldecoder("utf-8")("backslashreplace")
+            stdout = self._open(lambda data: take(decoder.decode(data, final=not data)))
         try:
             self._process = subprocess.Popen(
-                arguments,
+                [sys.executable, "-c", code, *arguments],
                 stdin=subprocess.DEVNULL,
-                stdout=results_end,
+                stdout=stdout,
                 stderr=log_end,
                 env=dict(variables),
                 start_new_session=True,
             )
         finally:
-            os.close(log_end)
-            if write_result:
-                os.close(results_end)
-        self._log = Stream(log)
-        self._results = Stream(results) if write_result else None
+            for descriptor in {log_end, stdout}:
+                os.close(descriptor)
+
+    def _open(self, take: Callable[[bytes], None]) -> int:
+        """The end of a new pipe to which the process writes."""
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        self._outputs[reader] = take
+        return writer
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     @property
-    def streams(self) -> List[Stream]:
-        """What may still be read."""
-        return [s for s in (self._log, self._results) if s is not None and s.is_open]
+    def descriptors(self) -> List[int]:
+        """Where there may be more to read."""
+        return list(self._outputs)
 
-    def pump(self) -> None:
-        """Pass on what the process has written: its log before what it wrote to stdout later."""
-        results = self._results.read() if self._results is not None else []
-        self._pass_on(self._log.read(), results)
+    def pump(self, max_reads: int = MAX_READS) -> None:
+        """Pass on what the process has written: its log before what it wrote to stdout."""
+        for descriptor in self.descriptors:
+            for _ in range(max_reads):
+                try:
+                    data = os.read(descriptor, CHUNK)
+                except BlockingIOError:
+                    break
+                if not data:
+                    self._close(descriptor)
+                    break
+                self._outputs[descriptor](data)
+
+    def _close(self, descriptor: int) -> None:
+        os.close(descriptor)
+        self._outputs.pop(descriptor)(b"")
 
     def send(self, signum: int) -> None:
         """Send it a signal; SIGKILL to the processes that it started, too."""
@@ -172,32 +156,19 @@ class Child:
                 (os.killpg if signum == signal.SIGKILL else os.kill)(self.pid, signum)
 
     def poll(self) -> Optional[Ending]:
-        """How the process ended, after all of its output is passed on; None if it still runs."""
-        if not self._has_ended():
-            return None
-        results = self._results.read_rest() if self._results is not None else []
-        self._pass_on(self._log.read_rest(), results)
-        code = self._process.wait()
-        return Ending(self.name, code if code >= 0 else 128 - code, max(0, -code))
+        """How the process ended, after all of its output is passed on; None if it still runs.
 
-    def _has_ended(self) -> bool:
-        """Whether it has ended. If it failed, the processes that it started are killed, too."""
+        If it failed, the processes that it started are killed, too.
+        """
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT  # its id remains valid
         result = os.waitid(os.P_PID, self.pid, options)
-        if result is not None and (result.si_code != os.CLD_EXITED or result.si_status):
+        if result is None:
+            return None
+        if result.si_code != os.CLD_EXITED or result.si_status:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-        return result is not None
-
-    def _pass_on(self, log: List[bytes], results: List[bytes]) -> None:
-        for data in log:
-            self._write(self._splitter.feed(data) if data else self._splitter.close())
-        for data in results:
-            text = self._decoder.decode(data, final=not data)
-            if text and self._write_result is not None:
-                self._write_result(text)
-
-
-def python_arguments(code: str, arguments: Sequence[str]) -> List[str]:
-    """The arguments of a Python process that runs code."""
-    return [sys.executable, "-c", code, *arguments]
+        self.pump(MAX_RESTS)
+        for descriptor in self.descriptors:  # another process may still write
+            self._close(descriptor)
+        code = self._process.wait()
+        return Ending(self.name, code if code >= 0 else 128 - code, max(0, -code))

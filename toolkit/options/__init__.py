@@ -16,11 +16,9 @@ from .core import CoreOptions
 from .declaration import (
     AUTO,
     Options,
-    alias_names,
     changeable_options,
     chooses_preset,
     conditions,
-    current_names,
     option,
     result_options,
 )
@@ -48,7 +46,7 @@ from .resolution import (
 )
 from .sampling import SampleOptions
 from .text import Field, describe, format_value, from_text, type_name
-from .values import DATA, FLAG, NOT_SET, OPTION, Layer, Origin, Value, read_origins
+from .values import DATA, FLAG, NOT_SET, OPTION, PRESET, Layer, Origin, Value, read_origins
 
 __all__ = [
     "AUGMENTATION_GROUP",
@@ -62,6 +60,7 @@ __all__ = [
     "OFF",
     "OPTION",
     "ORIGINS",
+    "PRESET",
     "AugmentationOptions",
     "CoreOptions",
     "Field",
@@ -71,11 +70,9 @@ __all__ = [
     "Resolved",
     "SampleOptions",
     "Value",
-    "alias_names",
     "changeable_options",
     "chooses_preset",
     "conditions",
-    "current_names",
     "describe",
     "environment",
     "find_path",

@@ -46,6 +46,9 @@ class CoreOptions(Options):
     channels: Optional[Literal[1, 3]] = option(
         None, "convert images to grey (1) or colour (3)", group="Data"
     )
+    skip_damaged: bool = option(
+        False, "leave out image files that cannot be read, and count and name them", group="Data"
+    )
     normalize: bool = option(
         False,
         "subtract the mean of the training examples, and divide by their standard deviation",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from typing import (
-    TYPE_CHECKING,
     Any,
     ClassVar,
     Dict,
@@ -33,7 +32,6 @@ def option(
     group: str = "",
     affects_result: bool = True,
     resume_may_change: Optional[bool] = None,
-    aliases: Sequence[str] = (),
     used_if: Optional[Mapping[str, Any]] = None,
     path: PathForm = False,
     words: Sequence[str] = (),
@@ -51,7 +49,6 @@ def option(
             evaluations. Sessions that differ in other options alone are bit-identical.
         resume_may_change: whether `toolkit resume` accepts another value without `--allow`. By
             default it does where the option does not affect the result.
-        aliases: earlier names of the option. They still work everywhere; a use is reported.
         used_if: other options by name, each with the value, or the tuple of values, under which
             this option has an effect. A value that is set by name without one is noted at the
             start of a run. See also `Options.idle_options`.
@@ -71,7 +68,6 @@ def option(
         "resume_may_change": (
             not affects_result if resume_may_change is None else resume_may_change
         ),
-        "aliases": list(aliases),
         "used_if": {name: _as_tuple(values) for name, values in (used_if or {}).items()},
         "path": path if isinstance(path, (bool, str)) else tuple(path),
         "words": tuple(words),
@@ -165,29 +161,6 @@ class Options(pydantic.BaseModel):
             if isinstance(number, float) and not math.isfinite(number) and not allow_infinite:
                 raise ValueError("should be a finite number")
         return value
-
-    if not TYPE_CHECKING:  # a type checker shall know the declared options alone
-
-        def __getattr__(self, name: str) -> Any:
-            """Read an option by an earlier name."""
-            current = alias_names(type(self)).get(name)
-            return super().__getattr__(name) if current is None else getattr(self, current)
-
-
-def alias_names(cls: Type[Options]) -> Dict[str, str]:
-    """Return the present name of each earlier option name that is no option's present name."""
-    return {
-        alias: name
-        for name in cls.model_fields
-        for alias in _declared(cls, name).get("aliases", ())
-        if alias not in cls.model_fields
-    }
-
-
-def current_names(cls: Type[Options], values: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return saved values under the present names of their options."""
-    aliases = alias_names(cls)
-    return {aliases.get(name, name): value for name, value in values.items()}
 
 
 def result_options(cls: Type[Options]) -> Set[str]:

@@ -9,7 +9,7 @@ import pydantic
 
 from ..errors import UsageError, suggest
 from .core import CoreOptions
-from .declaration import Options, alias_names, conditions
+from .declaration import Options, conditions
 
 PluginOptions = Tuple[str, Type[Options]]  # the name of a plugin and its options class
 
@@ -43,7 +43,7 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
     owners = dict.fromkeys(CoreOptions.model_fields, "the core")
     bases: List[Type[Options]] = [CoreOptions]
     for plugin, cls in classes:
-        for name in [*cls.model_fields, *alias_names(cls)]:
+        for name in cls.model_fields:
             _check_name(plugin, name, owners)
             owners[name] = f"plugin '{plugin}'"
         bases.append(cls)

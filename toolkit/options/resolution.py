@@ -15,7 +15,7 @@ import pydantic
 
 from ..errors import UsageError, suggest
 from .core import CoreOptions
-from .declaration import AUTO, Options, alias_names, chooses_preset, current_names
+from .declaration import AUTO, Options, chooses_preset
 from .merging import RESERVED_VARIABLES, PluginOptions, merge
 from .text import from_text
 from .values import (
@@ -55,6 +55,13 @@ class Resolved(NamedTuple):
     notes: List[str]
     open_presets: Mapping[str, PluginOptions]
     arguments: Mapping[str, Any]
+
+    @property
+    def open_options(self) -> List[str]:
+        """The options whose values come from a preset that the data are still to choose."""
+        classes = [cls for _, cls in self.open_presets.values()]
+        names = {name for cls in classes for preset in cls.presets.values() for name in preset}
+        return [n for n, origin in self.origins.items() if n in names and origin.kind == PRESET]
 
     def choose(self, choices: Mapping[str, Value]) -> Resolved:
         """Return the options of the run where these presets count; see `resolve`."""
@@ -112,13 +119,7 @@ def resolve(
         for position, layer in enumerate(named)
         if cls.preset_option in layer
     }
-    aliases = alias_names(options)
-    notes = [
-        f"{name} ({value.origin}) is now called {aliases[name]}"
-        for layer in (*(f.as_values() for f in files), variables, flag_values)
-        for name, value in layer.items()
-        if name in aliases and value.origin.is_new
-    ]
+    notes: List[str] = []
     merged: Values = {}
     for plugin, cls in classes:
         merged.update(_enter_all(options, cls.core_defaults, Origin(PLUGIN, plugin)))
@@ -163,7 +164,7 @@ def _enter_all(options: Type[CoreOptions], values: Mapping[str, Any], origin: Or
 
 def _read_variables(options: Type[Options], environment: Mapping[str, str]) -> Values:
     """Return the text of each option that has a variable in the environment."""
-    names = {n: variable_name(n) for n in [*options.model_fields, *alias_names(options)]}
+    names = {name: variable_name(name) for name in options.model_fields}
     return {
         name: Value(environment[variable], Origin(VARIABLE, variable))
         for name, variable in names.items()
@@ -192,7 +193,7 @@ def _enter_preset(
 
 def _without_preset(cls: Type[Options], layer: Values) -> Values:
     """Return the values of a layer without those that a saved run had from a preset of a class."""
-    names = current_names(cls, {name: 0 for values in cls.presets.values() for name in values})
+    names = {name for values in cls.presets.values() for name in values}
     return {
         name: value
         for name, value in layer.items()
@@ -335,8 +336,7 @@ def _describe_error(error: Mapping[str, Any], origins: Mapping[str, Any]) -> str
 
 def misspelt_variables(options: Type[Options], environment: Mapping[str, str]) -> List[str]:
     """Return a sentence for each TOOLKIT_* variable that is no option but is close to one."""
-    names = [*options.model_fields, *alias_names(options)]
-    known = {variable_name(name) for name in names}
+    known = {variable_name(name) for name in options.model_fields}
     known |= {ENVIRONMENT_PREFIX + name for name in RESERVED_VARIABLES}
     sentences = []
     for variable in sorted(environment):

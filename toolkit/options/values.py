@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Type
 
 from ..errors import UsageError, suggest
-from .declaration import Options, alias_names
+from .declaration import Options
 from .paths import find_path, is_path_text, map_paths
 from .text import from_text
 
@@ -113,22 +113,20 @@ def enter(
 
     Args:
         options: the class that declares the options.
-        values: by name, texts or as a file has them; earlier names and names with dashes count.
+        values: by name, texts or as a file has them; names with dashes count.
         folders: at which relative paths may start, the best first; () for the working directory.
         is_saved: whether a run saved the values, so that these are all of its options.
 
     Returns:
-        The values by present names.
+        The values by the names of options.
 
     Raises:
         UsageError: there is no such option, or two values contradict one another.
     """
     entered: Values = {}
-    keys: Dict[str, str] = {}
-    aliases, fields = alias_names(options), options.model_fields
+    fields = options.model_fields
     for key, (value, place) in values.items():
-        alias = key.replace("-", "_")
-        name = aliases.get(alias, alias)
+        name = key.replace("-", "_")
         if name not in fields:
             raise UsageError(
                 f"There is no option {short_repr(name)} ({place}).", hint=suggest(name, fields)
@@ -145,12 +143,7 @@ def enter(
             return find_path(path, folders) if folders else path
 
         value = map_paths(options, name, value, find)
-        if name in entered and entered[name].value != value:
-            raise UsageError(
-                f"Options '{keys[name]}' ({entered[name].origin}) and '{key}' ({place}) are two "
-                f"names of '{name}' and have different values."
-            )
-        keys[name], entered[name] = key, Value(value, place)
+        entered[name] = Value(value, place)
     if "epochs" in entered and not is_saved:  # they set the length in place of any weaker steps
         steps = entered.setdefault("steps", Value(None, NOT_SET))
         if steps.value is not None and steps.origin.is_choice:

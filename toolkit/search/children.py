@@ -15,7 +15,7 @@ from ..child_process import COMMAND_LINE
 from ..errors import InterruptedRun
 from ..launch.child import child_code
 
-_WAIT_SECS = 0.1  # from one look at a process to the next
+_WAIT_SECS = 0.1  # from one look for a signal to the next
 
 
 class Children:
@@ -70,18 +70,19 @@ class Children:
             )
             self._processes.add(process)
         try:
-            while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-                time.sleep(_WAIT_SECS)
-            cpu_secs = read_cpu_secs(process.pid)
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its id remains valid
         finally:
             with self._lock:
                 self._send(process, signal.SIGKILL)  # and what it has started and left behind
-                code = process.wait()
+                _, status, usage = os.wait4(process.pid, 0)
+                exited = os.WIFEXITED(status)
+                code = os.WEXITSTATUS(status) if exited else 128 + os.WTERMSIG(status)
+                process.returncode = code
                 self._processes.remove(process)
-        count_time(cpu_secs)
+        count_time(usage.ru_utime + usage.ru_stime)
         if code and self.signum:
             raise InterruptedRun("The trial was interrupted.", signum=self.signum)
-        return code if code >= 0 else 128 - code
+        return code
 
     def wait(self, secs: float) -> None:
         """Wait so long, as a thread that would otherwise wait for a process.
@@ -114,17 +115,3 @@ class Children:
         if process.returncode is None:  # else its id may be that of another process
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 (os.killpg if signum == signal.SIGKILL else os.kill)(process.pid, signum)
-
-
-def read_cpu_secs(pid: int) -> float:
-    """Return the CPU seconds of a process and of those that it waited for; 0 if unknown.
-
-    Args:
-        pid: of a process that has not been waited for.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError):  # not on Linux
-        return 0.0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..comparison.metrics import read_interval
-from ..comparison.record import RunRecord, read_record
+from ..comparison.record import RunRecord, finite, read_record
 from ..errors import CheckpointError, RetryError, ToolkitError
 from ..files import write_json
 from ..statistics.intervals import LEVEL
@@ -17,6 +16,8 @@ from ..storage.run_folder import RunFolder
 from ..training.best_metric import BestMetric
 from .definition import BEST, FAILED, FINISHED, PAUSED, Definition, Trial, TrialResult
 from .trial_options import TRIALS, pause_step, run_path
+
+Evaluations = Mapping[int, Mapping[str, Any]]  # the records of the validation split by their steps
 
 
 class Notes(NamedTuple):
@@ -75,7 +76,6 @@ def read_result(definition: Definition, trial: Trial, folder: str) -> Optional[T
     path = run_path(folder, trial)
     record, notes = find_record(path), read_notes(path)
     end = pause_step(definition, trial.configuration.length, trial.rung)
-    step = record.step if record is not None else 0
     result = TrialResult(
         configuration=trial.configuration.number,
         seed=trial.seed,
@@ -83,19 +83,19 @@ def read_result(definition: Definition, trial: Trial, folder: str) -> Optional[T
         status=notes.status or FAILED,
         reason=notes.reason,
         value=None,
-        step=step,
+        step=record.step if record is not None else 0,
         cpu_secs=notes.cpu_secs,
         seconds=notes.seconds,
         path=os.path.join(TRIALS, trial.name),
     )
-    if record is None or not _has_reached(definition, trial, record, end):
+    evaluations = _read_evaluations(path) if record is not None else {}
+    if record is None or not _has_reached(definition, trial, record, end, evaluations):
         return result if notes.status else None
-    values = _evaluations(path, definition.metric)
-    best, is_past = record.best, step > end
+    best, is_past = record.best, record.step > end
     if is_past:
-        values = {step: value for step, value in values.items() if step <= end}
-        best = find_best(end, best, path) if best is not None else None
-    at, value = choose_evaluation(definition, values, best)
+        evaluations = {step: each for step, each in evaluations.items() if step <= end}
+        best = find_best(best, evaluations) if best is not None else None
+    at, value = choose_evaluation(definition, evaluations, best)
     if value is None:
         place = f" at step {at}" if at else ""
         reason = f"{definition.metric} of the validation split is not finite{place}."
@@ -107,54 +107,56 @@ def read_result(definition: Definition, trial: Trial, folder: str) -> Optional[T
         status=FINISHED if is_finished else PAUSED,
         reason="",
         value=value,
-        step=min(step, end),
+        step=min(record.step, end),
         low=low,
         high=high,
     )
 
 
-def _has_reached(definition: Definition, trial: Trial, record: RunRecord, end: int) -> bool:
+def _has_reached(
+    definition: Definition, trial: Trial, record: RunRecord, end: int, evaluations: Evaluations
+) -> bool:
     """Whether a run is finished, or paused at the step of a rung, or has come past it."""
     if record.status == RUN_FINISHED or trial.rung == len(definition.rungs) - 1:
         return record.status == RUN_FINISHED
     if record.step > end:
-        return end in _evaluations(record.path, definition.metric)
+        return end in evaluations
     return record.status == "stopped" and record.step == end
 
 
 def choose_evaluation(
-    definition: Definition, values: Dict[int, Optional[float]], best: Optional[Dict[str, Any]]
+    definition: Definition, evaluations: Evaluations, best: Optional[Dict[str, Any]]
 ) -> Tuple[int, Optional[float]]:
-    """Return the step and the value of the evaluation that counts; (0, None) if there is none.
+    """Return the step and the value of the evaluation that counts; (0, None) if there is none, and
+    None for a value that is not finite.
 
     Args:
         definition: of the study.
-        values: of the metric by step; None if one is not finite.
-        best: the manifest's record of the best checkpoint, which `BEST` takes; with `LAST`, or
-            where there is none, the last evaluation counts.
+        evaluations: of the validation split.
+        best: the record of the best checkpoint, which `BEST` takes; with `LAST`, or where there is
+            none, the last evaluation counts.
     """
-    if not values:
+    if not evaluations:
         return 0, None
-    step = max(values)
-    if definition.moment == BEST and best and best.get("step") in values:
+    step = max(evaluations)
+    if definition.moment == BEST and best and best.get("step") in evaluations:
         step = best["step"]
-    return step, values[step]
+    return step, finite(evaluations[step].get(definition.metric))
 
 
-def find_best(end: int, best: Dict[str, Any], path: str) -> Optional[Dict[str, Any]]:
-    """Return the record of the best checkpoint that a run had at a step; None if it had none.
+def find_best(best: Dict[str, Any], evaluations: Evaluations) -> Optional[Dict[str, Any]]:
+    """Return the record of the best checkpoint after some evaluations; None if there was none.
 
     Args:
-        end: the step.
-        best: the record of the present one.
-        path: of the run.
+        best: the record of the present one, with its metric and direction.
+        evaluations: of the validation split, up to then.
     """
     metric = BestMetric(best.get("metric", ""), best.get("direction", "max"))
-    noises = _evaluations(path, f"{metric.name}_noise")
     choice: Optional[Dict[str, Any]] = None
-    for step, value in sorted(_evaluations(path, metric.name).items()):
-        if step <= end and value is not None:
-            choice = metric.choose(choice, step, value, noises.get(step) or 0.0)
+    for step, values in sorted(evaluations.items()):
+        value, noise = (finite(values.get(name)) for name in (metric.name, f"{metric.name}_noise"))
+        if value is not None:
+            choice = metric.choose(choice, step, value, noise or 0.0)
     return choice
 
 
@@ -178,12 +180,9 @@ def find_ends(record: RunRecord, step: int, metric: str) -> Tuple[Any, Any]:
     return None, None
 
 
-def _evaluations(path: str, metric: str) -> Dict[int, Optional[float]]:
-    """Return the values of a metric of the validation split by step; None if not finite."""
-    values: Dict[int, Optional[float]] = {}
-    for record in RunFolder(path).metrics.read():
-        step, value = record.get("step"), record.get(metric)
-        if record.get("kind") == "eval" and record.get("split") == "validation":
-            is_number = isinstance(value, (int, float)) and math.isfinite(value)
-            values[int(step or 0)] = float(value or 0) if is_number else None
-    return values
+def _read_evaluations(path: str) -> Evaluations:
+    return {
+        int(record.get("step") or 0): record
+        for record in RunFolder(path).metrics.read()
+        if record.get("kind") == "eval" and record.get("split") == "validation"
+    }

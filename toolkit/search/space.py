@@ -22,7 +22,6 @@ from ..errors import UsageError, suggest
 from ..options import (
     CoreOptions,
     Options,
-    alias_names,
     describe,
     flag_name,
     result_options,
@@ -97,7 +96,6 @@ def _split(text: str, options: Type[CoreOptions]) -> _Spec:
     """Return the name of an option and what its values are."""
     name, equals, values = text.partition("=")
     name = name.strip().lstrip("-").replace("-", "_")
-    name = alias_names(options).get(name, name)
     if name == "plugin" or name == "with":
         raise UsageError(
             f"--vary {text}: a study has one plugin.",

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from ..display import table
 from ..statistics.intervals import LEVEL, t_interval
 from .definition import (
     DIVERGED,
@@ -157,17 +158,17 @@ def format_table(definition: Definition, rows: Sequence[Row], max_rows: int = 40
     names = [dimension.name for dimension in definition.space]
     has_seeds = len(definition.seeds) > 1
     header = ["", *names, definition.metric, *(["seeds"] if has_seeds else []), "status", "step"]
-    cells = [[*header, "CPU s"]]
+    cells = []
     for row in rows[:max_rows]:
         texts = [cell_text(row.values[name]) for name in names]
         seeds = [f"{row.seeds} of {len(definition.seeds)}"] if has_seeds else []
         facts = [row.status, f"{row.step:,}", f"{row.cpu_secs:.1f}"]
         cells.append([str(row.number), *texts, describe_mean(row), *seeds, *facts])
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    lines = ["  ".join(text.ljust(w) for text, w in zip(line, widths)).rstrip() for line in cells]
-    for position, row in reversed(list(enumerate(rows[:max_rows], 1))):
-        if row.reason and row.status in (DIVERGED, FAILED):
-            lines.insert(position + 1, f"{'':{widths[0]}}  {row.reason}")
+    first, *others = table.format_table([*header, "CPU s"], cells)
+    lines = [first]
+    for line, row in zip(others, rows):
+        reason = row.reason if row.status in (DIVERGED, FAILED) else ""
+        lines += [line, f"    {reason}"] if reason else [line]
     if len(rows) > max_rows:
         lines.append(f"... and {len(rows) - max_rows} more")
     return lines

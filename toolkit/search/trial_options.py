@@ -17,7 +17,6 @@ from ..options import (
     Origin,
     Resolved,
     Value,
-    alias_names,
     find_path,
     flag_name,
     map_paths,
@@ -220,8 +219,8 @@ def absolute_layer(layer: Layer, options: Type[CoreOptions]) -> Layer:
 
 def environment_texts(environment: Mapping[str, str], options: Type[CoreOptions]) -> Dict[str, str]:
     """Return the texts of the options that environment variables set, by option."""
-    names = [*options.model_fields, *alias_names(options)]
-    texts = {n: environment[variable_name(n)] for n in names if variable_name(n) in environment}
+    names = {name: variable_name(name) for name in options.model_fields}
+    texts = {n: environment[variable] for n, variable in names.items() if variable in environment}
     return absolute_texts(texts, options)
 
 
@@ -235,10 +234,9 @@ def _map_values(
     options: Type[CoreOptions], values: Mapping[str, Any], find: Callable[[str], str]
 ) -> Dict[str, Any]:
     """Return values by name with the absolute paths of what `find` finds; others as they are."""
-    names = alias_names(options)
     return {
-        name: map_paths(options, names.get(name, name), value, lambda path: _absolute(find(path)))
-        if names.get(name, name) in options.model_fields
+        name: map_paths(options, name, value, lambda path: _absolute(find(path)))
+        if name in options.model_fields
         else value
         for name, value in values.items()
     }

@@ -182,11 +182,9 @@ class Readers:
     @property
     def failure(self) -> Optional[ToolkitError]:
         """Why a read failed; None where that is not known."""
-        return self._find("failure")
-
-    def _find(self, name: str) -> Optional[ToolkitError]:
         readers = [self._first, *(reader for reader, _ in self._others)]
-        return next((x for x in (getattr(r, name, None) for r in readers) if x is not None), None)
+        failures = (getattr(reader, "failure", None) for reader in readers)
+        return next((failure for failure in failures if failure is not None), None)
 
 
 def _join(

@@ -37,7 +37,7 @@ from .peers import (
 from .provenance import reproducibility_facts
 from .setup import Job, open_job
 from .signals import FirstSignal
-from .step_mode import PlanBuilder, TrainingPlan
+from .step_mode import PlanBuilder
 from .step_runner import refusal_fetches
 
 
@@ -49,6 +49,11 @@ class Follower:
         console: shows progress.
         cluster: as this process sees it.
         channel: to the chief.
+
+    Attributes:
+        step: the number of steps so far.
+        target: the last step of the run.
+        tf_graph: of the session.
     """
 
     def __init__(self, job: Job, console: Console, cluster: Cluster, channel: Channel):
@@ -57,11 +62,21 @@ class Follower:
         self._job = job
         self._replica = replica_of(cluster, job.options.batch_size)
         options = plan_options(job.options) if cluster.has_ps else job.options
-        builder = PlanBuilder(
-            job, self._run_data, self._replica, options, strategy_of(cluster), has_hooks=False
-        )
-        self._plan = builder.build()
-        self._current: Optional[Commands] = None
+        strategy = strategy_of(cluster)
+        self._plan = PlanBuilder(
+            job, self._run_data, self._replica, options, strategy, has_hooks=False
+        ).build()
+        self._graph, self._reader = self._plan.graph, self._plan.reader
+        self._target = [self._graph.step_after, *refusal_fetches(self._graph)]
+        self._has_begun = False
+        self._signals = FirstSignal()
+        self.step, self.target = 0, self._plan.total_steps
+        self.tf_graph = self._graph.tf_graph
+
+    @property
+    def reader_failure(self) -> Optional[ToolkitError]:
+        """The cause of a failure in the input, of which TensorFlow only says that an op failed."""
+        return getattr(self._reader, "failure", None)
 
     def train(self) -> NoReturn:
         """Train until the chief ends the job.
@@ -72,79 +87,31 @@ class Follower:
             ToolkitError: this process has failed.
         """
         check_port(self._cluster)
-        self._channel.join(self._facts())
-        plan = self._plan
-        config = configure(session_config(plan.options), self._cluster)
+        # All processes have to train the same; the chief compares.
+        facts = reproducibility_facts(self._job.plugins, self._run_data, self._job.config)
+        facts = dict(facts, reader=self._reader.kind, mode=self._plan.mode.value)
+        self._channel.join(shared_facts(facts))
+        # The session takes the state of the chief's, and makes one call after the other.
+        config = configure(session_config(self._plan.options), self._cluster)
         server = start_server(self._cluster, config)
-        scaffold = self._scaffold(plan)
-        with plan.graph.tf_graph.as_default(), FirstSignal() as signals:
-            self._current = commands = self._commands(plan, signals)
-            with translated_errors(commands), open_session(
-                server.target, scaffold, config
-            ) as session:
-                session.run_step_fn(commands.obey)
+        scaffold = self._scaffold()
+        with self.tf_graph.as_default(), self._signals, translated_errors(self), open_session(
+            server.target, scaffold, config
+        ) as session:
+            session.run_step_fn(self._obey)
         raise AssertionError("the commands end by an exception")
 
-    # ---------------------------------------------------------- what differs with parameter servers
+    def _obey(self, step_context: Any) -> None:
+        """Make one call after the other. The end of the job raises JobEnded here.
 
-    def _describe(self) -> str:
-        """What this process does, for its log."""
-        replica = self._replica
-        return (
-            f"{self._cluster.task.name} of {replica.count} replicas, {replica.num_examples} of the "
-            f"{replica.batch_size} examples of a batch"
-        )
+        Args:
+            step_context: of `MonitoredSession.run_step_fn`; its session calls no hooks.
+        """
+        while True:
+            command, values = self._channel.receive()
+            self._channel.reply(self._make(step_context.session, command, values))
 
-    def _scaffold(self, plan: TrainingPlan) -> tf.train.Scaffold:
-        """The scaffold of the session, which then calls `_begin`."""
-        return tf.train.Scaffold(saver=plan.saver, init_fn=lambda _, session: self._begin(session))
-
-    def _commands(self, plan: TrainingPlan, signals: FirstSignal) -> Commands:
-        return Commands(self._channel, plan, signals)
-
-    # ------------------------------------------------------------------------------------- the rest
-
-    def _facts(self) -> Dict[str, Any]:
-        facts = reproducibility_facts(self._job.plugins, self._run_data, self._job.config)
-        return shared_facts(dict(facts, reader=self._plan.reader.kind, mode=self._plan.mode.value))
-
-    def _begin(self, session) -> None:
-        """Take the state of the chief's session."""
-        assert self._current is not None
-        self._current.begin(session)
-        self._console.log(f"peers  {self._describe()}")
-
-
-class Commands:
-    """Makes the calls that the chief commands.
-
-    Args:
-        channel: to the chief.
-        plan: what is trained.
-        signals: those that this process gets.
-
-    Attributes:
-        step: the number of steps so far.
-        target: the last step of the run.
-    """
-
-    def __init__(self, channel: Channel, plan: TrainingPlan, signals: FirstSignal):
-        self._channel, self._graph, self._signals = channel, plan.graph, signals
-        self._reader = plan.reader
-        self._target = [self._graph.step_after, *refusal_fetches(self._graph)]
-        self._has_begun = False
-        self.step, self.target = 0, plan.total_steps
-
-    @property
-    def tf_graph(self) -> tf.Graph:
-        return self._graph.tf_graph
-
-    @property
-    def reader_failure(self) -> Optional[ToolkitError]:
-        """The cause of a failure in the input, of which TensorFlow only says that an op failed."""
-        return getattr(self._reader, "failure", None)
-
-    def begin(self, session) -> None:
+    def _begin(self, session: tf.Session) -> None:
         """Take the state of the chief's session.
 
         Raises:
@@ -156,26 +123,30 @@ class Commands:
         self._has_begun = True
         command, values = self._channel.receive()
         assert command["do"] == BEGIN
-        self._take_state(session, values)
+        if values:  # else the variables are on parameter servers
+            variable_values.assign(session, values)
         self.step = int(command["step"])
         self._reader.initialize(session, self.step)
         self._channel.reply({})
+        self._console.log(f"peers  {self._describe()}")
 
-    def _take_state(self, session, values: bytes) -> None:
-        """Assign the variables those of the chief."""
-        variable_values.assign(session, values)
+    # ---------------------------------------------------------- what differs with parameter servers
 
-    def obey(self, step_context) -> None:
-        """Make one call after the other. Raises JobEnded when the chief ends the job.
+    def _describe(self) -> str:
+        """What this process does, for its log."""
+        replica = self._replica
+        return (
+            f"{self._cluster.task.name} of {replica.count} replicas, {replica.num_examples} of the "
+            f"{replica.batch_size} examples of a batch"
+        )
 
-        Args:
-            step_context: of `MonitoredSession.run_step_fn`; its session calls no hooks.
-        """
-        while True:
-            command, values = self._channel.receive()
-            self._channel.reply(self._make(step_context.session, command, values))
+    def _scaffold(self) -> tf.train.Scaffold:
+        """The scaffold of the session, which then calls `_begin`."""
+        return tf.train.Scaffold(
+            saver=self._plan.saver, init_fn=lambda _, session: self._begin(session)
+        )
 
-    def _make(self, session, command: Dict[str, Any], values: bytes) -> Dict[str, Any]:
+    def _make(self, session: tf.Session, command: Dict[str, Any], values: bytes) -> Dict[str, Any]:
         """Make a call; return the reply."""
         if command["do"] == SUMS:
             sums = self._graph.sums
@@ -184,12 +155,14 @@ class Commands:
             return {}
         if command["do"] == HASH:
             return {"hashes": variable_values.hashes(session)}
+        fetches, feeds = [self._graph.train_op, self._target], {}
+        if command["do"] == STEP:
+            fetches.append(list(self._graph.averages))
+        elif self._graph.loop is not None:
+            assert command["do"] == RUN
+            feeds = {self._graph.loop.num_steps: np.int32(command["steps"])}
         try:
-            if command["do"] == RUN:
-                self._run_steps(session, int(command["steps"]))
-            else:
-                assert command["do"] == STEP
-                session.run([self._graph.train_op, self._target, list(self._graph.averages)])
+            session.run(fetches, feeds)
         except tf.errors.OpError as error:
             if is_refusal(error):
                 return {"refused": True}  # so does the chief's guard, which reports it
@@ -199,8 +172,3 @@ class Commands:
             raise
         self.step += int(command["steps"])
         return {"signal": self._signals.signum}
-
-    def _run_steps(self, session, num_steps: int) -> None:
-        loop = self._graph.loop
-        feeds = {} if loop is None else {loop.num_steps: np.int32(num_steps)}
-        session.run([self._graph.train_op, self._target], feeds)

@@ -1,14 +1,29 @@
 """Training with parameter servers: they hold the variables, which all workers update, each at its
-own pace within a round (rounds.py).
+own pace within a round.
 
-The chief is a worker, too. It alone initializes and restores the variables; the others wait for its
-first command, and then load their examples.
+The chief opens a round for the steps up to the one before its next due step. Each worker, the chief
+too, takes one ticket after the other, the number of a batch, and makes the step with that batch.
+When all tickets are used and all have said so, no step is under way anywhere: the variables are
+those of a number of steps, and the chief alone makes the due step and commits. It alone initializes
+and restores the variables; the others wait for its first command, and then load their examples.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+)
 
 import numpy as np
 
@@ -17,19 +32,110 @@ from ..cluster.tasks import Cluster
 from ..compat import make_callable, tf
 from ..graph.asynchronous import AsynchronousStep
 from ..graph.build import TrainingGraph
+from ..graph.guard import GuardValues, read_refusal
 from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..options import CoreOptions
-from .follower import Commands, Follower
+from .follower import Follower
 from .peers import RUN, Interruption, NoPeers, Peers, await_reason, is_refusal
-from .rounds import Share, TicketRunner
 from .signals import FirstSignal
-from .step_mode import TrainingPlan
 from .step_runner import CallResult
 
 if TYPE_CHECKING:
     from ..cluster.channel import Channel
     from ..graph.step_sums import StepSums
+
+_CLOSED = 1 << 62  # a ticket that no round has
+
+
+class Share(NamedTuple):
+    """What one process did in a round.
+
+    Attributes:
+        num_steps: the steps that it made.
+        num_refused: the steps that its guard refused, each with a ticket of its own.
+        refused: the number of the batch of the first of these, from 0; None for none.
+        refusal: what the guard saw there.
+    """
+
+    num_steps: int
+    num_refused: int = 0
+    refused: Optional[int] = None
+    refusal: Sequence[GuardValues] = ()
+
+
+class TicketRunner:
+    """Takes tickets and makes their steps, by prepared calls of a session.
+
+    Args:
+        session: of this process.
+        graph: of the session; its strategy is an `AsynchronousStep`.
+        reader: of the examples, by number.
+    """
+
+    def __init__(self, session: tf.Session, graph: TrainingGraph, reader: Any):
+        tickets = _tickets_of(graph)
+        self._take = make_callable(session, [tickets.first])
+        self._assign = make_callable(session, [tickets.assign], [tickets.value])
+        self._make_step = make_callable(session, [graph.train_op, tickets.next], [tickets.number])
+        self._num_ahead = getattr(reader, "num_ahead", 0)
+        self._request: Callable[[int], None] = getattr(reader, "request", lambda number: None)
+        self._tickets: Deque[int] = collections.deque()  # those that this process has to use
+        self._is_over = False
+
+    def open(self, step: int) -> None:
+        """Begin a round with the batch of a number. Nobody else may be at work."""
+        self._assign(step)
+
+    def close(self) -> None:
+        """End the round for all, as soon as the tickets that they have are used."""
+        self._assign(_CLOSED)
+
+    def run(self, until: int, should_interrupt: Callable[[], bool]) -> Share:
+        """Make steps until the tickets are used up.
+
+        Args:
+            until: the first ticket that does not belong to the round.
+            should_interrupt: whether the round should end early.
+        """
+        share, self._is_over = Share(0), False
+        while not self._is_over and len(self._tickets) <= self._num_ahead:
+            self._accept(self._take()[0], until)
+        while self._tickets:
+            if not self._is_over and should_interrupt():
+                self.close()
+            share = self._make_one_step(share, until)
+        return share
+
+    def _make_one_step(self, share: Share, until: int) -> Share:
+        """The share with one more step, that of the oldest ticket."""
+        number = self._tickets.popleft()
+        try:
+            self._accept(self._make_step(number)[-1], until)
+            return share._replace(num_steps=share.num_steps + 1)
+        except tf.errors.InvalidArgumentError as error:
+            refusal = read_refusal(error.message)
+            if refusal is None:
+                raise
+        self._is_over = True
+        self.close()
+        share = share._replace(num_refused=share.num_refused + 1)
+        return share if share.refusal else share._replace(refused=number, refusal=refusal)
+
+    def _accept(self, ticket: Any, until: int) -> None:
+        number = int(ticket)
+        if number >= until:
+            self._is_over = True
+            return
+        self._tickets.append(number)
+        if self._num_ahead:
+            self._request(number)
+
+
+def _tickets_of(graph: TrainingGraph) -> Any:
+    strategy = step_builder_of(graph.run).strategy
+    assert isinstance(strategy, AsynchronousStep) and strategy.tickets is not None
+    return strategy.tickets
 
 
 class ServerPeers(Peers):
@@ -60,10 +166,6 @@ class ServerPeers(Peers):
             "the order of the updates is not reproducible, so another run has other bits",
         ]
 
-    def _read_state(self, session: tf.Session) -> bytes:
-        """Nothing: the variables are on the servers, where the chief has restored them."""
-        return b""
-
     def open_runner(
         self, session: tf.Session, graph: TrainingGraph, reader: Any, loop: Any
     ) -> RoundRunner:
@@ -86,16 +188,12 @@ class ServerPeers(Peers):
                 await_reason(self._channel, error)
             raise
         if command == RUN:
-            self._replies = self._receive()
-            self._interruptions += [
-                (int(reply["signal"]), task.name)
-                for task, reply in zip(self._cluster.trainers[1:], self._replies)
-                if reply["signal"]
-            ]
+            self._replies = self._channel.replies()
+            self._interruptions += self._signals(self._replies)
 
     def shares(self) -> List[Share]:
         """What each of the other workers did in the last round."""
-        return [Share.from_json(reply) for reply in self._replies]
+        return [Share(*reply["share"]) for reply in self._replies]
 
     def collect(self) -> List[Interruption]:
         """The signals that others got since the last call. Does not wait.
@@ -137,9 +235,7 @@ class RoundRunner:
         loop: Any,
     ):
         self._runner, self._peers, self._loop = runner, peers, loop
-        strategy = step_builder_of(graph.run).strategy
-        assert isinstance(strategy, AsynchronousStep) and strategy.tickets is not None
-        tickets = strategy.tickets
+        tickets = _tickets_of(graph)
         self._read_step = make_callable(session, [tickets.step])
         self._set_step = make_callable(session, [tickets.set_step], [tickets.value])
 
@@ -159,18 +255,24 @@ class RoundRunner:
         if not refusals:
             return CallResult(step, num_steps)
         first = min(refusals, key=lambda share: share.refused or 0)
-        return CallResult(step, num_steps, list(first.refusal), (first.refused or 0) + 1)
+        refusal = [GuardValues(*row) for row in first.refusal]
+        return CallResult(step, num_steps, refusal, (first.refused or 0) + 1)
 
 
 class ServerFollower(Follower):
-    """A worker of a run with parameter servers, not its chief; arguments as of `Follower`."""
+    """A worker of a run with parameter servers, not its chief; arguments as of `Follower`.
+
+    Its `step` is the number of steps before the next round, for errors.
+    """
+
+    _runner: Optional[TicketRunner] = None
 
     def _describe(self) -> str:
         return f"{self._cluster.task.name} of {self._cluster.num_trainers} workers"
 
-    def _scaffold(self, plan: TrainingPlan) -> tf.train.Scaffold:
+    def _scaffold(self) -> tf.train.Scaffold:
         """A scaffold that leaves the variables, which are the chief's, alone."""
-        with plan.graph.tf_graph.as_default():
+        with self.tf_graph.as_default():
             is_ready = tf.constant([], tf.string)  # the names of variables without a value
             tables = tf.tables_initializer()
         return tf.train.Scaffold(
@@ -179,27 +281,8 @@ class ServerFollower(Follower):
             ready_op=is_ready,
             ready_for_local_init_op=is_ready,
             local_init_op=tables,
-            saver=plan.saver,
+            saver=self._plan.saver,
         )
-
-    def _commands(self, plan: TrainingPlan, signals: FirstSignal) -> Commands:
-        return RoundCommands(self._channel, plan, signals)
-
-
-class RoundCommands(Commands):
-    """Takes part in the rounds that the chief opens; arguments as of `Commands`.
-
-    Attributes:
-        step: the number of steps before the next round, for errors.
-        target: the last step of the run.
-    """
-
-    def __init__(self, channel: Channel, plan: TrainingPlan, signals: FirstSignal):
-        super().__init__(channel, plan, signals)
-        self._runner: Optional[TicketRunner] = None
-
-    def _take_state(self, session: tf.Session, values: bytes) -> None:
-        """The variables are on the servers, where the chief has restored them."""
 
     def _make(self, session: tf.Session, command: Dict[str, Any], values: bytes) -> Dict[str, Any]:
         """Make this worker's share of a round; return the reply."""
@@ -213,7 +296,7 @@ class RoundCommands(Commands):
             await_reason(self._channel, error)
             raise
         self.step = until
-        return {**share.as_json(), "signal": self._signals.signum}
+        return {"share": share, "signal": self._signals.signum}
 
     def _should_interrupt(self) -> bool:
         self._channel.check()
@@ -241,5 +324,5 @@ class ParameterServer:
             PeerError: another process has failed or is gone.
         """
         self._channel.join({})
-        with FirstSignal(lambda signum: self._channel.notify({"signal": signum})):
+        with FirstSignal(lambda signum: self._channel.reply({"signal": signum})):
             return self._channel.wait()

@@ -8,17 +8,7 @@ whatever their clocks say. A follower's reply says whether it was asked to stop.
 from __future__ import annotations
 
 import contextlib
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    Iterator,
-    List,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -172,11 +162,9 @@ class Peers(NoPeers):
                 check_facts(task.name, facts, others)
 
     def configure(self, config: tf.ConfigProto) -> tf.ConfigProto:
-        """The configuration of the chief's session."""
         return configure(config, self._cluster)
 
     def start(self, config: tf.ConfigProto) -> None:
-        """Start TensorFlow's server."""
         self._server = start_server(self._cluster, config)
 
     def begin(self, session, step: int) -> None:
@@ -193,12 +181,10 @@ class Peers(NoPeers):
             self._channel.check(REASON_SECS)
             raise RetryError(f"The session was lost at step {step}.")
         self._has_begun = True
-        self._channel.command({"do": BEGIN, "step": step}, self._read_state(session))
-        self._receive()
-
-    def _read_state(self, session) -> bytes:
-        """What the followers assign to their variables."""
-        return variable_values.read(session)
+        # With parameter servers, the variables are there already.
+        values = b"" if self._cluster.has_ps else variable_values.read(session)
+        self._channel.command({"do": BEGIN, "step": step}, values)
+        self._channel.replies()
 
     @contextlib.contextmanager
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
@@ -221,20 +207,19 @@ class Peers(NoPeers):
 
     def collect(self) -> List[Interruption]:
         """Wait until all have made the call, and return the signals that they got meanwhile."""
-        replies = self._receive()
+        replies = self._channel.replies()
         self._is_waiting = False
-        followers = self._cluster.trainers[1:]
-        return [
-            (int(reply["signal"]), task.name)
-            for task, reply in zip(followers, replies)
-            if reply.get("signal")
-        ]
+        return self._signals(replies)
+
+    def _signals(self, replies: List[Dict[str, Any]]) -> List[Interruption]:
+        named = zip(self._cluster.trainers[1:], replies)
+        return [(int(r["signal"]), task.name) for task, r in named if r.get("signal")]
 
     def assign_sums(self, session, sums: StepSums, rows: np.ndarray) -> None:
         """Give the sums of all replicas a value, `StepSums.rows`."""
         self._channel.command({"do": SUMS}, rows.tobytes())
         super().assign_sums(session, sums, rows)
-        self._receive()
+        self._channel.replies()
 
     def check_equal(self, session, step: int) -> None:
         """Compare the variables of all replicas.
@@ -244,7 +229,7 @@ class Peers(NoPeers):
         """
         self._channel.command({"do": HASH})
         hashes = variable_values.hashes(session)
-        for task, reply in zip(self._cluster.trainers[1:], self._receive()):
+        for task, reply in zip(self._cluster.trainers[1:], self._channel.replies()):
             check_hashes(task.name, step, hashes, reply.get("hashes", {}))
 
     def end(self, error: Optional[BaseException] = None) -> None:
@@ -256,9 +241,6 @@ class Peers(NoPeers):
             self._channel.close(error.exit_code, error.message)
         else:
             self._channel.__exit__(None, error, None)
-
-    def _receive(self) -> List[Dict[str, Any]]:
-        return self._channel.replies()
 
 
 class DismissedPeers(NoPeers):
@@ -320,8 +302,8 @@ def plan_options(options: CoreOptions) -> CoreOptions:
 
 def describe_replicas(replica: Replica, names: Sequence[str]) -> str:
     """How many replicas share a batch, and in which processes or devices they are."""
-    smallest, largest = replica.batch_size // replica.count, replica.num_examples
-    share = str(largest) if smallest == largest else f"{smallest} or {largest}"
+    shares = sorted({replica.batch_size // replica.count, replica.num_examples})
+    share = " or ".join(map(str, shares))
     return (
         f"{replica.count} replicas, each of {share} of the {replica.batch_size} examples of a "
         f"batch: {', '.join(names)}"

@@ -122,11 +122,9 @@ def _own_names() -> Dict[str, bool]:
     """Return whether a flag has a value, by the names of the options of the GAN's runs alone."""
     names = {"metric": True, "best_metric": True}  # of its scores
     for name, field in {**GanOptions.model_fields, **ImageScoresOptions.model_fields}.items():
-        extra: Any = field.json_schema_extra
-        for each in (name, *extra.get("aliases", ())):
-            names[each] = field.annotation is not bool
-            if field.annotation is bool:
-                names[f"no_{each}"] = False
+        names[name] = field.annotation is not bool
+        if field.annotation is bool:
+            names[f"no_{name}"] = False
     return names
 
 

@@ -121,7 +121,6 @@ class GanOptions(Options):
         1,
         "updates of the discriminator per step, each on its own batch",
         unit="updates",
-        aliases=["n_critic"],
         group="Method",
         ge=1,
         le=100,

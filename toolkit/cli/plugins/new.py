@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import keyword
 import os
@@ -18,10 +19,19 @@ from ...cli_options import json_option, print_json, resolve_output, writing_outp
 from ...errors import UsageError
 from ...storage.folder import shell_argument
 
-TEMPLATES = os.path.join(
-    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "templates"
-)
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TEMPLATES = os.path.join(PACKAGE, "templates")
 SUFFIX = ".template"
+# What --from names -> the module or the package with its code, in the folder of the samples.
+SAMPLES = {
+    "vae": os.path.join("vae", "toolkit_vae"),
+    "gan": os.path.join("plugins", "two_updates_gan.py"),
+    "text": os.path.join("plugins", "sequences.py"),
+    "segmentation": os.path.join("plugins", "segmentation.py"),
+}
+CLASSIFIER = "classifier"
+_OTHERS = ("journal.py",)  # modules of samples that are no part of the plugin
+_PATH = re.compile(r"samples/plugins/\w+\.py")  # of a sample, as its docstring names it
 _NAME = re.compile("[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 
 
@@ -33,19 +43,28 @@ _NAME = re.compile("[a-z][a-z0-9]*([-_][a-z0-9]+)*")
     default="model",
     help="What to start: a model plugin (default), an extension, or a command.",
 )
+@click.option(
+    "--from",
+    "sample",
+    type=click.Choice([CLASSIFIER, *SAMPLES]),
+    default=CLASSIFIER,
+    help="The model to start from; default: classifier.",
+)
 @click.option("--out", metavar="DIR", help="The folder to write; default: NAME.")
 @json_option
-def new(name: str, kind: str, out: Optional[str], as_json: bool) -> None:
+def new(name: str, kind: str, sample: str, out: Optional[str], as_json: bool) -> None:
     """Write the folder of a new plugin, which works as it is.
 
     It has a pyproject.toml, a package with hooks and options, tests that pass, and a README.
     """
+    if kind != "model" and sample != CLASSIFIER:
+        raise UsageError(f"--from {sample} is a model, and --kind is {kind}.", hint="Omit --kind.")
     _check_name(name, kind)
     folder = os.path.normpath(out or name)
     if os.path.lexists(folder):
         raise UsageError(f"{folder} exists.", hint="Choose another --out, or another name.")
     target = resolve_output(folder, is_folder=True)
-    files = render(name, kind)
+    files = render(name, kind, sample)
     with writing_output(folder):
         _write_folder(target, files)
     if as_json:
@@ -54,12 +73,13 @@ def new(name: str, kind: str, out: Optional[str], as_json: bool) -> None:
     return None
 
 
-def render(name: str, kind: str) -> Dict[str, str]:
+def render(name: str, kind: str, sample: str = CLASSIFIER) -> Dict[str, str]:
     """Return the files of a new plugin: path from its folder -> text.
 
     Args:
         name: of the plugin, as `toolkit run` will know it.
         kind: "model", "extension" or "command".
+        sample: the model to start from.
     """
     identifier = name.replace("-", "_")
     values = {
@@ -71,13 +91,47 @@ def render(name: str, kind: str) -> Dict[str, str]:
     files = {"setup.py": _fill("common/setup.py", values)}
     if kind != "command":
         files["tests/conftest.py"] = _fill("common/conftest.py", values)
-    root = os.path.join(TEMPLATES, kind)
+    templates = kind if sample == CLASSIFIER else "sample"
+    if sample != CLASSIFIER:
+        modules = _read_sample(sample, name)
+        titles = {path: _read_title(text) for path, text in modules.items()}
+        package = f"toolkit_{identifier}"
+        rows = [f"| `{package}/{path}` | {title} |" for path, title in titles.items()]
+        values.update(title=titles["__init__.py"], modules="\n".join(rows))
+        files["pyproject.toml"] = _fill("model/pyproject.toml", values)
+        files.update({f"{package}/{path}": text for path, text in modules.items()})
+    root = os.path.join(TEMPLATES, templates)
     for folder, _, names in os.walk(root):
         for file_name in names:
             path = os.path.relpath(os.path.join(folder, file_name), root).replace(os.sep, "/")
             path = path[: -len(SUFFIX)]
-            files[_place(path, identifier)] = _fill(f"{kind}/{path}", values)
+            files[_place(path, identifier)] = _fill(f"{templates}/{path}", values)
     return files
+
+
+def _read_title(source: str) -> str:
+    """The first paragraph of a module's docstring, in one line."""
+    docstring = ast.get_docstring(ast.parse(source)) or ""
+    return " ".join(docstring.split("\n\n")[0].split())
+
+
+def _read_sample(sample: str, name: str) -> Dict[str, str]:
+    """Return the modules of a sample by their names in a package, for a plugin of another name.
+
+    A wheel has them below the templates; elsewhere they are in the repository.
+    """
+    roots = (TEMPLATES, os.path.join(os.path.dirname(PACKAGE), "samples"))
+    places = [os.path.join(root, SAMPLES[sample]) for root in roots]
+    place = next(place for place in places if os.path.exists(place))
+    paths = {"__init__.py": place}
+    if os.path.isdir(place):
+        modules = [each for each in sorted(os.listdir(place)) if each.endswith(".py")]
+        paths = {each: os.path.join(place, each) for each in modules if each not in _OTHERS}
+    texts = {}
+    for module, path in paths.items():
+        with open(path, encoding="utf-8") as file:
+            texts[module] = _PATH.sub(name, file.read())
+    return texts
 
 
 def _place(path: str, identifier: str) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
-from ..files.parallel import map_parallel
 from ..held_out import hold_out
 from ..reading_options import Settings
-from .image_file import ImageForm, ImageReader, file_endings
+from .damage import find_damaged
+from .image_file import file_endings
 from .image_paths import open_paths
 
 SPLIT_FOLDERS = {
@@ -29,7 +29,6 @@ SPLIT_FOLDERS = {
     "testing": "test",
 }
 _IGNORED_FOLDERS = ("__MACOSX", "@eaDir")  # which archives and network disks add
-_BATCH = 16  # files that a thread reads before it takes the next ones
 _CHUNK = 256  # images
 _LAYOUT = "Give a folder with a folder of images for each class, or with images."
 
@@ -49,7 +48,11 @@ def open_images(settings: Settings) -> Dataset:
         DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
     """
     folder = settings.path
-    listings = list_images(folder)
+    listings, damage = list_images(folder), []
+    if settings.images.skip_damaged:
+        paths = [path for listing in listings.values() for path in listing.paths]
+        damaged, damage = find_damaged(folder, paths, settings.files)
+        listings = {name: _without(damaged, listing) for name, listing in listings.items()}
     paths = [path for listing in listings.values() for path in listing.paths]
     images = open_paths(folder, paths, settings.files, settings.images)
     splits = {
@@ -59,11 +62,24 @@ def open_images(settings: Settings) -> Dataset:
     spec = describe(splits["train"], listings["train"].class_names)
     names = [path[len(folder) :].lstrip(os.sep).replace(os.sep, "/") for path in paths]
     files, hashes = dict(zip(names, paths)), dict(zip(names, images.digests))
-    notes = images.notes + _find_constant_splits(splits)
+    notes = damage + images.notes + _find_constant_splits(splits)
     notes += _describe_similar_names(spec.class_names) + describe_other_files(folder)
     # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
     splits = hold_out(splits, settings.shares, images.select_digests(listings["train"].paths))
     return Dataset("images:" + folder, spec, splits, files, notes, hashes)
+
+
+def _without(damaged: Set[str], listing: Listing) -> Listing:
+    """A listing without some files; at least one other is left."""
+    rows = [row for row, path in enumerate(listing.paths) if path not in damaged]
+    if not rows:
+        root = os.path.dirname(listing.paths[0])
+        raise DataError(
+            f"{root}: none of {len(listing.paths):,} images can be read.",
+            hint="'toolkit data check DATA' says why.",
+        )
+    labels = None if listing.labels is None else [listing.labels[row] for row in rows]
+    return Listing([listing.paths[row] for row in rows], labels, listing.class_names)
 
 
 def _find_constant_splits(splits: Dict[str, Split]) -> List[str]:
@@ -96,30 +112,6 @@ def _describe_similar_names(class_names: Sequence[str]) -> List[str]:
         return []
     names = " and ".join(similar[0])
     return [f"The classes {names} differ only in upper and lower case: are they one?"]
-
-
-def corrupt_images(folder: str, paths: Sequence[str]) -> List[Dict[str, str]]:
-    """The image files that cannot be read: JSON values with "file" and "reason".
-
-    Args:
-        folder: from which "file" starts.
-        paths: of the files, in the folder.
-    """
-    reader = ImageReader(ImageForm())
-
-    def find_fault(path: str) -> str:
-        try:
-            reader.read(path)
-            return ""
-        except DataError as error:
-            return error.message[len(path) + 2 :].rstrip(".")
-
-    faults = map_parallel(find_fault, paths, _BATCH, f"Checking {len(paths):,} files")
-    return [
-        {"file": os.path.relpath(path, folder).replace(os.sep, "/"), "reason": fault}
-        for path, fault in zip(paths, faults)
-        if fault
-    ]
 
 
 # ------------------------------------------------------------------------------------ the folder

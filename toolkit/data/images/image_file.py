@@ -306,8 +306,8 @@ def _translated_errors(name: str) -> Iterator[None]:
     except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
         raise DataError(
             f"{name}: expected an image, found {_reason(name, error)}.",
-            hint="Replace or remove that file. 'toolkit data check DATA --list-damaged' prints the "
-            "paths of all such files, of images:DIR and pairs:DIR.",
+            hint="Replace or remove that file. Of images:DIR and pairs:DIR, --skip-damaged leaves "
+            "such files out, and 'toolkit data check DATA --list-damaged' prints their paths.",
         ) from error
 
 

@@ -19,7 +19,7 @@ import collections
 import itertools
 import os
 import re
-from typing import Dict, Iterable, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ..examples import Dataset, Split, describe
 from ..held_out import Shares, hold_out
 from ..reading_options import Settings
 from ..tables.schema import component_names
+from .damage import find_damaged
 from .folder import (
     SPLIT_FOLDERS,
     describe_other_files,
@@ -214,8 +215,36 @@ def open_pairs(settings: Settings) -> Dataset:
     Raises:
         DataError: images have no partner, or label images other sizes than their pictures.
     """
+    folder = settings.path
+    listings, damage = list_pairs(folder), []
+    if settings.images.skip_damaged:
+        paths = [path for listing in listings.values() for side in listing.paths for path in side]
+        damaged, damage = find_damaged(folder, paths, settings.files)
+        listings = {name: _without(damaged, listing) for name, listing in listings.items()}
+    dataset = _open_listings(settings, listings)
+    dataset.notes = damage + dataset.notes
+    return dataset
+
+
+def _without(damaged: Set[str], listing: Listing) -> Listing:
+    """A listing without some files, and without those that are pairs with them."""
+    sides = listing.paths
+    if listing.is_aligned:
+        whole = [pair for pair in zip(*sides) if not damaged.intersection(pair)]
+        left = [first for first, _ in whole], [second for _, second in whole]
+    else:
+        left = tuple([path for path in side if path not in damaged] for side in sides)
+    if not all(left):
+        raise DataError(
+            f"{os.path.dirname(sides[0][0])}: none of {len(sides[0]):,} images can be used.",
+            hint="'toolkit data check DATA' says why.",
+        )
+    return listing._replace(paths=left)
+
+
+def _open_listings(settings: Settings, listings: Dict[str, Listing]) -> Dataset:
+    """The data set of the image files of its splits."""
     folder, options, index = settings.path, settings.images, settings.files
-    listings = list_pairs(folder)
     first, second = listings["train"].names
     sides = tuple(
         [path for listing in listings.values() for path in listing.paths[side]] for side in (0, 1)

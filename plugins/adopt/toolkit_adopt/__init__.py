@@ -1,0 +1,1 @@
+"""Train untouched TensorFlow 1 scripts, and resume them exactly: `toolkit adopt SCRIPT`."""

@@ -1,0 +1,435 @@
+"""`tf.estimator` in one process: Estimator, its specification and configuration.
+
+Each call of `train`, `evaluate` and `predict` builds a graph of its own and runs it by a monitored
+session. No clock decides: where a configuration names seconds, checkpoints are written at the
+beginning and the end of a training. Nothing is exported, and there are no canned estimators.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import tempfile
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+
+from toolkit import tf
+
+from . import inputs
+
+__all__ = [
+    "EvalSpec",
+    "Estimator",
+    "EstimatorSpec",
+    "ModeKeys",
+    "RunConfig",
+    "TrainSpec",
+    "inputs",
+    "export",
+    "train_and_evaluate",
+]
+
+_NEVER = 2**60  # steps
+
+
+class ModeKeys:
+    """What a model function is asked for."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+    PREDICT = "infer"
+
+
+class EstimatorSpec(NamedTuple):
+    """What a model function returns.
+
+    Args:
+        mode: one of ModeKeys.
+        predictions: a tensor or a dictionary of tensors; needed to predict.
+        loss: a scalar; needed to train and to evaluate.
+        train_op: needed to train.
+        eval_metric_ops: name -> (value, update), as `tf.metrics` makes them.
+        export_outputs: ignored.
+        training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks: of the sessions.
+        scaffold: of the sessions.
+    """
+
+    mode: str
+    predictions: Any = None
+    loss: Any = None
+    train_op: Any = None
+    eval_metric_ops: Any = None
+    export_outputs: Any = None
+    training_chief_hooks: Any = None
+    training_hooks: Any = None
+    scaffold: Any = None
+    evaluation_hooks: Any = None
+    prediction_hooks: Any = None
+
+
+class _ExportOutput:
+    """Holds what would be exported; nothing reads it."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        self.arguments = args, kwargs
+
+
+class export:
+    """`tf.estimator.export`: the outputs that a specification may name."""
+
+    PredictOutput = ClassificationOutput = RegressionOutput = ExportOutput = _ExportOutput
+
+
+class RunConfig:
+    """How an Estimator trains.
+
+    Args:
+        model_dir: the folder of its checkpoints.
+        tf_random_seed: of its graphs.
+        save_summary_steps: between two writings of summaries.
+        save_checkpoints_steps: between two checkpoints; None for the first and last step alone.
+        save_checkpoints_secs: ignored, since no clock decides.
+        session_config: a ConfigProto.
+        keep_checkpoint_max: how many are kept.
+        keep_checkpoint_every_n_hours: ignored.
+        log_step_count_steps: between two lines of the log.
+        others: `train_distribute` and the like, which must be None.
+
+    Raises:
+        ValueError: training by several processes or devices is asked for.
+    """
+
+    task_type, task_id, master, is_chief = "worker", 0, "", True
+    cluster_spec, num_worker_replicas, num_ps_replicas = None, 1, 0
+
+    def __init__(
+        self,
+        model_dir=None,
+        tf_random_seed=None,
+        save_summary_steps=100,
+        save_checkpoints_steps=None,
+        save_checkpoints_secs=None,
+        session_config=None,
+        keep_checkpoint_max=5,
+        keep_checkpoint_every_n_hours=10000,
+        log_step_count_steps=100,
+        **others: Any,
+    ):
+        distributed = [name for name, value in others.items() if "distribute" in name and value]
+        distributed += [name for name in ("TF_CONFIG",) if os.environ.get(name)]
+        if distributed:
+            raise ValueError(
+                f"The stand-in of tf.estimator trains in one process: remove {distributed[0]}."
+            )
+        self._fields = {**others, **{k: v for k, v in locals().items() if k in _CONFIG_FIELDS}}
+        vars(self).update(self._fields)
+
+    def replace(self, **changes: Any) -> RunConfig:
+        """The same configuration with other values."""
+        return RunConfig(**{**self._fields, **changes})
+
+
+_CONFIG_FIELDS = set(inspect.signature(RunConfig).parameters) - {"others"}
+
+
+class TrainSpec(NamedTuple):
+    """How `train_and_evaluate` trains, up to global step `max_steps`."""
+
+    input_fn: Any
+    max_steps: Any = None
+    hooks: Any = ()
+
+
+class EvalSpec(NamedTuple):
+    """How `train_and_evaluate` evaluates: `steps` batches; the times in seconds are ignored."""
+
+    input_fn: Any
+    steps: Any = 100
+    name: Any = None
+    hooks: Any = ()
+    exporters: Any = None
+    start_delay_secs: Any = 120
+    throttle_secs: Any = 600
+
+
+class _InitializeIterator(tf.train.SessionRunHook):
+    """Runs the initializer of a data set's iterator in each new session."""
+
+    def __init__(self, iterator: Any):
+        self._initializer = iterator.initializer
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        session.run(self._initializer)
+
+
+class _StopAfter(tf.train.SessionRunHook):
+    """Ends a session after some calls."""
+
+    def __init__(self, calls: int):
+        self._calls = calls
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._calls -= 1
+        if self._calls <= 0:
+            run_context.request_stop()
+
+
+class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
+    """Evaluates each checkpoint but that of the first step."""
+
+    def __init__(self, evaluate: Callable[[], Any]):
+        self._evaluate, self._first = evaluate, True
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        if not self._first:
+            self._evaluate()
+        self._first = False
+
+
+def _call(function: Callable[..., Any], offered: Dict[str, Any], *args: Any) -> Any:
+    """Call a function with those of some named arguments that it has."""
+    names = inspect.signature(function).parameters
+    return function(*args, **{name: value for name, value in offered.items() if name in names})
+
+
+class Estimator:
+    """Trains, evaluates and predicts by a model function.
+
+    Args:
+        model_fn: features, and those of labels, mode, params and config that it names, to an
+            EstimatorSpec.
+        model_dir: the folder of its checkpoints; by default the configuration's, else a new one.
+        config: a RunConfig.
+        params: a dictionary for the model function.
+        warm_start_from: the path of a checkpoint from which a first training begins.
+    """
+
+    def __init__(
+        self, model_fn=None, model_dir=None, config=None, params=None, warm_start_from=None
+    ):
+        config = config or RunConfig()
+        self.model_dir = model_dir or config.model_dir or tempfile.mkdtemp()
+        self.config = config.replace(model_dir=self.model_dir)
+        self.params = dict(params or {}) if isinstance(params, (dict, type(None))) else params
+        self.model_fn, self._warm_start_from = model_fn, warm_start_from
+
+    def _call_input_fn(self, input_fn: Any, mode: str) -> Any:
+        """Features, labels (None without) and the hooks that the inputs need."""
+        offered = {"mode": mode, "params": self.params, "config": self.config}
+        result, hooks = _call(input_fn, offered), []
+        if hasattr(result, "output_types") or isinstance(result, tf.data.Dataset):
+            iterator = tf.data.make_initializable_iterator(result)
+            result, hooks = iterator.get_next(), [_InitializeIterator(iterator)]
+        if isinstance(result, (list, tuple)):
+            if len(result) != 2:
+                raise ValueError(f"input_fn returns (features, labels), not {len(result)} values.")
+            return result[0], result[1], hooks
+        return result, None, hooks
+
+    def _build(self, input_fn: Any, mode: str) -> Any:
+        """The specification in the default graph, and the hooks that its inputs need."""
+        tf.set_random_seed(self.config.tf_random_seed)
+        tf.train.create_global_step()
+        features, labels, hooks = self._call_input_fn(input_fn, mode)
+        labels = None if mode == ModeKeys.PREDICT else labels
+        offered = {"mode": mode, "params": self.params, "config": self.config}
+        names = inspect.signature(self.model_fn).parameters
+        if "labels" in names:
+            offered["labels"] = labels
+        elif labels is not None:
+            raise ValueError("model_fn does not take labels, but input_fn returns labels.")
+        spec = _call(self.model_fn, offered, features)
+        needed = {
+            ModeKeys.TRAIN: ("loss", "train_op"),
+            ModeKeys.EVAL: ("loss",),
+            ModeKeys.PREDICT: ("predictions",),
+        }[mode]
+        missing = [name for name in needed if getattr(spec, name, None) is None]
+        if not isinstance(spec, EstimatorSpec) or missing:
+            raise ValueError(
+                f"model_fn must return an EstimatorSpec with {' and '.join(needed)} in mode "
+                f"{mode!r}, not {type(spec).__name__} without {', '.join(missing) or 'them'}."
+            )
+        if spec.loss is not None:
+            spec = spec._replace(loss=tf.reshape(spec.loss, []))
+        return spec._replace(scaffold=spec.scaffold or tf.train.Scaffold()), hooks
+
+    def train(
+        self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None
+    ) -> Estimator:
+        """Train from the newest checkpoint on.
+
+        Args:
+            input_fn: without arguments, or with `mode`, `params` and `config`, to a data set,
+                features, or (features, labels).
+            hooks: of the session.
+            steps: how many more; None until the inputs end.
+            max_steps: the last global step instead.
+            saving_listeners: of the checkpoints.
+
+        Raises:
+            ValueError: both numbers are given, or one below 1.
+        """
+        if steps is not None and max_steps is not None:
+            raise ValueError("train takes steps or max_steps, not both.")
+        if any(number is not None and number <= 0 for number in (steps, max_steps)):
+            raise ValueError(f"train needs at least one step, not {steps or max_steps}.")
+        newest = self.latest_checkpoint()
+        start = 0 if newest is None else tf.train.load_variable(newest, tf.GraphKeys.GLOBAL_STEP)
+        if max_steps is not None and max_steps <= start:
+            return self
+        config = self.config
+        with tf.Graph().as_default():
+            spec, input_hooks = self._build(input_fn, ModeKeys.TRAIN)
+            if self._warm_start_from and newest is None:
+                tf.train.warm_start(self._warm_start_from)
+            tf.summary.scalar("loss", spec.loss)
+            values = {"loss": spec.loss, "step": tf.train.get_global_step()}
+            if not spec.scaffold.saver and not tf.get_collection(tf.GraphKeys.SAVERS):
+                saver = tf.train.Saver(max_to_keep=config.keep_checkpoint_max, defer_build=True)
+                tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
+            all_hooks = [*input_hooks, *(hooks or []), tf.train.NanTensorHook(spec.loss)]
+            if steps is not None or max_steps is not None:
+                all_hooks.append(tf.train.StopAtStepHook(steps, max_steps))
+            if config.log_step_count_steps:
+                every = config.log_step_count_steps
+                all_hooks.append(tf.train.LoggingTensorHook(values, every_n_iter=every))
+            all_hooks += [*(spec.training_hooks or []), *(spec.training_chief_hooks or [])]
+            all_hooks.append(
+                tf.train.CheckpointSaverHook(
+                    self.model_dir,
+                    save_steps=config.save_checkpoints_steps or _NEVER,
+                    scaffold=spec.scaffold,
+                    listeners=list(saving_listeners or []),
+                )
+            )
+            with tf.train.MonitoredTrainingSession(
+                checkpoint_dir=self.model_dir,
+                scaffold=spec.scaffold,
+                hooks=all_hooks,
+                save_checkpoint_secs=0,
+                save_summaries_steps=config.save_summary_steps,
+                config=config.session_config,
+                log_step_count_steps=config.log_step_count_steps,
+            ) as session:
+                while not session.should_stop():
+                    session.run([spec.train_op, spec.loss])
+        return self
+
+    def _session(self, spec: EstimatorSpec, path: Optional[str], hooks: List[Any]) -> Any:
+        """A session of the variables in a checkpoint; without one, of the initial ones."""
+        creator = tf.train.ChiefSessionCreator(
+            spec.scaffold, config=self.config.session_config, checkpoint_filename_with_path=path
+        )
+        return tf.train.MonitoredSession(creator, hooks)
+
+    def evaluate(
+        self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None
+    ) -> Dict[str, Any]:
+        """The metrics of a checkpoint, with "loss" and "global_step".
+
+        Args:
+            input_fn: as of `train`.
+            steps: how many batches; None for all.
+            hooks: of the session.
+            checkpoint_path: the newest one by default.
+            name: an ending of the name of the folder with the summaries.
+        """
+        with tf.Graph().as_default():
+            spec, all_hooks = self._build(input_fn, ModeKeys.EVAL)
+            metrics = dict(spec.eval_metric_ops or {})
+            metrics["loss"] = tf.metrics.mean(spec.loss)
+            values = {key: value for key, (value, _) in metrics.items()}
+            values[tf.GraphKeys.GLOBAL_STEP] = tf.train.get_global_step()
+            updates = [update for _, update in metrics.values()]
+            final = tf.train.FinalOpsHook(values)
+            all_hooks += [*(hooks or []), *(spec.evaluation_hooks or []), final]
+            if steps is not None:
+                all_hooks.append(_StopAfter(steps))
+            path = checkpoint_path or self.latest_checkpoint()
+            with self._session(spec, path, all_hooks) as session:
+                while not session.should_stop():
+                    session.run(updates)
+        result = final.final_ops_values
+        self._write_summaries(self.eval_dir(name), result)
+        return result
+
+    @staticmethod
+    def _write_summaries(folder: str, values: Dict[str, Any]) -> None:
+        step = values[tf.GraphKeys.GLOBAL_STEP]
+        scalars = [(k, v) for k, v in values.items() if k != tf.GraphKeys.GLOBAL_STEP]
+        parts = [tf.Summary.Value(tag=k, simple_value=float(v)) for k, v in scalars if v.ndim == 0]
+        with tf.Graph().as_default():  # the writer of a session's graph is another one
+            writer = tf.summary.FileWriter(folder)
+            writer.add_summary(tf.Summary(value=parts), step)
+            writer.close()
+
+    def predict(
+        self,
+        input_fn,
+        predict_keys=None,
+        hooks=None,
+        checkpoint_path=None,
+        yield_single_examples=True,
+    ) -> Iterator[Any]:
+        """Yield the predictions for each example, or for each batch.
+
+        Args:
+            input_fn: as of `train`; labels are ignored.
+            predict_keys: those of the predictions that are wanted; None for all.
+            hooks: of the session.
+            checkpoint_path: the newest one by default.
+            yield_single_examples: whether each example is yielded alone.
+        """
+        with tf.Graph().as_default():
+            spec, all_hooks = self._build(input_fn, ModeKeys.PREDICT)
+            wanted = spec.predictions
+            if predict_keys is not None:
+                wanted = {key: wanted[key] for key in predict_keys}
+            all_hooks += [*(hooks or []), *(spec.prediction_hooks or [])]
+            path = checkpoint_path or self.latest_checkpoint()
+            with self._session(spec, path, all_hooks) as session:
+                while not session.should_stop():
+                    batch = session.run(wanted)
+                    if not yield_single_examples:
+                        yield batch
+                    elif isinstance(batch, dict):
+                        yield from (dict(zip(batch, row)) for row in zip(*batch.values()))
+                    else:
+                        yield from batch
+
+    def latest_checkpoint(self) -> Optional[str]:
+        """The path of the newest checkpoint; None if there is none."""
+        return tf.train.latest_checkpoint(self.model_dir)
+
+    def get_variable_names(self) -> List[str]:
+        """The names in the newest checkpoint."""
+        return [name for name, _ in tf.train.list_variables(self.model_dir)]
+
+    def get_variable_value(self, name: str) -> Any:
+        """The array of a variable in the newest checkpoint."""
+        return tf.train.load_variable(self.model_dir, name)
+
+    def eval_dir(self, name: Optional[str] = None) -> str:
+        """The folder of the summaries of `evaluate`."""
+        return os.path.join(self.model_dir, "eval" if not name else f"eval_{name}")
+
+
+def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
+    """Train up to `max_steps`, and evaluate each checkpoint but the first.
+
+    Returns:
+        The last metrics, and None for exports.
+    """
+    results: List[Any] = [None]
+
+    def evaluate() -> None:
+        arguments = (eval_spec.input_fn, eval_spec.steps, eval_spec.hooks)
+        results.append(estimator.evaluate(*arguments, name=eval_spec.name))
+
+    estimator.train(
+        train_spec.input_fn,
+        train_spec.hooks,
+        max_steps=train_spec.max_steps,
+        saving_listeners=[_EvaluateAfterSave(evaluate)],
+    )
+    return results[-1], None

@@ -1,0 +1,139 @@
+"""`tf.estimator.inputs` without threads: arrays are fed to placeholders, batch by batch.
+
+TensorFlow 1.15 fills a queue by threads, whose calls of the session have no order. Here each graph
+has its feeds: hooks that every monitored session of the graph gets, in its own thread. `install`
+wraps the constructor of monitored sessions for that, and `uninstall` puts it back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import numpy as np
+
+from toolkit import tf
+
+__all__ = ["numpy_input_fn", "pandas_input_fn"]
+
+_FEEDS = "_toolkit_adopt_feeds"  # attribute of a graph: its hooks
+
+
+class _Feed(tf.train.SessionRunHook):
+    """Feeds rows of arrays, at each call of a monitored session."""
+
+    def __init__(self, arrays: Dict[Any, np.ndarray], size: int, epochs: Any, shuffle: bool):
+        self._arrays, self._size = arrays, size
+        self._rows = self._generate(len(next(iter(arrays.values()))), epochs, shuffle)
+
+    @staticmethod
+    def _generate(count: int, epochs: Optional[int], shuffle: bool) -> Iterator[int]:
+        """The numbers of rows, epoch after epoch."""
+        # As in 1.15, the order depends on Python's generator and not on the graph's seed, so that
+        # a second call of `train` begins with other rows.
+        generator = np.random.RandomState(random.getrandbits(32)) if shuffle else None
+        for _ in itertools.count() if epochs is None else range(epochs):
+            yield from generator.permutation(count) if generator else range(count)
+
+    def before_run(self, run_context: Any) -> Any:
+        rows = list(itertools.islice(self._rows, self._size))
+        if not rows:
+            raise tf.errors.OutOfRangeError(None, None, "All epochs of numpy_input_fn were read")
+        feeds = {placeholder: array[rows] for placeholder, array in self._arrays.items()}
+        return tf.train.SessionRunArgs(None, feed_dict=feeds)
+
+
+def numpy_input_fn(
+    x, y=None, batch_size=128, num_epochs=1, shuffle=None, queue_capacity=1000, num_threads=1
+) -> Callable[[], Any]:
+    """An input function that reads arrays.
+
+    Batches cross the ends of epochs; only the last one of all may be smaller.
+
+    Args:
+        x: an array, or a dictionary of arrays, of N rows.
+        y: the same for labels; None for none.
+        batch_size: how many rows a batch has.
+        num_epochs: how often the rows are read; None for ever.
+        shuffle: whether each epoch has an order of its own; it must be given.
+        queue_capacity, num_threads: ignored.
+
+    Returns:
+        A function that returns features, or (features, labels): tensors as x and y are.
+
+    Raises:
+        ValueError: `shuffle` is missing, or numbers of rows differ.
+        TypeError: x is neither an array nor a dictionary.
+    """
+    if not isinstance(shuffle, bool):
+        raise ValueError(f"numpy_input_fn needs shuffle=True or shuffle=False, not {shuffle!r}.")
+    if not isinstance(x, (dict, np.ndarray)):
+        raise TypeError(f"x of numpy_input_fn is an array or a dictionary, not {type(x).__name__}.")
+
+    def input_fn():
+        arrays: Dict[Any, np.ndarray] = {}
+
+        def placeholder(name: str, array: np.ndarray) -> Any:
+            shape = [batch_size if num_epochs is None else None, *array.shape[1:]]
+            made = tf.placeholder(tf.as_dtype(array.dtype), shape, name)
+            arrays[made] = array
+            return made
+
+        def placeholders(value: Any, name: str) -> Any:
+            if isinstance(value, dict):
+                return {key: placeholder(f"{name}_{key}", value[key]) for key in sorted(value)}
+            return placeholder(name, value)
+
+        features = placeholders(x, "features")
+        labels = None if y is None else placeholders(y, "labels")
+        lengths = {len(array) for array in arrays.values()}
+        if len(lengths) != 1:
+            raise ValueError(f"The arrays of numpy_input_fn have {sorted(lengths)} rows.")
+        feeds_of(tf.get_default_graph()).append(_Feed(arrays, batch_size, num_epochs, shuffle))
+        return features if labels is None else (features, labels)
+
+    return input_fn
+
+
+def pandas_input_fn(
+    x,
+    y=None,
+    batch_size=128,
+    num_epochs=1,
+    shuffle=None,
+    queue_capacity=1000,
+    num_threads=1,
+    target_column="target",
+) -> Callable[[], Any]:
+    """`numpy_input_fn` of the columns of a DataFrame; y is a Series or a DataFrame."""
+    features = {name: x[name].values for name in x.columns}
+    labels = y
+    if y is not None:
+        is_frame = hasattr(y, "columns")
+        labels = {name: y[name].values for name in y.columns} if is_frame else y.values
+    return numpy_input_fn(features, labels, batch_size, num_epochs, shuffle)
+
+
+def feeds_of(graph: Any) -> List[Any]:
+    """The hooks of a graph's input functions."""
+    if not hasattr(graph, _FEEDS):
+        setattr(graph, _FEEDS, [])
+    return getattr(graph, _FEEDS)
+
+
+def wrap_monitored_sessions() -> Callable[[], None]:
+    """Let each monitored session have the feeds of its graph.
+
+    Returns:
+        A function that puts the constructor back.
+    """
+    base = tf.train.MonitoredSession.__mro__[1]  # of SingularMonitoredSession, too
+    original = base.__init__
+
+    def construct(self: Any, session_creator: Any, hooks: Any, *args: Any, **kwargs: Any) -> None:
+        feeds = feeds_of(tf.get_default_graph())
+        original(self, session_creator, [*(hooks or []), *feeds], *args, **kwargs)
+
+    base.__init__ = construct
+    return lambda: setattr(base, "__init__", original)
