@@ -83,9 +83,9 @@ class CheckpointStore:
             checkpoints.append(Checkpoint(step, self.prefix(step), now, files, tensors, position))
             steps = set(retain(checkpoints)) | {step}
             self.add_commit(checkpoints[-1], [c.step for c in checkpoints if c.step in steps])
-            for name in [n for c in checkpoints if c.step not in steps for n in c.files]:
-                with contextlib.suppress(FileNotFoundError):
-                    os.remove(self._file(name))
+            for checkpoint in checkpoints:
+                if checkpoint.step not in steps:
+                    self._delete(checkpoint)
 
     def _make_durable(self, step: int) -> Dict[str, FileDigest]:
         """Sync the files of a step to the disk; return their digests by name."""
@@ -116,6 +116,11 @@ class CheckpointStore:
             files={name: digest._asdict() for name, digest in checkpoint.files.items()},
             metrics=checkpoint.metrics._asdict(),
         )
+
+    def _delete(self, checkpoint: Checkpoint) -> None:
+        for name in checkpoint.files:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self._file(name))
 
     # -------------------------------------------------------------------------- uncommitted files
 
