@@ -204,7 +204,7 @@ class CheckpointStore:
                 )
             return newest
         steps = {str(checkpoint.step): checkpoint for checkpoint in self.list()}
-        best = self.best()
+        best = None if which in steps else self.best()
         if which == "best" and best is None:
             raise CheckpointError(
                 f"{self._folder} has no best checkpoint.",
