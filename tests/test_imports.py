@@ -21,6 +21,8 @@ EXAMPLES_WITH_PLUGINS = {
         "Train image classifiers and GANs",
         "Start with: toolkit run classifier",
     ],
+    # What `plugins new --from` names: samples, and the small model of the templates.
+    "toolkit/cli/plugins/new.py": ['"gan": os.path.join', 'DEFAULT = "classifier"'],
 }
 # Packages that take a tenth of a second or 10 MB to import, and that only a few commands need.
 HEAVY = {"tensorflow", "tf_keras", "sklearn", "scipy", "matplotlib", "pandas", "PIL", "mlxtend"}
@@ -77,7 +79,6 @@ WITHOUT = [
     (["predict", "--help"], HEAVY | {"numpy"}),
     (["export", "--help"], HEAVY | {"numpy"}),
     (["sample", "--help"], HEAVY | {"numpy"}),
-    (["image-scores", "--help"], HEAVY | {"numpy"}),
     ("import toolkit_classifier; toolkit_classifier.options()", HEAVY),
     ("from toolkit.data.sources import open_data; open_data('mnist5k')", HEAVY | {"pooch"}),
     (["run", "--help"], HEAVY),

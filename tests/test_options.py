@@ -357,7 +357,7 @@ FIXED = "has a name that"
     [
         ("steps", "is already an option of the core."),
         ("gain", "is already an option of plugin 'linear'."),
-        *((name, FIXED) for name in ("force", "drop", "map", "with", "json", "cache", "folder")),
+        *((name, FIXED) for name in ("force", "with", "json", "cache", "folder")),
         ("no_evaluate", "has the flag with which"),
     ],
 )

@@ -74,6 +74,7 @@ _HOME = {  # public name: the module that defines it
     "OptimizerArguments": "toolkit.options.arguments",
     "Run": "toolkit.graph.run",
     "tf": "toolkit.compat",
+    "DrivenRun": "toolkit.training.driven",
     "SampleGrids": "toolkit.training.hooks.sample_grids",
     "SessionHook": "toolkit.training.hooks.base",
     "Every": "toolkit.training.hooks.base",

@@ -18,11 +18,11 @@ from run_fixtures import (
     write_plugin,
 )
 
+from toolkit.cluster import launcher
+from toolkit.cluster.chaos import Chaos
+from toolkit.cluster.child import Child
 from toolkit.compat import HAS_XLA
 from toolkit.errors import DivergedError, InterruptedRun, RetryError
-from toolkit.launch import launcher
-from toolkit.launch.chaos import Chaos
-from toolkit.launch.child import Child
 from toolkit.storage.run_folder import RunFolder
 
 # Another factor in each process.

@@ -11,12 +11,12 @@ from linear_fixtures import Linear
 from process_fixtures import free_port, run_threads
 
 from toolkit import Run, ToolkitError, UsageError, hookimpl, tf
+from toolkit.cluster.ports import LOOPBACK
 from toolkit.cluster.server import configure, start_server
 from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
 from toolkit.graph.asynchronous import COUNTER, AsynchronousStep
 from toolkit.graph.build import build_training
 from toolkit.graph.replica import Replica
-from toolkit.launch.ports import LOOPBACK
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.training import variable_values

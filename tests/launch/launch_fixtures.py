@@ -6,10 +6,10 @@ import sys
 
 from process_fixtures import PATIENCE, take_turn
 
-from toolkit.launch.child import child_code
-from toolkit.launch.launcher import Launcher, LaunchOptions
-from toolkit.launch.layout import Command, Layout
-from toolkit.launch.output import MergedLog
+from toolkit.cluster.child import child_code
+from toolkit.cluster.launcher import Launcher, LaunchOptions
+from toolkit.cluster.layout import Command, Layout
+from toolkit.cluster.output import MergedLog
 
 END = "sys.exit(0)"
 # Lets a process live until a signal ends it, with the exit code of an interrupted run.

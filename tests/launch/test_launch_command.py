@@ -19,7 +19,7 @@ def fake(monkeypatch):
 
     def install(scripts):
         code = fake_code(scripts)
-        monkeypatch.setattr("toolkit.launch.launcher.child_code", code)
+        monkeypatch.setattr("toolkit.cluster.launcher.child_code", code)
 
     return install
 

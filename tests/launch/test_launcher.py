@@ -11,9 +11,9 @@ import pytest
 from launch_fixtures import HANG, LIVE, launch_scripts, starts_of
 from process_fixtures import is_gone, wait_until
 
-from toolkit.launch import launcher
-from toolkit.launch.chaos import Chaos
-from toolkit.launch.layout import Command, Layout
+from toolkit.cluster import launcher
+from toolkit.cluster.chaos import Chaos
+from toolkit.cluster.layout import Command, Layout
 
 pytestmark = pytest.mark.usefixtures("turn")
 DEATHS = {

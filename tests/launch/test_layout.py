@@ -7,10 +7,10 @@ import socket
 
 import pytest
 
+from toolkit.cluster.layout import Command, Layout, assign_hosts, local_environments, tf_config
+from toolkit.cluster.ports import LOOPBACK, held_ports
 from toolkit.cluster.tasks import ClusterSettings, read_cluster
 from toolkit.errors import UsageError
-from toolkit.launch.layout import Command, Layout, assign_hosts, local_environments, tf_config
-from toolkit.launch.ports import LOOPBACK, held_ports
 
 
 def test_a_port_that_is_held_is_no_other_process_and_its_server_listens():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolkit.launch.output import MAX_LINE, LineSplitter, MergedLog
+from toolkit.cluster.output import MAX_LINE, LineSplitter, MergedLog
 
 
 def lines(*pieces):

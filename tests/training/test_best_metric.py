@@ -256,6 +256,15 @@ def test_a_score_by_other_features_begins_the_best_again(run, manifest):
     assert manifest()["best"]["step"] == 2
 
 
+def test_what_a_score_depends_on_is_asked_after_the_first_score(run, monkeypatch):
+    def dependencies(self, split):
+        assert self.calls, "a network may have to be trained for it"
+        return self.answer
+
+    monkeypatch.setattr(Rating, "dependencies", dependencies)
+    run(Rated(size=3), steps=2, best_metric="rating")
+
+
 def test_a_plain_resume_continues_with_the_best_so_far(run, manifest):
     for steps in 2, 4:
         _, log = run(Rated(sizes=(3, 4), rate=0.1), steps=steps, best_metric="rating")

@@ -10,10 +10,10 @@ import collections
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
+from ..cluster.chaos import Chaos
 from ..display.waits import waiting
 from ..errors import CheckFailed, UsageError
 from ..files import write_json
-from ..launch.chaos import Chaos
 from ..plugins import require_trust
 from ..storage.run_folder import RunFolder
 from .checks import declared_options

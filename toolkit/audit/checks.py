@@ -15,10 +15,11 @@ from ..options import FOLDER, ORIGINS, CoreOptions, merge
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import MANIFEST, Checkpoint, Entry, FormatError, fold
+from ..storage.journal import JOURNAL, find_journal_fault, has_state
 from ..storage.jsonl import JsonLines, parse_object, read_json
 from ..storage.record_log import EVALUATIONS, find_evaluation_faults
 from ..storage.report_folder import find_report_faults
-from ..storage.run_folder import RunFolder
+from ..storage.run_folder import RunFolder, driver_of
 
 
 class Fault(NamedTuple):
@@ -56,6 +57,8 @@ def run_checks(folder: RunFolder) -> List[Check]:
     ]
     if os.path.lexists(folder.file(EVALUATIONS)):
         parts.append(("evaluations", _check_evaluations))
+    if driver_of(folder.path):
+        parts.append(("journal", _check_journal))
     checks = []
     for name, check in parts:
         try:
@@ -234,6 +237,15 @@ def _check_evaluations(folder: RunFolder) -> Tuple[str, List[Fault]]:
             tensors.setdefault(entry.step, []).append(entry.values["tensors"])
     faults = [Fault("evaluations", fault) for fault in find_evaluation_faults(lines, tensors)]
     return f"{count_noun(len(lines), 'record')}, not sealed", faults
+
+
+def _check_journal(folder: RunFolder) -> Tuple[str, List[Fault]]:
+    """Whether the journal of a driver is what it was at each checkpoint."""
+    checkpoints = [c for c in folder.checkpoints.list() if has_state(c)]
+    faults = [find_journal_fault(folder, checkpoint) for checkpoint in checkpoints]
+    path = folder.file(JOURNAL)
+    size = os.path.getsize(path) if os.path.exists(path) else 0
+    return f"{size} bytes", [Fault("journal", fault, path) for fault in faults if fault]
 
 
 def describe_code_change(reference: str, session: Dict[str, Any]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional, Sequence
 
+from ..cluster.chaos import Chaos
+from ..cluster.launcher import CHIEF, Launcher, LaunchOptions
+from ..cluster.layout import Command, Layout
 from ..errors import CheckFailed, InterruptedRun, UsageError
-from ..launch.chaos import Chaos
-from ..launch.launcher import CHIEF, Launcher, LaunchOptions
-from ..launch.layout import Command, Layout
 from ..options import ENVIRONMENT_PREFIX
 from ..plugins import is_everything_trusted
 

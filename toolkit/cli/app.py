@@ -16,7 +16,7 @@ from .. import __version__
 from ..cli_options import HelpGroup
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..plugins import choose, summarize_exception
-from . import plugin_commands
+from . import drivers, plugin_commands
 from .streams import OutputError
 
 # name -> (module, one line for --help)
@@ -39,29 +39,21 @@ COMMANDS = {
     "cache": ("cache", "List and remove downloads and converted data."),
 }
 
-# What other tools call a command -> its name here.
-OTHER_NAMES = {
-    "train": "run",
-    "fit": "run",
-    "start": "run",
-    "continue": "resume",
-    "test": "evaluate",
-    "eval": "evaluate",
-    "validate": "evaluate",
-    "infer": "predict",
-    "classify": "predict",
-    "generate": "sample",
-    "tune": "search",
-    "sweep": "search",
-    "save": "export",
-    "serve": "export",
-    "ls": "runs",
-    "list": "runs",
-    "diff": "compare",
-    "check": "doctor",
-    "new": "plugins",
-    "init": "plugins",
+# A command -> what other tools call it.
+_NAMES_ELSEWHERE = {
+    "run": "train fit start",
+    "resume": "continue",
+    "evaluate": "test eval validate",
+    "predict": "infer classify",
+    "sample": "generate",
+    "search": "tune sweep",
+    "export": "save serve",
+    "runs": "ls list",
+    "compare": "diff",
+    "doctor": "check",
+    "plugins": "new init",
 }
+OTHER_NAMES = {other: name for name, others in _NAMES_ELSEWHERE.items() for other in others.split()}
 
 # Exceptions of a plugin's command that keep their own message and exit code.
 COMMAND_ERRORS = (
@@ -93,6 +85,9 @@ class LazyGroup(HelpGroup):
                 close = [OTHER_NAMES[name]] if name in OTHER_NAMES else close
                 hint = f"Did you mean '{close[0]}'?" if close else f"Commands: {', '.join(names)}."
                 raise click.UsageError(f"There is no command '{name}'.\n{hint}")
+        command = drivers.find_command(name, args[1:])
+        if command is not None:
+            return name, command, args[1:]
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context):

@@ -22,7 +22,6 @@ from ..display.waits import waiting
 if TYPE_CHECKING:
     from ..comparison.comparison import Comparison
     from ..comparison.record import RunRecord
-    from ..comparison.verdict import Band
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -194,23 +193,8 @@ def _metric_lines(comparison: Comparison, labels: Sequence[str]) -> List[str]:
     for name in comparison.metrics:
         bands = [comparison.band(group, name) for group in range(len(labels))]
         note = words.get(comparison.direction(name) or "", "")
-        rows.append([name, *map(_describe_band, bands), note])
+        rows.append([name, *("-" if band is None else str(band) for band in bands), note])
     return format_table(["", *labels, ""], rows) if rows else ["no run has a result of the test"]
-
-
-def _describe_band(band: Optional[Band]) -> str:
-    from ..display.numbers import format_number
-
-    if band is None:
-        return "-"
-    text = format_number(band.value)
-    if band.deviation is not None:
-        low, high = (format_number(each) for each in (band.low or 0.0, band.high or 0.0))
-        deviation = format_number(band.deviation)
-        return f"{text} (sd {deviation}, {low} to {high}, {band.seeds} seeds)"
-    if band.low is None or band.high is None:
-        return text
-    return f"{text} [{format_number(band.low)}, {format_number(band.high)}]"
 
 
 def _verdict_lines(comparison: Comparison) -> List[str]:

@@ -13,7 +13,7 @@ from ..display.escapes import escape_line
 from ..errors import ToolkitError
 from ..option_changes import OptionChange, allow_flags, describe_change, find_changes
 from ..options import CoreOptions
-from ..storage.run_folder import RunFolder, open_run
+from ..storage.run_folder import RunFolder, driver_of, open_run
 from .plugin_command import PluginCommand, Words
 from .plugin_options import NO_SELECTION, Selection, option_values, resolve, untyped_values
 from .resume_options import (
@@ -34,6 +34,8 @@ def _select(words: Words) -> Selection:
     if not path or words.all("--help"):
         return NO_SELECTION
     folder = open_run(path, allow_unstarted=True)
+    if driver_of(folder.path):  # it has no model that could be built here
+        return NO_SELECTION
     try:
         return select_from_run(folder, words, executes_code=False)
     except ToolkitError as error:

@@ -13,9 +13,9 @@ import click
 
 from .. import config as configuration
 from ..cli_options import verbose_option
+from ..cluster.layout import Command, Layout, assign_hosts, has_flag, tf_config
 from ..display.escapes import escape_line
 from ..errors import ToolkitError, UsageError
-from ..launch.layout import Command, Layout, assign_hosts, has_flag, tf_config
 from ..plugins import is_name
 from ..storage.run_folder import new_path
 from .help import HELP
@@ -122,9 +122,9 @@ def launch(
     environment, notes = _environment(layout)
     for note in notes:
         sys.stderr.write(f"note: {escape_line(note)}\n")
-    from ..launch.chaos import Chaos
-    from ..launch.launcher import Launcher, LaunchOptions
-    from ..launch.output import MergedLog
+    from ..cluster.chaos import Chaos
+    from ..cluster.launcher import Launcher, LaunchOptions
+    from ..cluster.output import MergedLog
 
     kills = None if chaos is None else Chaos(chaos, job.run_dir, chaos_seed)
     names = [task.name for task in layout.tasks([""] * layout.num_servers)]

@@ -1,1 +1,1 @@
-"""Several processes that train one model: their tasks, and the channel between them."""
+"""Several processes that train one model: their tasks, the channel, and the launcher."""

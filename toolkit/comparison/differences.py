@@ -51,11 +51,16 @@ def trained_options(record: RunRecord) -> Dict[str, Any]:
 
     They are those of its last session in the commit log; config.json may have been edited since.
     """
-    sessions = record.folder.commits.sessions()
-    saved = sessions[-1].get("options") if sessions else None
-    if not isinstance(saved, dict) or "plugin" not in saved:
+    saved = _last_session(record).get("options", {})
+    if "plugin" not in saved:
         saved = dict(record.options, plugin=record.plugin, **{EXTENSIONS: record.extensions})
     return {name: value for name, value in saved.items() if name != "folder"}
+
+
+def _last_session(record: RunRecord) -> Mapping[str, Any]:
+    """The entry of the last session in the commit log, whose reader has checked its types."""
+    sessions = record.folder.commits.sessions()
+    return sessions[-1] if sessions else {}
 
 
 def find_option_differences(records: Sequence[RunRecord]) -> List[OptionDifference]:
@@ -123,17 +128,11 @@ def _method_of(record: RunRecord) -> str:
 
 def describe_mixture(records: Sequence[RunRecord]) -> List[str]:
     """What else than the seed differs within a group: versions and machines, a clause each."""
-    machines = [_machine_of(record) for record in records]
+    machines = [_last_session(record).get("machine", {}) for record in records]
     return describe_software(records) + [
         f"{name} {', '.join(str(machine.get(name, 'unknown')) for machine in machines)}"
         for name in differing_names(machines)
     ]
-
-
-def _machine_of(record: RunRecord) -> Mapping[str, Any]:
-    sessions = record.folder.commits.sessions()
-    machine = sessions[-1].get("machine") if sessions else None
-    return machine if isinstance(machine, dict) else {}
 
 
 # ------------------------------------------------------------------------------------- code, data
@@ -141,10 +140,10 @@ def _machine_of(record: RunRecord) -> Mapping[str, Any]:
 
 def code_hashes(record: RunRecord) -> Dict[str, Mapping[str, str]]:
     """Plugin -> file -> hash, of the last session."""
-    sessions = record.folder.commits.sessions()
-    plugins = sessions[-1].get("plugins") if sessions else None
-    if isinstance(plugins, dict):
-        return plugins
+    session = _last_session(record)
+    if "plugins" in session:
+        hashes: Dict[str, Mapping[str, str]] = session["plugins"]
+        return hashes
     recorded = record.manifest.get("plugins")
     facts = recorded if isinstance(recorded, dict) else {}
     return {
@@ -174,10 +173,10 @@ def differing_names(tables: Sequence[Mapping[str, Any]]) -> List[str]:
     )
 
 
-def join_names(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str], limit: int = _MAX_NAMES) -> str:
     """A few names, and how many more there are."""
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def describe_data(records: Sequence[RunRecord]) -> List[str]:

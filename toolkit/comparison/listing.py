@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from ..errors import UsageError, suggest
 from ..options import format_value
+from .differences import join_names
 from .metrics import Metric, main_metric
 from .record import RunRecord, read_runs
 from .special_options import EXTENSIONS, find_special_options, own_options
@@ -215,7 +216,7 @@ class Condition(NamedTuple):
     def matches(self, row: Row) -> bool:
         """Whether a row has the name, and its value fulfils the condition."""
         value = read_value(row, self.name)
-        if value is None and not _has_option(row, self.name):
+        if value is None and (row.record is None or self.name not in row.record.options):
             return False
         if self.operator == "~":
             return self.value.lower() in format_value(value).lower()
@@ -292,13 +293,10 @@ def _suggest_names(
         "options that somebody set": {key for record in records for key in own_options(record)},
         "columns": set(fields),
     }
-    parts = [f"{kind}: {_list_few(sorted(names))}" for kind, names in kinds.items() if names]
+    parts = [
+        f"{kind}: {join_names(sorted(names), _MAX_NAMES)}" for kind, names in kinds.items() if names
+    ]
     return f"For example {'; '.join(parts)}; any other option has the name of its flag."
-
-
-def _list_few(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def read_value(row: Row, name: str) -> Any:
@@ -322,10 +320,6 @@ def _read_field(row: Row, name: str) -> Any:
     if name == "metric":
         return row.metric.value if row.metric else None
     return row.record.data_name if name == "data" else getattr(row.record, name)
-
-
-def _has_option(row: Row, name: str) -> bool:
-    return row.record is not None and name in row.record.options
 
 
 def _is_equal(value: Any, text: str) -> bool:

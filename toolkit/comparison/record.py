@@ -17,11 +17,17 @@ from ..storage import folder_lock
 from ..storage.entries import read_end
 from ..storage.jsonl import parse_object, read_json
 from ..storage.own_folders import COMMITS, MANIFEST, is_run_listing
-from ..storage.run_folder import CONFIG, RunFolder
+from ..storage.run_folder import CONFIG, DRIVER, RunFolder
 
 METRICS = "metrics.jsonl"
 KILLED, RUNNING, UNSTARTED = "killed", "running", "unstarted"  # no session has ended
-_NO_OPTIONS = ("plugin", "with", ORIGINS, "folder")  # what config.json has besides the options
+_NO_OPTIONS = (
+    "plugin",
+    "with",
+    ORIGINS,
+    "folder",
+    DRIVER,
+)  # what config.json has besides the options
 _TAIL_BYTES = 1 << 16  # of a log, of which only the last lines are needed
 
 

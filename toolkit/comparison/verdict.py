@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
+from ..display.numbers import format_number
 from ..files import open_regular_file
 from ..statistics.example_means import exact_mean, is_mean
 from ..statistics.intervals import LEVEL, normal_quantile
@@ -76,6 +77,16 @@ class Band(NamedTuple):
     high: Optional[float]
     deviation: Optional[float]
     seeds: int
+
+    def __str__(self) -> str:
+        """`0.8380 [0.8032, 0.8675]`, or `0.8380 (sd 0.0050, 0.8320 to 0.8440, 3 seeds)`."""
+        text = format_number(self.value)
+        if self.low is None or self.high is None:
+            return text
+        low, high = format_number(self.low), format_number(self.high)
+        if self.deviation is None:
+            return f"{text} [{low}, {high}]"
+        return f"{text} (sd {format_number(self.deviation)}, {low} to {high}, {self.seeds} seeds)"
 
 
 def measure_band(group: Group, name: str) -> Optional[Band]:
@@ -334,15 +345,7 @@ def _is_of_metric(record: RunRecord, name: str, values: np.ndarray) -> bool:
 def _describe(
     a: Group, b: Group, name: str, separation: Separation, direction: Optional[str], count: int
 ) -> Tuple[str, str]:
-    """The verdict, and a sentence with its numbers.
-
-    Args:
-        a, b: the groups.
-        name: of the metric.
-        separation: of the two, adjusted for all comparisons.
-        direction: which values of the metric are better; None if nothing says it.
-        count: of comparisons.
-    """
+    """The verdict, and a sentence with the numbers, which are adjusted for `count` comparisons."""
     names = f"{a.name} and {b.name}"
     if math.isnan(separation.p):
         reason = separation.note or "there is no interval"
@@ -350,7 +353,9 @@ def _describe(
     low, high = separation.low, separation.high
     if separation.difference < 0:
         low, high = -high, -low
-    numbers = f"{_number(abs(separation.difference))} [{_number(low)}, {_number(high)}]"
+    numbers = (
+        f"{format_number(abs(separation.difference))} [{format_number(low)}, {format_number(high)}]"
+    )
     facts = [f"p = {separation.p:.2g}", separation.method]
     facts += [f"p and interval adjusted for {count} comparisons"] if count > 1 else []
     facts += [_describe_seeds(a, b, separation)]
@@ -377,11 +382,6 @@ def _describe_seeds(a: Group, b: Group, separation: Separation) -> str:
         advice = f"{group.name} has 1 seed, taken to vary like the other's: train it with more"
         note = note.replace(words, advice)
     return note
-
-
-def _number(value: float) -> str:
-    value += 0.0  # -0.0 has no sign
-    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.3g}"
 
 
 def make_groups(records: Sequence[RunRecord], places: Sequence[Sequence[int]]) -> List[Group]:

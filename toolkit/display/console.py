@@ -189,7 +189,7 @@ class Console:
         """Record the progress, in a long run at intervals of a hundredth of its time."""
         now = self._clock()
         secs = max(self._every_secs, (now - self._start_time) / 100)
-        is_due = record["step"] >= self._total_steps or now - self._last_recorded_time >= secs
+        is_due = self._is_last(record) or now - self._last_recorded_time >= secs
         if is_due:
             self._last_recorded_time = now
             self._file.write(progress_line(record, self._total_steps))
@@ -199,11 +199,14 @@ class Console:
         if self._remove_row is not None:
             return
         now = self._clock()
-        is_last = record["step"] >= self._total_steps
+        is_last = self._is_last(record)
         previous = self._last_line_time
         if is_last or previous is None or now - previous >= self._every_secs:
             self._last_line_time = now
             self.show(progress_line(record, self._total_steps))
+
+    def _is_last(self, record: Dict[str, Any]) -> bool:
+        return 0 < self._total_steps <= record["step"]
 
     def stop(self) -> None:
         """Remove the bar; lines remain."""
@@ -254,7 +257,8 @@ class _Tee:
 def progress_line(record: Mapping[str, Any], total_steps: int) -> str:
     """`step 500/2000  loss 0.1234  accuracy 0.9630  12345 examples/s  4 s left`."""
     metrics = _join_metrics(record, MAX_METRICS)
-    parts = [f"step {record['step']}/{total_steps}"] + ([metrics] if metrics else [])
+    of_total = f"/{total_steps}" if total_steps else ""
+    parts = [f"step {record['step']}{of_total}"] + ([metrics] if metrics else [])
     if "examples_per_sec" in record:
         parts.append(f"{record['examples_per_sec']:.0f} examples/s")
         if record["step"] < total_steps and record.get("secs_left") is not None:

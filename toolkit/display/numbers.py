@@ -5,6 +5,7 @@ from __future__ import annotations
 
 def format_number(value: float) -> str:
     """Four significant digits: 0.1234, 12.35, 1.20e-05."""
+    value += 0.0  # -0.0 has no sign
     if value == 0 or 1e-3 <= abs(value) < 9999.5:
         return f"{value:.4f}" if abs(value) < 10 else f"{value:.4g}"
     return "10000" if 9999.5 <= value < 10000.5 else f"{value:.2e}"

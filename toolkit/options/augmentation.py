@@ -5,6 +5,7 @@ A plugin inherits them for its options class and calls `toolkit.augmentation.aug
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar, Dict, Mapping, Tuple
 
 from typing_extensions import Literal
@@ -12,6 +13,7 @@ from typing_extensions import Literal
 from .declaration import AUTO, Options, option
 
 AUGMENTATION_GROUP = "Augmentation"  # their heading in `--help`
+_augmentation = functools.partial(option, group=AUGMENTATION_GROUP)
 OFF: Dict[str, Any] = {  # the strengths, and the filling
     "shift": 0,
     "crop": 0.0,
@@ -54,105 +56,60 @@ class AugmentationOptions(Options):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
     preset_option: ClassVar[str] = "augment"
 
-    augment: Literal["auto", "none", "digits", "photos", "pictures", "icons"] = option(
+    augment: Literal["auto", "none", "digits", "photos", "pictures", "icons"] = _augmentation(
         AUTO,
         "what the images show; sets the strengths of the options of this group; auto: digits for "
         "small grey images, else pictures",
-        group=AUGMENTATION_GROUP,
     )
-    shift: int = option(
-        0,
-        "shift images by up to this distance in each direction",
-        unit="pixels",
-        group=AUGMENTATION_GROUP,
-        ge=0,
-        le=64,
+    shift: int = _augmentation(
+        0, "shift images by up to this distance in each direction", unit="pixels", ge=0, le=64
     )
-    crop: float = option(
+    crop: float = _augmentation(
         0.0,
         "pad each side of images by this share of it, and crop them at a random place",
-        group=AUGMENTATION_GROUP,
         ge=0,
         le=0.5,
     )
-    flip: float = option(
-        0.0,
-        "share of the images that are mirrored left to right",
-        group=AUGMENTATION_GROUP,
-        ge=0,
-        le=1,
+    flip: float = _augmentation(
+        0.0, "share of the images that are mirrored left to right", ge=0, le=1
     )
-    flip_vertical: float = option(
-        0.0,
-        "share of the images that are turned upside down by mirroring",
-        group=AUGMENTATION_GROUP,
-        ge=0,
-        le=1,
+    flip_vertical: float = _augmentation(
+        0.0, "share of the images that are turned upside down by mirroring", ge=0, le=1
     )
-    rotate: float = option(
-        0.0,
-        "rotate images by up to this angle, left or right",
-        unit="degrees",
-        group=AUGMENTATION_GROUP,
-        ge=0,
-        le=180,
+    rotate: float = _augmentation(
+        0.0, "rotate images by up to this angle, left or right", unit="degrees", ge=0, le=180
     )
-    zoom: float = option(
-        0.0, "enlarge or shrink images by up to this share", group=AUGMENTATION_GROUP, ge=0, le=0.5
-    )
-    elastic: float = option(
+    zoom: float = _augmentation(0.0, "enlarge or shrink images by up to this share", ge=0, le=0.5)
+    elastic: float = _augmentation(
         0.0,
         "bend images by smooth random displacements of this standard deviation",
         unit="pixels",
-        group=AUGMENTATION_GROUP,
         ge=0,
         le=16,
     )
-    fill: Literal["edge", "reflect"] = option(
-        "edge",
-        "what lies beyond the border of an image: its nearest pixel, or its mirror image",
-        group=AUGMENTATION_GROUP,
+    fill: Literal["edge", "reflect"] = _augmentation(
+        "edge", "what lies beyond the border of an image: its nearest pixel, or its mirror image"
     )
-    brightness: float = option(
-        0.0, "change the brightness by up to this share", group=AUGMENTATION_GROUP, ge=0, le=1
+    brightness: float = _augmentation(0.0, "change the brightness by up to this share", ge=0, le=1)
+    contrast: float = _augmentation(0.0, "change the contrast by up to this share", ge=0, le=1)
+    saturation: float = _augmentation(
+        0.0, "change the saturation of colour images by up to this share", ge=0, le=1
     )
-    contrast: float = option(
-        0.0, "change the contrast by up to this share", group=AUGMENTATION_GROUP, ge=0, le=1
+    hue: float = _augmentation(
+        0.0, "turn the hues of colour images by up to this share of the colour circle", ge=0, le=0.5
     )
-    saturation: float = option(
-        0.0,
-        "change the saturation of colour images by up to this share",
-        group=AUGMENTATION_GROUP,
-        ge=0,
-        le=1,
-    )
-    hue: float = option(
-        0.0,
-        "turn the hues of colour images by up to this share of the colour circle",
-        group=AUGMENTATION_GROUP,
-        ge=0,
-        le=0.5,
-    )
-    grey: float = option(
-        0.0, "share of the colour images that become grey", group=AUGMENTATION_GROUP, ge=0, le=1
-    )
-    cutout: float = option(
+    grey: float = _augmentation(0.0, "share of the colour images that become grey", ge=0, le=1)
+    cutout: float = _augmentation(
         0.0,
         "cover a box in each image with its mean colour; side as a share of the image's",
-        group=AUGMENTATION_GROUP,
         ge=0,
         le=1,
     )
-    rand_augment: int = option(
-        0,
-        "RandAugment: random operations per image; 0 is off",
-        unit="operations",
-        group=AUGMENTATION_GROUP,
-        ge=0,
-        le=8,
+    rand_augment: int = _augmentation(
+        0, "RandAugment: random operations per image; 0 is off", unit="operations", ge=0, le=8
     )
-    rand_magnitude: float = option(
-        5.0, "strength of RandAugment's operations, up to 10", group=AUGMENTATION_GROUP, ge=0, le=10
+    rand_magnitude: float = _augmentation(
+        5.0, "strength of RandAugment's operations, up to 10", ge=0, le=10
     )
 
     @classmethod

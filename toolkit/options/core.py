@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from typing import Any, Dict, Iterator, List, Optional, Union
 
@@ -17,427 +18,285 @@ from .groups import Group, check_pattern, format_group, join_groups, parse_group
 
 MAX_IMAGE_SIDE = 4096  # pixels
 
+# A function for each heading of `--help`, which declares an option with what is usual below it.
+_data = functools.partial(option, group="Data")
+_length = functools.partial(option, group="Length", resume_may_change=True)
+_start = functools.partial(option, group="Start")
+_optimisation = functools.partial(option, group="Optimisation")
+_evaluation = functools.partial(option, group="Evaluation", resume_may_change=True)
+_checkpoints = functools.partial(option, group="Checkpoints", affects_result=False)
+_reports = functools.partial(option, group="Reports", affects_result=False)
+_machine = functools.partial(option, group="Machine", affects_result=False)
+
 
 class CoreOptions(Options):
     """The options that every run has, whatever its plugin."""
 
-    data: str = option(
+    data: str = _data(
         "mnist5k",
         "data source, or the path of a file or folder; see 'toolkit data list'",
-        group="Data",
         path=data_value.PREFIXES,
     )
-    image_size: Optional[Union[int, str]] = option(
+    image_size: Optional[Union[int, str]] = _data(
         None,
         "size of images, 64 or WIDTHxHEIGHT, see --fit; files of one size may omit it",
         unit="pixels",
-        group="Data",
     )
-    fit: Literal["pad", "crop", "stretch"] = option(
+    fit: Literal["pad", "crop", "stretch"] = _data(
         "pad",
         "how an image of another shape gets its size: scaled whole and padded, cut, or distorted",
-        group="Data",
     )
-    background: str = option(
-        "white",
-        "colour below transparent images and around padded ones, a name or #rrggbb",
-        group="Data",
+    background: str = _data(
+        "white", "colour below transparent images and around padded ones, a name or #rrggbb"
     )
-    channels: Optional[Literal[1, 3]] = option(
-        None, "convert images to grey (1) or colour (3)", group="Data"
+    channels: Optional[Literal[1, 3]] = _data(None, "convert images to grey (1) or colour (3)")
+    skip_damaged: bool = _data(
+        False, "leave out image files that cannot be read, and count and name them"
     )
-    skip_damaged: bool = option(
-        False, "leave out image files that cannot be read, and count and name them", group="Data"
+    normalize: bool = _data(
+        False, "subtract the mean of the training examples, and divide by their standard deviation"
     )
-    normalize: bool = option(
-        False,
-        "subtract the mean of the training examples, and divide by their standard deviation",
-        group="Data",
-    )
-    label_column: List[str] = option(
+    label_column: List[str] = _data(
         [],
         "column or key of the labels, several for a vector, or none; default: label, class, "
         "target or y",
-        group="Data",
     )
-    label_kind: Literal["auto", "class", "value"] = option(
-        "auto",
-        "whether labels are classes or values; auto: texts and few integers are classes",
-        group="Data",
+    label_kind: Literal["auto", "class", "value"] = _data(
+        "auto", "whether labels are classes or values; auto: texts and few integers are classes"
     )
-    image_column: Optional[str] = option(
-        None, "column of the paths of images, or key of encoded images", group="Data"
+    image_column: Optional[str] = _data(
+        None, "column of the paths of images, or key of encoded images"
     )
-    feature_columns: List[str] = option(
-        [], "columns to use as features; default: all others", group="Data"
+    feature_columns: List[str] = _data([], "columns to use as features; default: all others")
+    ignore_columns: List[str] = _data([], "columns to leave out")
+    split_column: str = _data(
+        "split", "column that says train, validation or test, if there is one"
     )
-    ignore_columns: List[str] = option([], "columns to leave out", group="Data")
-    split_column: str = option(
-        "split", "column that says train, validation or test, if there is one", group="Data"
-    )
-    missing: Literal["refuse", "drop", "fill"] = option(
+    missing: Literal["refuse", "drop", "fill"] = _data(
         "refuse",
         "what becomes of empty fields: refuse the table, drop the row, or fill in the mean",
-        group="Data",
     )
-    categories: Literal["index", "one-hot"] = option(
-        "index", "texts of few values: a class number each, or columns of 0 and 1", group="Data"
+    categories: Literal["index", "one-hot"] = _data(
+        "index", "texts of few values: a class number each, or columns of 0 and 1"
     )
-    validation_share: float = option(
+    validation_share: float = _data(
         0.1,
         "share of the training examples held out if the data has no validation split",
-        group="Data",
         ge=0,
         le=0.5,
     )
-    test_share: float = option(
-        0.1,
-        "share of the examples held out if the data has no test split",
-        group="Data",
-        ge=0,
-        le=0.5,
+    test_share: float = _data(
+        0.1, "share of the examples held out if the data has no test split", ge=0, le=0.5
     )
-    folds: int = option(
-        0,
-        "divide the examples into so many parts; one of them is the test split",
-        group="Data",
-        ge=0,
+    folds: int = _data(
+        0, "divide the examples into so many parts; one of them is the test split", ge=0
     )
-    fold: int = option(0, "which part of --folds is the test split, from 0", group="Data", ge=0)
-    split_seed: int = option(0, "other numbers hold out other examples", group="Data", ge=0)
-    reader: Literal["auto", "resident", "mapped", "stream"] = option(
+    fold: int = _data(0, "which part of --folds is the test split, from 0", ge=0)
+    split_seed: int = _data(0, "other numbers hold out other examples", ge=0)
+    reader: Literal["auto", "resident", "mapped", "stream"] = _data(
         "auto",
         "keep the data in memory, decode it once into the cache, stream it, or decide by its size",
-        group="Data",
     )
-    resident_limit: int = option(
+    resident_limit: int = _data(
         1024,
         "largest data set that --reader auto keeps in memory",
         unit="MiB",
-        group="Data",
         used_if={"reader": "auto"},
         ge=0,
     )
-    shuffle_buffer: int = option(
+    shuffle_buffer: int = _data(
         10000,
         "how many examples of a streamed epoch are shuffled at a time",
         unit="examples",
-        group="Data",
         used_if={"reader": ("auto", "mapped", "stream")},
         ge=1,
     )
-    batch_size: int = option(64, "examples per step", unit="examples", group="Data", ge=1)
+    batch_size: int = _data(64, "examples per step", unit="examples", ge=1)
 
-    steps: Optional[int] = option(
-        None,
-        "stop after this step; takes precedence over --epochs",
-        unit="steps",
-        group="Length",
-        resume_may_change=True,
-        ge=1,
+    steps: Optional[int] = _length(
+        None, "stop after this step; takes precedence over --epochs", unit="steps", ge=1
     )
-    epochs: float = option(
-        10.0,
-        "stop after this many passes over the training data",
-        group="Length",
-        resume_may_change=True,
-        gt=0,
-    )
-    max_secs: Optional[float] = option(
+    epochs: float = _length(10.0, "stop after this many passes over the training data", gt=0)
+    max_secs: Optional[float] = _length(
         None,
         "stop after this time; 'toolkit resume' continues the run",
         unit="seconds",
-        group="Length",
         affects_result=False,
         gt=0,
     )
 
-    init_from: Optional[str] = option(
+    init_from: Optional[str] = _start(
         None,
         "start from the weights of RUN, RUN@STEP, a checkpoint or a SavedModel",
-        group="Start",
         path="weights",
     )
-    map: List[str] = option(
-        [],
-        "take variable (or scope/) OLD of --init-from as NEW: OLD=NEW, repeated or with commas",
-        group="Start",
+    map: List[str] = _start(
+        [], "take variable (or scope/) OLD of --init-from as NEW: OLD=NEW, repeated or with commas"
     )
 
-    optimizer: str = option("adam", "name of a tf.train optimizer, or adamw", group="Optimisation")
-    optimizer_args: OptimizerArguments = option(
+    optimizer: str = _optimisation("adam", "name of a tf.train optimizer, or adamw")
+    optimizer_args: OptimizerArguments = _optimisation(
         {},
         "further arguments of the optimizer, for example beta1=0.5,beta2=0.9 or use_nesterov=true",
-        group="Optimisation",
     )
-    learning_rate: float = option(
-        0.001, "learning rate, before its schedule", group="Optimisation", gt=0
+    learning_rate: float = _optimisation(0.001, "learning rate, before its schedule", gt=0)
+    schedule: Literal["constant", "cosine", "step", "exponential"] = _optimisation(
+        "constant", "how the learning rate falls during the run"
     )
-    schedule: Literal["constant", "cosine", "step", "exponential"] = option(
-        "constant", "how the learning rate falls during the run", group="Optimisation"
+    warmup_steps: int = _optimisation(
+        0, "steps over which the learning rate rises linearly", unit="steps", ge=0
     )
-    warmup_steps: int = option(
-        0,
-        "steps over which the learning rate rises linearly",
-        unit="steps",
-        group="Optimisation",
-        ge=0,
-    )
-    decay_steps: Optional[int] = option(
+    decay_steps: Optional[int] = _optimisation(
         None,
         "length of the cosine, or steps between decays; default: the run, or a tenth of it",
         unit="steps",
-        group="Optimisation",
         used_if={"schedule": ("cosine", "step", "exponential")},
         ge=1,
     )
-    decay_rate: float = option(
+    decay_rate: float = _optimisation(
         0.5,
         "factor of each decay (step, exponential)",
-        group="Optimisation",
         used_if={"schedule": ("step", "exponential")},
         gt=0,
         le=1,
     )
-    clip: Literal["value", "norm", "global-norm", "none"] = option(
-        "value",
-        "clip gradients by value, by the norm per variable, or by the global norm",
-        group="Optimisation",
+    clip: Literal["value", "norm", "global-norm", "none"] = _optimisation(
+        "value", "clip gradients by value, by the norm per variable, or by the global norm"
     )
-    clip_limit: float = option(
+    clip_limit: float = _optimisation(
         1.0,
         "largest value or norm of a clipped gradient",
-        group="Optimisation",
         used_if={"clip": ("value", "norm", "global-norm")},
         gt=0,
     )
-    accumulate: int = option(
-        1,
-        "steps whose gradients are averaged for one update",
-        unit="steps",
-        group="Optimisation",
-        ge=1,
+    accumulate: int = _optimisation(
+        1, "steps whose gradients are averaged for one update", unit="steps", ge=1
     )
-    weight_decay: Optional[float] = option(
+    weight_decay: Optional[float] = _optimisation(
         None,
         "decoupled decay of variables with two or more dimensions, per unit of learning rate; "
         "default: 0, for adamw 0.01",
-        group="Optimisation",
         ge=0,
     )
-    decay_exclude: List[str] = option(
-        [], "patterns of further variables that do not decay: */embedding", group="Optimisation"
+    decay_exclude: List[str] = _optimisation(
+        [], "patterns of further variables that do not decay: */embedding"
     )
-    group: List[str] = option(
+    group: List[str] = _optimisation(
         [],
         "rate or decay of the variables that a pattern fits: 'conv*:learning_rate=1e-4,"
         "weight_decay=0', once for each group; the first that fits a variable holds",
-        group="Optimisation",
     )
-    freeze: List[str] = option(
-        [],
-        "patterns of variables that stay as they are, batch norm's averages included: conv1/*",
-        group="Optimisation",
+    freeze: List[str] = _optimisation(
+        [], "patterns of variables that stay as they are, batch norm's averages included: conv1/*"
     )
-    on_nonfinite: Literal["stop", "skip"] = option(
-        "stop",
-        "if the loss or a gradient is not finite: stop, or skip the step",
-        group="Optimisation",
+    on_nonfinite: Literal["stop", "skip"] = _optimisation(
+        "stop", "if the loss or a gradient is not finite: stop, or skip the step"
     )
 
-    log_steps: Optional[int] = option(
+    log_steps: Optional[int] = _reports(
         None,
         "record mean metrics every N steps; default: each epoch, but 10 to 50 times in the run",
         unit="steps",
-        group="Reports",
-        affects_result=False,
         ge=1,
     )
-    console_secs: float = option(
+    console_secs: float = _reports(
         2.0,
         "minimum time between progress lines if the output is not a terminal",
         unit="seconds",
-        group="Reports",
-        affects_result=False,
         ge=0,
     )
-    summary_steps: Optional[int] = option(
+    summary_steps: Optional[int] = _reports(
         None,
         "write a plugin's tf.summary ops every N steps; default: --log-steps",
         unit="steps",
-        group="Reports",
-        affects_result=False,
         ge=1,
     )
-    summary_secs: Optional[float] = option(
-        None,
-        "write a plugin's tf.summary ops every N seconds",
-        unit="seconds",
-        group="Reports",
-        affects_result=False,
-        gt=0,
+    summary_secs: Optional[float] = _reports(
+        None, "write a plugin's tf.summary ops every N seconds", unit="seconds", gt=0
     )
 
-    page: bool = option(
-        True,
-        "write report.html at the end, a page that shows how the run went",
-        group="Reports",
-        affects_result=False,
-    )
-    keep_sources: bool = option(
-        True,
-        "keep copies of the plugins' sources in the run",
-        group="Reports",
-        affects_result=False,
-    )
+    page: bool = _reports(True, "write report.html at the end, a page that shows how the run went")
+    keep_sources: bool = _reports(True, "keep copies of the plugins' sources in the run")
 
-    checkpoint_steps: Optional[int] = option(
-        None,
-        "save a checkpoint every N steps",
-        unit="steps",
-        group="Checkpoints",
-        affects_result=False,
-        ge=1,
+    checkpoint_steps: Optional[int] = _checkpoints(
+        None, "save a checkpoint every N steps", unit="steps", ge=1
     )
-    checkpoint_secs: Optional[float] = option(
+    checkpoint_secs: Optional[float] = _checkpoints(
         None,
         "save a checkpoint every N seconds; default 60 without --checkpoint-steps",
         unit="seconds",
-        group="Checkpoints",
-        affects_result=False,
         gt=0,
     )
-    keep_checkpoints: int = option(
-        5,
-        "number of recent checkpoints to keep",
-        unit="checkpoints",
-        group="Checkpoints",
-        affects_result=False,
-        ge=1,
+    keep_checkpoints: int = _checkpoints(
+        5, "number of recent checkpoints to keep", unit="checkpoints", ge=1
     )
-    keep_every_hours: Optional[float] = option(
-        None,
-        "also keep one checkpoint every N hours",
-        unit="hours",
-        group="Checkpoints",
-        affects_result=False,
-        gt=0,
+    keep_every_hours: Optional[float] = _checkpoints(
+        None, "also keep one checkpoint every N hours", unit="hours", gt=0
     )
 
-    evaluate: bool = option(
-        True,
-        "evaluate the validation split during training",
-        group="Evaluation",
-        resume_may_change=True,
-    )
-    evaluate_steps: Optional[int] = option(
+    evaluate: bool = _evaluation(True, "evaluate the validation split during training")
+    evaluate_steps: Optional[int] = _evaluation(
         None,
         "evaluate every N steps; default: --checkpoint-steps, else ten times in the run, less "
         "often with many validation examples",
         unit="steps",
-        group="Evaluation",
-        resume_may_change=True,
         used_if={"evaluate": True},
         ge=1,
     )
-    eval_batch_size: int = option(
-        500,
-        "examples per batch of an evaluation",
-        unit="examples",
-        group="Evaluation",
-        resume_may_change=True,
-        ge=1,
+    eval_batch_size: int = _evaluation(
+        500, "examples per batch of an evaluation", unit="examples", ge=1
     )
-    best_metric: Optional[str] = option(
-        None,
-        "metric that selects the best checkpoint; min:NAME or max:NAME sets what is better",
-        group="Evaluation",
-        resume_may_change=True,
+    best_metric: Optional[str] = _evaluation(
+        None, "metric that selects the best checkpoint; min:NAME or max:NAME sets what is better"
     )
-    early_stopping: int = option(
+    early_stopping: int = _evaluation(
         0,
         "stop if --best-metric has not improved in N evaluations; 0: never",
         unit="evaluations",
-        group="Evaluation",
-        resume_may_change=True,
         used_if={"evaluate": True},
         ge=0,
     )
 
-    seed: int = option(1, "seed of all random numbers", group="Machine", ge=0, lt=2**31)
-    devices: int = option(
+    seed: int = _machine(1, "seed of all random numbers", ge=0, lt=2**31, affects_result=True)
+    devices: int = _machine(
         1,
         "devices that share each batch: GPUs, or else virtual ones of the processor",
         unit="devices",
-        group="Machine",
-        affects_result=False,
         ge=1,
         le=256,
     )
-    intra_op_threads: int = option(
+    intra_op_threads: int = _machine(
         0,
         "threads within an op; 0: one for a small step, else TensorFlow's choice",
         unit="threads",
-        group="Machine",
-        affects_result=False,
         ge=0,
         le=4096,
     )
-    inter_op_threads: int = option(
-        0,
-        "ops that run at the same time; 0: TensorFlow's choice",
-        unit="threads",
-        group="Machine",
-        affects_result=False,
-        ge=0,
-        le=4096,
+    inter_op_threads: int = _machine(
+        0, "ops that run at the same time; 0: TensorFlow's choice", unit="threads", ge=0, le=4096
     )
-    gpu_memory_growth: bool = option(
-        True, "allocate GPU memory as it is needed", group="Machine", affects_result=False
+    gpu_memory_growth: bool = _machine(True, "allocate GPU memory as it is needed")
+    gpu_memory_fraction: Optional[float] = _machine(
+        None, "largest share of a GPU's memory to allocate", gt=0, le=1
     )
-    gpu_memory_fraction: Optional[float] = option(
-        None,
-        "largest share of a GPU's memory to allocate",
-        group="Machine",
-        affects_result=False,
-        gt=0,
-        le=1,
-    )
-    log_device_placement: bool = option(
-        False, "log the device of every op (with -v)", group="Machine", affects_result=False
-    )
-    steps_per_call: Optional[int] = option(
+    log_device_placement: bool = _machine(False, "log the device of every op (with -v)")
+    steps_per_call: Optional[int] = _machine(
         None,
         "most training steps in one call of the session; auto: as many as take 20 ms",
         unit="steps",
-        group="Machine",
-        affects_result=False,
         ge=1,
     )
-    xla: Literal["auto", "on", "off"] = option(
-        "auto",
-        "compile the training step with XLA; auto times both in a run of over a minute",
-        group="Machine",
-        affects_result=False,
+    xla: Literal["auto", "on", "off"] = _machine(
+        "auto", "compile the training step with XLA; auto times both in a run of over a minute"
     )
-    rehash: bool = option(
-        False,
-        "hash all data files again, also those whose size, time and inode are known",
-        group="Machine",
-        affects_result=False,
+    rehash: bool = _machine(
+        False, "hash all data files again, also those whose size, time and inode are known"
     )
-    profile_hooks: bool = option(
-        False,
-        "report at the end how long each session hook took per step",
-        group="Machine",
-        affects_result=False,
+    profile_hooks: bool = _machine(
+        False, "report at the end how long each session hook took per step"
     )
-    profile_steps: List[int] = option(
-        [],
-        "steps to trace into the folder profile, for example 100,101",
-        unit="steps",
-        group="Machine",
-        affects_result=False,
+    profile_steps: List[int] = _machine(
+        [], "steps to trace into the folder profile, for example 100,101", unit="steps"
     )
 
     def idle_options(self) -> Dict[str, str]:

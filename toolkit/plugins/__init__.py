@@ -15,7 +15,7 @@ failures: an exception of a plugin in one line.
 """
 
 from .calls import Answer, Plugins
-from .entry_points import Entry, list_commands, list_plugins
+from .entry_points import Entry, list_commands, list_drivers, list_plugins
 from .failures import describe_failure, is_own_file, own_frames, summarize_exception
 from .hook_call import Check, Problem
 from .loader import load, load_command, require_trust
@@ -60,6 +60,7 @@ __all__ = [
     "is_name",
     "is_same",
     "list_commands",
+    "list_drivers",
     "list_plugins",
     "is_own_file",
     "load",

@@ -11,6 +11,7 @@ from .static_checks import find_fault
 
 GROUPS = {"model": "toolkit.plugins", "extension": "toolkit.extensions"}
 COMMANDS = {"command": "toolkit.commands"}
+DRIVERS = {"driver": "toolkit.drivers"}
 _OF_TOOLKIT = re.compile(r"toolkit\s*([\[(<>=!~;@ ]|$)", re.IGNORECASE)
 
 
@@ -67,6 +68,11 @@ def list_plugins() -> List[Entry]:
 def list_commands() -> List[Entry]:
     """Every command that a distribution adds to `toolkit`, without importing any."""
     return _list_entries(COMMANDS)
+
+
+def list_drivers() -> List[Entry]:
+    """Every driver that a distribution offers, without importing any."""
+    return _list_entries(DRIVERS)
 
 
 def find_entry_points(groups: Dict[str, str]) -> List[EntryPoint]:

@@ -12,8 +12,8 @@ import time
 from typing import Callable, Mapping, Sequence, Set
 
 from ..child_process import COMMAND_LINE
+from ..cluster.child import child_code
 from ..errors import InterruptedRun
-from ..launch.child import child_code
 
 _WAIT_SECS = 0.1  # from one look for a signal to the next
 

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparison.metrics import metrics_by_name
 from ..comparison.record import RunRecord, read_record
-from ..comparison.verdict import Group, judge, measure_band
+from ..comparison.verdict import Band, Group, judge, measure_band
 from ..errors import ToolkitError
 from ..files import write_json
 from ..page.writer import write_page
@@ -221,20 +221,9 @@ def format_outcome(outcome: Outcome, folder: str) -> List[str]:
         return lines
     lines.append(f"best     configuration {outcome.best.number}, {outcome.best.paths[0]}")
     if outcome.test:
-        texts = [_describe_test(name, band) for name, band in outcome.test.items()]
+        texts = [f"{name} {Band(**band)}" for name, band in outcome.test.items()]
         lines.append(f"test     {'  '.join(texts)}")
     if outcome.verdict:
         lines.append(f"verdict  {outcome.verdict}")
     lines.append(f"again    {outcome.again}")
     return lines
-
-
-def _describe_test(name: str, band: Dict[str, Any]) -> str:
-    """Return a metric of the test in the words of `toolkit compare`; only intervals in brackets."""
-    text = f"{name} {band['value']:.4f}"
-    if band["low"] is None:
-        return text
-    low, high = f"{band['low']:.4f}", f"{band['high']:.4f}"
-    if band["deviation"] is None:
-        return f"{text} [{low}, {high}]"
-    return f"{text} (sd {band['deviation']:.4f}, {low} to {high}, {band['seeds']} seeds)"

@@ -7,7 +7,7 @@ import time
 from typing import Callable, Optional, Sequence
 
 from ..display.escapes import escape_line
-from ..display.numbers import format_duration
+from ..display.numbers import format_duration, format_number
 from .definition import Definition, Trial, TrialResult
 from .planning import describe_values
 from .sampler import count_results, rung_counts
@@ -44,7 +44,7 @@ class ProgressLines:
         line = f"{describe_place(self._study.definition, results, trial.rung)}  {trial.name}  "
         line += f"{describe_values(trial.configuration.values)}{seed}  {self._describe(result)}"
         if best is not None:
-            line += f"  best {best:.4f}"
+            line += f"  best {format_number(best)}"
         sys.stderr.write(escape_line(line + self._time_left(total - count)) + "\n")
         sys.stderr.flush()
 
@@ -52,7 +52,7 @@ class ProgressLines:
         if result.value is None:
             return f"{result.status}: {result.reason}"
         status = "" if result.status == "finished" else f" ({result.status} at {result.step:,})"
-        return f"{self._study.definition.metric} {result.value:.4f}{status}"
+        return f"{self._study.definition.metric} {format_number(result.value)}{status}"
 
     def _best(self, results: list) -> Optional[float]:
         """Return the best value of a trial at its last rung."""

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from ..comparison.verdict import Band
 from ..display import table
 from ..statistics.intervals import LEVEL, t_interval
 from .definition import (
@@ -178,8 +179,7 @@ def describe_mean(row: Row) -> str:
     """Return the value of a row, with its interval if it has one."""
     if row.value is None:
         return "-"
-    ends = "" if row.low is None else f" [{row.low:.4f}, {row.high:.4f}]"
-    return f"{row.value:.4f}{ends}"
+    return str(Band(row.value, row.low, row.high, None, row.seeds))
 
 
 def cell_text(value: Any) -> str:

@@ -7,8 +7,8 @@ import shlex
 import time
 from typing import Tuple
 
+from ..cluster.child import RETRYABLE
 from ..errors import DivergedError, InterruptedRun, RetryError
-from ..launch.child import RETRYABLE
 from ..storage.folder_lock import is_locked
 from .children import Children
 from .definition import DIVERGED, FAILED, Definition, Trial

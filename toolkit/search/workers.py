@@ -9,8 +9,8 @@ import signal
 import threading
 from typing import Callable, List
 
+from ..cluster.signals import handle_signals
 from ..errors import InterruptedRun
-from ..launch.signals import handle_signals
 from .children import Children
 from .definition import Trial, TrialResult
 from .study import Study

@@ -2,6 +2,7 @@
 
     report.html        the page of the run
     config.json        options, to run it again
+    journal.bin        of a run whose steps a driver makes: what its program was given
     manifest.json      what the commit log says of the run now, for people
     metrics.jsonl      losses and metrics by step
     checkpoints/       variables and the state of session hooks: model.ckpt-STEP.*
@@ -40,6 +41,7 @@ from .record_log import RecordLog
 
 EVENTS = "events"
 CONFIG = "config.json"
+DRIVER = "driver"  # the key in it that names who makes the steps, if it is not the training loop
 _FORMER_CONFIG = re.compile(r"config\.json\.[0-9a-f]{4}")
 
 
@@ -257,6 +259,16 @@ def _refuse_rename(folder: RunFolder, inputs: Iterable[str]) -> None:
                 f"--force cannot rename {folder}: {what} is in it.",
                 hint="Choose another --run-dir.",
             )
+
+
+def driver_of(path: str) -> str:
+    """The name of the driver of the run in a folder; "" if it has none, or if there is no run."""
+    try:
+        config = read_json(os.path.join(path, CONFIG))
+    except CheckpointError:
+        return ""
+    name = config.get(DRIVER) if isinstance(config, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def has_run(path: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
 
 from ..errors import UsageError, suggest
 
@@ -18,13 +18,14 @@ class BestMetric(NamedTuple):
         name: of the metric.
         direction: "min" where lower values are better, "max" where higher ones are.
         note: what a user should know of the direction, as a clause; may be empty.
-        dependencies: what its values depend on besides the model: JSON values by name.
+        find_dependencies: returns what its values depend on besides the model, JSON values by name;
+            called where values are compared, since a network may have to be trained for it.
     """
 
     name: str
     direction: str
     note: str = ""
-    dependencies: Mapping[str, Any] = {}
+    find_dependencies: Callable[[], Mapping[str, Any]] = dict
 
     @property
     def summary(self) -> str:
@@ -82,7 +83,7 @@ class BestMetric(NamedTuple):
             "direction": self.direction,
             "value": value,
             "split": SPLIT,
-            "depends_on": dict(self.dependencies),
+            "depends_on": dict(self.find_dependencies()),
         }
         return dict(record, noise=noise, reached=best_value) if noise > 0 else record
 
@@ -96,10 +97,11 @@ class BestMetric(NamedTuple):
         direction = best.get("direction", self.direction)
         if direction != self.direction:
             return f"the {WORDS[direction]} {self.name} was best, now the {WORDS[self.direction]}"
-        before = best.get("depends_on", self.dependencies)
+        now = self.find_dependencies()
+        before = best.get("depends_on", now)
         changes = []
-        for name in sorted({*before, *self.dependencies}):
-            old, new = (each.get(name, "unknown") for each in (before, self.dependencies))
+        for name in sorted({*before, *now}):
+            old, new = (each.get(name, "unknown") for each in (before, now))
             if old != new:
                 texts = [text[:12] if len(text) == 64 else text for text in (str(old), str(new))]
                 changes.append(f"{name} was {texts[0]}, now {texts[1]}")  # of a hash a few digits

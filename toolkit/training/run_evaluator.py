@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, Optional, Tuple
 
 from ..display.console import Console
@@ -81,9 +82,9 @@ class RunEvaluator:
         split = self._run_data.prepare_split(SPLIT)
         if not text or split is None:
             return None
-        directions = self.evaluator.metric_directions()
-        metric = choose_best_metric(text, directions)
-        return metric._replace(dependencies=self.evaluator.dependencies(metric.name, split))
+        metric = choose_best_metric(text, self.evaluator.metric_directions())
+        find_dependencies = functools.partial(self.evaluator.dependencies, metric.name, split)
+        return metric._replace(find_dependencies=find_dependencies)
 
     def validate(self, path: str) -> Tuple[Dict[str, float], Dict[str, Any]]:
         """Evaluate a checkpoint on the validation split.

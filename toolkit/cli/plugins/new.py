@@ -29,7 +29,7 @@ SAMPLES = {
     "text": os.path.join("plugins", "sequences.py"),
     "segmentation": os.path.join("plugins", "segmentation.py"),
 }
-CLASSIFIER = "classifier"
+DEFAULT = "classifier"
 _OTHERS = ("journal.py",)  # modules of samples that are no part of the plugin
 _PATH = re.compile(r"samples/plugins/\w+\.py")  # of a sample, as its docstring names it
 _NAME = re.compile("[a-z][a-z0-9]*([-_][a-z0-9]+)*")
@@ -46,9 +46,9 @@ _NAME = re.compile("[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 @click.option(
     "--from",
     "sample",
-    type=click.Choice([CLASSIFIER, *SAMPLES]),
-    default=CLASSIFIER,
-    help="The model to start from; default: classifier.",
+    type=click.Choice([DEFAULT, *SAMPLES]),
+    default=DEFAULT,
+    help=f"The model to start from [default {DEFAULT}].",
 )
 @click.option("--out", metavar="DIR", help="The folder to write; default: NAME.")
 @json_option
@@ -57,7 +57,7 @@ def new(name: str, kind: str, sample: str, out: Optional[str], as_json: bool) ->
 
     It has a pyproject.toml, a package with hooks and options, tests that pass, and a README.
     """
-    if kind != "model" and sample != CLASSIFIER:
+    if kind != "model" and sample != DEFAULT:
         raise UsageError(f"--from {sample} is a model, and --kind is {kind}.", hint="Omit --kind.")
     _check_name(name, kind)
     folder = os.path.normpath(out or name)
@@ -73,7 +73,7 @@ def new(name: str, kind: str, sample: str, out: Optional[str], as_json: bool) ->
     return None
 
 
-def render(name: str, kind: str, sample: str = CLASSIFIER) -> Dict[str, str]:
+def render(name: str, kind: str, sample: str = DEFAULT) -> Dict[str, str]:
     """Return the files of a new plugin: path from its folder -> text.
 
     Args:
@@ -91,8 +91,8 @@ def render(name: str, kind: str, sample: str = CLASSIFIER) -> Dict[str, str]:
     files = {"setup.py": _fill("common/setup.py", values)}
     if kind != "command":
         files["tests/conftest.py"] = _fill("common/conftest.py", values)
-    templates = kind if sample == CLASSIFIER else "sample"
-    if sample != CLASSIFIER:
+    templates = kind if sample == DEFAULT else "sample"
+    if sample != DEFAULT:
         modules = _read_sample(sample, name)
         titles = {path: _read_title(text) for path, text in modules.items()}
         package = f"toolkit_{identifier}"

@@ -10,7 +10,8 @@ runs, and `uninstall` after it. On 2.x, as long as they are installed,
 
 On 1.15 all of these exist and stay; there `input_data`, which would download files, is replaced,
 and, if asked for, `tf.estimator.inputs`, whose threads call the session. On both, the
-constructor of monitored sessions is wrapped (`inputs.py`). `uninstall` puts back each former value.
+constructor of monitored sessions is wrapped (`inputs.py`), and NumPy and SciPy get back names that
+they had in the time of TensorFlow 1 (`libraries.py`). `uninstall` puts back each former value.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from toolkit import tf
 _LAYERS = ("initializers", "layers", "normalization", "summaries")
 MODULES: Dict[str, Tuple[str, ...]] = {
     "tensorflow.contrib": (),
+    "tensorflow.contrib.data": ("data_sets",),
     "tensorflow.contrib.framework": ("arg_scope", "variables"),
     "tensorflow.contrib.framework.python": (),
     "tensorflow.contrib.framework.python.ops": ("arg_scope", "variables"),
+    "tensorflow.contrib.framework.python.ops.variables": ("variables",),
     "tensorflow.contrib.layers": _LAYERS,
     "tensorflow.contrib.layers.python": (),
     "tensorflow.contrib.layers.python.layers": _LAYERS,
@@ -37,7 +40,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "tensorflow.contrib.layers.python.layers.regularizers": ("initializers",),
     "tensorflow.contrib.layers.python.layers.utils": ("outputs",),
     "tensorflow.contrib.learn": (),
-    "tensorflow.contrib.learn.datasets": (),
+    "tensorflow.contrib.learn.datasets": ("mnist",),
     "tensorflow.contrib.learn.datasets.mnist": ("mnist",),
     "tensorflow.contrib.learn.python": (),
     "tensorflow.contrib.learn.python.learn": (),
@@ -45,12 +48,13 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "tensorflow.contrib.learn.python.learn.datasets.mnist": ("mnist",),
     "tensorflow.contrib.losses": ("losses",),
     "tensorflow.contrib.rnn": ("rnn",),
+    "tensorflow.contrib.seq2seq": ("sequences",),
     "tensorflow.contrib.slim": (*_LAYERS, "arg_scope", "variables"),
     "tensorflow.contrib.slim.learning": ("learning",),
     "tensorflow.contrib.slim.losses": ("losses",),
     "tensorflow.contrib.slim.model_analyzer": ("learning",),
     "tensorflow.contrib.slim.utils": ("outputs",),
-    "tensorflow.contrib.training": ("learning",),
+    "tensorflow.contrib.training": ("hparams", "learning"),
     "tensorflow.estimator": ("estimator",),
     "tensorflow.estimator.inputs": ("inputs",),
     "tensorflow.examples": (),
@@ -148,6 +152,8 @@ def install(replaces_queues: bool = True) -> None:
         return
     inputs = importlib.import_module(f"{__name__}.inputs")
     _restorers.append(inputs.wrap_monitored_sessions())
+    for change in list(importlib.import_module(f"{__name__}.libraries").lacking()):
+        _replace(*change)
     for name, module in make_modules().items():
         _replace(sys.modules, name, module)
     if not has_own_contrib():

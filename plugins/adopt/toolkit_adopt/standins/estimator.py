@@ -271,8 +271,9 @@ class Estimator:
         """
         if steps is not None and max_steps is not None:
             raise ValueError("train takes steps or max_steps, not both.")
-        if any(number is not None and number <= 0 for number in (steps, max_steps)):
-            raise ValueError(f"train needs at least one step, not {steps or max_steps}.")
+        for number in (steps, max_steps):
+            if number is not None and number <= 0:
+                raise ValueError(f"train needs at least one step, not {number}.")
         newest = self.latest_checkpoint()
         start = 0 if newest is None else tf.train.load_variable(newest, tf.GraphKeys.GLOBAL_STEP)
         if max_steps is not None and max_steps <= start:

@@ -13,7 +13,7 @@ import numpy as np
 
 from toolkit import DataError, tf
 
-__all__ = ["DataSet", "Datasets", "load_mnist", "read_data_sets"]
+__all__ = ["DataSet", "Datasets", "load_dataset", "load_mnist", "read_data_sets"]
 
 FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -98,7 +98,7 @@ class DataSet:
         self._is_fake, self._one_hot = fake_data, one_hot
         if not fake_data:
             if reshape:
-                images = images.reshape(len(images), -1)
+                images = images.reshape(len(images), images.shape[1] * images.shape[2])
             if dtype == tf.float32:
                 images = images.astype(np.float32) * np.float32(1.0 / 255.0)
         self._images, self._labels = images, labels
@@ -189,3 +189,14 @@ def read_data_sets(
 def load_mnist(train_dir="MNIST-data") -> Datasets:
     """`read_data_sets` with its defaults."""
     return read_data_sets(train_dir)
+
+
+def load_dataset(name, size="small", test_with_fake_data=False) -> Datasets:
+    """`tf.contrib.learn.datasets.load_dataset`, for "mnist" alone.
+
+    Raises:
+        ValueError: another name.
+    """
+    if name != "mnist":
+        raise ValueError(f"The stand-in of load_dataset has 'mnist' alone, not {name!r}.")
+    return load_mnist()

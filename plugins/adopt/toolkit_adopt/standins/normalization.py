@@ -139,8 +139,11 @@ def batch_norm(
         outputs, moments = normalize(inputs, axis, parameters, averages, epsilon, is_training)
 
         def update() -> List[Any]:
-            debias = [zero_debias_moving_mean, False]
-            return [_update(*each, decay, first) for *each, first in zip(averages, moments, debias)]
+            (mean, variance), (batch_mean, batch_variance) = averages, moments
+            return [
+                _update(mean, batch_mean, decay, zero_debias_moving_mean),
+                _update(variance, batch_variance, decay),
+            ]
 
         def update_now() -> Any:
             with tf.control_dependencies(update()):

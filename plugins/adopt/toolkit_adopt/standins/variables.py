@@ -1,4 +1,4 @@
-"""Variables of models and their collections, as `tf.contrib.framework` and `slim` give them."""
+"""Variables of models, collections and checkpoints, as `tf.contrib.framework` has them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,13 @@ __all__ = [
     "get_variables_by_name",
     "get_variables_by_suffix",
     "get_variables_to_restore",
+    "init_from_checkpoint",
+    "list_variables",
+    "load_checkpoint",
+    "load_variable",
     "local_variable",
     "model_variable",
+    "nest",
     "variable",
 ]
 
@@ -35,6 +40,11 @@ assert_global_step = tf.train.assert_global_step
 create_global_step = tf.train.create_global_step
 get_global_step = tf.train.get_global_step
 get_or_create_global_step = tf.train.get_or_create_global_step
+init_from_checkpoint = tf.train.init_from_checkpoint
+list_variables = tf.train.list_variables
+load_checkpoint = tf.train.load_checkpoint
+load_variable = tf.train.load_variable
+nest = tf.nest
 
 
 @add_arg_scope

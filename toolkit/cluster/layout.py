@@ -7,10 +7,10 @@ import os
 import re
 from typing import Dict, List, NamedTuple, Sequence
 
-from ..cluster.definition import read_tf_config
-from ..cluster.tasks import Task
 from ..errors import UsageError
+from .definition import read_tf_config
 from .ports import LOOPBACK
+from .tasks import Task
 
 _PORT = re.compile(r"^[^:]*:\d+$|\]:\d+$")  # of an address; one in IPv6 has brackets
 

@@ -13,7 +13,6 @@ import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..child_process import COMMAND_LINE
-from ..cluster.tasks import Task
 from ..errors import is_verbose
 from .chaos import POLL_SECS, Chaos
 from .child import Child, Ending, child_code
@@ -21,6 +20,7 @@ from .layout import Command, Layout, local_environments
 from .output import LAUNCHER
 from .ports import held_ports
 from .signals import handle_signals
+from .tasks import Task
 
 GRACE_SECS = 15.0  # for the others after one has failed, and after the chief has finished
 NOTICE_SECS = 3.0  # after a failure of the chief, others that have not joined it are ended

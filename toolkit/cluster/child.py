@@ -64,7 +64,7 @@ def end_with_parent(parent: int) -> None:
 
 def child_code(statements: str = COMMAND_LINE) -> str:
     """Code for `python -c` that runs the statements, but not beyond the end of this process."""
-    start = f"from toolkit.launch.child import end_with_parent; end_with_parent({os.getpid()})"
+    start = f"from toolkit.cluster.child import end_with_parent; end_with_parent({os.getpid()})"
     return python_code(f"{start}; {statements}")
 
 

@@ -1,0 +1,312 @@
+"""What a session call is: what it feeds, fetches and reaches, and whether it trains.
+
+A call *trains* if it reaches an `Apply` op of an optimizer, or an op that changes a trainable
+variable but is no initializer and takes nothing from a file. Its losses are the scalars that the
+script gave to `Optimizer.compute_gradients` or `tf.gradients`, which `record_losses` notes.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import os
+import weakref
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
+
+import numpy as np
+from tensorflow.python.ops import gradients_impl
+
+from toolkit import ToolkitError, tf
+
+from .noise import STATEFUL
+from .patches import Patches
+
+_APPLY = ("Apply",)  # in the types of the ops that optimizers make
+_UPDATES = ("Apply", "AssignAdd", "AssignSub", "ScatterAdd", "ScatterSub")  # in types of ops
+_WRITES = (
+    *("Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp"),
+    *("AssignSubVariableOp", "ResourceScatterUpdate", "ResourceScatterAdd", "ScatterUpdate"),
+)
+_FILES = ("RestoreV2", "Restore", "RestoreSlice")
+_PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+_QUEUES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "ReaderReadV2")
+_RESOURCES = (
+    *("IteratorGetNext", "IteratorGetNextSync", "MakeIterator", "InitializeTableV2"),
+    *("InitializeTableFromTextFileV2", "LookupTableInsertV2", "LookupTableImportV2"),
+)
+_SUMMARIES = ("MergeSummary", "ScalarSummary", "HistogramSummary", "ImageSummary")
+
+
+class Kind(NamedTuple):
+    """All calls with the same targets, fetches and feeds.
+
+    Attributes:
+        text: the names, for the journal and for messages.
+        fetches: the names of what is fetched or run.
+        feeds: the names of the fed tensors, in their order.
+        trains: whether it changes what is trained.
+        losses: scalars that the call computes anyway, to be fetched besides.
+        scalars: the places and names of fetched float scalars.
+        summaries: the places of fetched summaries.
+        resources: ops whose state no variable has, which a resume runs again: iterators, tables.
+        noise: the names of random ops that no resume can put at their position.
+        unordered: the names of variables that the call updates twice without an order.
+    """
+
+    text: str
+    fetches: Tuple[str, ...]
+    feeds: Tuple[str, ...]
+    trains: bool
+    losses: List[Any]
+    scalars: List[Tuple[int, str]]
+    summaries: List[int]
+    resources: List[Any]
+    noise: List[str]
+    unordered: List[str]
+
+    @property
+    def title(self) -> str:
+        """`Adam, loss <- x, y`."""
+        fetched = ", ".join(self.fetches[:4]) + (", ..." if len(self.fetches) > 4 else "")
+        return fetched + (f" <- {', '.join(self.feeds)}" if self.feeds else "")
+
+
+class Calls:
+    """Finds the kind of each call, once for each.
+
+    Args:
+        script: the path of the script, whose lines messages name.
+    """
+
+    def __init__(self, script: str):
+        self._script = script
+        self._kinds: Any = weakref.WeakKeyDictionary()  # graph -> names -> kind
+        # graph -> the losses, each with the names of the ops that make its gradients
+        self._losses: Any = weakref.WeakKeyDictionary()
+
+    def record_losses(self, patches: Patches) -> None:
+        """Note the tensors of which the script asks for gradients."""
+
+        def compute(original: Any, optimizer: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
+            pairs = original(optimizer, loss, *args, **kwargs)
+            self._add_loss(loss, [gradient for gradient, _ in pairs])
+            return pairs
+
+        def gradients(original: Any, ys: Any, *args: Any, **kwargs: Any) -> Any:
+            found = original(ys, *args, **kwargs)
+            for loss in ys if isinstance(ys, (list, tuple)) else [ys]:
+                self._add_loss(loss, found)
+            return found
+
+        patches.wrap(tf.train.Optimizer, "compute_gradients", compute)
+        for module in (tf, gradients_impl):
+            patches.wrap(module, "gradients", gradients)
+
+    def _add_loss(self, loss: Any, gradients: Iterable[Any]) -> None:
+        is_scalar = isinstance(loss, tf.Tensor) and loss.shape.rank == 0
+        if is_scalar and loss.dtype.is_floating:
+            names = {each.op.name for each in gradients if each is not None}
+            self._losses.setdefault(loss.graph, []).append((loss, names))
+
+    def find(self, graph: Any, targets: Sequence[Any], fetches: Sequence[Any], feeds: Any) -> Kind:
+        """The kind of a call.
+
+        Args:
+            graph: of the session.
+            targets: ops that are run.
+            fetches: tensors whose values are returned.
+            feeds: the fed tensors.
+
+        Raises:
+            ToolkitError: it cannot be made exactly; names the line of the script.
+        """
+        key = (
+            tuple(op.name for op in targets),
+            tuple(tensor.name for tensor in fetches),
+            tuple(tensor.name for tensor in feeds),
+        )
+        kinds = self._kinds.setdefault(graph, {})
+        if key not in kinds:
+            kinds[key] = self._make(graph, key, targets, fetches, feeds)
+        kind: Kind = kinds[key]
+        return kind
+
+    def _make(self, graph: Any, key: Any, targets: Any, fetches: Any, feeds: Any) -> Kind:
+        reached = reach([*targets, *(tensor.op for tensor in fetches)], fetches, key[2])
+        trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
+        trains = any(_trains(op, trainable, key[2]) for op in reached)
+        if trains:
+            self._refuse(reached)
+        for tensor in fetches:
+            if tensor.dtype in (tf.resource, tf.variant):
+                raise self.refusal(f"fetches {tensor.name}, which is no array", tensor.op)
+        places = list(enumerate(fetches))
+        text = repr(key)
+        return Kind(
+            text=text,
+            fetches=tuple(_short(name) for name in (*key[0], *key[1])),
+            feeds=tuple(_short(name) for name in key[2]),
+            trains=trains,
+            losses=self._find_losses(graph, reached, key[2]) if trains else [],
+            scalars=[
+                (place, _short(tensor.name))
+                for place, tensor in places
+                if tensor.shape.rank == 0 and tensor.dtype.is_floating
+            ],
+            summaries=[place for place, tensor in places if tensor.op.type in _SUMMARIES],
+            resources=[op for op in reached if op.type in _RESOURCES],
+            noise=sorted(op.name for op in reached if op.type in STATEFUL) if trains else [],
+            unordered=find_unordered(reached) if trains else [],
+        )
+
+    def _find_losses(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
+        """The losses that a call trains on, and that it can fetch without another effect."""
+        names = {op.name for op in reached}
+        found = {}
+        for loss, gradients in self._losses.get(graph, ()):
+            more = [op for op in reach([loss.op], (), fed) if op.name not in names]
+            has_effect = any(op.op_def.is_stateful or op.type == "Placeholder" for op in more)
+            if gradients & names and not has_effect:
+                found[loss.name] = loss
+        return list(found.values())
+
+    def _refuse(self, reached: Iterable[Any]) -> None:
+        for op in reached:
+            if op.type in _PYTHON:
+                raise self.refusal(
+                    f"trains through the Python function '{op.name}' (py_func), whose state no "
+                    "resume knows",
+                    op,
+                )
+            if op.type in _QUEUES:
+                raise self.refusal(f"trains from the queue '{op.name}', which threads fill", op)
+
+    def refusal(self, what: str, op: Any = None) -> ToolkitError:
+        """The error of a script that cannot be driven.
+
+        Args:
+            what: it does, as a clause without a subject.
+            op: the op that is at fault, if there is one.
+        """
+        place = find_line(getattr(op, "traceback", None), self._script)
+        return ToolkitError(
+            f"{os.path.basename(self._script)} {what}{place}.",
+            hint="docs/adopt.md says what can be adopted; a plugin can do it all.",
+        )
+
+
+def reach(ops: Iterable[Any], fetches: Sequence[Any], fed: Sequence[str]) -> List[Any]:
+    """The ops that a call runs, each after those that it needs where there is no loop.
+
+    Args:
+        ops: that are run, or whose outputs are fetched.
+        fetches: tensors; one that is fed needs nothing.
+        fed: the names of the fed tensors.
+    """
+    is_fed = set(fed)
+    fed_ops = {tensor.op.name for tensor in fetches if tensor.name in is_fed}
+    seen: Set[str] = set()
+    stack = [op for op in ops if op.name not in fed_ops]
+    found = []
+    while stack:
+        op = stack.pop()
+        if op.name in seen:
+            continue
+        seen.add(op.name)
+        found.append(op)
+        stack.extend(tensor.op for tensor in op.inputs if tensor.name not in is_fed)
+        stack.extend(op.control_inputs)
+    return sorted(found, key=lambda op: op._id)
+
+
+def written_variable(op: Any) -> str:
+    """The name of the variable that an op changes; "" if it changes none."""
+    changes = op.type in _WRITES or any(word in op.type for word in _APPLY)
+    if not changes or not op.inputs:
+        return ""
+    source = op.inputs[0].op
+    while source.type in ("Enter", "RefEnter", "Identity", "RefIdentity", "Switch", "RefSwitch"):
+        source = source.inputs[0].op
+    return str(source.name)
+
+
+def is_update(op: Any) -> bool:
+    """Whether an op changes a variable from its value before."""
+    return any(word in op.type for word in _UPDATES) and bool(written_variable(op))
+
+
+def find_unordered(reached: Sequence[Any]) -> List[str]:
+    """The variables that a call updates twice without an order.
+
+    Args:
+        reached: the ops of the call.
+    """
+    updates: Dict[str, List[Any]] = collections.defaultdict(list)
+    for op in filter(is_update, reached):
+        updates[written_variable(op)].append(op)
+    return [
+        name
+        for name, ops in updates.items()
+        if any(not _waits(later, earlier) for earlier, later in zip(ops, ops[1:]))
+    ]
+
+
+def _waits(op: Any, other: Any) -> bool:
+    """Whether an op runs after another one, in each call of both."""
+    return any(each is other or each.name == other.name for each in reach([op], (), ()))
+
+
+def _trains(op: Any, trainable: Set[str], fed: Sequence[str]) -> bool:
+    name = written_variable(op)
+    if not name:
+        return False
+    if any(word in op.type for word in _APPLY):
+        return True
+    if name not in trainable or _is_initializer(op):
+        return False
+    return not any(each.type in _FILES for each in reach([op], (), fed))
+
+
+def _is_initializer(op: Any) -> bool:
+    """Whether an op is the first that writes its variable, which it does not read before."""
+    is_first = op.type in ("Assign", "AssignVariableOp")
+    users = [user for user in op.inputs[0].consumers() if user.type == op.type]
+    return is_first and op._id == min(user._id for user in users)
+
+
+def _short(name: str) -> str:
+    return name[:-2] if name.endswith(":0") else name
+
+
+def find_line(traceback: Any, script: str) -> str:
+    """` (script.py:12)`, the last line of a traceback that is in the folder of the script."""
+    folder = os.path.dirname(script) + os.sep
+    for frame in reversed(list(traceback or ())):
+        path, line = (
+            (frame[0], frame[1]) if isinstance(frame, tuple) else (frame.filename, frame.lineno)
+        )
+        if os.path.abspath(path).startswith(folder):
+            return f" ({os.path.relpath(path, os.path.dirname(script))}:{line})"
+    return ""
+
+
+def digest(value: Any) -> bytes:
+    """4 bytes that identify an array."""
+    array = np.asarray(value)
+    state = hashlib.blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=4)
+    if array.dtype.kind in "OUS":
+        for item in array.ravel():
+            state.update(repr(item).encode("utf-8"))
+    else:
+        state.update(np.ascontiguousarray(array).tobytes())
+    return state.digest()
+
+
+def scalars_of(values: Sequence[Any], kind: Kind) -> Dict[str, float]:
+    """The metrics of a call by name: fetched scalars, and those in fetched summaries."""
+    metrics = {name: float(values[place]) for place, name in kind.scalars}
+    for place in kind.summaries:
+        for value in tf.Summary.FromString(values[place]).value:
+            if value.WhichOneof("value") == "simple_value":
+                metrics[value.tag] = float(value.simple_value)
+    return metrics

@@ -1,0 +1,281 @@
+"""Drive: the script makes the calls, and the core commits what they trained.
+
+Each call of a session is answered in one of two ways. While the journal has more, the script is
+coming back to where a commit was: it is given what the run gave it, and nothing is computed but
+what moves iterators and tables. Then the variables are put back, and from there on each call is
+computed, journaled and, if it trains, counted: every so many train calls are a commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+from typing import IO, Any, Callable, Dict, List, Optional, Set
+
+import numpy as np
+
+from toolkit import DivergedError, DrivenRun, ToolkitError, tf
+
+from .calls import Calls, Kind, scalars_of
+from .entropy import digest_of_generators, fix_entropy
+from .journal import Recorder, mismatch
+from .noise import call_placeholder, make_stateless
+from .order import Order
+from .patches import Patches
+from .script import own_modules
+from .session import Sessions
+from .variables import find_places, read_values, write_values
+
+
+class EndOfRun(SystemExit):
+    """Ends the script where the run is to end."""
+
+
+class Drive:
+    """One session of a driven run.
+
+    Args:
+        run: opened; its session begins with `install`.
+        argv: the command.
+        pause_at: a train call after which the script ends, to continue another time.
+
+    Attributes:
+        step: the number of train calls so far.
+        signum: of the signal that asked for the end; 0 without one.
+        is_at_end: whether the run ended the script.
+    """
+
+    def __init__(self, run: DrivenRun, argv: List[str], pause_at: Optional[int] = None):
+        settings = run.settings
+        self.step, self.signum = 0, 0
+        self.is_at_end = False
+        self._error: Optional[ToolkitError] = None
+        self._run, self._argv = run, argv
+        self._script = settings["script"]
+        self._every, self._log_every = settings["commit_steps"], settings["log_steps"]
+        ends = [step for step in (settings["steps"], pause_at) if step]
+        self._last_step: Optional[int] = min(ends) if ends else None
+        self._number = 0  # of the last call
+        self._is_over = False
+        self._replay: Optional[IO[bytes]] = None
+        self._replay_end = 0
+        self._metrics: Dict[str, float] = {}
+        self._warned: Set[str] = set()
+        self._calls, self._order = Calls(self._script), Order()
+        self.refuse = self._calls.refusal
+        self._recorder = Recorder(run.journal.append, settings["journal_limit"])
+        self._sessions = Sessions(
+            self._answer, self._observe, self._keep, self._calls.refusal, settings["threads"]
+        )
+        self._closed: Dict[str, np.ndarray] = {}  # variables of sessions since the last commit
+
+    def install(self, patches: Patches) -> None:
+        """Patch what the script calls, and begin the session of the run."""
+        seed = self._run.settings["seed"]
+        hashes = self._hash_sources([self._script])
+        changes = self._run.begin_session(hashes, self._argv, self._last_step or 0)
+        if changes:
+            self._run.console.log(f"note   no longer bit-exact: {'; '.join(changes)}")
+        restart = self._run.restart
+        if restart is not None:
+            self._replay = self._run.journal.open()
+            self._replay_end = os.path.getsize(self._run.journal.path)
+            self._run.console.log(
+                f"resume from step {restart.step}: {restart.values['calls']} calls are answered "
+                "from the journal"
+            )
+        fix_entropy(patches, seed)
+        make_stateless(patches, seed)
+        self._calls.record_losses(patches)
+        self._sessions.install(patches)
+
+    def interrupt(self, signum: int, frame: Any) -> None:
+        """End after the next train call, which is committed; a second signal ends at once."""
+        self.signum = signum
+        signal.signal(signum, signal.SIG_DFL)
+
+    @property
+    def failure(self) -> Optional[ToolkitError]:
+        """Why the run cannot go on, whatever the script made of it."""
+        failure: Optional[ToolkitError] = self._error or self._sessions.failure
+        return failure
+
+    def end(self) -> None:
+        """Commit what was trained since the last commit."""
+        if self.failure is not None:
+            raise self.failure
+        if self._replay is not None:
+            raise mismatch(
+                self._number + 1, "none", "the script has ended, and the run made further calls"
+            )
+        if not self._is_over and self.step > self._run.step:
+            self._commit()
+
+    # ------------------------------------------------------------------------------- observations
+
+    def _observe(self, name: str, read: Callable[[], Any]) -> Any:
+        if self._is_over:
+            return read()
+        if self._replay is not None:
+            value = self._recorder.read_observation(self._replay, self._number, name)
+            self._end_replay()
+            return value
+        value = read()
+        self._recorder.write_observation(self._number, name, value)
+        return value
+
+    # ------------------------------------------------------------------------------------- a call
+
+    def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
+        if self._is_over:
+            return run()
+        try:
+            return self._answer_next(session, targets, fetches, feeds, run)
+        except ToolkitError as error:  # the script may catch it
+            self._is_over, self._error = True, error
+            raise
+
+    def _answer_next(self, session, targets, fetches, feeds, run) -> List[Any]:
+        self._number += 1
+        self._order.complete(session.graph)
+        kind = self._calls.find(session.graph, targets, fetches, feeds)
+        self._warn(kind)
+        arrays = list(feeds.values())
+        call = call_placeholder(session.graph, create=False)
+        if call is not None:
+            feeds = dict(feeds)
+            feeds[call] = np.asarray(self._number & 0x7FFFFFFF, np.int32)
+        if self._replay is not None:
+            values = self._recorder.read(self._replay, self._number, kind, arrays)
+            self._move_resources(kind, feeds, run)
+            if kind.trains and not isinstance(values, Exception):
+                self.step += 1
+            self._end_replay()
+        else:
+            values = self._compute(kind, fetches, feeds, run)
+            losses = values[len(fetches) :] if isinstance(values, list) else []
+            values = values[: len(fetches)] if isinstance(values, list) else values
+            self._recorder.write(self._number, kind, arrays, values)
+            if not isinstance(values, Exception):
+                self._note_metrics(kind, values, losses)
+                if kind.trains:
+                    self._count()
+        if isinstance(values, Exception):
+            raise values
+        return values
+
+    def _compute(self, kind: Kind, fetches: List[Any], feeds: Any, run: Any) -> Any:
+        """The values of the fetches and of the losses, or the error of TensorFlow."""
+        try:
+            return run(fetches=[*fetches, *kind.losses], feeds=feeds)
+        except tf.errors.OpError as error:
+            return error
+
+    def _count(self) -> None:
+        """Count a train call, and commit where that is due."""
+        self.step += 1
+        if self.step % self._log_every == 0 and self._metrics:
+            self._run.record(self.step, self._metrics)
+            self._metrics = {}
+        is_last = self._last_step is not None and self.step >= self._last_step
+        if is_last or self.signum or self.step % self._every == 0:
+            self._commit()
+        if is_last or self.signum:
+            self._is_over, self.is_at_end = True, is_last
+            if self.signum == signal.SIGINT:
+                raise KeyboardInterrupt
+            raise EndOfRun(0)
+
+    def _note_metrics(self, kind: Kind, values: List[Any], losses: List[Any]) -> None:
+        metrics = scalars_of(values, kind)
+        named = {loss.op.name: float(value) for loss, value in zip(kind.losses, losses)}
+        if kind.trains:
+            bad = [n for n, v in {**metrics, **named}.items() if not np.isfinite(v)]
+            if bad:
+                value = {**metrics, **named}[bad[0]]
+                raise DivergedError(
+                    f"Training diverged in train call {self.step + 1}: {bad[0]} is {value}.",
+                    hint=f"Step {self._run.step} is kept; try a lower rate in the script.",
+                )
+        if kind.trains or kind.summaries:
+            self._metrics.update({**named, **metrics})
+
+    def _warn(self, kind: Kind) -> None:
+        """Say once for each name why a resume may not have the bits of an undisturbed run."""
+        reasons = dict.fromkeys(
+            kind.noise, "draws random numbers in a loop, or by an op without a stateless form"
+        )
+        reasons.update(dict.fromkeys(kind.unordered, "is updated twice in a call without an order"))
+        for name, reason in reasons.items():
+            if name not in self._warned:
+                self._warned.add(name)
+                self._run.warn(f"'{name}' {reason}: a resume may have other bits")
+
+    # -------------------------------------------------------------------------------- commit, back
+
+    def _commit(self) -> None:
+        tensors, self._closed = self._closed, {}
+        for number, session in self._sessions.open().items():
+            tensors.update(self._read(number, session))
+        values = {
+            "calls": self._number,
+            "metrics": self._metrics,
+            "generators": digest_of_generators(),
+            "sources": self._hash_sources(
+                [self._script, *(sys.modules[n].__file__ for n in own_modules(self._script))]
+            ),
+        }
+        self._sessions.unobserved(self._run.commit, self.step, tensors, values)
+
+    def _keep(self, number: int, session: Any) -> None:
+        """Keep what was trained since the last commit, before the session is closed."""
+        if self._replay is None and not self._is_over and self.step > self._run.step:
+            self._closed.update(self._read(number, session))
+
+    def _read(self, number: int, session: Any) -> Dict[str, np.ndarray]:
+        """The variables of a session under the names of the checkpoint."""
+        start = f"session-{number}/" if number else ""
+        values = read_values(self._runner(session), find_places(session.graph))
+        return {start + name: value for name, value in values.items()}
+
+    def _end_replay(self) -> None:
+        """Put the variables back where the journal ends."""
+        assert self._replay is not None and self._run.restart is not None
+        if self._replay.tell() < self._replay_end:
+            return
+        self._replay.close()
+        self._replay, restart = None, self._run.restart
+        if digest_of_generators() != restart.values["generators"]:
+            raise mismatch(
+                self._number, "Python", "the state of its random numbers is not the run's"
+            )
+        self._metrics = dict(restart.values["metrics"])
+        tensors = dict(restart.tensors)
+        for number, session in reversed(list(self._sessions.open().items())):
+            start = f"session-{number}/" if number else ""
+            names = [name for name in tensors if name.startswith(start)]
+            values = {name[len(start) :]: tensors.pop(name) for name in names}
+            write_values(self._runner(session), find_places(session.graph), values)
+        self._run.console.log(f"resume at step {self.step}")
+
+    def _move_resources(self, kind: Kind, feeds: Any, run: Any) -> None:
+        """Let iterators and tables do what they did in a call that is answered."""
+        if kind.resources:
+            try:
+                run(targets=kind.resources, fetches=[], feeds=feeds)
+            except tf.errors.OutOfRangeError:  # so did the call
+                pass
+
+    def _runner(self, session: Any) -> Callable[..., List[Any]]:
+        return lambda targets, fetches, feeds: self._sessions.run(session, targets, fetches, feeds)
+
+    def _hash_sources(self, paths: List[Any]) -> Dict[str, str]:
+        return {path: hash_file(path) for path in sorted(paths)}
+
+
+def hash_file(path: str) -> str:
+    """The SHA-256 of a file, 64 hex digits."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()

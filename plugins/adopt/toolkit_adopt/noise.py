@@ -1,0 +1,119 @@
+"""Random ops as functions of seed, name and call: the same call draws the same numbers again.
+
+While the graph is built, the functions of TensorFlow's `gen_random_ops` that make stateful ops are
+replaced by ones that make stateless ops. Their seed is a hash of the run's seed, of the op's name
+and of the seeds that the script gave, with the number of the session call, which a hidden
+placeholder has. An op inside of a loop, or of a function of `tf.data`, stays as it is; there
+`random_seed.get_seed` never takes a seed from the system. All is put back when the script ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Tuple
+
+from tensorflow.python.framework import ops, random_seed
+from tensorflow.python.ops import gen_random_ops
+from tensorflow.python.ops import gen_stateless_random_ops as stateless
+
+from toolkit import tf
+
+from .patches import Patches
+
+CALL = "toolkit_adopt_call"  # the name of the hidden placeholder
+STATEFUL = (  # ops whose kernels remember how much they drew
+    *("RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal"),
+    *("RandomGamma", "RandomPoisson", "RandomPoissonV2", "Multinomial", "RandomShuffle"),
+    *("ParameterizedTruncatedNormal", "LogUniformCandidateSampler", "UniformCandidateSampler"),
+    *("LearnedUnigramCandidateSampler", "SampleDistortedBoundingBoxV2", "RandomCrop"),
+)
+
+
+def _shuffle(numbers: Any, name: Any, value: Any) -> Any:
+    value = tf.convert_to_tensor(value)
+    keys = stateless.stateless_random_uniform(tf.shape(value)[:1], numbers, tf.float32)
+    return tf.gather(value, tf.argsort(keys), name=name)
+
+
+# A function of `gen_random_ops`: the stateless form, of a seed int32 [2], a name and its arguments.
+_FORMS = {
+    "random_standard_normal": lambda numbers, name, shape, dtype: stateless.stateless_random_normal(
+        shape, numbers, dtype, name
+    ),
+    "truncated_normal": lambda numbers, name, shape, dtype: stateless.stateless_truncated_normal(
+        shape, numbers, dtype, name
+    ),
+    "random_uniform": lambda numbers, name, shape, dtype: stateless.stateless_random_uniform(
+        shape, numbers, dtype, name
+    ),
+    "random_uniform_int": lambda numbers, name, *args: stateless.stateless_random_uniform_int(
+        args[0], numbers, *args[1:], name=name
+    ),
+    "multinomial": lambda numbers, name, *args, output_dtype=tf.int64: (
+        stateless.stateless_multinomial(*args, numbers, output_dtype, name)
+    ),
+    "random_shuffle": _shuffle,
+}
+
+
+def make_stateless(patches: Patches, seed: int) -> None:
+    """Patch the functions that make random ops.
+
+    Args:
+        patches: puts them back.
+        seed: of the run.
+    """
+    for function, form in _FORMS.items():
+        patches.wrap(gen_random_ops, function, _drawing(function, form, seed))
+
+    def get_seed(original: Any, op_seed: Any) -> Tuple[Any, Any]:
+        graph = ops.get_default_graph()
+        if op_seed is None and graph.seed is None:
+            return seed & 0x7FFFFFFF, graph.version & 0x7FFFFFFF
+        pair: Tuple[Any, Any] = original(op_seed)
+        return pair
+
+    for module in (random_seed, tf):
+        patches.wrap(module, "get_seed", get_seed)
+    patches.wrap(tf.random, "get_seed", get_seed)
+
+
+def _drawing(function: str, form: Any, run_seed: int) -> Any:
+    """What is called in place of a function that makes a stateful op."""
+
+    def draw(original, *args, seed=0, seed2=0, name=None, **more):
+        graph = ops.get_default_graph()
+        if type(graph) is not ops.Graph or _is_in_loop(graph):
+            return original(*args, seed=seed, seed2=seed2, name=name, **more)
+        numbers = _seed_of(graph, name or function, (run_seed, seed, seed2))
+        return form(numbers, name, *args, **more)
+
+    return draw
+
+
+def _seed_of(graph: Any, name: str, seeds: Tuple[Any, ...]) -> Any:
+    """The seed of a stateless op, int32 [2]: a number of its own, and that of the call."""
+    scope = graph.unique_name(name, mark_as_used=False)
+    text = f"{scope} {seeds}"
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little") & 0x7FFFFFFF
+    with graph.control_dependencies(None):
+        return tf.stack([tf.constant(number, tf.int32), call_placeholder(graph)])
+
+
+def _is_in_loop(graph: Any) -> bool:
+    context = graph._get_control_flow_context()
+    return context is not None and context.GetWhileContext() is not None
+
+
+def call_placeholder(graph: Any, create: bool = True) -> Any:
+    """The hidden placeholder of a graph, int32 []; None if there is none and `create` is False.
+
+    Its default is 0, so that a graph which the script exports runs elsewhere, too.
+    """
+    try:
+        return graph.get_tensor_by_name(CALL + ":0")
+    except KeyError:
+        if not create:
+            return None
+    with graph.control_dependencies(None), graph.name_scope(None):
+        return tf.placeholder_with_default(tf.constant(0, tf.int32), [], name=CALL)

@@ -1,0 +1,82 @@
+"""Run an untouched script as `__main__`, as `python SCRIPT ARGS` would in its working directory.
+
+Set while it runs, and put back afterwards: `sys.argv`, `sys.path[0]`, the working directory,
+`sys.stdin` and `input` (both refuse to wait for a person), an empty default graph, and the
+stand-ins, by which `import tensorflow` gives version 1 (standins/__init__.py).
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import io
+import os
+import runpy
+import sys
+from typing import Any, Callable, Iterator, List, Sequence
+
+from toolkit import tf
+
+from . import standins
+from .patches import Patches
+
+
+@contextlib.contextmanager
+def prepared(
+    script: str, args: Sequence[str], folder: str, refuse: Callable[..., Exception]
+) -> Iterator[None]:
+    """Within the block, the process is as a script expects it.
+
+    Args:
+        script: its absolute path.
+        args: what follows it on the command line.
+        folder: the working directory.
+        refuse: the error of what cannot be driven, from a clause.
+    """
+
+    def ask(*args: Any) -> str:
+        raise refuse("asks for input, and a resume has nobody to answer")
+
+    before = os.getcwd(), list(sys.path)
+    modules = set(sys.modules)
+    with Patches() as patches:
+        patches.replace(sys, "argv", [script, *args])
+        patches.replace(sys, "stdin", _NoInput(ask))
+        patches.replace(builtins, "input", ask)
+        os.chdir(folder)
+        sys.path.insert(0, os.path.dirname(script))
+        tf.reset_default_graph()
+        try:
+            standins.install()
+            yield
+        finally:
+            standins.uninstall()
+            tf.reset_default_graph()
+            os.chdir(before[0])
+            sys.path[:] = before[1]
+            for name in own_modules(script, set(sys.modules) - modules):
+                del sys.modules[name]
+
+
+def run(script: str) -> None:
+    """Execute the script, within `prepared`. Whatever it raises comes out of here."""
+    runpy.run_path(script, run_name="__main__")
+
+
+def own_modules(script: str, names: Any = None) -> List[str]:
+    """The imported modules whose files are in the folder of the script or below it."""
+    folder = os.path.dirname(script) + os.sep
+    found = []
+    for name in sorted(sys.modules if names is None else names):
+        path = getattr(sys.modules.get(name), "__file__", None) or ""
+        if os.path.abspath(path).startswith(folder) and "site-packages" not in path:
+            found.append(name)
+    return [name for name in found if name != "__main__"]
+
+
+class _NoInput(io.TextIOBase):
+    """A stdin that nobody types into."""
+
+    def __init__(self, ask: Callable[..., str]):
+        super().__init__()
+        self.read = self.readline = ask  # type: ignore[method-assign]

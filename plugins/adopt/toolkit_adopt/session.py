@@ -1,0 +1,222 @@
+"""Observe the sessions of a script: each call passes through a function of ours.
+
+Patched while the script runs, on the base class of all sessions, so that `Session`,
+`InteractiveSession`, `MonitoredTrainingSession`, `Supervisor`, `.eval()` and `Operation.run()` are
+the same: `__init__` (threads of the process, numbers of the sessions), `_do_run` (one call, with
+flat fetches and arrays as feeds), `make_callable`, `partial_run_setup`, `close`. What would call a
+session from a thread or by a clock is refused or counts calls in place of seconds: queue runners,
+the services of a Supervisor, timers of session hooks. Checkpoints that the script looks for
+(`latest_checkpoint`, `get_checkpoint_state`) are observations, so that a resume finds what the run
+found. All is put back when the script has ended.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any, Callable, Dict, List
+
+import tensorflow
+from tensorflow.python.client import session as sessions
+from tensorflow.python.training import (
+    basic_session_run_hooks,
+    queue_runner_impl,
+    server_lib,
+    supervisor,
+)
+from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
+
+from toolkit import tf
+
+from .patches import Patches
+
+_IS_VERSION_1 = hasattr(tensorflow, "Session")  # whose feeds are by tensor, not by reference
+
+# session, targets, fetches, feeds (tensor -> array), run -> values of the fetches
+Answer = Callable[[Any, List[Any], List[Any], Dict[Any, Any], Callable[..., Any]], List[Any]]
+Observe = Callable[[str, Callable[[], Any]], Any]  # name, how to get a JSON value -> that value
+
+
+class Sessions:
+    """The sessions of a script.
+
+    Args:
+        answer: called for each call of the main thread, but for those that it makes itself.
+        before_close: called with number and session before one is closed.
+        observe: called for what the script sees besides.
+        refuse: the error of what cannot be driven, from a clause.
+        threads: of TensorFlow's pools; 0: one for each core.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        observe: Observe,
+        before_close: Callable[[int, Any], None],
+        refuse: Callable[..., Exception],
+        threads: int,
+    ):
+        self._answer, self._observe, self._refuse = answer, observe, refuse
+        self._before_close, self._threads = before_close, threads
+        self._is_inside = False
+        self._open: Dict[int, Any] = {}
+        self._count = 0
+        self._main = threading.get_ident()
+        self._do_run = sessions.BaseSession._do_run
+        self.failure: Any = None  # what happened in another thread
+
+    def open(self) -> Dict[int, Any]:
+        """The open sessions by number, in the order in which they were made."""
+        return dict(self._open)
+
+    def run(self, session: Any, targets: Any, fetches: Any, feeds: Any) -> List[Any]:
+        """Run a session, unobserved."""
+        before, self._is_inside = self._is_inside, True
+        try:
+            return self._call(session, targets, fetches, feeds)
+        finally:
+            self._is_inside = before
+
+    def unobserved(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function that has sessions of its own."""
+        before, self._is_inside = self._is_inside, True
+        try:
+            return function(*args)
+        finally:
+            self._is_inside = before
+
+    def _call(self, session, targets, fetches, feeds, options=None, metadata=None):
+        if not _IS_VERSION_1:
+            feeds = {tensor.ref(): value for tensor, value in feeds.items()}
+        return self._do_run(session, None, list(targets), list(fetches), feeds, options, metadata)
+
+    def install(self, patches: Patches) -> None:
+        """Patch the classes."""
+        base = sessions.BaseSession
+
+        def init(original, session, target="", graph=None, config=None):
+            if not self._is_inside:
+                config = self._configure(config)
+                self._open[self._count] = session
+                self._count += 1
+            return original(session, target, graph, config)
+
+        def close(original, session):
+            for number, each in list(self._open.items()):
+                if each is session and threading.get_ident() == self._main:
+                    self._before_close(number, session)
+                    del self._open[number]
+            return original(session)
+
+        def do_run(original, session, handle, targets, fetches, feeds, options, metadata):
+            if self._is_inside:
+                return original(session, handle, targets, fetches, feeds, options, metadata)
+            if threading.get_ident() != self._main:
+                self.failure = self._refuse("calls a session from a thread of its own")
+                raise self.failure
+            if not _IS_VERSION_1:
+                feeds = {reference.deref(): value for reference, value in feeds.items()}
+
+            def run(targets=targets, fetches=fetches, feeds=feeds):
+                return self._call(session, targets, fetches, feeds, options, metadata)
+
+            self._is_inside = True
+            try:
+                return self._answer(session, targets, fetches, feeds, run)
+            finally:
+                self._is_inside = False
+
+        def make_callable(original, session, fetches, feed_list=None, accept_options=False):
+            if self._is_inside:
+                return original(session, fetches, feed_list, accept_options)
+            feed_list = feed_list or []
+            return lambda *values, **_: session.run(fetches, dict(zip(feed_list, values)))
+
+        def from_options(original, session, options):
+            if self._is_inside:
+                return original(session, options)
+            fetches, targets = list(options.fetch), list(options.target)
+
+            def call(*values, **_):
+                feeds = dict(zip(options.feed, values))
+                return session.run(fetches + targets, feeds)[: len(fetches)]
+
+            return call
+
+        def partial_run(original, session, *args, **kwargs):
+            raise self._refuse("calls partial_run")
+
+        patches.wrap(base, "__init__", init)
+        patches.wrap(base, "close", close)
+        patches.wrap(base, "_do_run", do_run)
+        patches.wrap(base, "make_callable", make_callable)
+        patches.wrap(base, "_make_callable_from_options", from_options)
+        patches.wrap(base, "partial_run_setup", partial_run)
+        self._refuse_threads(patches)
+        self._observe_checkpoints(patches)
+
+    def _configure(self, config: Any) -> Any:
+        config = tf.ConfigProto() if config is None else config
+        config.intra_op_parallelism_threads = config.inter_op_parallelism_threads = self._threads
+        config.allow_soft_placement = True
+        return config
+
+    def _refuse_threads(self, patches: Patches) -> None:
+        def start_queue_runners(original, *args, **kwargs):
+            graph = tf.get_default_graph()
+            runners = graph.get_collection(kwargs.get("collection", "queue_runners"))
+            if runners:
+                raise self._refuse("reads through queue runners, threads that call the session")
+            return []
+
+        def create_threads(original, runner, *args, **kwargs):
+            raise self._refuse("reads through queue runners, threads that call the session")
+
+        def no_services(original, *args, **kwargs):
+            return []
+
+        def timer(original, self_, every_secs=None, every_steps=None):
+            if every_secs is not None:
+                every_secs, every_steps = None, max(1, int(every_secs))
+            return original(self_, every_secs, every_steps)
+
+        def server(original, *args, **kwargs):
+            raise self._refuse("trains in several processes (tf.train.Server)")
+
+        for module in (tf.train, queue_runner_impl):
+            patches.wrap(module, "start_queue_runners", start_queue_runners)
+        patches.wrap(queue_runner_impl.QueueRunner, "create_threads", create_threads)
+        patches.wrap(supervisor.Supervisor, "start_standard_services", no_services)
+        patches.wrap(basic_session_run_hooks.SecondOrStepTimer, "__init__", timer)
+        patches.wrap(server_lib.Server, "__init__", server)
+
+    def _observe_checkpoints(self, patches: Patches) -> None:
+        def latest(original, *args, **kwargs):
+            return self._see("latest_checkpoint", lambda: original(*args, **kwargs))
+
+        def exists(original, *args, **kwargs):
+            return self._see("checkpoint_exists", lambda: bool(original(*args, **kwargs)))
+
+        def state(original, *args, **kwargs):
+            def read():
+                found = original(*args, **kwargs)
+                return found and found.SerializeToString().decode("latin-1")
+
+            text = self._see("get_checkpoint_state", read)
+            return text and CheckpointState.FromString(text.encode("latin-1"))
+
+        checkpoint_management = sys.modules[tf.train.latest_checkpoint.__module__]
+        for module in (tf.train, checkpoint_management):
+            patches.wrap(module, "latest_checkpoint", latest)
+            patches.wrap(module, "checkpoint_exists", exists)
+            patches.wrap(module, "get_checkpoint_state", state)
+        patches.wrap(checkpoint_management, "checkpoint_exists_internal", exists)
+
+    def _see(self, name: str, read: Callable[[], Any]) -> Any:
+        if self._is_inside or threading.get_ident() != self._main:
+            return read()
+        self._is_inside = True
+        try:
+            return self._observe(name, read)
+        finally:
+            self._is_inside = False

@@ -1,0 +1,43 @@
+"""`tf.contrib.seq2seq.sequence_loss`, the weighted cross entropy of sequences."""
+
+from __future__ import annotations
+
+from toolkit import tf
+
+__all__ = ["sequence_loss"]
+
+
+def sequence_loss(
+    logits,
+    targets,
+    weights,
+    average_across_timesteps=True,
+    average_across_batch=True,
+    softmax_loss_function=None,
+    name=None,
+):
+    """The cross entropy of sequences.
+
+    Args:
+        logits: float [N, T, K].
+        targets: int [N, T], the classes.
+        weights: float [N, T], 0 where a sequence has ended.
+        average_across_timesteps, average_across_batch: over which axes the mean is taken. Both: the
+            sum over the sum of weights. One: that of its axis. None: the values [N, T].
+        softmax_loss_function: called with `labels` and `logits` in place of the cross entropy.
+        name: of the scope.
+    """
+    with tf.name_scope(name, "sequence_loss", [logits, targets, weights]):
+        flat = tf.reshape(logits, [-1, tf.shape(logits)[2]])
+        labels = tf.reshape(targets, [-1])
+        function = softmax_loss_function or tf.nn.sparse_softmax_cross_entropy_with_logits
+        losses = tf.reshape(function(labels=labels, logits=flat), tf.shape(targets)) * weights
+        axes = [
+            axis
+            for axis, averaged in enumerate((average_across_batch, average_across_timesteps))
+            if averaged
+        ]
+        if not axes:
+            return losses
+        # 1e-12 is for sequences without any weight.
+        return tf.reduce_sum(losses, axes) / (tf.reduce_sum(weights, axes) + 1e-12)

@@ -1,0 +1,193 @@
+"""Small scripts of TensorFlow 1, one for each pattern, and runs of `toolkit adopt` on them."""
+
+import json
+import os
+
+from process_fixtures import run
+
+from toolkit.cli import run_command
+
+HEAD = """
+import os, sys
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(1)
+data = rng.randn(64, 4).astype("f")
+target = data.dot(np.ones([4, 1], "f"))
+x = tf.placeholder(tf.float32, [None, 4], name="x")
+y = tf.placeholder(tf.float32, [None, 1], name="y")
+w = tf.Variable(tf.truncated_normal([4, 1]), name="w")
+loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - y), name="loss")
+
+def batch():
+    rows = np.random.randint(64, size=8)
+    return {x: data[rows], y: target[rows]}
+"""
+
+SCRIPTS = {
+    # Dropout by a fed rate, a schedule in Python, entropy, .eval() and Operation.run().
+    "feeds": HEAD
+    + """
+keep = tf.placeholder(tf.float32, [], name="keep")
+rate = tf.placeholder(tf.float32, [], name="rate")
+v = tf.Variable(tf.random_normal([4, 1]), name="v")
+out = tf.matmul(tf.nn.dropout(x, keep), v)
+loss = tf.reduce_mean(tf.square(out - y), name="loss")
+train = tf.train.AdamOptimizer(rate).minimize(loss)
+np.random.seed(None)
+with tf.Session() as sess:
+    tf.global_variables_initializer().run()
+    value = 0.1
+    for i in range(12):
+        feed = {keep: 0.5, rate: value}
+        feed.update(batch())
+        train.run(feed)
+        if i % 3 == 2 and loss.eval({x: data, y: target, keep: 1.0}) < 100:
+            value *= 0.5
+""",
+    # A hook's timer, a summary that is fetched, a graph that is finalized, global_step.
+    "monitored": HEAD
+    + """
+step = tf.train.get_or_create_global_step()
+train = tf.train.MomentumOptimizer(0.05, 0.9).minimize(loss, global_step=step)
+tf.summary.scalar("train_loss", loss)
+hooks = [tf.train.StopAtStepHook(last_step=12)]
+with tf.train.MonitoredTrainingSession(
+    checkpoint_dir="out", hooks=hooks, save_checkpoint_secs=5, save_summaries_steps=4
+) as sess:
+    while not sess.should_stop():
+        sess.run(train, batch())
+""",
+    "supervisor": HEAD
+    + """
+train = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+supervisor = tf.train.Supervisor(logdir="out", summary_op=None)
+with supervisor.managed_session() as sess:
+    for i in range(12):
+        sess.run([train, loss], batch())
+    supervisor.saver.save(sess, "out/end")
+""",
+    # An iterator that shuffles, noise in the pipeline's consumer, the end of an epoch.
+    "dataset": """
+import numpy as np
+import tensorflow as tf
+
+data = np.random.RandomState(1).randn(40, 4).astype("f")
+rows = tf.data.Dataset.from_tensor_slices(data).shuffle(40).batch(10)
+iterator = tf.data.make_initializable_iterator(rows)
+x = iterator.get_next()
+w = tf.get_variable("w", [4, 1])
+loss = tf.reduce_mean(tf.square(tf.matmul(x + tf.random_normal([4]), w) - 1.0))
+train = tf.train.RMSPropOptimizer(0.01).minimize(loss)
+sess = tf.Session()
+sess.run(tf.global_variables_initializer())
+for epoch in range(3):
+    sess.run(iterator.initializer)
+    while True:
+        try:
+            sess.run(train)
+        except tf.errors.OutOfRangeError:
+            break
+""",
+    # Saves by its own Saver, and restores what is there when it starts.
+    "saver": HEAD
+    + """
+train = tf.train.AdamOptimizer(0.05).minimize(loss)
+saver = tf.train.Saver(max_to_keep=2)
+sess = tf.InteractiveSession()
+path = tf.train.latest_checkpoint("out")
+if path:
+    saver.restore(sess, path)
+else:
+    sess.run(tf.global_variables_initializer())
+for i in range(12):
+    sess.run(train, batch())
+    if i % 2 == 1:
+        saver.save(sess, "out/model", global_step=i)
+""",
+    # Two graphs and their sessions, trained in turn; a pool in Python of what one has drawn.
+    "sessions": """
+import random
+import tensorflow as tf
+
+def network(seed):
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.placeholder(tf.float32, [None, 3], name="x")
+        w = tf.get_variable("w", [3, 3])
+        out = tf.matmul(x, w) + tf.random_uniform([3])
+        train = tf.train.AdamOptimizer(0.01).minimize(tf.reduce_sum(tf.square(out - 1.0)))
+        init = tf.global_variables_initializer()
+    graph.finalize()
+    sess = tf.Session(graph=graph)
+    sess.run(init)
+    return sess, x, out, train
+
+first, second = network(1), network(2)
+pool = [[0.1, 0.2, 0.3]]
+for i in range(6):
+    drawn, _ = first[0].run([first[2], first[3]], {first[1]: [random.choice(pool)]})
+    pool.append(drawn[0])
+    second[0].run(second[3], {second[1]: [random.choice(pool)]})
+""",
+}
+NUM_STEPS = 12
+KILL = """
+import os, sys
+import toolkit_adopt.drive as drive
+from toolkit.cli import main
+answer, place = drive.Drive._answer_next, int(sys.argv.pop(1))
+def kill_after(self, *args):
+    values = answer(self, *args)
+    if self.step == place:
+        os.kill(os.getpid(), 9)
+    return values
+drive.Drive._answer_next = kill_after
+main()
+"""
+
+
+def write_script(folder, text, name="script.py"):
+    """Write a script below a folder, and return its path."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def adopt(path, *words, args=()):
+    """Run `toolkit adopt` in this process, in the folder of the script; return its exit code."""
+    before = os.getcwd()
+    os.chdir(str(path.parent))
+    try:
+        return run_command(["adopt", path.name, "--run-dir", "run", *words, "--", *args])
+    finally:
+        os.chdir(before)
+
+
+def resume(path, *words):
+    """Continue the run of `adopt`; return the exit code."""
+    return run_command(["resume", str(path.parent / "run"), *words])
+
+
+def killed(path, step, *words):
+    """Run `toolkit adopt` in a process that is killed after the call that makes a step."""
+    ended = run(
+        *(step, "adopt", path.name, "--run-dir", "run", *words),
+        statements=KILL,
+        cwd=str(path.parent),
+    )
+    assert ended.code == -9, ended.err
+
+
+def commits(path):
+    """The hash over all variables by step, of each commit of a run."""
+    lines = (path.parent / "run" / "commits.jsonl").read_text().splitlines()
+    entries = map(json.loads, lines)
+    return {entry["step"]: entry["tensors"] for entry in entries if entry["kind"] == "commit"}
+
+
+def metrics(path):
+    """The lines of metrics.jsonl."""
+    return (path.parent / "run" / "metrics.jsonl").read_text().splitlines()

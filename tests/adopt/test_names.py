@@ -1,0 +1,208 @@
+"""Names that a script uses and this TensorFlow lacks, found in its syntax tree."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from toolkit import UsageError
+
+
+@pytest.fixture
+def missing(tmp_path):
+    """A function: the text of a script, and of modules beside it, to [(name, file, line)]."""
+    from toolkit_adopt.names import missing_names
+
+    def find(text, conditional=False, **modules):
+        for name, content in {"script": text, **modules}.items():
+            (tmp_path / f"{name}.py").write_text(textwrap.dedent(content))
+        found = missing_names(str(tmp_path / "script.py"))
+        assert all(each.file.startswith(str(tmp_path)) for each in found)
+        return [
+            (each.name, each.file[len(str(tmp_path)) + 1 :], each.line)
+            for each in found
+            if each.conditional == conditional
+        ]
+
+    return find
+
+
+def test_names_that_exist_or_have_a_stand_in_are_not_missing(missing):
+    text = """
+        import tensorflow as tf
+        import tensorflow.compat.v1 as tf1
+        import tensorflow.contrib.slim as slim
+        from tensorflow.contrib import layers
+        from tensorflow.examples.tutorials.mnist import input_data
+        from tensorflow.python.framework import ops
+
+        FLAGS = tf.app.flags.FLAGS
+        FLAGS.anything_at_all
+        with slim.arg_scope([slim.conv2d, tf.contrib.layers.batch_norm]):
+            net = tf.layers.dense(tf.placeholder(tf.float32, [1, 2]), 3)
+        tf1.contrib.rnn.BasicLSTMCell(3).call.x
+        tf.estimator.inputs.numpy_input_fn, tf.nn.rnn_cell.GRUCell, ops.Graph
+        """
+    assert missing(text) == []
+
+
+def test_a_name_is_given_with_file_and_line_once_as_far_as_it_is_missing(missing):
+    text = """
+        import tensorflow as tf
+        tf.nothing.at.all(tf.nothing)
+        tf.train.NoOptimizer()
+        tf.GraphKeys.NO_KEY
+        """
+    assert missing(text) == [
+        ("tf.nothing", "script.py", 3),
+        ("tf.train.NoOptimizer", "script.py", 4),
+        ("tf.GraphKeys.NO_KEY", "script.py", 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("import tensorflow.contrib.nothing as x", "tf.contrib.nothing"),
+        ("from tensorflow.contrib import nothing", "tf.contrib.nothing"),
+        ("from tensorflow.contrib.nothing import x", "tf.contrib.nothing"),
+        ("from tensorflow.contrib.layers import nothing as y", "tf.contrib.layers.nothing"),
+        ("from tensorflow.nothing import *", "tf.nothing"),
+        ("import tensorflow.python.nothing", "tf.python.nothing"),
+        ("from tensorflow.compat.v1 import nothing", "tf.nothing"),
+        (
+            "import tensorflow as t; l = t.contrib.layers; m = l; m.nothing",
+            "tf.contrib.layers.nothing",
+        ),
+    ],
+)
+def test_each_form_of_import_is_followed(missing, line, name):
+    assert missing(line) == [(name, "script.py", 1)]
+
+
+def test_names_of_other_things_are_left_alone(missing):
+    text = """
+        import numpy as np
+        import tensorflow as tf
+
+        def f(tf):
+            return tf.nothing
+
+        g = lambda tf: tf.nothing
+        tf.my_own = 1
+        tf.my_own + np.nothing
+        f(g)
+
+        class A:
+            def method(self):
+                tf = self
+                return tf.nothing
+        """
+    assert missing(text) == []
+
+
+def test_what_try_and_version_tests_guard_is_not_missing(missing):
+    text = """
+        import tensorflow as tf
+        try:
+            from tensorflow.contrib import nothing
+        except ImportError:
+            nothing = None
+        try:
+            tf.nothing
+        except:
+            tf.zeros
+        if hasattr(tf, "nothing"):
+            tf.nothing()
+        if tf.__version__ < "1":
+            tf.nothing()
+        nothing.at.all
+        """
+    assert missing(text) == []
+
+
+def test_a_handler_counts_where_its_try_fails_and_only_there(missing):
+    text = """
+        import tensorflow as tf
+        try:
+            tf.zeros
+        except AttributeError:
+            tf.old_zeros
+        try:
+            tf.nothing
+        except AttributeError:
+            tf.nothing_else
+        try:
+            tf.no_guard
+        except KeyError:
+            pass
+        """
+    assert [name for name, _, _ in missing(text)] == ["tf.nothing_else", "tf.no_guard"]
+
+
+def test_branches_and_functions_that_nobody_names_are_conditional(missing):
+    text = """
+        import tensorflow as tf
+        if tf.nothing_in_test:
+            tf.nothing_in_branch
+        def never():
+            tf.nothing_in_idle_function
+        def used():
+            return tf.nothing_in_function
+        if __name__ == "__main__":
+            used()
+            tf.nothing_in_main
+        """
+    needed = ["tf.nothing_in_test", "tf.nothing_in_function", "tf.nothing_in_main"]
+    assert [name for name, _, _ in missing(text)] == needed
+    idle = ["tf.nothing_in_branch", "tf.nothing_in_idle_function"]
+    assert [name for name, _, _ in missing(text, conditional=True)] == idle
+
+
+def test_modules_of_the_folder_are_read_and_lend_their_names(missing):
+    found = missing(
+        "from ops import *\nimport model\nfrom ops import tf as t\nslim.no_layer\nt.nothing",
+        ops="import tensorflow as tf\nimport tensorflow.contrib.slim as slim\nimport script\n",
+        model="from ops import slim\nslim.no_model",
+    )
+    assert found == [
+        ("tf.contrib.slim.no_model", "model.py", 2),
+        ("tf.contrib.slim.no_layer", "script.py", 4),
+        ("tf.nothing", "script.py", 5),
+    ]
+
+
+def test_packages_and_relative_imports_are_followed(missing, tmp_path):
+    package = tmp_path / "nets" / "deep"
+    package.mkdir(parents=True)
+    (tmp_path / "nets" / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("from . import one\nfrom ..two import *\n")
+    (package / "one.py").write_text("import tensorflow as tf\ntf.nothing\n")
+    (tmp_path / "nets" / "two.py").write_text("import tensorflow as tf\ntf.less\ntf.nothing_2\n")
+    found = missing("from nets import deep")
+    assert found == [("tf.nothing", "nets/deep/one.py", 2), ("tf.nothing_2", "nets/two.py", 3)]
+
+
+def test_a_refusal_lists_what_is_needed_and_its_places(tmp_path):
+    from toolkit_adopt.names import refuse_missing_names
+
+    script = tmp_path / "script.py"
+    script.write_text("import tensorflow as tf\ntf.nothing\nif tf.zeros:\n    tf.rarely\n")
+    with pytest.raises(UsageError, match=r"have no stand-in: tf.nothing \(script.py:2\)\.") as it:
+        refuse_missing_names(str(script))
+    assert "TensorFlow 1.15" in it.value.hint
+    script.write_text("import tensorflow as tf\n" + "\n".join(f"tf.no_{n}" for n in range(10)))
+    with pytest.raises(UsageError, match=r"tf.no_7 \(script.py:9\) and 2 more\."):
+        refuse_missing_names(str(script))
+    script.write_text("import tensorflow as tf\nif tf.zeros:\n    tf.rarely\n")
+    refuse_missing_names(str(script))
+
+
+def test_a_file_of_python_2_is_refused_by_its_line(tmp_path):
+    from toolkit_adopt.names import missing_names
+
+    (tmp_path / "script.py").write_text("print 'old'\n")
+    with pytest.raises(UsageError, match="cannot be read as Python") as it:
+        missing_names(str(tmp_path / "script.py"))
+    assert "script.py, line 1" in str(it.value)

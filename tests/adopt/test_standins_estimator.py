@@ -1,0 +1,139 @@
+"""`tf.estimator` trains, evaluates and predicts as TensorFlow 1.15 did, in one thread."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from known_answers import PATH, estimator_answers
+
+
+@pytest.fixture
+def estimator():
+    """The stand-in, while the constructor of monitored sessions is wrapped."""
+    from toolkit_adopt.standins import estimator, inputs
+
+    restore = inputs.wrap_monitored_sessions()
+    yield estimator
+    restore()
+
+
+def linear(estimator, **fields):
+    """A model function whose loss is the square of a variable's distance to the features."""
+    from toolkit import tf
+
+    def model_fn(features, mode):
+        weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
+        loss = tf.reduce_mean((features - weight) ** 2)
+        optimizer = tf.train.GradientDescentOptimizer(0.5)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+        values = {"predictions": {"w": features}, "loss": loss, "train_op": train_op, **fields}
+        return estimator.EstimatorSpec(mode, **values)
+
+    return model_fn
+
+
+def test_a_model_is_trained_and_evaluated_as_by_the_first_tensorflow(estimator, tmp_path):
+    from toolkit import tf
+
+    found = estimator_answers(tf, estimator, str(tmp_path))
+    with np.load(PATH) as known:
+        assert set(found) == {key for key in known.files if key.startswith("estimator/")}
+        for key, value in found.items():
+            if value.dtype.kind == "U":
+                assert list(value) == list(known[key]), key
+            else:
+                np.testing.assert_allclose(value, known[key], rtol=1e-5, err_msg=key)
+
+
+def test_the_first_tensorflow_s_own_estimator_reads_the_inputs_without_threads(tmp_path):
+    from toolkit_adopt import standins
+    from toolkit_adopt.standins import inputs
+
+    from toolkit import tf
+
+    standins.install()
+    try:
+        import tensorflow
+
+        assert tensorflow.estimator.inputs.numpy_input_fn is inputs.numpy_input_fn
+        threads = threading.active_count()
+        seen = []
+
+        class Count(tf.train.SessionRunHook):
+            def after_run(self, run_context, run_values):
+                seen.append(threading.active_count() - threads)
+
+        found = tensorflow.estimator.Estimator(linear(tensorflow.estimator), str(tmp_path))
+        x = np.arange(10, dtype=np.float32)
+        found.train(inputs.numpy_input_fn(x, batch_size=4, shuffle=False), [Count()])
+    finally:
+        standins.uninstall()
+    assert len(seen) == 3 and max(seen) <= 1  # the writer of summaries
+    assert found.get_variable_value("weight") == 8.5  # each step sets it to the mean: 8 and 9
+
+
+def test_each_epoch_has_all_rows_in_another_order(estimator):
+    from toolkit import tf
+
+    input_fn = estimator.inputs.numpy_input_fn(
+        {"x": np.arange(6)}, batch_size=3, num_epochs=2, shuffle=True
+    )
+    with tf.Graph().as_default():
+        features = input_fn()
+        with tf.train.MonitoredSession() as session:
+            rows = []
+            while not session.should_stop():
+                rows.append(session.run(features["x"]))
+    first, second = np.concatenate(rows[:2]), np.concatenate(rows[2:])
+    assert sorted(first) == sorted(second) == list(range(6))
+    assert len(rows) == 4 and rows[0].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"x": np.zeros(3)}, "shuffle=True or shuffle=False, not None"),
+        ({"x": np.zeros(3), "y": np.zeros(2), "shuffle": True}, r"have \[2, 3\] rows"),
+    ],
+)
+def test_inputs_that_cannot_be_read_are_refused(estimator, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        estimator.inputs.numpy_input_fn(**arguments)()
+
+
+def test_an_array_is_needed(estimator):
+    with pytest.raises(TypeError, match="an array or a dictionary, not list"):
+        estimator.inputs.numpy_input_fn([1, 2], shuffle=False)
+
+
+def test_columns_of_a_frame_are_features(estimator):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [3, 4]})
+    features, labels = estimator.inputs.pandas_input_fn(frame, frame["a"], shuffle=False)()
+    assert sorted(features) == ["a", "b"] and labels.shape.as_list() == [None]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [({"loss": None}, "without loss"), ({"train_op": None}, "without train_op")],
+)
+def test_a_specification_without_what_its_mode_needs_is_refused(estimator, fields, message):
+    found = estimator.Estimator(linear(estimator, **fields))
+    with pytest.raises(ValueError, match=message):
+        found.train(estimator.inputs.numpy_input_fn(np.zeros(3, "f"), shuffle=False), steps=1)
+
+
+@pytest.mark.parametrize("arguments", [{"steps": 1, "max_steps": 1}, {"steps": 0}])
+def test_steps_that_contradict_are_refused(estimator, arguments):
+    with pytest.raises(ValueError, match="not both|not 0"):
+        estimator.Estimator(linear(estimator)).train(lambda: None, **arguments)
+
+
+def test_several_processes_are_refused(estimator, monkeypatch):
+    with pytest.raises(ValueError, match="remove train_distribute"):
+        estimator.RunConfig(train_distribute="mirrored")
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    with pytest.raises(ValueError, match="remove TF_CONFIG"):
+        estimator.RunConfig()

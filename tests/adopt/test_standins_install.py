@@ -1,0 +1,99 @@
+"""What a script imports while the stand-ins are installed, and that all is put back."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+OF_BOTH = """
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+import tensorflow.contrib.slim as slim
+import tensorflow.contrib.layers
+from tensorflow.contrib import layers, rnn
+from tensorflow.contrib.framework import arg_scope, nest
+from tensorflow.contrib.framework.python.ops import add_arg_scope
+from tensorflow.contrib.layers.python.layers import initializers, utils
+from tensorflow.contrib.slim import model_analyzer
+from tensorflow.examples.tutorials.mnist import input_data
+from tensorflow.python.framework import ops
+import tensorflow.examples.tutorials.mnist.input_data as again
+"""
+
+
+@pytest.fixture
+def installed():
+    from toolkit_adopt import standins
+
+    standins.install()
+    yield
+    standins.uninstall()
+
+
+def state():
+    from toolkit import tf
+
+    tensorflow = importlib.import_module("tensorflow")
+    modules = {key: value for key, value in sys.modules.items() if key.startswith("tensorflow.")}
+    return tensorflow, modules, hasattr(tf, "contrib"), hasattr(tf, "estimator")
+
+
+def test_all_forms_of_import_find_the_same_things(installed):
+    space = {}
+    exec(OF_BOTH, space)
+    tf, tf1, slim, layers = (space[name] for name in ("tf", "tf1", "slim", "layers"))
+    assert tf.contrib.layers.conv2d is layers.conv2d is tf1.contrib.layers.conv2d
+    assert slim.conv2d is layers.conv2d and slim.arg_scope is space["arg_scope"]
+    assert slim.losses.get_total_loss and slim.learning.create_train_op
+    assert slim.model_analyzer.analyze_vars is space["model_analyzer"].analyze_vars
+    assert space["input_data"] is space["again"]
+    assert space["input_data"].read_data_sets.__module__ == "toolkit_adopt.standins.mnist"
+    assert space["initializers"].xavier_initializer and space["utils"].collect_named_outputs
+    assert space["rnn"].static_rnn and tf.estimator.ModeKeys.PREDICT == "infer"
+    assert not tf.executing_eagerly() and tf.placeholder is tf1.placeholder
+    assert tf.__version__ == tf1.__version__ and tf.layers.dense
+    assert space["ops"].Graph is tf.Graph and "placeholder" in dir(tf)
+
+
+def test_uninstall_puts_back_what_was_there():
+    from toolkit_adopt import standins
+
+    from toolkit import tf
+
+    importlib.import_module("tensorflow.python.framework.ops")
+    construct = tf.train.MonitoredSession.__mro__[1].__init__
+    before = state()
+    standins.install()
+    standins.install()  # a second time changes nothing
+    assert tf.train.MonitoredSession.__mro__[1].__init__ is not construct
+    assert "tensorflow.examples.tutorials.mnist.input_data" in sys.modules
+    standins.uninstall()
+    assert tf.train.MonitoredSession.__mro__[1].__init__ is construct
+    after = state()
+    assert after[0] is before[0] and after[2:] == before[2:]
+    assert {k: v for k, v in after[1].items() if "standins" in repr(v)} == {}
+    assert all(after[1][key] is value for key, value in before[1].items())
+
+
+def test_a_name_without_a_stand_in_is_named():
+    from toolkit_adopt import standins
+
+    modules = standins.make_modules()
+    if standins.has_own_contrib():  # all but this one are TensorFlow's own
+        assert list(modules) == [standins.INPUT_DATA]
+    else:
+        with pytest.raises(AttributeError, match="tf.contrib.crf has no stand-in"):
+            modules["tensorflow"].contrib.crf  # noqa: B018
+        with pytest.raises(AttributeError, match="'tensorflow' has no attribute 'nothing'"):
+            modules["tensorflow"].nothing  # noqa: B018
+
+
+def test_each_public_name_of_a_stand_in_exists_in_its_module():
+    from toolkit_adopt import standins
+
+    for sources in standins.MODULES.values():
+        for source in sources:
+            module = importlib.import_module(f"toolkit_adopt.standins.{source}")
+            assert all(hasattr(module, name) for name in module.__all__), source

@@ -1,0 +1,70 @@
+"""`input_data` reads local files, and gives the batches of TensorFlow 1.15."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+
+import numpy as np
+import pytest
+from known_answers import PATH, mnist_answers, write_mnist
+
+from toolkit import DataError
+
+
+@pytest.fixture
+def read_data_sets():
+    from toolkit_adopt.standins import mnist
+
+    return mnist.read_data_sets
+
+
+def test_batches_are_those_of_the_first_tensorflow(read_data_sets, tmp_path):
+    from toolkit import tf
+
+    found = mnist_answers(tf, read_data_sets, str(tmp_path))
+    with np.load(PATH) as known:
+        assert set(found) == {key for key in known.files if key.startswith("mnist/")}
+        for key, value in found.items():
+            assert value.dtype == known[key].dtype, key
+            np.testing.assert_array_equal(value, known[key], err_msg=key)
+
+
+def test_files_need_not_be_compressed(read_data_sets, tmp_path):
+    write_mnist(tmp_path)
+    for path in tmp_path.glob("*.gz"):
+        with gzip.open(path) as packed, open(path.with_suffix(""), "wb") as file:
+            shutil.copyfileobj(packed, file)
+        path.unlink()
+    assert read_data_sets(str(tmp_path), validation_size=0).train.num_examples == 8
+
+
+def test_a_file_that_is_not_there_is_named_with_the_place_to_put_it(read_data_sets, tmp_path):
+    write_mnist(tmp_path)
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
+    with pytest.raises(DataError, match="has no t10k-labels-idx1-ubyte.gz; nothing is down") as it:
+        read_data_sets(str(tmp_path))
+    assert f"into '{tmp_path}'" in it.value.hint
+
+
+def test_a_damaged_file_and_one_of_other_content_are_refused(read_data_sets, tmp_path):
+    write_mnist(tmp_path)
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:30])
+    with pytest.raises(DataError, match="is not a readable IDX file"):
+        read_data_sets(str(tmp_path))
+    shutil.copy(tmp_path / "train-labels-idx1-ubyte.gz", path)
+    with pytest.raises(DataError, match="begins with 2049, not 2051"):
+        read_data_sets(str(tmp_path))
+
+
+def test_more_examples_for_validation_than_there_are_is_an_error(read_data_sets, tmp_path):
+    write_mnist(tmp_path)
+    with pytest.raises(ValueError, match="from 0 to 8, not 5000"):
+        read_data_sets(str(tmp_path))
+
+
+def test_fake_data_are_constants_and_need_no_files(read_data_sets):
+    images, labels = read_data_sets("nowhere", fake_data=True, one_hot=True).train.next_batch(2)
+    assert images == [[1] * 784] * 2 and labels == [[1] + [0] * 9] * 2

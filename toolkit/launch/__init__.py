@@ -1,1 +1,0 @@
-"""The processes of a cluster on one machine: started together, with one log and one exit code."""

@@ -1,0 +1,340 @@
+"""The door for drivers: a run whose steps come from outside of the training loop.
+
+A *driver* is an installed program, found through the group `toolkit.drivers` of entry points, that
+makes steps in a way of its own, for example by running somebody's script. A `DrivenRun` is the run
+that it writes: folder, commit log, checkpoints, metrics and page are those of any run, so that
+`runs`, `doctor`, `verify`, `report` and `compare` read it. Commands that have to execute what a run
+is made of are the driver's (cli/drivers.py).
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from ..compat import tf
+from ..display.console import Console
+from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError, UsageError
+from ..files import plain_path
+from ..storage import journal as journals
+from ..storage.checkpoint_reader import fingerprint, read_tensors
+from ..storage.checkpoint_store import QUARANTINE
+from ..storage.commit_log import retention_rule
+from ..storage.entries import FINISHED
+from ..storage.journal import Journal
+from ..storage.run_folder import DRIVER, RunFolder, new_path, open_run, reserve
+from ..storage.session_changes import find_session_changes
+from . import provenance
+from .run_summary import list_summary_lines
+
+_NO_SPEC = {"shape": [], "dtype": ""}
+
+
+class Restart(NamedTuple):
+    """The checkpoint from which a driven run continues.
+
+    Attributes:
+        step: its step.
+        values: what the driver gave to `commit`.
+        tensors: what the driver gave to `commit`, by name.
+    """
+
+    step: int
+    values: Dict[str, Any]
+    tensors: Dict[str, np.ndarray]
+
+
+class DrivenRun:
+    """A run that a driver writes, from `begin` or `reopen`. Use it in a `with`, which locks its
+    folder; the session begins with `begin_session`.
+
+    Attributes:
+        folder: the path of the run's folder.
+        settings: what the driver keeps in config.json, by name.
+        console: shows lines, and writes them to the console.log of the run.
+        restart: the newest intact checkpoint; None if the run begins.
+        journal: an append-only file of the driver, which a resume cuts back to the checkpoint.
+        step: the last step that was committed.
+    """
+
+    def __init__(self, folder: RunFolder, driver: str, settings: Dict[str, Any]):
+        self.driver, self.settings, self.console = driver, settings, Console()
+        self.restart: Optional[Restart] = None
+        self.step = 0
+        self._folder = folder
+        self.journal = Journal(folder)
+        self._checkpoint: Any = None
+        self._seconds_before, self._start = 0.0, time.monotonic()
+        self._keep = int(settings.get("keep_checkpoints", 3))
+        self._writer = _CheckpointWriter()
+
+    @classmethod
+    def begin(
+        cls, driver: str, settings: Mapping[str, Any], path: Optional[str], force: bool = False
+    ) -> DrivenRun:
+        """A new run; nothing is written before `begin_session`.
+
+        Args:
+            driver: its name in the group `toolkit.drivers`.
+            settings: JSON values by name, for config.json. `keep_checkpoints` (default 3) is how
+                many checkpoints are kept; paths are absolute.
+            path: of its folder; None for runs/DRIVER/TIME.
+            force: rename a folder that is not empty.
+
+        Raises:
+            UsageError: the folder cannot be used.
+        """
+        folder = reserve(os.path.abspath(path or new_path("runs", driver)), force)
+        return cls(folder, driver, dict(settings))
+
+    @classmethod
+    def reopen(cls, path: str) -> DrivenRun:
+        """A run that began before. Raises UsageError if no driver made it."""
+        folder = open_run(path, allow_unstarted=True)
+        config = folder.read_config()
+        if not config.get(DRIVER):
+            raise UsageError(f"{folder} is not the run of a driver.")
+        settings = {n: v for n, v in config.items() if n not in ("plugin", "with", DRIVER)}
+        return cls(folder, config[DRIVER], settings)
+
+    def __str__(self) -> str:
+        return str(self._folder)
+
+    @property
+    def folder(self) -> str:
+        return self._folder.path
+
+    @property
+    def argument(self) -> str:
+        """The folder as an argument of a command in a shell."""
+        return self._folder.argument
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self._folder.is_new and self._folder.state()["status"] == FINISHED
+
+    @property
+    def last_step(self) -> int:
+        """The last step that the log has."""
+        return 0 if self._folder.is_new else int(self._folder.state()["step"])
+
+    def sources_before(self) -> Dict[str, str]:
+        """The hashes of the files that the last session ran, by path; {} before the first."""
+        sessions = [] if self._folder.is_new else self._folder.commits.sessions()
+        return dict((sessions[-1].get("plugins") or {}).get(self.driver) or {}) if sessions else {}
+
+    def __enter__(self) -> DrivenRun:
+        if not self._folder.is_new:
+            self._folder.lock()
+            self._checkpoint = self._folder.checkpoints.newest(self.warn)
+            if self._checkpoint is not None:
+                path = self._checkpoint.path
+                values = journals.read_values(self._checkpoint)
+                self.restart = Restart(self._checkpoint.step, values, read_tensors(path))
+                self.step = self._checkpoint.step
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.journal.close()
+        self._folder.unlock()
+        self.console.close_file()
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        self.console.log("warning: " + text)
+
+    # --------------------------------------------------------------------------------- a session
+
+    def begin_session(
+        self, sources: Mapping[str, str], argv: Sequence[str], total_steps: int = 0, **facts: Any
+    ) -> List[str]:
+        """Write how the session begins, and cut everything back to `restart`.
+
+        Args:
+            sources: the hashes of the files that the driver runs, by path.
+            argv: the command.
+            total_steps: where the run ends; 0: where its program ends.
+            facts: further values of the session, as JSON has them.
+
+        Returns:
+            Why the bits may not be those of an undisturbed run, a clause each.
+        """
+        folder = self._folder
+        config = {"plugin": self.driver, "with": [], DRIVER: self.driver, **self.settings}
+        session = {
+            "versions": provenance.versions(),
+            "machine": provenance.machine(),
+            "plugins": {self.driver: dict(sources)},
+            "options": config,
+            **facts,
+        }
+        changes: List[str] = []
+        if folder.is_new:
+            folder.create(config)
+            folder.record("run", **self._run_facts())
+        else:
+            self._seconds_before = folder.state()["seconds"]
+            sessions = folder.commits.sessions()
+            changes = find_session_changes(sessions[-1], session) if sessions else []
+            folder.write_config(config)
+        self.console.open_file(folder.path, list(argv))
+        session.update(argv=list(argv), total_steps=total_steps, session_start=time.time())
+        names = folder.checkpoints.begin_session(
+            self._checkpoint, seconds_before=self._seconds_before, **session
+        )
+        if names:
+            self.warn(f"moved to {folder}/checkpoints/{QUARANTINE}: {', '.join(names)}")
+        fault = folder.metrics.cut_back(self._checkpoint)
+        if fault:
+            self.warn(f"{fault}; its contents stay")
+        start = self._checkpoint
+        self.journal.cut_back(journals.read_position(start) if start else None)
+        return changes
+
+    def _run_facts(self) -> Dict[str, Any]:
+        now = datetime.datetime.now(datetime.timezone.utc)
+        return {
+            "created": now.isoformat(timespec="seconds"),
+            "plugins": {self.driver: {"kind": DRIVER, "distribution": None, "sha256": {}}},
+            "data": {"name": "", "sha256": {}, "stored": _NO_SPEC, "spec": _NO_SPEC, "ink": None},
+        }
+
+    def record(self, step: int, values: Mapping[str, float]) -> None:
+        """Add a record of training to metrics.jsonl.
+
+        Args:
+            step: of which the values are.
+            values: numbers by name.
+        """
+        record = {"step": step, "kind": "train", **{n: float(v) for n, v in values.items()}}
+        self._folder.metrics.append(record)
+        self.console.show_metrics(record)
+
+    def commit(self, step: int, tensors: Mapping[str, np.ndarray], values: Dict[str, Any]) -> None:
+        """Make durable what was journaled, recorded and trained up to a step.
+
+        A kill at any moment leaves this checkpoint or the one before.
+
+        Args:
+            step: larger than that of the last commit.
+            tensors: the values of all variables by name; a Saver can restore them.
+            values: what the driver needs besides, as JSON has it.
+
+        Raises:
+            RetryError: the folder cannot be written.
+        """
+        folder = self._folder
+        prefix = folder.checkpoints.prefix(step)
+        with folder.writing(), plain_path(prefix) as plain:
+            self._writer.write(plain, tensors)
+            journals.write_state(prefix, self.journal.make_durable(), values)
+        keep = retention_rule(self._keep, None)
+        folder.checkpoints.commit(step, time.time(), keep, fingerprint(prefix))
+        self.step = step
+
+    # -------------------------------------------------------------------------------- its ending
+
+    def finish(self, reason: str, is_done: bool = True) -> Dict[str, Any]:
+        """Write how the run ended, and its page; return the summary.
+
+        Args:
+            reason: a clause.
+            is_done: False if it only paused.
+        """
+        seconds = round(self._seconds_before + time.monotonic() - self._start, 2)
+        summary = {
+            "run": ".",
+            "plugin": self.driver,
+            "steps": self.step,
+            "seconds": seconds,
+            "reason": reason,
+            "finished": is_done,
+            "best": None,
+            "test": None,
+        }
+        end = {"step": self.step, "reason": reason, "seconds": seconds, "exit_code": 0}
+        if is_done:
+            metrics = dict(self._folder.metrics.position()._asdict())
+            facts = dict(end, summary=summary, metrics=metrics, reports={})
+            self._folder.record("seal", status=FINISHED, **facts)
+        else:
+            self._folder.record("end", status="stopped", summary=summary, **end)
+        summary["run"] = str(self._folder)
+        page = self._write_page()
+        for line in list_summary_lines(summary, page):
+            self.console.log(line)
+        return dict(summary, page=page)
+
+    def fail(self, error: ToolkitError) -> None:
+        """Write that the session failed, and say in the error how to continue."""
+        if self._folder.is_new:
+            return
+        resume = f"Continue with: toolkit resume {self.argument}"
+        status = "failed"
+        if isinstance(error, InterruptedRun):
+            status = "interrupted"
+            error.message = f"Interrupted; step {self.step} is saved in {self}."
+            error.hint = resume
+        elif isinstance(error, DivergedError):
+            status = "diverged"
+            event = {"kind": "event", "event": "diverged", "message": error.message}
+            self._folder.metrics.append({"step": self.step, **event})
+        elif isinstance(error, RetryError):
+            error.hint = " ".join(text for text in (error.hint, resume) if text)
+        seconds = round(self._seconds_before + time.monotonic() - self._start, 2)
+        facts = {"step": self.step, "reason": error.message, "seconds": seconds}
+        self._folder.record("end", status=status, exit_code=error.exit_code, **facts)
+        self.console.record(f"Error: {error}")
+        self._write_page()
+
+    def _write_page(self) -> str:
+        """Write the page of the run; return its path."""
+        from ..page.writer import PAGE, write_run_page
+
+        try:
+            with self._folder.writing():
+                write_run_page(self.folder, self._folder.file(PAGE))
+        except Exception as error:  # the run is what counts
+            self.warn(f"{PAGE} is not written: {error}")
+            return ""
+        return os.path.join(str(self._folder), PAGE)
+
+
+class _CheckpointWriter:
+    """Writes arrays as a checkpoint, by a graph of its own that is kept for the next one."""
+
+    def __init__(self) -> None:
+        self._specs: Any = None
+
+    def write(self, prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
+        """Write the files of a checkpoint.
+
+        Args:
+            prefix: of their paths.
+            tensors: arrays by name; at least one.
+        """
+        names = sorted(tensors)
+        specs = [(name, tensors[name].dtype.str, tensors[name].shape) for name in names]
+        if specs != self._specs:
+            self._build(names, [tensors[name] for name in names])
+            self._specs = specs
+        feeds = {place: tensors[name] for place, name in zip(self._places, names)}
+        self._session.run(self._save, {**feeds, self._prefix: prefix})
+
+    def _build(self, names: List[str], arrays: List[np.ndarray]) -> None:
+        with tf.Graph().as_default() as graph:
+            self._prefix = tf.placeholder(tf.string, [])
+            dtypes = [tf.string if a.dtype.kind in "OSU" else tf.as_dtype(a.dtype) for a in arrays]
+            self._places = [tf.placeholder(d, a.shape) for d, a in zip(dtypes, arrays)]
+            self._save = tf.raw_ops.SaveV2(
+                prefix=self._prefix,
+                tensor_names=names,
+                shape_and_slices=[""] * len(names),
+                tensors=self._places,
+            )
+            self._session = tf.Session(graph=graph)
