@@ -79,7 +79,6 @@ WITHOUT = [
     (["predict", "--help"], HEAVY | {"numpy"}),
     (["export", "--help"], HEAVY | {"numpy"}),
     (["sample", "--help"], HEAVY | {"numpy"}),
-    (["image-scores", "--help"], HEAVY | {"numpy"}),
     ("import toolkit_classifier; toolkit_classifier.options()", HEAVY),
     ("from toolkit.data.sources import open_data; open_data('mnist5k')", HEAVY | {"pooch"}),
     (["run", "--help"], HEAVY),

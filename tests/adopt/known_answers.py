@@ -135,6 +135,48 @@ def network_in_arg_scopes(tf, layers, framework):
     return tf.reduce_sum(net, 1) + tf.add_n(losses)
 
 
+def losses(tf, losses, learning, seq2seq):
+    """Each loss of contrib, whose arguments are (predictions, labels)."""
+    logits, labels = tf.constant(images(3, 4)), tf.constant(np.eye(3, 4, dtype=np.float32))
+    probabilities, weights = tf.nn.sigmoid(logits), tf.constant([1.0, 0.0, 2.0])
+    values = [
+        losses.softmax_cross_entropy(logits, labels, weights, 0.1),
+        losses.sigmoid_cross_entropy(logits, labels, label_smoothing=0.2),
+        losses.sparse_softmax_cross_entropy(logits, [0, 1, 3], weights),
+        losses.mean_squared_error(logits, labels),
+        losses.absolute_difference(logits, labels, 2.0),
+        losses.log_loss(probabilities, labels),
+        losses.cosine_distance(tf.nn.l2_normalize(logits, 1), labels, 1),
+        tf.reduce_sum(losses.hinge_loss(logits, labels)),
+    ]
+    losses.add_loss(tf.constant(3.0))
+    return tf.stack([*values, losses.get_total_loss()])
+
+
+def sequence_loss(tf, losses, learning, seq2seq):
+    logits, targets = tf.constant(images(2, 3, 4)), tf.constant([[0, 1, 2], [3, 0, 1]])
+    weights = tf.constant([[1.0, 1.0, 0.0], [1.0, 0.5, 0.0]])
+
+    def averaged(steps, batch):
+        value = seq2seq.sequence_loss(logits, targets, weights, steps, batch)
+        return tf.reshape(value, [-1])
+
+    return tf.concat([averaged(*each) for each in ((1, 1), (1, 0), (0, 1), (0, 0))], 0)
+
+
+def create_train_op(tf, losses, learning, seq2seq):
+    """Two variables, clipped gradients, one of them multiplied, and an update before the loss."""
+    one = tf.get_variable("one", [2], initializer=tf.ones_initializer())
+    two = tf.get_variable("two", [2], initializer=tf.ones_initializer())
+    count = tf.get_variable("count", [], initializer=tf.zeros_initializer(), trainable=False)
+    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_add(count, 1.0).op)
+    loss = tf.reduce_sum(one * one) * 3 + tf.reduce_sum(two)
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    options = {"clip_gradient_norm": 1.5, "gradient_multipliers": {"two": 0.5}}
+    return learning.create_train_op(loss, optimizer, **options)
+
+
+OTHER_GRAPHS = [losses, sequence_loss, create_train_op]
 GRAPHS = [
     conv2d,
     conv2d_valid_with_rate,
@@ -207,16 +249,22 @@ def answer(tf, build):
             now = session.run(each)
             if not np.array_equal(now, values[each]):
                 result["after " + each.op.name] = now
-    collections = [tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.MODEL_VARIABLES, "ends"]
+    keys = tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.TRAINABLE_VARIABLES
+    collections = [*keys, tf.GraphKeys.MODEL_VARIABLES, "ends"]
     names = [[each.name for each in tf.get_collection(key)] for key in collections]
-    result["variables"] = np.array([each.op.name for each in variables])
     result["collections"] = np.array([";".join(each) for each in names])
     result["initial"] = np.array(initial)
     return result
 
 
-def answers(tf, layers, framework, rnn):
-    """All of them: "graph/array" -> array."""
+def answers(tf, layers, framework, rnn, others):
+    """All of them: "graph/array" -> array.
+
+    Args:
+        tf: TensorFlow.
+        layers, framework, rnn: those of contrib.
+        others: its losses, slim's learning, and its seq2seq.
+    """
     found = {}
 
     def add(name, build):
@@ -226,6 +274,8 @@ def answers(tf, layers, framework, rnn):
 
     for graph in GRAPHS:
         add(graph.__name__, functools.partial(graph, tf, layers, framework))
+    for graph in OTHER_GRAPHS:
+        add(graph.__name__, functools.partial(graph, tf, *others))
     for name in cells(rnn):
 
         def unroll(name=name):
@@ -331,7 +381,8 @@ if __name__ == "__main__":
     import tensorflow as tensorflow1
 
     contrib = tensorflow1.contrib
-    arrays = answers(tensorflow1, contrib.layers, contrib.framework, contrib.rnn)
+    rest = contrib.losses, contrib.slim.learning, contrib.seq2seq
+    arrays = answers(tensorflow1, contrib.layers, contrib.framework, contrib.rnn, rest)
     reader = contrib.learn.datasets.mnist.read_data_sets
     with tempfile.TemporaryDirectory() as temporary:
         arrays.update(mnist_answers(tensorflow1, reader, temporary))

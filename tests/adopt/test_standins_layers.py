@@ -6,23 +6,33 @@ import types
 
 import numpy as np
 import pytest
-from known_answers import GRAPHS, INITIALIZERS, PATH, answers, cells
+from known_answers import GRAPHS, INITIALIZERS, OTHER_GRAPHS, PATH, answers, cells
 
-NAMES = [graph.__name__ for graph in GRAPHS] + list(INITIALIZERS)
+NAMES = [graph.__name__ for graph in GRAPHS + OTHER_GRAPHS] + list(INITIALIZERS)
 NAMES += list(cells(types.SimpleNamespace()))
 
 
 @pytest.fixture(scope="module")
 def found():
     """What the stand-ins of this folder answer, on this TensorFlow."""
-    from toolkit_adopt.standins import arg_scope, initializers, layers, normalization, rnn
+    from toolkit_adopt.standins import (
+        arg_scope,
+        initializers,
+        layers,
+        learning,
+        losses,
+        normalization,
+        rnn,
+        sequences,
+    )
 
     from toolkit import tf
 
     names = {}
     for module in (initializers, layers, normalization):
         names.update({name: getattr(module, name) for name in module.__all__})
-    return answers(tf, types.SimpleNamespace(**names), arg_scope, rnn)
+    others = losses, learning, sequences
+    return answers(tf, types.SimpleNamespace(**names), arg_scope, rnn, others)
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +56,60 @@ def test_names_outputs_and_averages_are_those_of_the_first_tensorflow(name, foun
         else:
             assert mine[key].shape == value.shape, key
             np.testing.assert_allclose(mine[key], value, rtol=2e-4, atol=2e-5, err_msg=key)
+
+
+def test_a_scope_and_a_function_that_does_not_fit_it_are_refused():
+    from toolkit_adopt.standins.arg_scope import arg_scope
+    from toolkit_adopt.standins.layers import conv2d, dropout
+
+    with arg_scope([conv2d, dropout], scope="s") as scope:
+        pass
+    for arguments, error, message in (
+        (([len],), ValueError, "not decorated"),
+        ((len,), TypeError, "a list of functions or a scope"),
+        ((scope, {"rate": 1}), ValueError, "takes no arguments, not .'rate'."),
+    ):
+        with pytest.raises(error, match=message), arg_scope(arguments[0], **dict(*arguments[1:])):
+            pass
+
+
+def test_arguments_of_batch_norm_without_a_stand_in_are_refused():
+    from toolkit_adopt.standins.normalization import batch_norm
+
+    with pytest.raises(ValueError, match="no batch_weights, renorm and adjustment"):
+        batch_norm(np.zeros([2, 3], "f"), renorm=True)
+
+
+def test_options_of_hparams_are_parsed_in_their_types():
+    from toolkit_adopt.standins.hparams import HParams
+
+    options = HParams(rate=0.1, layers=[1], name="a", deep=False)
+    options.parse("rate=1,layers=[2,3],name=b c,deep=True")
+    assert options.values() == {"rate": 1.0, "layers": [2, 3], "name": "b c", "deep": True}
+    assert "rate" in options and isinstance(options.rate, float) and options.get("no", 5) == 5
+    with pytest.raises(KeyError, match="has no 'size', but rate"):
+        options.set_hparam("size", 1)
+    with pytest.raises(ValueError, match="parses name=value"):
+        options.parse("rate")
+    with pytest.raises(ValueError, match="has 'rate' already"):
+        options.add_hparam("rate", 1)
+
+
+def test_variables_are_listed_with_their_sizes(capsys):
+    from toolkit_adopt.standins import learning, variables
+
+    from toolkit import tf
+
+    with tf.Graph().as_default() as graph:
+        made = variables.model_variable("a/b", [2, 3], collections=["mine"])
+        variables.local_variable([0.0], name="local")
+        assert learning.analyze_vars(tf.global_variables(), print_info=True) == (6, 24)
+        assert learning.analyze_ops(graph) > 6
+        assert tf.get_collection("mine") == [made] == variables.get_model_variables("a")
+        assert variables.get_variables_by_name("b") == [made]
+        assert variables.get_variables_by_suffix("b") == [made]
+        assert variables.get_unique_variable("a/b") is made
+        assert variables.get_variables_to_restore(exclude=["a"]) == []
+        assert variables.filter_variables([made], ["b$"]) == [made]
+        assert variables.filter_variables([made], None, ["a/"]) == []
+    assert "a/b:0 (float32 2x3) [6, bytes: 24]" in capsys.readouterr().out

@@ -27,7 +27,7 @@ CLASSIFIER = [
 GAN = ["--plugin", "gan", "--network", "mlp", "--steps", "80", "--sample-steps", "20"]
 GAN += ["--evaluate-steps", "40", "--features", "pixels", "--quick-samples", "100"]
 GAN += ["--score-samples", "100", "--no-two-sample", "--width", "4", "--norm-samples", "20"]
-GAN += ["--sample-count", "9", "--score-seeds", "1"]
+GAN += ["--sample-count", "9"]
 
 
 @pytest.mark.parametrize("reader", ["resident", "stream"])

@@ -28,9 +28,10 @@ from ..options import (
 from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader
 from ..storage.commit_log import Checkpoint, Entry, current_sessions, fold
+from ..storage.entries import WEIGHTS
+from ..storage.journal import copy_journal, has_state
 from ..storage.jsonl import parse_object
-from ..storage.parent import WEIGHTS
-from ..storage.run_folder import RunFolder
+from ..storage.run_folder import RunFolder, driver_of
 from ..storage.session_changes import THREADS, find_session_changes
 from ..storage.source_copies import SOURCES
 from ..storage.weights import open_weights
@@ -195,6 +196,10 @@ def _train_copy(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
     from ..api import quiet
     from ..training.trainer import Job, Trainer
 
+    if driver_of(folder.path):
+        target = _copy_start(folder, segment, path)
+        _train_in_processes(target, segment, segment.session["options"], 1)
+        return target
     count = count_processes(segment.session)
     config = session_config(folder, segment.session)
     plugins = Plugins.load(
@@ -305,6 +310,8 @@ def _copy_start(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
         shutil.copyfile(folder.file(file), target.file(file))
     for line in folder.metrics.lines(segment.start.metrics.bytes):
         target.metrics.append_line(line)
+    if has_state(segment.start):
+        copy_journal(folder, target, segment.start)
     number = folder.commits.current_commits()[segment.end.step].number
     state = fold(folder.commits.entries()[:number])  # later sessions may have had other data
     target.record("run", **{name: state[name] for name in ("created", "plugins", "data")})

@@ -13,7 +13,7 @@ import os
 from typing import IO, Any, Dict, Optional
 
 from ..errors import CheckpointError
-from ..files import open_regular_file, open_without_links, sync, write_json
+from ..files import atomic_write, open_regular_file, open_without_links, sync, write_json
 from .commit_log import Checkpoint
 from .folder import Folder
 from .jsonl import FileDigest, read_json
@@ -113,6 +113,12 @@ def read_values(checkpoint: Checkpoint) -> Dict[str, Any]:
     """The driver's own values at a checkpoint. Raises CheckpointError."""
     values: Dict[str, Any] = read_json(checkpoint.path + _STATE)["values"]
     return values
+
+
+def copy_journal(folder: Folder, target: Folder, checkpoint: Checkpoint) -> None:
+    """Copy the journal up to a checkpoint to another run folder."""
+    with open_regular_file(folder.file(JOURNAL)) as file, atomic_write(target.file(JOURNAL)) as new:
+        new.write(file.read(read_position(checkpoint).bytes))
 
 
 def find_journal_fault(folder: Folder, checkpoint: Checkpoint) -> str:

@@ -13,9 +13,7 @@ from toolkit import UsageError, cli_options
 MB = 1_000_000
 
 
-@click.command(
-    "adopt", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": True}
-)
+@click.command("adopt")
 @click.argument("script", metavar="SCRIPT")
 @click.argument("args", nargs=-1, metavar="[-- ARGS]")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/adopt/TIME].")
@@ -57,6 +55,7 @@ MB = 1_000_000
     metavar="MB",
     help="The largest size of the journal [default 1000].",
 )
+@click.option("--dry-run", is_flag=True, help="Run two periods, print what it does, and stop.")
 @cli_options.json_option
 @cli_options.verbose_option
 @click.pass_context
@@ -67,6 +66,7 @@ def adopt(
     run_dir: Optional[str],
     force: bool,
     journal_limit: int,
+    dry_run: bool,
     as_json: bool,
     **flags: Any,
 ) -> int:
@@ -77,6 +77,8 @@ def adopt(
     """
     from toolkit import DrivenRun
 
+    from .names import refuse_missing_names
+
     path = os.path.abspath(script)
     if not os.path.isfile(path):
         raise UsageError(f"There is no script {script}.", hint="Name a Python file.")
@@ -85,13 +87,18 @@ def adopt(
             "TF_CONFIG is set: the script would train in several processes, and a run is one.",
             hint="Unset it.",
         )
+    refuse_missing_names(path)
     settings = {
         "script": path,
         "args": list(args),
-        "folder": os.getcwd(),
+        "directory": os.getcwd(),
         "journal_limit": journal_limit * MB,
         **flags,
     }
+    if dry_run:
+        from .dry_run import print_table
+
+        return print_table(settings)
     return _train(DrivenRun.begin("adopt", settings, run_dir, force), ctx, as_json, ())
 
 

@@ -61,7 +61,7 @@ def _run_script(run: DrivenRun, drive: Drive) -> str:
     try:
         with Patches() as patches:
             drive.install(patches)
-            with script.prepared(path, settings["args"], settings["folder"], drive.refuse):
+            with script.prepared(path, settings["args"], settings["directory"], drive.refuse):
                 script.run(path)
     except SystemExit as error:
         if error.code not in (None, 0) and drive.failure is None:

@@ -10,7 +10,8 @@ runs, and `uninstall` after it. On 2.x, as long as they are installed,
 
 On 1.15 all of these exist and stay; there `input_data`, which would download files, is replaced,
 and, if asked for, `tf.estimator.inputs`, whose threads call the session. On both, the
-constructor of monitored sessions is wrapped (`inputs.py`). `uninstall` puts back each former value.
+constructor of monitored sessions is wrapped (`inputs.py`), and NumPy and SciPy get back names that
+they had in the time of TensorFlow 1 (`libraries.py`). `uninstall` puts back each former value.
 """
 
 from __future__ import annotations
@@ -151,6 +152,8 @@ def install(replaces_queues: bool = True) -> None:
         return
     inputs = importlib.import_module(f"{__name__}.inputs")
     _restorers.append(inputs.wrap_monitored_sessions())
+    for change in list(importlib.import_module(f"{__name__}.libraries").lacking()):
+        _replace(*change)
     for name, module in make_modules().items():
         _replace(sys.modules, name, module)
     if not has_own_contrib():

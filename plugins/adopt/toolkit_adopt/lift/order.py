@@ -1,0 +1,217 @@
+"""The state of a graph in the order of the program that wrote it.
+
+TensorFlow runs ops as soon as their inputs are there. Where nothing else orders them, a read and a
+write of a variable race. Here, for each variable and in the order in which the ops were created, a
+read waits for the write before it, and a write for the reads and the write before it.
+
+An op in a branch of a condition or in a loop cannot be waited for from outside: what waits, waits
+for the merges or exits behind it; and an op in a loop waits where its handle enters the loop.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
+
+from toolkit import UsageError, tf
+
+from .nodes import split_name
+
+_READS = (
+    "ReadVariableOp",
+    "ResourceGather",
+    "ResourceGatherNd",
+    "VarIsInitializedOp",
+    "VariableShape",
+)
+_LINKS = ("Enter", "Switch", "Identity")
+_RESOURCE = tf.resource.as_datatype_enum
+Context = Tuple[Tuple[str, int], ...]  # the conditions and loops around an op, the outermost first
+
+
+class Ordered(NamedTuple):
+    """Attributes:
+    nodes: with control inputs that order their state.
+    races: the names of variables whose reads and writes nothing had ordered.
+    """
+
+    nodes: List[Any]
+    races: List[str]
+
+
+class _Graph:
+    """What waits for what in a list of nodes."""
+
+    def __init__(self, nodes: Sequence[Any]):
+        self.nodes = {node.name: node for node in nodes}
+        self.inputs = {node.name: [split_name(text) for text in node.input] for node in nodes}
+        self.users: Dict[str, List[str]] = {name: [] for name in self.nodes}
+        for name, inputs in self.inputs.items():
+            for source in {source for source, _ in inputs if source in self.nodes}:
+                self.users[source].append(name)
+        self.order = self._sort()
+        self.contexts: Dict[str, Context] = {}
+        for name in self.order:
+            self.contexts[name] = self._context(name)
+
+    def _sort(self) -> List[str]:
+        """The names in the order of their creation, each behind its inputs."""
+        places = {name: place for place, name in enumerate(self.nodes)}
+        waiting = {
+            name: len({s for s, _ in inputs if s in places and not self._goes_back(s)})
+            for name, inputs in self.inputs.items()
+        }
+        ready = [places[name] for name, count in waiting.items() if not count]
+        heapq.heapify(ready)
+        names, order = list(self.nodes), []
+        while ready:
+            name = names[heapq.heappop(ready)]
+            order.append(name)
+            for user in self.users[name] if not self._goes_back(name) else ():
+                waiting[user] -= 1
+                if not waiting[user]:
+                    heapq.heappush(ready, places[user])
+        return order
+
+    def _goes_back(self, name: str) -> bool:
+        return bool(self.nodes[name].op == "NextIteration")
+
+    def _context(self, name: str) -> Context:
+        """The context of a node, from those of its inputs."""
+        node = self.nodes[name]
+        contexts: List[Context] = [()]
+        for source, number in self.inputs[name]:
+            if source in self.contexts:
+                context = self.contexts[source]
+                kind = self.nodes[source].op
+                if kind == "Switch" and number >= 0 and not self._is_of_loop(source):
+                    context = (*context, (self._predicate(source), number))
+                contexts.append(context)
+        context = max(contexts, key=len)
+        if node.op == "Enter":
+            return (*context, (node.attr["frame_name"].s.decode(), -1))
+        sources = [self.nodes[s].op for s, _ in self.inputs[name] if s in self.nodes]
+        is_join = node.op == "Merge" and "NextIteration" not in sources
+        return context[:-1] if is_join or node.op == "Exit" else context
+
+    def _predicate(self, switch: str) -> str:
+        name, number = self.inputs[switch][1]
+        while name in self.nodes and self.nodes[name].op == "Identity":
+            name, number = self.inputs[name][0]
+        return f"{name}:{number}"
+
+    def _is_of_loop(self, switch: str) -> bool:
+        source = self.inputs[switch][1][0]
+        return source in self.nodes and self.nodes[source].op == "LoopCond"
+
+    def ends(self, name: str, depth: int) -> List[str]:
+        """The first ops behind one whose contexts have this depth."""
+        found: List[str] = []
+        pending, known = [name], {name}
+        while pending:
+            for user in self.users[pending.pop()]:
+                if user in known:
+                    continue
+                known.add(user)
+                is_out = len(self.contexts[user]) <= depth
+                (found if is_out else pending).append(user)
+        return found
+
+    def start(self, name: str, depth: int) -> str:
+        """Where an op in a loop can be made to wait for one outside."""
+        while len(self.contexts[name]) > depth:
+            if self.nodes[name].op == "Enter" and len(self.contexts[name]) == depth + 1:
+                return name
+            above = [s for s, n in self.inputs[name][:1] if s in self.nodes and n >= 0]
+            if not above or self.nodes[above[0]].op not in _LINKS:
+                break
+            name = above[0]
+        return name
+
+    def is_before(self, first: str, second: str) -> bool:
+        """Whether something orders two ops."""
+        pending, known = [second], {second}
+        while pending:
+            for source, _ in self.inputs[pending.pop()]:
+                if source == first:
+                    return True
+                if source in self.nodes and source not in known and not self._goes_back(source):
+                    known.add(source)
+                    pending.append(source)
+        return False
+
+
+def order_state(nodes: Sequence[Any], handles: Set[str]) -> Ordered:
+    """Add control inputs to the nodes of a cut.
+
+    Args:
+        nodes: in the order of their creation.
+        handles: the names of the nodes that are handles of variables.
+
+    Raises:
+        UsageError: the graph orders two ops in the other way.
+    """
+    graph = _Graph(nodes)
+    roots = _find_roots(graph, handles)
+    last: Dict[str, str] = {}
+    reads: Dict[str, List[str]] = {}
+    edges: Dict[str, Set[str]] = {}
+    races: Set[str] = set()
+    for name in graph.order:
+        node = graph.nodes[name]
+        used = {roots[s] for s, number in graph.inputs[name] if number >= 0 and s in roots}
+        if not used or name in roots:
+            continue
+        for handle in sorted(used):
+            before = [last[handle]] if handle in last else []
+            if node.op not in _READS:
+                before += reads.get(handle, [])
+            for other in before:
+                added = _edges(graph, other, name)
+                for source, target in added:
+                    edges.setdefault(target, set()).add(source)
+                if any(not graph.is_before(source, target) for source, target in added):
+                    races.add(handle)
+            if node.op in _READS:
+                reads.setdefault(handle, []).append(name)
+            else:
+                last[handle] = name
+                if not graph.contexts[name]:  # one in a condition may not run
+                    reads[handle] = []
+    for target, sources in edges.items():
+        control = {text for text in graph.nodes[target].input if text.startswith("^")}
+        new = sorted({f"^{source}" for source in sources} - control)
+        graph.nodes[target].input.extend(new)
+    ordered = _Graph([graph.nodes[name] for name in graph.order])
+    if len(ordered.order) < len(graph.nodes):
+        stuck = sorted(set(graph.nodes) - set(ordered.order))
+        raise UsageError(
+            f"The state of the graph cannot be ordered: '{stuck[0]}' would wait for itself.",
+            hint="It is changed within a loop or a condition, and read in another one.",
+        )
+    return Ordered([graph.nodes[name] for name in graph.order], sorted(races))
+
+
+def _find_roots(graph: _Graph, handles: Iterable[str]) -> Dict[str, str]:
+    """Name of a node that passes a handle on -> that of the handle."""
+    roots = {name: name for name in handles if name in graph.nodes}
+    for name in graph.order:
+        node = graph.nodes[name]
+        inputs = graph.inputs[name]
+        is_link = node.op in _LINKS and node.attr["T"].type == _RESOURCE
+        if is_link and inputs and inputs[0][0] in roots:
+            roots[name] = roots[inputs[0][0]]
+    return roots
+
+
+def _edges(graph: _Graph, first: str, second: str) -> List[Tuple[str, str]]:
+    """The control edges that let one op wait for another, each (source, target)."""
+    here, there = graph.contexts[first], graph.contexts[second]
+    common = 0
+    while common < min(len(here), len(there)) and here[common] == there[common]:
+        common += 1
+    if common < min(len(here), len(there)) and here[common][0] == there[common][0]:
+        return []  # the two branches of a condition
+    sources = [first] if len(here) == common else graph.ends(first, common)
+    target = second if len(there) == common else graph.start(second, common)
+    return [(source, target) for source in sources if source != target]

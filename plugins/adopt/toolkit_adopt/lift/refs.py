@@ -1,0 +1,152 @@
+"""Variables of the former kind, whose value is a tensor that ops change in place, as resources.
+
+A `VariableV2` becomes a `VarHandleOp`; an op that changes it, the one for resources; an op that
+takes its value, one that takes the output of a `ReadVariableOp`. Switches and entries of loops pass
+the handle on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, NamedTuple
+
+from toolkit import UsageError, tf
+
+from .nodes import split_name
+
+_VARIABLES = ("VariableV2", "Variable")
+_PASSES = {"RefSwitch": "Switch", "RefEnter": "Enter", "RefIdentity": "Identity"}
+_ASSIGNS = {
+    "Assign": "AssignVariableOp",
+    "AssignAdd": "AssignAddVariableOp",
+    "AssignSub": "AssignSubVariableOp",
+}
+# op without "Apply" or "SparseApply" -> how many of its first inputs are variables
+_SLOTS = {
+    "Adadelta": 3,
+    "Adagrad": 2,
+    "AdagradDA": 3,
+    "Adam": 3,
+    "AdaMax": 3,
+    "AddSign": 2,
+    "CenteredRMSProp": 4,
+    "Ftrl": 3,
+    "FtrlV2": 3,
+    "GradientDescent": 1,
+    "Momentum": 2,
+    "PowerSign": 2,
+    "ProximalAdagrad": 2,
+    "ProximalGradientDescent": 1,
+    "RMSProp": 3,
+}
+_SCATTERS = tuple(f"Scatter{kind}" for kind in ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max"))
+_RESOURCE = tf.resource.as_datatype_enum
+
+
+class _Ref(NamedTuple):
+    """What a tensor that was a variable becomes: its handle, its dtype, and the control input of
+    what changed it, "" for none.
+    """
+
+    handle: str
+    dtype: int
+    after: str
+
+
+def has_refs(graph_def: Any) -> bool:
+    """Whether a graph has variables of the former kind."""
+    return any(node.op in _VARIABLES for node in graph_def.node)
+
+
+def to_resources(graph_def: Any) -> Any:
+    """A copy of a graph definition whose variables are resources.
+
+    Raises:
+        UsageError: an op changes a variable in a way that resources do not have.
+    """
+    result = tf.GraphDef(library=graph_def.library, versions=graph_def.versions)
+    refs = {
+        f"{node.name}:0": _Ref(f"{node.name}:0", node.attr["dtype"].type, "")
+        for node in graph_def.node
+        if node.op in _VARIABLES
+    }
+    for node in graph_def.node:
+        _convert(node, refs, result.node)
+    return result
+
+
+def _convert(node: Any, refs: Dict[str, _Ref], out: Any) -> None:
+    """Add the node for resources, and reads of variables before it where it takes values."""
+    data = [text for text in node.input if not text.startswith("^")]
+    control = [text for text in node.input if text.startswith("^")]
+    used = [refs.get("{}:{}".format(*split_name(text))) for text in data]
+    count = _variable_inputs(node) if used and used[0] else 0
+    for place, ref in enumerate(used):
+        if ref is not None and place < count:
+            data[place] = ref.handle
+            control += [ref.after] if ref.after else []
+        elif ref is not None:
+            data[place] = f"{node.name}/lift_read_{place}"
+            read = out.add(name=data[place], op="ReadVariableOp")
+            read.input.extend([ref.handle, *control, *([ref.after] if ref.after else [])])
+            _set_attributes(read, dtype=ref.dtype)
+    new = out.add()
+    new.CopyFrom(node)
+    del new.input[:]
+    new.input.extend(data + list(dict.fromkeys(control)))
+    if node.op in _VARIABLES:
+        new.op = "VarHandleOp"
+        if not new.attr["shared_name"].s:
+            new.attr["shared_name"].s = node.name.encode()
+    elif count:
+        assert used[0] is not None
+        _convert_user(new, used[0].dtype)
+        if node.op in _PASSES:
+            for number in range(2 if new.op == "Switch" else 1):
+                output = f"{node.name}:{number}"
+                refs[output] = _Ref(output, used[0].dtype, "")
+        elif node.op not in ("Identity", "IsVariableInitialized"):
+            # What takes the op's value reads the variable after it.
+            refs[f"{node.name}:0"] = _Ref(data[0], used[0].dtype, f"^{node.name}")
+
+
+def _variable_inputs(node: Any) -> int:
+    """How many of the first inputs of a node are variables, rather than their values."""
+    if node.op in (*_PASSES, *_ASSIGNS, *_SCATTERS, "Identity", "IsVariableInitialized"):
+        return 1
+    match = re.match("(Sparse)?Apply(.*)", node.op)
+    return _SLOTS.get(match.group(2), 0) if match else 0
+
+
+def _convert_user(node: Any, dtype: int) -> None:
+    """Turn an op whose first input was a variable into that for resources."""
+    kind = node.op
+    if kind in _PASSES:
+        node.op = _PASSES[kind]
+        node.attr["T"].type = _RESOURCE
+    elif kind == "IsVariableInitialized":
+        node.op = "VarIsInitializedOp"
+        _set_attributes(node)
+    elif kind == "Identity":
+        node.op = "ReadVariableOp"
+        _set_attributes(node, dtype=dtype)
+    elif kind in _ASSIGNS:
+        node.op = _ASSIGNS[kind]
+        _set_attributes(node, dtype=dtype)
+    elif kind in _SCATTERS:
+        node.op = "Resource" + kind
+        _set_attributes(node, dtype=dtype, Tindices=node.attr["Tindices"].type)
+    else:
+        node.op = "Resource" + kind
+    if not hasattr(tf.raw_ops, node.op):
+        raise UsageError(
+            f"The graph has '{node.name}', an op {kind}, for which resource variables have none.",
+            hint="Build the graph with tf.enable_resource_variables().",
+        )
+
+
+def _set_attributes(node: Any, **types: int) -> None:
+    """Replace all attributes of a node by these types."""
+    node.attr.clear()
+    for name, number in types.items():
+        node.attr[name].type = number

@@ -1,0 +1,106 @@
+"""Names of NumPy and SciPy that scripts of TensorFlow 1's time use and later versions removed.
+
+`install` sets those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`
+and `scipy.misc.imsave`, and `uninstall` removes them. Images are read and written by Pillow.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import types
+from typing import Any, Iterator, Tuple
+
+import numpy as np
+from PIL import Image
+
+_NUMPY = {
+    "alltrue": np.all,
+    "bool": bool,
+    "complex": complex,
+    "cumproduct": np.cumprod,
+    "float": float,
+    "float_": np.float64,
+    "Inf": np.inf,
+    "infty": np.inf,
+    "int": int,
+    "NaN": np.nan,
+    "object": object,
+    "product": np.prod,
+    "sometrue": np.any,
+    "str": str,
+    "unicode": str,
+}
+_FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "cubic": 3}  # of Pillow
+
+_reshape = np.reshape
+
+
+def reshape(a, *args, newshape=None, **kwargs):
+    """`np.reshape`, whose shape was once called `newshape`."""
+    return _reshape(a, *([] if newshape is None else [newshape]), *args, **kwargs)
+
+
+def bytescale(data, cmin=None, cmax=None, high=255, low=0) -> np.ndarray:
+    """Values from their least to their largest as uint8 from `low` to `high`; uint8 as it is."""
+    data = np.asarray(data)
+    if data.dtype == np.uint8:
+        return data
+    cmin, cmax = (data.min() if cmin is None else cmin), (data.max() if cmax is None else cmax)
+    scaled = (data - cmin) * (high - low) / float((cmax - cmin) or 1) + low
+    return (np.clip(scaled, low, high) + 0.5).astype(np.uint8)
+
+
+def toimage(arr, high=255, low=0, cmin=None, cmax=None, mode=None) -> Any:
+    """A Pillow image of [H, W] or of [H, W, C]: C is the first axis of size 3, else of size 4."""
+    data = bytescale(arr, cmin, cmax, high, low)
+    if data.ndim == 3:
+        axis = data.shape.index(3 if 3 in data.shape else 4)
+        data = np.ascontiguousarray(np.moveaxis(data, axis, -1))  # [H, W, C]
+    image = Image.fromarray(data)
+    return image if mode is None else image.convert(mode)
+
+
+def imsave(name, arr, format=None) -> None:
+    """Write an array as an image."""
+    toimage(arr).save(name, format)
+
+
+def imread(name, flatten=False, mode=None) -> np.ndarray:
+    """An image as uint8; as float32 of gray if `flatten`."""
+    with Image.open(name) as file:
+        if mode is None and file.mode in ("1", "P"):
+            mode = "L" if file.mode == "1" else "RGB"
+        image = file.convert(mode or file.mode)
+        return np.array(image.convert("F") if flatten else image)
+
+
+def imresize(arr, size, interp="bilinear", mode=None) -> np.ndarray:
+    """An image in another size: a percentage (int), a factor (float) or (height, width)."""
+    image = toimage(arr, mode=mode)
+    if np.ndim(size):
+        width, height = int(size[1]), int(size[0])
+    else:
+        factor = size / 100.0 if isinstance(size, (int, np.integer)) else size
+        width, height = (int(each * factor) for each in image.size)
+    return np.array(image.resize((width, height), _FILTERS[interp]))
+
+
+def lacking() -> Iterator[Tuple[Any, str, Any]]:
+    """(module or sys.modules, name, value) of each name that an installed version has removed."""
+    for name, value in _NUMPY.items():
+        if name not in vars(np):
+            yield np, name, value
+    if "newshape" not in inspect.signature(_reshape).parameters:
+        yield np, "reshape", reshape
+    scipy = importlib.import_module("scipy")
+    try:
+        misc = importlib.import_module("scipy.misc")
+    except ImportError:
+        misc = types.ModuleType("scipy.misc")
+        yield sys.modules, "scipy.misc", misc
+        yield scipy, "misc", misc
+    for value in (bytescale, toimage, imsave, imread, imresize):
+        if value.__name__ not in vars(misc):
+            yield misc, value.__name__, value

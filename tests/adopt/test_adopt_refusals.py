@@ -1,0 +1,110 @@
+"""What a script cannot do in a run: one sentence each, with the line where there is one."""
+
+import pytest
+from adopt_fixtures import HEAD, adopt, commits, killed, resume, write_script
+
+TRAIN = "train = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
+INIT = "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"
+LOOP = TRAIN + INIT + "for i in range(12):\n    sess.run(train, batch())\n"
+REFUSED = {
+    "python function": (
+        "def f(a):\n    return a\n"
+        "z = tf.py_func(f, [x], tf.float32)\nz.set_shape([None, 4])\n"
+        "loss = tf.reduce_mean(tf.square(tf.matmul(z, w) - y))\n" + LOOP,
+        "script.py trains through the Python function 'PyFunc' (py_func), whose state no resume "
+        "knows (script.py:",
+    ),
+    "queue runner": (
+        "queue = tf.train.input_producer(data)\n"
+        + TRAIN
+        + INIT
+        + "tf.train.start_queue_runners(sess, tf.train.Coordinator())\n",
+        "script.py reads through queue runners, threads that call the session.",
+    ),
+    "thread": (
+        TRAIN
+        + INIT
+        + "import threading\n"
+        + "thread = threading.Thread(target=lambda: sess.run(train, batch()))\n"
+        + "thread.start()\nthread.join()\n",
+        "script.py calls a session from a thread of its own.",
+    ),
+    "server": (
+        "tf.train.Server({'worker': ['localhost:0']}, job_name='worker', task_index=0)\n",
+        "script.py trains in several processes (tf.train.Server).",
+    ),
+    "input": (
+        LOOP + "input('more?')\n",
+        "script.py asks for input, and a resume has nobody to answer.",
+    ),
+    "exception": (
+        LOOP + "1 / 0\n",
+        "script.py failed: ZeroDivisionError: division by zero (line {line}).",
+    ),
+    "exit code": (LOOP + "sys.exit(3)\n", "script.py ended with exit code 3."),
+    "missing module": (
+        "import no_such_module\n",
+        "script.py failed: ModuleNotFoundError: No module named 'no_such_module' (line {line}).",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_a_run_cannot_have_is_refused_in_one_sentence(name, tmp_path, capfd):
+    text, message = REFUSED[name]
+    path = write_script(tmp_path / "folder", HEAD + text)
+    assert adopt(path) == 1
+    line = len((HEAD + text).splitlines())  # the last one
+    assert message.format(line=line) in capfd.readouterr().err
+
+
+def test_a_journal_over_its_limit_is_refused(tmp_path, capfd):
+    big = "sess.run(tf.zeros([300000]))\n"
+    path = write_script(tmp_path / "folder", HEAD + TRAIN + INIT + big)
+    assert adopt(path, "--journal-limit", "1") == 1
+    assert "and its limit is 1 MB" in capfd.readouterr().err
+
+
+def test_a_clock_that_reaches_a_feed_is_named_by_call_and_feed_at_the_resume(tmp_path, capfd):
+    text = HEAD + "import time\n" + TRAIN + INIT
+    text += (
+        "for i in range(12):\n    sess.run(train, {x: data[:2] + time.time() % 1, y: target[:2]})\n"
+    )
+    path = write_script(tmp_path / "folder", text)
+    killed(path, 3, "--commit-steps", "2")
+    assert resume(path) == 1
+    assert "Call 2 (Adam <- x, y) differs" in capfd.readouterr().err
+
+
+def test_a_script_that_has_changed_is_refused_and_may_be_allowed(tmp_path, capfd):
+    path = write_script(tmp_path / "folder", HEAD + LOOP)
+    killed(path, 3, "--commit-steps", "2")
+    path.write_text(path.read_text() + "# more\n")
+    assert resume(path) == 2
+    assert "script.py has changed since the run began" in capfd.readouterr().err
+    assert resume(path, "--allow", "script") == 0
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, capfd):
+    text = HEAD + "scale = tf.placeholder(tf.float32, [], name='scale')\nloss *= scale\n" + TRAIN
+    text += INIT + "for i in range(9):\n"
+    text += "    feed = batch()\n    feed[scale] = 1.0 if i < 5 else np.inf\n"
+    text += "    sess.run(train, feed)\n"
+    path = write_script(tmp_path / "folder", text)
+    assert adopt(path, "--commit-steps", "2") == 3
+    assert "Training diverged in train call 6: mul is inf." in capfd.readouterr().err
+    assert max(commits(path)) == 4
+
+
+def test_a_cluster_is_refused_before_the_script_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    assert adopt(write_script(tmp_path / "folder", HEAD)) == 2
+
+
+def test_a_name_that_no_tensorflow_has_is_refused_before_the_script_runs(tmp_path, capfd):
+    path = write_script(tmp_path / "folder", "print('began')\n" + HEAD + "tf.no_such_function(x)\n")
+    assert adopt(path) == 2
+    out, err = capfd.readouterr()
+    assert "tf.no_such_function (script.py:20)" in err and "began" not in out
+    assert not (path.parent / "run").exists()

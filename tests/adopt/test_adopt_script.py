@@ -1,0 +1,111 @@
+"""A script runs as it would by itself, and leaves the process as it was."""
+
+import json
+import os
+import random
+import sys
+
+import numpy as np
+from adopt_fixtures import HEAD, SCRIPTS, adopt, commits, metrics, resume, write_script
+
+from toolkit import tf
+from toolkit.cli import run_command
+
+WHERE = """
+import json, os, sys
+from helper import NAME
+
+def main(_):
+    seen = [__name__, sys.argv[1:], sys.path[0], os.getcwd(), NAME, tf.flags.FLAGS.count]
+    with open("seen.json", "w") as file:
+        json.dump(seen, file)
+    os.makedirs("else", exist_ok=True)
+    os.chdir("else")
+
+if __name__ == "__main__":
+    import tensorflow as tf
+    tf.app.flags.DEFINE_integer("count", 1, "of a test of adopted scripts")
+    tf.app.run()
+"""
+
+
+def test_the_script_is_main_with_its_arguments_and_folder(tmp_path):
+    path = write_script(tmp_path / "folder", WHERE)
+    write_script(tmp_path / "folder", "NAME = 'a neighbour'", "helper.py")
+    before = os.getcwd(), list(sys.path), sys.argv, sys.stdin, sys.modules["tensorflow"]
+    assert adopt(path, args=["--count=3"]) == 0
+    seen = json.loads((path.parent / "seen.json").read_text())
+    folder = str(path.parent)
+    assert seen == ["__main__", ["--count=3"], folder, folder, "a neighbour", 3]
+    assert (os.getcwd(), list(sys.path), sys.argv, sys.stdin, sys.modules["tensorflow"]) == before
+    assert "helper" not in sys.modules
+
+
+def test_sessions_noise_and_entropy_are_put_back(tmp_path):
+    functions = (tf.Session.run, tf.random_normal, np.random.seed, random.Random, tf.gradients)
+    assert adopt(write_script(tmp_path / "folder", SCRIPTS["feeds"])) == 0
+    after = (tf.Session.run, tf.random_normal, np.random.seed, random.Random, tf.gradients)
+    assert after == functions
+    with tf.Graph().as_default(), tf.Session() as session:
+        drawn = tf.random_normal([])
+        assert "RandomStandardNormal" in [op.type for op in drawn.graph.get_operations()]
+        assert session.run(drawn) != session.run(drawn)
+
+
+def test_steps_end_the_run_and_more_steps_continue_it(tmp_path):
+    path = write_script(tmp_path / "folder", SCRIPTS["supervisor"])
+    assert adopt(path, "--steps", "4", "--log-steps", "1") == 0
+    assert list(commits(path)) == [4]
+    assert [json.loads(line)["step"] for line in metrics(path)] == [1, 2, 3, 4]
+    assert resume(path) == 0  # nothing is left to do
+    assert resume(path, "--steps", "6") == 0
+    assert list(commits(path)) == [4, 6]
+
+
+def test_ctrl_c_is_committed_even_if_the_script_catches_it(tmp_path):
+    text = HEAD + "import signal\ntrain = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
+    text += """
+sess = tf.Session()
+sess.run(tf.global_variables_initializer())
+try:
+    for i in range(12):
+        if i == 4 and not os.path.exists("interrupted"):
+            open("interrupted", "w").close()
+            os.kill(os.getpid(), signal.SIGINT)
+        sess.run(train, batch())
+except KeyboardInterrupt:
+    print("saved", flush=True)
+"""
+    path = write_script(tmp_path / "folder", text)
+    assert adopt(path) == 130
+    assert list(commits(path)) == [5]
+    assert resume(path) == 0
+    assert list(commits(path)) == [5, 12]
+
+
+def test_verify_doctor_and_runs_read_an_adopted_run(tmp_path, capsys):
+    path = write_script(tmp_path / "folder", SCRIPTS["supervisor"])
+    assert adopt(path, "--commit-steps", "5") == 0
+    folder = str(path.parent / "run")
+    assert run_command(["verify", folder]) == 0
+    assert run_command(["verify", folder, "--replay", ":"]) == 0
+    assert run_command(["doctor", folder]) == 0
+    capsys.readouterr()
+    assert run_command(["runs", folder]) == 0
+    assert "finished" in capsys.readouterr().out
+    assert run_command(["predict", folder, "x.png"]) == 2
+    assert "'predict' is no command of runs like" in capsys.readouterr().err
+    with open(os.path.join(folder, "journal.bin"), "r+b") as file:
+        file.write(b"\xff")
+    assert run_command(["verify", folder]) == 6
+    assert "journal.bin is not what it was at step 12" in capsys.readouterr().out
+
+
+def test_a_dry_run_lists_the_calls_of_a_period_and_begins_no_run(tmp_path, capsys):
+    path = write_script(tmp_path / "folder", SCRIPTS["sessions"].replace("range(6)", "range(60)"))
+    assert adopt(path, "--dry-run") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "period  2 train calls" in lines
+    assert "        1: Adam, add <- x" in lines
+    assert lines[-1] == "mode    drive: the script makes each call"
+    assert not (path.parent / "run").exists()

@@ -1,0 +1,169 @@
+"""A graph from a file .meta, as a run: its values, its bits, its predictions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import lift_graphs
+import numpy as np
+import pytest
+
+from toolkit import UsageError, open_trained, tf
+from toolkit.testing import fingerprint, tensors, train
+
+GRAPHS = os.path.join(os.path.dirname(__file__), "graphs")
+DATA = (
+    np.random.RandomState(0).rand(64, 16).astype(np.float32),
+    np.random.RandomState(1).randint(0, 3, 64).astype(np.int32),
+)
+IMAGES = (DATA[0].reshape(-1, 4, 4, 1), DATA[1])
+OPTIONS = {
+    "mlp": {
+        "train_op": "train",
+        "feed": "keep_prob=0.5,rate=table:0=0.1:4=0.01",
+        "infer_feed": "keep_prob=1",
+        "graph_output": "probabilities",
+    },
+    "gan": {
+        "train_op": "train_d,train_g",
+        "feed": "z=uniform:-1:1",
+        "graph_input": "z",
+        "graph_output": "fake",
+    },
+    "noisy": {"train_op": "train"},
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    """The values of --data by the name of the graph."""
+    from toolkit.api import _name_data
+
+    return {"mlp": _name_data(DATA), "noisy": _name_data(DATA), "gan": _name_data(IMAGES)}
+
+
+@pytest.fixture(scope="module")
+def lift(data, tmp_path_factory):
+    """Trains one of the graphs; returns the run's folder."""
+    folder = tmp_path_factory.mktemp("lift")
+    written = {"gan": lift_graphs.write("gan", folder)}
+
+    def train_graph(name, run, meta=None, **options):
+        meta = meta or written.get(name) or os.path.join(GRAPHS, name + ".meta")
+        values = {
+            "batch_size": lift_graphs.B,
+            "evaluate_steps": 100,
+            "steps": 8,
+            "data": data[name],
+        }
+        path = os.path.join(str(folder), run)
+        train("lift", path, **{**values, **OPTIONS[name], "meta": meta, **options})
+        return path
+
+    return train_graph
+
+
+@pytest.mark.parametrize("name", lift_graphs.GRAPHS)
+def test_single_steps_a_loop_and_a_resume_end_with_the_same_bits(lift, name):
+    single = lift(name, f"{name}-single", steps_per_call=1)
+    loop = lift(name, f"{name}-loop", steps_per_call=4)
+    lift(name, f"{name}-resumed", steps_per_call=4, pause_at=3)
+    resumed = lift(name, f"{name}-resumed", steps_per_call=4)
+    assert fingerprint(single) == fingerprint(loop) == fingerprint(resumed)
+
+
+def by_hand(meta, feeds, targets, steps):
+    """The variables after a plain session's calls on a graph and its checkpoint."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        saver = tf.train.import_meta_graph(meta)
+        saver.restore(session, meta[: -len(".meta")])
+        for step in range(steps):
+            session.run(targets, {f"{name}:0": value for name, value in feeds(step).items()})
+        return {v.op.name: session.run(v) for v in tf.global_variables()}
+
+
+@pytest.mark.parametrize("resource", [True, False])
+def test_without_noise_the_values_are_those_of_a_plain_session(tmp_path, lift, resource):
+    meta = lift_graphs.write("mlp", tmp_path, resource, checkpoint=True)
+    feeds = "keep_prob=1,rate=linear:0.1:0:8"
+    whole = {"batch_size": 64, "validation_share": 0, "test_share": 0}  # whose mean has no order
+    run = lift("mlp", f"plain-{resource}", meta, feed=feeds, **whole)
+    x, y = DATA[0], np.eye(3, dtype=np.float32)[DATA[1]]
+    expected = by_hand(
+        meta, lambda step: {"x": x, "y": y, "keep_prob": 1, "rate": 0.1 - step * 0.0125}, "train", 8
+    )
+    values = tensors(run)
+    assert sorted(expected) == sorted(set(values) - {"global_step"})
+    for name, value in expected.items():
+        np.testing.assert_allclose(values[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_a_graph_of_1_15_with_former_variables_starts_from_its_checkpoint(lift):
+    reader = tf.train.load_checkpoint(os.path.join(GRAPHS, "noisy"))
+    run = lift("noisy", "checkpoint", feed="x=features", steps=1)
+    change = np.abs(tensors(run)["encoder/w"] - reader.get_tensor("encoder/w")).max()
+    assert 0 < change < 0.1
+
+
+def test_the_global_step_of_the_graph_goes_on_beside_that_of_the_run(lift):
+    values = tensors(lift("noisy", "noisy-steps", steps=3))
+    assert (values["global_step"], values["adopted/global_step"]) == (3, 3)
+
+
+def test_a_run_keeps_its_graph_and_needs_the_file_no_more(lift, tmp_path):
+    meta = str(tmp_path / "gone.meta")
+    shutil.copyfile(os.path.join(GRAPHS, "mlp.meta"), meta)
+    lift("mlp", "kept", meta, pause_at=3)
+    os.remove(meta)
+    run = lift("mlp", "kept", meta)
+    assert open_trained(run).step == 8
+
+
+def test_predictions_are_those_of_the_graph_without_dropout(lift):
+    trained = open_trained(lift("mlp", "predicts"))
+    values = tensors(trained.folder)
+    x = DATA[0][:5]
+    logits = np.maximum(x @ values["h/w"] + values["h/b"], 0) @ values["out/w"] + values["out/b"]
+    expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(trained.predict(x)["probabilities"], expected, rtol=1e-5)
+
+
+def test_a_graph_that_fixes_its_batch_predicts_any_number_of_rows(lift):
+    trained = open_trained(lift("gan", "draws"))
+    codes = np.random.RandomState(2).rand(11, 5).astype(np.float32)
+    images = trained.predict({"z": codes})["fake"]
+    whole = trained.predict({"z": codes[:8]})["fake"]
+    assert images.shape == (11, 4, 4, 1)
+    np.testing.assert_array_equal(images[:8], whole)
+
+
+def test_losses_are_found_by_their_gradients(lift):
+    run = lift("gan", "losses", log_steps=4)
+    with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as file:
+        assert '"d_loss"' in file.read().split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"feed": "keep_prob=0.5"}, "fed 'rate'"),
+        ({"feed": "keep_prob=often,rate=1"}, "'often' is no rule for 'keep_prob'"),
+        ({"train_op": "trian"}, "no op 'trian'"),
+        ({"train_op": ""}, "No train op"),
+        ({"feed": "keep_prob=0.5,rate=1,x=labels"}, "'x' takes"),
+        ({"feed": "keep_prob=0.5,rate=1,x=features.left"}, "no features 'left'"),
+        ({"losses": "nothing"}, "no op 'nothing'"),
+        ({"meta": "absent.meta"}, "absent.meta: No such file"),
+        ({"checkpoint": "absent"}, "no checkpoint 'absent'"),
+    ],
+)
+def test_what_the_user_got_wrong_is_said_in_one_sentence(lift, options, message):
+    with pytest.raises(UsageError, match=message):
+        lift("mlp", "wrong", **options)
+
+
+def test_a_batch_size_that_the_graph_does_not_take_is_refused(lift):
+    with pytest.raises(UsageError, match="'real' takes .* gives") as caught:
+        lift("gan", "size", batch_size=4)
+    assert "--batch-size 8" in caught.value.hint

@@ -1,0 +1,265 @@
+"""Graph definitions: what is refused, in which order state changes, and former variables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from toolkit_adopt.lift import refs
+from toolkit_adopt.lift.fragment import connect, make_fragment, make_variables, with_resources
+from toolkit_adopt.lift.nodes import find_losses
+from toolkit_adopt.lift.plan import Plan, parse_rule, rules_of
+
+from toolkit import UsageError, tf
+from toolkit.testing import make_run
+
+
+def graph_of(build, resource=True):
+    """The definition of what a function builds."""
+    with tf.Graph().as_default() as graph, tf.variable_scope("", use_resource=resource):
+        build()
+        return graph.as_graph_def()
+
+
+def run_once(graph_def, target, values, feeds=(), count=1):
+    """The variables after runs of a fragment that starts from these values."""
+    fragment = make_fragment(with_resources(graph_def), [target], list(feeds))
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.get_or_create_global_step()
+        variables = make_variables(fragment.variables, [])
+        run = type(
+            "Run", (), {"seed": lambda self, name: 1, "step_index": tf.constant(0, tf.int64)}
+        )
+        given = {name: tf.constant(value) for name, value in dict(feeds).items()}
+        op = connect(fragment, variables, given, run(), "call")
+        session.run(tf.global_variables_initializer())
+        for name, value in values.items():
+            variables[name].load(value, session)
+        for _ in range(count):
+            session.run(op)
+        return fragment, {name: session.run(v) for name, v in variables.items()}
+
+
+# ------------------------------------------------------------------------------------------- order
+
+
+def racing():
+    w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+    out = tf.get_variable("out", [], initializer=tf.zeros_initializer())
+    first = w.assign(5.0, read_value=False)
+    second = out.assign(w.read_value() * 2, read_value=False)  # reads behind the write
+    third = w.assign(7.0, read_value=False)
+    tf.group(third, second, first, name="train")
+
+
+def test_state_changes_in_the_order_of_the_program():
+    graph_def = graph_of(racing)
+    for _ in range(5):
+        fragment, values = run_once(graph_def, "train", {"w": 1.0, "out": 0.0})
+        assert (values["w"], values["out"]) == (7.0, 10.0)
+    assert fragment.races == ["w"]
+
+
+def test_what_control_edges_order_is_no_race():
+    def build():
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        with tf.control_dependencies([w.assign_add(1.0, read_value=False)]):
+            tf.group(w.assign_add(w.read_value(), read_value=False), name="train")
+
+    fragment, values = run_once(graph_of(build), "train", {"w": 1.0})
+    assert values["w"] == 4.0
+    assert fragment.races == []
+
+
+@pytest.mark.parametrize(("flag", "expected"), [(True, 11.0), (False, 3.0)])
+def test_a_write_waits_for_a_condition_that_reads(flag, expected):
+    def build():
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        out = tf.get_variable("out", [], initializer=tf.zeros_initializer())
+        flag = tf.placeholder(tf.bool, [], name="flag")
+        value = tf.cond(flag, lambda: w.read_value() + 10.0, lambda: tf.constant(3.0))
+        late = out.assign(value, read_value=False)
+        tf.group(w.assign(100.0, read_value=False), late, name="train")
+
+    start = {"w": 1.0, "out": 0.0}
+    _, values = run_once(graph_of(build), "train", start, {"flag:0": flag})
+    assert (values["w"], values["out"]) == (100.0, expected)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_condition_that_writes_comes_before_a_later_read(flag):
+    def build():
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        out = tf.get_variable("out", [], initializer=tf.zeros_initializer())
+        flag = tf.placeholder(tf.bool, [], name="flag")
+        change = tf.cond(flag, lambda: tf.group(w.assign(5.0).op), tf.no_op)
+        tf.group(out.assign(w.read_value(), read_value=False), change, name="train")
+
+    start = {"w": 1.0, "out": 0.0}
+    _, values = run_once(graph_of(build), "train", start, {"flag:0": flag})
+    assert values["out"] == (5.0 if flag else 1.0)
+
+
+def test_a_loop_reads_what_was_written_before_it_and_a_later_write_waits():
+    def build():
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        out = tf.get_variable("out", [], initializer=tf.zeros_initializer())
+        before = w.assign(2.0, read_value=False)
+        total = tf.while_loop(
+            lambda i, x: i < 3, lambda i, x: (i + 1, x + w.read_value()), [0, 0.0]
+        )[1]
+        done = out.assign(total, read_value=False)
+        tf.group(w.assign(50.0, read_value=False), done, before, name="train")
+
+    _, values = run_once(graph_of(build), "train", {"w": 1.0, "out": 0.0})
+    assert (values["w"], values["out"]) == (50.0, 6.0)
+
+
+# ------------------------------------------------------------------------------- former variables
+
+
+def former():
+    w = tf.get_variable("w", [3], initializer=tf.ones_initializer())
+    n = tf.get_variable("n", [], tf.int64, tf.zeros_initializer(), trainable=False)
+    x = tf.placeholder(tf.float32, [3], name="x")
+    loss = tf.reduce_sum(tf.square(w - x))
+    op = tf.train.AdamOptimizer(0.1).minimize(loss)
+    with tf.control_dependencies([op]):
+        scattered = tf.scatter_add(w, [0], [1.0])
+    counted = tf.assign_add(n, 2)
+    tf.group(scattered, counted, tf.assign(n, counted * 3), name="train")
+
+
+def test_former_variables_change_as_in_their_own_session():
+    feeds, graph_def = {"x:0": np.float32([1, 2, 3])}, graph_of(former, resource=False)
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.import_graph_def(graph_def, name="")
+        names = [node.name for node in graph_def.node if node.op == "VariableV2"]
+        for name in names:
+            session.run(f"{name}/Assign")
+        start = {name: session.run(f"{name}:0") for name in names}
+        session.run("train", feeds)
+        expected = {name: session.run(graph.get_tensor_by_name(f"{name}:0")) for name in names}
+    _, values = run_once(graph_def, "train", start, feeds)
+    assert sorted(values) == sorted(expected)
+    assert values["n"] == 6
+    for name, value in expected.items():
+        np.testing.assert_allclose(values[name], value, rtol=1e-6)
+
+
+def test_an_op_that_resources_do_not_have_is_refused(monkeypatch):
+    graph_def = graph_of(former, resource=False)
+    monkeypatch.setitem(refs._SLOTS, "Somehow", 3)
+    for node in graph_def.node:
+        node.op = node.op.replace("ApplyAdam", "ApplySomehow")
+    with pytest.raises(UsageError, match="'Adam/update_w/ApplyAdam', an op ApplySomehow"):
+        with_resources(graph_def)
+
+
+# -------------------------------------------------------------------------------- what is refused
+
+
+def calls_python():
+    tf.group(tf.py_func(lambda: np.float32(1), [], tf.float32), name="train")
+
+
+def shuffles():
+    tf.group(tf.random_shuffle(tf.range(3)), name="train")
+
+
+def reads_queue():
+    queue = tf.FIFOQueue(3, [tf.float32], [[2]])
+    tf.group(tf.identity(queue.dequeue(name="batch"), name="row"), name="train")
+
+
+def iterates():
+    dataset = tf.data.Dataset.from_tensors(np.float32([1, 2]))
+    tf.group(tf.data.make_one_shot_iterator(dataset).get_next(), name="train")
+
+
+def channels_first():
+    x = tf.placeholder(tf.float32, [1, 1, 4, 4], name="x")
+    tf.group(
+        tf.nn.conv2d(x, tf.ones([1, 1, 1, 1]), [1] * 4, "SAME", data_format="NCHW"), name="train"
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (calls_python, "calls Python code"),
+        (shuffles, "whose numbers cannot follow"),
+        (reads_queue, "'batch', an op QueueDequeueV2, which reads data"),
+        (iterates, "IteratorGetNext, which reads data"),
+        (channels_first, "NCHW"),
+    ],
+)
+def test_what_no_step_can_run_is_refused_by_name(build, message):
+    with pytest.raises(UsageError, match=message):
+        make_fragment(graph_of(build), ["train"], [])
+
+
+def test_an_op_that_this_tensorflow_lacks_is_refused_by_name():
+    graph_def = graph_of(lambda: tf.group(tf.constant(1), name="train"))
+    graph_def.node[0].op = "OpOfSomebody"
+    with pytest.raises(UsageError, match="OpOfSomebody, which TensorFlow .* does not have"):
+        make_fragment(graph_def, ["train"], [])
+
+
+def test_a_graph_is_cut_at_a_dequeue_that_a_rule_feeds():
+    fragment = make_fragment(graph_of(reads_queue), ["train"], ["batch:0"])
+    assert list(fragment.fed) == ["batch:0"]
+    assert all("Queue" not in node.op for node in fragment.graph_def.node)
+
+
+# --------------------------------------------------------------------------------- losses and rules
+
+
+def test_losses_are_those_whose_gradients_are_taken_and_no_penalty():
+    def build():
+        x = tf.placeholder(tf.float32, [2, 3], name="x")
+        w = tf.get_variable("w", [3, 1])
+        y = tf.matmul(x, w)
+        penalty = tf.reduce_mean(tf.square(tf.gradients(y, x)[0]))
+        loss = tf.add(tf.reduce_mean(y), penalty, name="critic_loss")
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+
+    assert find_losses(graph_of(build), ["train"], []) == ["critic_loss"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("features", ("features", (), "", (), (), ())),
+        ("labels.digit:one-hot", ("labels", (), "digit", ("one-hot",), (), ())),
+        ("features:range:-1:1:flat", ("features", (), "", ("flat",), (-1.0, 1.0), ())),
+        ("uniform:-1:1", ("uniform", (-1.0, 1.0), "", (), (), ())),
+        ("normal:0:2:shared:shape:7x5", ("normal", (0.0, 2.0), "", ("shared",), (), (7, 5))),
+        ("true", ("constant", (1.0,), "", (), (), ())),
+        ("1e-3", ("constant", (0.001,), "", (), (), ())),
+        ("table:0=1:10=0.5", ("table", (0.0, 1.0, 10.0, 0.5), "", (), (), ())),
+        ("cosine:2e-4", ("cosine", (2e-4,), "", (), (), ())),
+    ],
+)
+def test_a_rule_is_read_from_its_text(text, expected):
+    assert tuple(parse_rule("x", text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "noise", "uniform:1", "features.", "features:round", "table:5=1", "linear:1", "1:2"],
+)
+def test_what_is_no_rule_is_refused(text):
+    with pytest.raises(UsageError, match="is no rule for 'x'"):
+        parse_rule("x", text)
+
+
+def test_a_rule_of_one_call_replaces_that_of_all():
+    feeds = {"z": "uniform:0:1", "z@2": "0.5"}
+    assert [rules_of(feeds, call)["z:0"].kind for call in (1, 2)] == ["uniform", "constant"]
+
+
+def test_a_plan_gives_the_options_of_the_plugin():
+    plan = Plan("m.meta", ["D", "G"], feeds={"z": "normal:0:1"}, input="z", outputs=["fake"])
+    run = make_run("lift", "predict", None, **plan.as_options())
+    assert (run.options.train_op, run.options.graph_output) == (["D", "G"], ["fake"])
+    assert run.options.feed == {"z": "normal:0:1"}

@@ -1,0 +1,50 @@
+"""Names of NumPy and SciPy that were removed, while the stand-ins are installed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _installed():
+    from toolkit_adopt import standins
+
+    standins.install()
+    yield
+    standins.uninstall()
+
+
+def test_old_names_of_numpy_are_back():
+    assert np.zeros(2, np.float).dtype == np.float64 and np.int is int
+    assert np.reshape(np.arange(4), newshape=[2, 2]).tolist() == [[0, 1], [2, 3]]
+    assert np.reshape(np.arange(4), (1, 4), order="F").shape == (1, 4)
+
+
+def test_old_names_of_numpy_go_again():
+    from toolkit_adopt import standins
+
+    standins.uninstall()
+    before = set(vars(np)), np.reshape
+    standins.install()
+    standins.uninstall()
+    assert (set(vars(np)), np.reshape) == before
+
+
+def test_an_image_is_scaled_from_its_least_to_its_largest_value(tmp_path):
+    from scipy.misc import imread, imsave
+
+    imsave(str(tmp_path / "a.png"), np.array([[0, 0.5], [1, 0.25]]))
+    assert imread(str(tmp_path / "a.png")).tolist() == [[0, 128], [255, 64]]
+    gray = imread(str(tmp_path / "a.png"), flatten=True)
+    assert gray.dtype == np.float32 and gray[0, 1] == 128
+    imsave(str(tmp_path / "b.png"), np.full([3, 2, 4], 7, np.uint8))
+    assert imread(str(tmp_path / "b.png")).shape == (2, 4, 3)
+
+
+@pytest.mark.parametrize(("size", "shape"), [((3, 5), (3, 5)), (50, (2, 4)), (2.0, (8, 16))])
+def test_an_image_is_resized_to_a_size_a_percentage_or_by_a_factor(size, shape):
+    from scipy.misc import imresize
+
+    image = np.full([4, 8], 9, np.uint8)
+    assert imresize(image, size).shape == shape and (imresize(image, size) == 9).all()
