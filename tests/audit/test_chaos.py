@@ -58,7 +58,7 @@ def check_run(kills):
     lines = RunFolder("run").metrics.lines()
     assert len(lines) > 10 and not any("examples_per_sec" in line for line in lines)
     facts = json.loads(
-        command("verify", "run", "--replay", ":", "--chaos", kills, "--seed", 3, "--json")
+        command("verify", "run", "-v", "--replay", ":", "--chaos", kills, "--seed", 3, "--json")
     )
     last = RunFolder("run").checkpoints.list()[-1]
     assert sum(facts["chaos"]["kills"].values()) == kills

@@ -9,11 +9,11 @@ from ..display.console import Console
 from ..errors import UsageError
 from ..graph.build import InferenceGraph, build_inference
 from ..graph.run import Run
-from ..inference.evaluator import Evaluation, Evaluator
+from ..inference.evaluator import Evaluator
 from ..inference.example_values import MAX_EXAMPLES, Intervals, compute_intervals
 from ..inference.report import report
 from ..run_data import RunData
-from .best_metric import SPLIT, BestMetric, choose_best_metric, describe_better
+from .best_metric import SPLIT, BestMetric, choose_best_metric
 from .setup import Job
 from .step_mode import TrainingPlan
 
@@ -58,12 +58,7 @@ class RunEvaluator:
             self._evaluator = self.evaluator
 
     def _build_predict_graph(self) -> Optional[InferenceGraph]:
-        """The graph of mode "predict"; None if nothing in this process will use it.
-
-        Raises:
-            ToolkitError: it cannot be built. A refusal of a plugin (`UsageError`) is only noted
-                where the options leave out evaluation.
-        """
+        """The graph of mode "predict"; None if nothing in this process will use it."""
         job, plan = self._job, self._plan
         total_steps, path = plan.total_steps, job.folder.path
         run = Run("predict", plan.options, self._run_data.spec, path, total_steps)
@@ -107,7 +102,12 @@ class RunEvaluator:
         evaluation = self.evaluator.evaluate(split, batch_size, keep_values=is_small)
         for line in evaluation.lines:
             self._console.log("validation  " + line)
-        intervals = _intervals_of(evaluation, is_small)
+        if is_small:
+            intervals = compute_intervals(evaluation.metrics, evaluation.values)
+        else:  # they would take memory and time, and be narrower than what other seeds change
+            reason = f"in training, none is computed over more than {MAX_EXAMPLES:,} examples"
+            intervals = Intervals({}, dict.fromkeys(evaluation.values, reason))
+        intervals.by_name.update(evaluation.intervals)
         return evaluation.metrics, dict(intervals.as_json(), examples=len(split))
 
     def test(self) -> Optional[Dict[str, Any]]:
@@ -129,34 +129,7 @@ class RunEvaluator:
         result["checkpoint"] = which
         return result
 
-    def describe_better(self) -> str:
-        """That a run without a best checkpoint had a better one than its last; '' if it had not."""
-        folder = self._job.folder
-        evaluations = folder.state().get("validation")
-        if self._job.options.best_metric or not evaluations:
-            return ""
-        records = [record for record in folder.metrics.read() if record.get("kind") == "eval"]
-        values = {record["step"]: record for record in records}
-        return describe_better(evaluations["last"], values, self.evaluator.metric_directions())
-
     def close(self) -> None:
         """Close the session, if one was opened."""
         if self._evaluator is not None:
             self._evaluator.close()
-
-
-def _intervals_of(evaluation: Evaluation, is_small: bool) -> Intervals:
-    """The intervals of an evaluation during training.
-
-    Args:
-        evaluation: of the validation split.
-        is_small: whether the split has at most MAX_EXAMPLES examples. Intervals over more would
-            take memory and time, and be narrower than what other seeds change.
-    """
-    if is_small:
-        intervals = compute_intervals(evaluation.metrics, evaluation.values)
-    else:
-        reason = f"in training, none is computed over more than {MAX_EXAMPLES:,} examples"
-        intervals = Intervals({}, dict.fromkeys(evaluation.values, reason))
-    intervals.by_name.update(evaluation.intervals)
-    return intervals
