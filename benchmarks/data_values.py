@@ -336,7 +336,10 @@ def describe(value, root, cache, arguments):
     columns = {k: v for k, v in arguments.items() if k in ColumnOptions._fields}
     try:
         dataset = open_data(
-            value, ImageOptions(**images), ColumnOptions(**columns), cache_dir=str(cache)
+            value,
+            images=ImageOptions(**images),
+            columns=ColumnOptions(**columns),
+            cache_dir=str(cache),
         )
         splits = {name: split.sha256() for name, split in dataset.splits.items()}
         decoded = decode_splits(dataset.splits, "mapped", cache_dir=str(cache))

@@ -13,6 +13,7 @@ from toolkit_gan import losses
 from toolkit_gan import model as models
 
 from toolkit import Run, tf
+from toolkit.data.readers.options import ReaderOptions
 from toolkit.data.readers.resident import ResidentReader
 from toolkit.graph import build
 from toolkit.graph.session_config import choose_threads, session_config
@@ -34,7 +35,7 @@ def no_hooks(link: Link, flags, folder) -> None:
     graph = tf.Graph()
     with graph.as_default():
         count = options.batch_size * options.batches_per_step
-        reader = ResidentReader(run_data.splits["train"], count, seed=1)
+        reader = ResidentReader(run_data.splits["train"], count, ReaderOptions(seed=1))
     run = Run("train", options, run_data.spec, None, options.steps)
     training_graph = build.build_training(plugins, run, reader, graph)
     config = session_config(choose_threads(options, graph))

@@ -20,6 +20,7 @@ sys.path[:0] = [HERE, ROOT, os.path.join(ROOT, "plugins", "classifier")]
 from step import FLAGS, Step  # noqa: E402
 
 from toolkit import Run, tf  # noqa: E402
+from toolkit.data.readers.options import ReaderOptions  # noqa: E402
 from toolkit.data.readers.resident import ResidentReader  # noqa: E402
 from toolkit.data.sources import open_data  # noqa: E402
 from toolkit.graph import build  # noqa: E402
@@ -55,7 +56,7 @@ class Bench:
         self.calls = {}  # name -> (callable, steps per call)
 
     def resident(self):
-        return ResidentReader(self.split, self.batch_size, seed=1)
+        return ResidentReader(self.split, self.batch_size, ReaderOptions(seed=1))
 
     def constant(self):
         return ConstantReader(self.split, self.batch_size)

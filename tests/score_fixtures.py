@@ -71,10 +71,8 @@ def make_options(**changes):
     """The options that the scores read."""
     values = {
         "features": "auto",
-        "features_plugin": "classifier",
         "quick_samples": 200,
         "score_samples": 300,
-        "score_seeds": 3,
         "two_sample": False,
         **{"evaluate": True, "best_metric": None},
         "eval_batch_size": 500,

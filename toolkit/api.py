@@ -180,12 +180,7 @@ def _resolve_options(
     options: Mapping[str, Any],
     layers: Iterable[Layer] = (),
 ) -> Resolved:
-    """Resolve options.
-
-    Args:
-        options: values or texts by option name; `data` may be arrays.
-        layers: the run's saved configuration, if there is one.
-    """
+    """Resolve options."""
     from .options import OPTION, Origin, Value, resolve
 
     if options.get("data") is not None:

@@ -80,20 +80,15 @@ def describe_branch(branch: RunFolder, options: CoreOptions) -> str:
 def _compare(session: Config, options: CoreOptions) -> List[OptionChange]:
     """Return the options that have another value than in a session."""
     values = json_values(options)
-    now = dict(values, init_from=_with_step(values["init_from"], session.values.get("init_from")))
+    now, former = dict(values), session.values.get("init_from")
+    if now["init_from"] and former and not split_step(now["init_from"])[1]:
+        now["init_from"] = join_step(now["init_from"], split_step(former)[1])
     config = Config(session.plugin, session.extensions, now, (os.getcwd(),))
     return [
         OptionChange(name, session.values[name], values[name])
         for name in find_differences(type(options), session, config)
         if name in session.values and name in values
     ]
-
-
-def _with_step(weights: Optional[str], former: Optional[str]) -> Optional[str]:
-    """Return weights with the step of the former ones, unless they name one themselves."""
-    if not weights or not former or split_step(weights)[1]:
-        return weights
-    return join_step(weights, split_step(former)[1])
 
 
 def find_differences(options: Type[CoreOptions], config: Config, other: Config) -> List[str]:
@@ -126,9 +121,9 @@ def find_plugin_changes(
         return []
     pairs = [("plugin", [session.plugin], [plugin]), ("with", session.extensions, [*extensions])]
     return [
-        OptionChange(name, _join(before), _join(now))
+        OptionChange(name, ", ".join(before) or "none", ", ".join(now) or "none")
         for name, before, now in pairs
-        if not _are_same(before, now)
+        if len(before) != len(now) or not all(map(_is_same, before, now))
     ]
 
 
@@ -184,31 +179,15 @@ def _real_values(options: Type[CoreOptions], config: Config) -> Dict[str, Any]:
     return values
 
 
-def _join(references: Sequence[str]) -> str:
-    return ", ".join(references) or "none"
-
-
-def _are_same(references: Sequence[str], others: Sequence[str]) -> bool:
-    return len(references) == len(others) and all(map(_is_same, references, others))
-
-
 def _is_same(reference: str, other: str) -> bool:
-    """Whether two references can be of one plugin.
-
-    The reference of an object with hooks is only a name, in lower case.
-    """
-    if _is_code(reference) and _is_code(other):
+    """Whether two references can be of one plugin; that of an object with hooks is only a name."""
+    if all(":" in each or each.endswith(".py") or os.sep in each for each in (reference, other)):
         return map_reference(reference, os.path.realpath) == map_reference(other, os.path.realpath)
     return reference == other or _name(reference) == _name(other)
 
 
-def _is_code(reference: str) -> bool:
-    """Whether a reference is a file or a module, not a name."""
-    return ":" in reference or reference.endswith(".py") or os.sep in reference
-
-
 def _name(reference: str) -> str:
-    """Return the name that an object behind a reference would have."""
+    """The name, in lower case, that an object behind a reference would have."""
     module, _, attribute = os.path.basename(reference).partition(":")
     name = attribute or module
     return (name[: -len(".py")] if name.endswith(".py") else name).lower()

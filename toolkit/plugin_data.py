@@ -80,7 +80,10 @@ def open_from_plugin(
     spec = _describe_all(splits)
     for name, split in splits.items():
         _check_classes(plugin, name, split, spec)
-    dataset = Dataset(FROM_PLUGIN + plugin, spec, splits, sha256=_hash_files(splits))
+    # Before rows are decoded: then they come from the cache.
+    reads_files = any(_reads_files(c) for split in splits.values() for c in split.columns.values())
+    hashes = {n: _hash_split(splits[n]) for n in sorted(splits)} if reads_files else None
+    dataset = Dataset(FROM_PLUGIN + plugin, spec, splits, sha256=hashes)
     dataset.option_names = frozenset(watched.names)
     return dataset
 
@@ -131,19 +134,13 @@ def _call_hook(plugins: Plugins, name: str, run: Run) -> Optional[Split]:
         raise DataError(message, hint=error.hint) from error
     if split is None or isinstance(split, Split):
         return split
+    module = type(split).__module__.split(".")[0]
+    text = f"an object of type {module}.{type(split).__name__}".replace("builtins.", "")
+    if isinstance(split, tuple):
+        text = f"a tuple of {len(split)}"
     raise ToolkitError(
-        f"{place} returned {_describe(split)} for '{name}', expected a toolkit.Split.",
-        hint=_hint(split),
+        f"{place} returned {text} for '{name}', expected a toolkit.Split.", hint=_hint(split)
     )
-
-
-def _describe(answer: Any) -> str:
-    """What a hook returned, without its values."""
-    if isinstance(answer, tuple):
-        return f"a tuple of {len(answer)}"
-    kind = type(answer)
-    module = "" if kind.__module__ == "builtins" else kind.__module__.split(".")[0] + "."
-    return f"an object of type {module}{kind.__name__}"
 
 
 def _hint(answer: Any) -> str:
@@ -162,17 +159,6 @@ def _hint(answer: Any) -> str:
 
 
 # ------------------------------------------------------------------------------------------- splits
-
-
-def _hash_files(splits: Dict[str, Split]) -> Optional[Dict[str, str]]:
-    """Split name -> a hash for which files are not decoded; None if no split reads files.
-
-    It is computed before the rows are decoded, after which they come from the cache.
-    """
-    columns = [column for split in splits.values() for column in split.columns.values()]
-    if not any(map(_reads_files, columns)):
-        return None
-    return {name: _hash_split(split) for name, split in sorted(splits.items())}
 
 
 def _hash_split(split: Split) -> str:
@@ -218,16 +204,12 @@ def _as_sequences(split: Split, keys: List[str]) -> Split:
     for key in missing:
         values = np.asarray(columns[key].values)
         columns[key] = columns[key].with_values(Sequences.join(list(values)))
-    leaves = {key: column for key, column in columns.items() if not _is_length(key, columns)}
+    # `Split` itself adds the lengths of a sequence.
+    lengths = {k + LENGTH for k, column in columns.items() if isinstance(column.values, Sequences)}
+    leaves = {key: column for key, column in columns.items() if key not in lengths}
     aligned = Split(*pack(leaves), index=split.index)
     aligned.make_dataset = split.make_dataset
     return aligned
-
-
-def _is_length(key: str, columns: Mapping[str, Any]) -> bool:
-    """Whether a component is the lengths of another one, which `Split` adds itself."""
-    base = key[: -len(LENGTH)]
-    return key.endswith(LENGTH) and base in columns and isinstance(columns[base].values, Sequences)
 
 
 def _check_alike(plugin: str, splits: Mapping[str, Split]) -> None:

@@ -25,7 +25,7 @@ from .data.prepare import (
     subset_positions,
 )
 from .data.readers.mapped import decode_splits
-from .data.readers.reader import RESIDENT_LIMIT
+from .data.readers.options import RESIDENT_LIMIT
 from .data.reading_options import (
     ColumnOptions,
     ImageOptions,

@@ -100,3 +100,13 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, capfd):
 def test_a_cluster_is_refused_before_the_script_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{}")
     assert adopt(write_script(tmp_path / "folder", HEAD)) == 2
+
+
+def test_a_name_that_no_tensorflow_has_is_refused_before_the_script_runs(tmp_path, capfd):
+    text = "print('began')\n" + HEAD + "tf.no_such_function(x)\n"
+    path = write_script(tmp_path / "folder", text)
+    assert adopt(path) == 2
+    out, err = capfd.readouterr()
+    assert f"tf.no_such_function (script.py:{len(text.splitlines())})" in err
+    assert "began" not in out
+    assert not (path.parent / "run").exists()

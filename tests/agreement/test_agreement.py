@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 from graph_fixtures import evaluate
-from score_fixtures import SPEC, SPLITS, make_options, write_quarters
+from score_fixtures import SPLITS, make_options, write_quarters
 from toolkit_agreement import network as agreement
 from toolkit_agreement import training
 
@@ -46,19 +46,9 @@ def test_equal_views_of_one_example_have_finite_gradients():
 # -------------------------------------------------------------------------------------- the network
 
 
-@pytest.mark.parametrize(
-    "shape, factor, more",
-    [
-        ((8, 8, 1), 1, []),
-        ((28, 40, 1), 1, []),
-        ((64, 64, 3), 1, [64, 64]),
-        ((128, 200, 3), 2, [64, 64]),
-        ((129, 129, 3), 3, [64, 64]),
-    ],
-)
-def test_larger_images_have_more_layers_or_are_reduced_first(shape, factor, more):
-    assert agreement.reduction(shape) == factor
-    assert agreement.layer_widths(shape) == [16, 16, 32, 32, 64, 64, *more]
+@pytest.mark.parametrize("side, more", [(8, []), (28, []), (64, [64, 64]), (128, [64] * 4)])
+def test_larger_images_have_more_layers(side, more):
+    assert agreement.layer_widths((side, side + 9, 3)) == [16, 16, 32, 32, 64, 64, *more]
 
 
 # -------------------------------------------------------------------------------- a real training
@@ -70,13 +60,12 @@ def network(tmp_path_factory):
     folder = tmp_path_factory.mktemp("agreement")
     patch = pytest.MonkeyPatch()
     patch.setenv("TOOLKIT_CACHE", str(folder / "cache"))
-    patch.setattr(training, "MIN_STEPS", 40)
-    patch.setattr(training, "MIN_EPOCHS", 1)
+    patch.setattr(training, "NUM_STEPS", 40)
     options = make_options(data=write_quarters(folder))
     with tf.Graph().as_default():
-        first = training.train_once(options, SPEC, SPLITS["train"])
+        first = training.train_once(options, SPLITS["train"])
         patch.setattr(toolkit.api, "train", None)  # a second training would fail
-        again = training.train_once(options, SPEC, SPLITS["train"])
+        again = training.train_once(options, SPLITS["train"])
         again.close()
     yield types.SimpleNamespace(trained=first, again=again, folder=folder)
     first.close()

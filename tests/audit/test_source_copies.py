@@ -104,23 +104,23 @@ def test_a_kill_leaves_no_version_in_part(here, monkeypatch):
     folder = source_copies.Folder(str(here))
     hashes = {name: hashlib.sha256(b"x").hexdigest() for name in ("a.py", "b.py")}
 
-    def write(path, content):
+    def write(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(source_copies, "_write_file", write)
+    monkeypatch.setattr(source_copies, "sync", write)
     with pytest.raises(KeyboardInterrupt):
         source_copies.write_copies(folder, "a", hashes, lambda name: b"x")
     assert os.listdir("sources") == []
 
 
 def test_a_full_disk_is_one_sentence_and_a_resume_copies_again(here, cli, monkeypatch):
-    def write(path, content):
+    def write(path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     reference = write_plugin()
     argv = ["run", "--plugin", reference, "--data", write_bars("bars.npz"), "--run-dir", "run"]
     with monkeypatch.context() as patch:
-        patch.setattr(source_copies, "_write_file", write)
+        patch.setattr(source_copies, "sync", write)
         result = cli(*argv, "--steps", 4)
     assert result.code == 138 and "No space left on device" in result.err
     assert os.listdir("run/sources") == [] and "Traceback" not in result.err

@@ -315,12 +315,13 @@ def test_a_signal_to_chaos_ends_its_process(cli, trained, monkeypatch):
         if len(started) == 1:
             started.append(os.kill(os.getpid(), signal.SIGTERM))
 
-    def start(*arguments):
-        started.append(Child(*arguments))
-        return started[0]
+    class Started(Child):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            started.append(self)
 
     monkeypatch.setattr(Chaos, "is_due", interrupt)
-    monkeypatch.setattr(launcher, "Child", start)
+    monkeypatch.setattr(launcher, "Child", Started)
     process_fixtures.take_turn()
     result = cli("verify", trained / "run", "--chaos", 1)
     assert result.code == 143 and "Interrupted; the run is unchanged." in result.err

@@ -12,7 +12,12 @@ from toolkit.augmentation import geometry
 
 
 def test_a_whole_offset_moves_exactly_and_repeats_the_border():
-    shifted = evaluate(geometry.shift(tf.constant(RAMP), tf.constant([[1, 0], [0, -2]])))
+    offsets, sides = tf.constant([[1, 0], [0, -2]]), RAMP.shape[1:3]
+    places = [
+        geometry.fill_whole(tf.range(size)[None, :] + offsets[:, axis : axis + 1], size)
+        for axis, size in enumerate(sides)
+    ]
+    shifted = evaluate(geometry.PixelMove(*places).read(tf.constant(RAMP)))
     assert (shifted[0, :3] == RAMP[0, 1:]).all() and (shifted[0, 3] == RAMP[0, 3]).all()
     assert (shifted[1, :, 2:] == RAMP[1, :, :3]).all()
     assert (shifted[1, :, :2] == RAMP[1, :, :1]).all()

@@ -20,7 +20,7 @@ CLASSIFIER += ["--augment", "digits", "--log-steps", "10", "--checkpoint-steps",
 GAN = ["--plugin", "gan", "--network", "mlp", "--features", "pixels", "--quick-samples", "100"]
 GAN += ["--score-samples", "100", "--sample-steps", "20", "--evaluate-steps", "40"]
 GAN += ["--no-two-sample", "--log-steps", "10", "--checkpoint-steps", "20", "--width", "4"]
-GAN += ["--norm-samples", "20", "--sample-count", "9", "--score-seeds", "1"]
+GAN += ["--norm-samples", "20", "--sample-count", "9"]
 
 
 def run_words(model, steps, run="r"):

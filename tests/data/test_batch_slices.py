@@ -10,7 +10,7 @@ from toolkit.compat import tf
 from toolkit.data.decoded import Decoded
 from toolkit.data.examples import Split
 from toolkit.data.images.image_file import ImageForm, ImageReader
-from toolkit.data.readers.batch_slice import BatchSlice
+from toolkit.data.readers.options import BatchSlice
 from toolkit.data.readers.pipeline import read_dataset
 from toolkit.graph.replica import Replica
 

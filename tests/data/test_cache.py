@@ -7,19 +7,24 @@ import shutil
 
 import numpy as np
 import pytest
-from data_fixtures import gzip_bytes, idx_bytes
 from linear_fixtures import LINEAR
+from PIL import Image
 
 from toolkit.storage.folder_lock import FolderLock
 
 
 @pytest.fixture
 def cache(cli, here, monkeypatch):
-    """A cache with a stream, a data set, and a file and a folder of somebody else."""
+    """A cache with decoded images, a data set, and a file and a folder of somebody else."""
     root = here / "cache"
     monkeypatch.setenv("TOOLKIT_CACHE", str(root))
-    monkeypatch.setattr("toolkit.data.arrays.idx.UNPACK_LIMIT", 1000)
-    argv = ["--data", write_large_images(here / "data"), "--reader", "stream", "--steps", "1"]
+    monkeypatch.setattr("toolkit.data.readers.mapped._QUICK_ROWS", 1)
+    pixels = np.random.RandomState(0).randint(0, 256, (40, 8, 8)).astype(np.uint8)
+    for number in range(40):
+        folder = here / "data" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels[number]).save(str(folder / f"{number}.png"))
+    argv = ["--data", f"images:{here / 'data'}", "--steps", "1", "--batch-size", "8"]
     assert cli("run", "--plugin", LINEAR, *argv, "--run-dir", "run").code == 0
     for name in (
         "mnist/t10k-images-idx3-ubyte.gz",
@@ -34,32 +39,21 @@ def cache(cli, here, monkeypatch):
     return root
 
 
-def write_large_images(folder):
-    """A folder of compressed IDX files: the images are larger than what is kept in memory."""
-    folder.mkdir()
-    for name, array in (
-        ("images-idx3", np.zeros((40, 8, 8), np.uint8)),
-        ("labels-idx1", np.arange(40, dtype=np.uint8) % 3),
-    ):
-        (folder / f"train-{name}-ubyte.gz").write_bytes(gzip_bytes(idx_bytes(array)))
-    return f"idx:{folder}"
-
-
 def names(cli):
     return [entry["name"] for entry in json.loads(cli("cache", "list", "--json").out)]
 
 
 def test_the_list_has_entries_with_their_sizes(cli, cache):
     entries = json.loads(cli("cache", "list", "--json").out)
-    stream = os.listdir(str(cache / "streams"))[0]
-    assert [e["name"] for e in entries] == ["features/one", "mnist", f"streams/{stream}"]
-    assert [e["num_bytes"] for e in entries[:2]] == [5, 5] and entries[2]["num_bytes"] > 1000
+    images = os.listdir(str(cache / "decoded"))[0]
+    assert [e["name"] for e in entries] == [f"decoded/{images}", "features/one", "mnist"]
+    assert [e["num_bytes"] for e in entries[1:]] == [5, 5] and entries[0]["num_bytes"] > 2560
     assert str(cache) in cli("cache", "list").out
 
 
 def test_an_entry_is_removed_by_its_name_and_a_group_by_its_own(cli, cache):
     assert cli("cache", "clear", "mnist").out == "removed 1 entries, 5 bytes\n"
-    assert cli("cache", "clear", "streams/").code == 0
+    assert cli("cache", "clear", "decoded/").code == 0
     assert names(cli) == ["features/one"]
     assert cli("resume", "run", "--steps", "2").code == 0  # it is written again
     assert len(names(cli)) == 2
@@ -69,7 +63,7 @@ def test_an_entry_is_removed_by_its_name_and_a_group_by_its_own(cli, cache):
     "arguments, text",
     [
         *((["mnist", name], "The cache has no") for name in ("mine", "..", "/", "notes.txt")),
-        (["mnist", "streams/../mine"], "The cache has no"),
+        (["mnist", "decoded/../mine"], "The cache has no"),
         (["mnist", "mnsit"], "The cache has no"),
         (["mnist", "--all"], "--all"),
         ([], "--all"),
@@ -103,7 +97,7 @@ def test_what_another_process_removes_does_not_count(cli, cache, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "lstat", remove_first)
         entries = json.loads(cli("cache", "list", "--json").out)
-    assert (entries[0]["name"], entries[0]["num_bytes"]) == ("features/one", 0)
+    assert {entry["name"]: entry["num_bytes"] for entry in entries}["features/one"] == 0
 
     def remove_twice(path, *arguments, **more):
         rmtree(path)
@@ -126,4 +120,4 @@ def test_an_empty_cache_is_no_error(cli, here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(here / "none"))
     assert cli("cache", "list").out == f"   0 bytes  in {here / 'none'}\n"
     assert cli("cache", "clear", "--all").code == 0
-    assert cli("cache", "clear", "streams").code == 0
+    assert cli("cache", "clear", "decoded").code == 0

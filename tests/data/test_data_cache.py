@@ -1,20 +1,13 @@
 """A cache folder that cannot be written: one sentence with the place and the way out."""
 
 import pytest
-from data_fixtures import gzip_bytes, idx_bytes, numbered_images
 
 import toolkit
-from toolkit.data.arrays import idx
 from toolkit.data.arrays.download import open_download
 from toolkit.data.decoded import Decoded
 from toolkit.data.readers.mapped import map_rows
 from toolkit.data.reading_options import Settings
 from toolkit.errors import RetryError
-
-
-def unpack_a_large_file(folder):
-    (folder / "train.gz").write_bytes(gzip_bytes(idx_bytes(numbered_images(4))))
-    idx.read_idx(str(folder / "train.gz"))
 
 
 def train_the_classifier_of_the_scores(folder):
@@ -29,17 +22,15 @@ def decode_images(folder):
 @pytest.mark.parametrize(
     "call",
     [
-        unpack_a_large_file,
         lambda folder: open_download(Settings("mnist"), mirrors=["http://127.0.0.1:9/"]),
         train_the_classifier_of_the_scores,
         decode_images,
     ],
-    ids=["unpack", "download", "train", "decode"],
+    ids=["download", "train", "decode"],
 )
 def test_a_cache_that_cannot_be_written_is_named_before_work_is_done(
     tmp_path, monkeypatch, place, call
 ):
-    monkeypatch.setattr(idx, "UNPACK_LIMIT", 0)
     monkeypatch.setattr(toolkit.api, "train", lambda *_, **__: pytest.fail("trained"))
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / place))
     (tmp_path / "file").write_text("the user's own")

@@ -29,12 +29,12 @@ def error_message(path, content, kind="images"):
 @pytest.mark.parametrize(
     "content, kind, expected, actual",
     [
-        (b"\x12\x34" + IMAGES[2:], "images", "magic number that starts 00 00", "12 34 08 03"),
+        (b"\x12\x34" + IMAGES[2:], "images", "magic number that starts 0000", "12340803"),
         (b"\0\0\x0e" + IMAGES[3:], "images", "element type uint8", "float64 (0x0e)"),
         (b"\0\0\x55" + IMAGES[3:], "images", "an IDX element type", "0x55"),
         (b"\0\0\x0d" + LABELS[3:], "labels", "element type uint8", "float32 (0x0d)"),
-        (LABELS, "images", "images of 3 dimensions", "1 dimension"),
-        (IMAGES, "labels", "labels of 1 dimension", "3 dimensions"),
+        (LABELS, "images", "images of 3 dimension(s)", "found 1"),
+        (IMAGES, "labels", "labels of 1 dimension(s)", "found 3"),
         (IMAGES[:-1], "images", "64 bytes for dimensions [3, 4, 4]", "63"),
         (IMAGES + b"x", "images", "64 bytes", "65"),
         (IMAGES[:9], "images", "header of 16 bytes", "9 bytes"),
@@ -53,7 +53,7 @@ def test_a_damaged_plain_file_is_described_in_one_sentence(
 @pytest.mark.parametrize(
     "content, expected, actual",
     [
-        (IMAGES, "gzip data", "00 00 08 03"),
+        (IMAGES, "gzip data", "00000803"),
         (gzip_bytes(IMAGES)[:-12], "complete gzip data", "an end in the middle"),
         (gzip_bytes(IMAGES)[:-8] + b"\1\2\3\4\5\6\7\x08", "intact gzip data", "CRC"),
         (gzip_bytes(IMAGES + b"x"), "64 bytes", "65 or more"),
@@ -107,14 +107,6 @@ def test_labels_that_do_not_fit_are_refused(idx_folder, labels, text):
 def test_a_label_outside_the_named_classes_is_refused(idx_folder):
     with pytest.raises(DataError, match="expected labels from 0 to 2, found 3 at example 3"):
         open_idx(Settings(idx_folder()), tuple("abc"))
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_an_array_is_read_back_as_written(tmp_path, dtype):
-    array = np.arange(24).reshape(2, 3, 4).astype(dtype)
-    write_idx(str(tmp_path / "a"), array)
-    assert np.array_equal(read_idx(str(tmp_path / "a")), array)
-    assert os.listdir(str(tmp_path)) == ["a"]
 
 
 @pytest.mark.skipif(

@@ -1,6 +1,5 @@
 """Both readers: each example once an epoch, in an order that is a function of the seed alone."""
 
-import contextlib
 import os
 
 import numpy as np
@@ -12,7 +11,6 @@ from reader_fixtures import read
 from toolkit.compat import tf
 from toolkit.data.arrays.idx import open_idx
 from toolkit.data.examples import Split
-from toolkit.data.held_out import NOTHING
 from toolkit.data.prepare import ExampleHooks, model_spec, prepare
 from toolkit.data.readers import resident
 from toolkit.data.readers.batches import convert_stored
@@ -176,7 +174,7 @@ def test_a_chunk_has_the_same_batches_as_single_reads(
 
 def test_the_size_of_a_resident_chunk_may_be_a_tensor():
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = ResidentReader(numbered_split(10), 3, 1)
+        reader = ResidentReader(numbered_split(10), 3, ReaderOptions(seed=1))
         size = tf.placeholder(tf.int32, [])
         labels = reader.chunk(tf.constant(2, tf.int64), size)["labels"]
         reader.initialize(session)
@@ -188,7 +186,7 @@ def test_the_size_of_a_resident_chunk_may_be_a_tensor():
 @both
 def test_a_chunk_has_the_batches_that_the_cache_holds_and_at_least_one(kind, monkeypatch):
     def max_batches(cache_bytes):
-        monkeypatch.setattr("toolkit.data.readers.resident.CHUNK_BYTES", cache_bytes)
+        monkeypatch.setattr("toolkit.data.readers.batches.CHUNK_BYTES", cache_bytes)
         with tf.Graph().as_default():
             return build_reader(kind, numbered_split(30), 3).max_chunk_steps
 
@@ -205,7 +203,7 @@ def test_a_resident_chunk_is_no_longer_than_an_epoch():
 def test_resident_batches_of_distant_epochs_may_be_read_in_one_call():
     expected = read_labels("resident", numbered_split(10), 4, 100)
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = ResidentReader(numbered_split(10), 4, 1)
+        reader = ResidentReader(numbered_split(10), 4, ReaderOptions(seed=1))
         steps = [0, 99, 37, 3, 98, 2]
         labels = [reader.batch(tf.constant(step, tf.int64))[1] for step in steps]
         reader.initialize(session)
@@ -257,22 +255,6 @@ def test_a_split_within_the_limit_is_resident():
     with tf.Graph().as_default():
         assert isinstance(build_reader("auto", split, 2, resident_limit=159), StreamReader)
         assert not isinstance(build_reader("auto", split, 2, resident_limit=160), StreamReader)
-
-
-@pytest.mark.parametrize("form", ["plain", "compressed", "large"])
-def test_idx_files_are_streamed_and_copied_only_if_large_and_compressed(
-    idx_folder, form, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("toolkit.data.arrays.idx.UNPACK_LIMIT", 0 if form == "large" else 1 << 30)
-    train = open_idx(Settings(idx_folder(form != "plain"))).splits["train"]
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = build_reader("stream", train, 9, 1)
-        features = reader.batch(tf.constant(0, tf.int64))[0]
-        reader.initialize(session)
-        images = np.concatenate([session.run(features), session.run(features)])
-    expected = train.index.tolist()  # the pixels of an image are its number
-    assert np.sort(np.rint(images[:, 0, 0, 0] * 255)).tolist() == expected
-    assert os.path.exists(str(tmp_path / "cache" / "streams")) == (form == "large")
 
 
 # -- filter and convert
@@ -358,46 +340,6 @@ def test_a_filter_that_keeps_nothing_is_a_data_error(kind):
         build_reader(kind, numbered_split(4), 2, filter=lambda features, labels: False)
 
 
-# -- files that change
-
-
-def train_split(folder):
-    return open_idx(Settings(folder, shares=NOTHING)).splits["train"]
-
-
-def read_epoch(folder, change):
-    """Start to read a streamed epoch, change the files, and read on; the failure of the reader."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = build_reader("stream", train_split(folder), 2, shuffle_buffer=2)
-        features = reader.batch(tf.constant(0, tf.int64))[0]
-        reader.initialize(session)
-        session.run(features)
-        assert reader.failure is None
-        change(os.path.join(folder, "train-images-idx3-ubyte"))
-        with contextlib.suppress(tf.errors.OpError):
-            for _ in range(200):
-                session.run(features)
-        return reader.failure
-
-
-def cut_file(path):
-    with open(path, "r+b") as file:
-        file.truncate(os.path.getsize(path) // 2)
-
-
-def append_record(path):
-    with open(path, "ab") as file:
-        file.write(bytes(16))
-
-
-def test_a_mapped_file_that_is_cut_is_refused_before_it_is_read(idx_folder):
-    folder = idx_folder()
-    train = open_idx(Settings(folder)).splits["train"]
-    cut_file(os.path.join(folder, "train-images-idx3-ubyte"))
-    with pytest.raises(DataError, match="it changed while it was used"):
-        train.take([17])
-
-
 # -- the memory of the resident reader
 
 LOADING = """
@@ -436,7 +378,7 @@ def test_examples_are_loaded_part_by_part(graph, monkeypatch, num_bytes):
     monkeypatch.setattr(resident, "LOAD_BYTES", num_bytes)  # an example has 12
     pixels = np.arange(60, dtype=np.uint8).reshape(5, 2, 6, 1)
     split = Split({"image": pixels, "text": ["a", "bc", "", "d", "e"]}, np.arange(5))
-    reader = ResidentReader(split.subset(np.array([4, 0, 2, 3])), 4, shuffle=False)
+    reader = ResidentReader(split.subset(np.array([4, 0, 2, 3])), 4, ReaderOptions(shuffle=False))
     features, labels = reader.batch(tf.constant(0, tf.int64))
     with tf.Session() as session:
         reader.initialize(session)

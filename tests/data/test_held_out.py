@@ -164,12 +164,3 @@ def test_other_shares_labels_and_rehash_choose_again(reopen, hashings):
     for number, change in enumerate([*changes, {"rehash": True}]):
         reopen(**change)
         assert len(hashings) == number + 1
-
-
-def test_a_damaged_choice_is_made_again(reopen, hashings, tmp_path):
-    first = reopen()
-    (path,) = (tmp_path / "cache").rglob("files.sqlite")
-    for content in (b"", b"x" * 2000):
-        path.write_bytes(content)
-        assert reopen() == first
-    assert len(hashings) == 3

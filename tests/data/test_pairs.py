@@ -9,11 +9,11 @@ from linear_fixtures import Linear
 from PIL import Image
 
 from toolkit.data.column import VOID
-from toolkit.data.held_out import NOTHING
+from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
 from toolkit.data.images.label_images import read_label_image
 from toolkit.data.images.pairs import list_pairs
 from toolkit.data.same_data import check_fit, check_same_classes
-from toolkit.data.sources import DEFAULT_SHARES, ImageOptions, open_data
+from toolkit.data.sources import ImageOptions, open_data
 from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError
 from toolkit.options import CoreOptions

@@ -16,6 +16,7 @@ from toolkit.data.decoded import Decoded
 from toolkit.data.examples import Split
 from toolkit.data.prepare import ExampleHooks
 from toolkit.data.readers import stream
+from toolkit.data.readers.options import DEFAULT_BUFFER, ReaderOptions
 from toolkit.data.readers.stream import StreamReader
 from toolkit.data.structure import flatten
 from toolkit.errors import DataError, ToolkitError
@@ -58,7 +59,7 @@ def test_named_components_resume_at_any_batch(batch_size, start):
 def test_a_chunk_of_sequences_of_one_length_has_the_batches_of_single_reads():
     batches = read_stream(named_split(), 4, 5, pads_to_longest=True)
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = StreamReader(named_split(), 4, 1, pads_to_longest=True)
+        reader = StreamReader(named_split(), 4, ReaderOptions(seed=1, pads_to_longest=True))
         flat = reader.chunk(tf.constant(0, tf.int64), 5, tf.constant(5))
         reader.initialize(session)
         chunk = session.run(flat)
@@ -119,21 +120,21 @@ def test_several_threads_read_the_same_batches(num_threads, monkeypatch):
     monkeypatch.setattr(stream, "count_cores", lambda: num_threads)
     split = Split(rows(5000), np.arange(5000))
     labels = np.array([batch["labels"] for batch in read_stream(split, 7, 800)])
-    expected = stream.EpochOrder(5000, 1, stream.DEFAULT_BUFFER).positions(0, 800 * 7)
+    expected = stream.EpochOrder(5000, 1, DEFAULT_BUFFER).positions(0, 800 * 7)
     assert np.array_equal(labels.ravel(), expected)
 
 
 def test_a_million_examples_are_read_in_parts_of_bounded_memory():
     split = Split(rows(10**6), np.zeros(10**6, np.uint8))  # 64 MB
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = StreamReader(split, 100, 1)
+        reader = StreamReader(split, 100, ReaderOptions(seed=1))
         features = reader.batch(tf.constant(0, tf.int64))[0]
         tracemalloc.start()
         reader.initialize(session, 5000)
         for _ in range(300):
             session.run(features.op)
         peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+    tracemalloc.stop()  # when no thread reads: Python may crash if one frees memory meanwhile
     assert peak < 16 << 20
 
 

@@ -85,10 +85,6 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
             "t.csv: row 2: expected 2 fields as in the header, found 3 fields",
         ),
         ('a,label\n"1\n2",x\n1\n', "t.csv: row 2: expected a value in 'label', found none"),
-        (
-            "a,label\n1,x\n1,2,x,y,z\n",
-            "t.csv: row 2: expected 2 fields as in the header, found 5 fields",
-        ),
         ("a,label\n1,x,,y\n", "t.csv: row 1: expected 2 fields as in the header, found 4 fields"),
         ("sep=;", "expected the names of columns, found none"),
         ("a,a,label\n1,2,x\n", "the columns 1 and 2 are both named 'a'"),
@@ -113,14 +109,6 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
         ('{"a": 1, "a": 2}\n', "the key 'a' occurs twice"),
         ('{"a": 1, "label": 2}\n{"b": 1}\n', "t.csv: row 2: found the key 'b'"),
         ('{"a": {"b": 1}, "label": 2}\n', "t.csv: row 1: expected a value or list in 'a'"),
-        (
-            '{"x": "a\\ud800 b", "label": 1}',
-            "t.csv: row 1: expected a JSON object, found a fault: 'utf-8' codec",
-        ),
-        (
-            '{"x": 1, "label": "\\udc00"}',
-            "t.csv: row 1: expected a JSON object, found a fault: 'utf-8' codec",
-        ),
         (
             '{"\\uD8ff": 1, "label": 0}',
             "t.csv: row 1: expected a JSON object, found a fault: 'utf-8' codec",

@@ -21,7 +21,6 @@ GAN = {
     "features": "pixels",
     "quick_samples": 100,
     "score_samples": 100,
-    "score_seeds": 1,
     "two_sample": False,
 }
 ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")

@@ -28,7 +28,6 @@ TEXTS = {
     ),
     "feature_columns": st.lists(st.sampled_from(["a", "b c", "é=1"]), max_size=2),
     "features": st.sampled_from(["auto", "pixels", "run", "../run", "/a/run"]),
-    "features_plugin": st.sampled_from(["classifier", "./mine.py", "a.b:C"]),
     "ignore_columns": st.lists(st.sampled_from(["id", "name"]), max_size=2),
     "init_from": st.sampled_from([None, "a", "../a@40", "/a/b@c", "/a/model.ckpt-3", "x.index@1"]),
     "map": st.lists(st.sampled_from(["a/=b/", "c=d/e", "/=all/"]), max_size=2),

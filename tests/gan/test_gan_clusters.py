@@ -248,7 +248,7 @@ def test_a_network_gives_the_same_numbers_in_the_graph_and_before(monkeypatch):
     channels, weights = 3, []
     for filters in agreement.layer_widths((16, 16, 3)):
         kernel = random.standard_normal((3, 3, channels, filters)) * 0.3
-        weights.append(agreement.Weights(kernel, np.ones(filters), np.full(filters, 0.1)))
+        weights.append((kernel, np.ones(filters), np.full(filters, 0.1)))
         channels = filters
 
     class Network:
@@ -256,7 +256,7 @@ def test_a_network_gives_the_same_numbers_in_the_graph_and_before(monkeypatch):
 
         def predict(self, images):
             with tf.Session() as tf_session:
-                single = [agreement.Weights(*(np.float32(x) for x in layer)) for layer in weights]
+                single = [tuple(np.float32(x) for x in layer) for layer in weights]
                 scaled = tf.constant(images / np.float32(255))
                 return {"features": tf_session.run(agreement.embed(scaled, single))}
 

@@ -10,7 +10,7 @@ from toolkit import DataSpec, Split, tf
 from toolkit.api import load_plugins
 from toolkit.graph import randomness
 from toolkit.inference.evaluator import Evaluator
-from toolkit.inference.metric_directions import read_directions
+from toolkit.inference.scorer_set import read_directions
 
 SPEC = DataSpec((8, 8, 1), "uint8", 3, ("a", "b", "c"), (10, 10, 10))
 COUNT = 23

@@ -46,8 +46,8 @@ def digits_in_memory(digits):
 def cache(tmp_path, monkeypatch):
     """An empty cache, and short trainings of the networks in it."""
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("toolkit_image_scores.features.MIN_STEPS", 20)
-    monkeypatch.setattr("toolkit_agreement.training.MIN_STEPS", 20)
+    monkeypatch.setattr("toolkit_image_scores.features.NUM_STEPS", 20)
+    monkeypatch.setattr("toolkit_agreement.training.NUM_STEPS", 20)
     return tmp_path / "cache"
 
 

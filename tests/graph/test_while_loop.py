@@ -261,7 +261,6 @@ GAN = {
     "features": "pixels",
     "quick_samples": 100,
     "score_samples": 100,
-    "score_seeds": 2,
     "two_sample": False,
     "norm_samples": 20,
     "sample_count": 9,

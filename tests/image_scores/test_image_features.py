@@ -125,29 +125,27 @@ def test_features_by_name_that_the_data_does_not_allow_are_refused(name):
 
 
 @pytest.mark.parametrize(
-    "test, validation, is_chosen, is_good",
+    "test, validation, is_good",
     [
-        ((0.99, 500), None, False, True),  # digits
-        ((0.66, 191), None, False, False),  # icons in nine folders
-        ((0.66, 191), None, True, False),
-        ((0.88, 1000), None, False, True),
-        ((0.88, 40), None, False, False),  # it may be 0.74 on other images
-        ((0.80, 100000), None, False, False),  # of four equal classes, 0.85 is four fifths to 1
-        ((0.86, 100000), None, False, True),
-        (None, (0.86, 100000), False, True),
-        (None, (0.66, 191), False, False),
-        ((0.66, 191), (0.99, 500), False, False),
-        (None, None, False, False),  # nobody knows
-        (None, None, True, True),  # a plugin that the user chose may measure something else
+        ((0.99, 500), None, True),  # digits
+        ((0.66, 191), None, False),  # icons in nine folders
+        ((0.88, 1000), None, True),
+        ((0.88, 40), None, False),  # it may be 0.74 on other images
+        ((0.80, 100000), None, False),  # of four equal classes, 0.85 is four fifths to 1
+        ((0.86, 100000), None, True),
+        (None, (0.86, 100000), True),
+        (None, (0.66, 191), False),
+        ((0.66, 191), (0.99, 500), False),
+        (None, None, False),  # nobody knows
     ],
 )
-def test_a_classifier_is_good_if_it_is_surely_far_from_chance(test, validation, is_chosen, is_good):
+def test_a_classifier_is_good_if_it_is_surely_far_from_chance(test, validation, is_good):
     results = [
         each and {"metrics": {"accuracy": each[0]}, "examples": each[1]}
         for each in (test, validation)
     ]
     trained = types.SimpleNamespace(summary={"test": results[0]}, validation=results[1])
-    assert features.recognizes_classes(trained, SPLITS["train"], is_chosen) is is_good
+    assert features.recognizes_classes(trained, SPLITS["train"]) is is_good
 
 
 def test_where_most_images_are_of_one_class_a_good_classifier_is_better():
@@ -217,28 +215,28 @@ def test_auto_takes_a_good_classifier_and_else_a_network_without_labels(cache):
     assert cache.features(features="classifier").name == "classifier of mnist5k"  # by its name
 
 
-@pytest.mark.parametrize("plugin, is_refused", [("classifier", True), ("mine", False)])
-def test_auto_refuses_a_classifier_of_unknown_accuracy_that_nobody_chose(cache, plugin, is_refused):
+def test_auto_refuses_a_classifier_of_unknown_accuracy(cache):
     cache.trained.summary = {"test": None}
     few = Split(SPLITS["train"].features[:31], SPLITS["train"].labels[:31])  # too few for `self`
-    assert (cache.features(few, features_plugin=plugin).name == "pixels") is is_refused
+    assert cache.features(few).name == "pixels"
 
 
 def test_the_networks_train_on_the_same_examples_and_count_by_them(cache):
     cache.features(seed=7, latent_size=99, image_size=8, label_column=["breed"])
     cache.features(features="self", image_size=8, label_column=["breed"])
-    for _, options, key in cache.calls:
+    for plugin, options, key in cache.calls:
         assert key == SPLITS["train"].sha256() and "latent_size" not in options
         assert options["image_size"] == 8 and options["label_column"] == ["breed"]
         assert options["data"] == "mnist5k" and options["seed"] == 1
-        assert options["batch_size"] == 64 and options["epochs"] == 256  # 1,600 steps
+        steps = {"classifier": 150, "agreement": 400}[plugin]
+        assert (options["batch_size"], options["steps"]) == (64, steps)
 
 
-def test_small_data_is_trained_on_for_1600_steps_and_full_mnist_for_three_epochs():
-    # 4000 examples are 62.5 batches of 64.
-    for count, epochs in {4000: 25.6, 54000: 3, 600000: 0.3}.items():
-        assert features.training_options(make_options(), count)["epochs"] == epochs
-    assert features.training_options(make_options(), 10)["batch_size"] == 10
+def test_a_batch_has_no_more_examples_than_there_are(cache):
+    few = Split(SPLITS["train"].features[:40], SPLITS["train"].labels[:40])
+    cache.features(few, features="classifier")
+    cache.features(few, features="self")
+    assert [options["batch_size"] for _, options, _ in cache.calls] == [40, 40]
 
 
 # --------------------------------------------------------------------------- code of a stranger

@@ -144,7 +144,7 @@ def test_each_score_draws_with_its_own_seed_and_a_sample_without_images_is_refus
     scorer = make_scorer(draw=draw)
     scorer.score(SPLITS["test"], None)
     scorer.score(SPLITS["test"], None, str(tmp_path))
-    assert seeds == [(200, 0), (300, 1), (300, 2), (300, 3)]
+    assert seeds == [(200, 0), (300, 1)]
     scorer.draw = lambda count, seed: [{"sound": np.zeros([count, 3])}]
     with pytest.raises(DataError, match="samples are sound, and no 'images'"):
         scorer.score(SPLITS["test"], None)
@@ -170,6 +170,38 @@ def test_too_small_a_split_gets_a_line_instead_of_a_score(count, text, tmp_path)
     result = score_fully(tmp_path, make_split(count))
     assert result.metrics == {}
     assert result.lines == [f"no score: the split has {text}, and a score needs 10 or more"]
+
+
+def test_a_network_for_features_is_trained_when_a_score_first_needs_it(monkeypatch):
+    opened = []
+
+    def open_features(options, data, train):
+        opened.append(options.features)
+        return NetworkFeatures(QuarterClassifier())
+
+    monkeypatch.setattr(scorer_module, "open_features", open_features)
+    run = types.SimpleNamespace(options=make_options(), data=SPEC)
+    scorer = ImageScorer(run, SPLITS.get)
+    assert opened == [] and "classes_lost" in scorer.names
+    scorer.close()
+    scorer.draw = lambda count, seed: [{"images": make_generator()(count, seed)}]
+    for _ in range(2):
+        assert "classes_lost" in scorer.score(SPLITS["test"], None).metrics
+    assert opened == ["auto"]
+
+
+@pytest.mark.parametrize("word, error", [("nowhere", UsageError), ("classifier", UsageError)])
+def test_features_that_cannot_be_are_refused_before_a_score_needs_them(word, error):
+    spec = SPEC._replace(shape=(64,))
+    run = types.SimpleNamespace(options=make_options(features=word), data=spec)
+    with pytest.raises(error):
+        ImageScorer(run, SPLITS.get)
+
+
+@pytest.mark.parametrize("word", ["self", "pixels"])
+def test_features_that_know_no_classes_promise_no_lost_ones(word):
+    run = types.SimpleNamespace(options=make_options(features=word), data=SPEC)
+    assert "classes_lost" not in ImageScorer(run, SPLITS.get).names
 
 
 # ---------------------------------------------------------------------------------- lost classes
@@ -229,7 +261,7 @@ def test_scores_json_holds_all_of_it_with_the_hash_of_the_features(full):
     with open(os.path.join(folder, "scores.json")) as file:
         saved = json.load(file, parse_constant=lambda text: pytest.fail(text))
     assert saved["n"] == 300 and saved["m"] == 300 and saved["features"]["sha256"] == "ab" * 32
-    assert len(saved["frechet_distance"]["values"]) == 3 and len(saved["ruler"]) == 12
+    assert len(saved["ruler"]) == 8
     assert saved["classes"]["reals"] == [75, 75, 75, 75]
     scores = dict(result.details["scores"])
     assert scores.pop("files") == ["scores.json", "scores.txt", "nearest.png", "giveaways.png"]
@@ -248,9 +280,6 @@ def test_the_lines_of_a_full_score_name_floor_place_and_features_and_define_the_
     assert classes.startswith("all classes present; least frequent: ")
     assert " x floor (n = 300, m = 300), on the ruler " in lines_of(result)[1]
     assert lines_of(result)[1].startswith("Frechet distance (FD) ")
-    assert (
-        "mean over 3 sets of samples: " in text and "all classes present; least frequent: " in text
-    )
     features = "features classifier runs/quarters, step 700, F = 4, sha256 abababababababab"
     assert features + ", test accuracy 99.4%" in text
     assert "mostly noise" not in text and "not judged" not in text
@@ -312,7 +341,7 @@ def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path
 
     # Of 2,000 samples the distance is far below that of 50 real images, though both are alike.
     splits = {"train": Split(draw(50, 1))}
-    options = {"score_samples": 2000, "score_seeds": 1}
+    options = {"score_samples": 2000}
     drawn = {"draw": lambda count, seed: draw(count, 3), "by": PixelFeatures(SHAPE)}
     result = score_fully(tmp_path, Split(draw(2000, 2)), splits=splits, **drawn, **options)
     scores, tables = result.details["scores"], result.details["page"]["tables"]
@@ -324,10 +353,19 @@ def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path
     assert scores["place"] == ruler.locate(rows["this run"], scores["ruler"])
 
 
+@pytest.mark.parametrize("shape", [(400,), (400, 3), (400, 1)])
+def test_labels_that_are_no_classes_make_a_ruler_without_classes(tmp_path, shape):
+    train = Split(SPLITS["train"].features, np.zeros(shape, np.float32))
+    result = score_fully(tmp_path, splits={"train": train}, by=PixelFeatures(SHAPE))
+    names = {mark["name"] for mark in result.details["scores"]["ruler"]}
+    assert "a 5-tap blur" in names
+    assert not names & {"one class missing", "each class's mean image"}
+
+
 def test_a_run_with_no_more_samples_than_the_ruler_has_images_has_its_own_distance(full):
     scores = full[1].details["scores"]
     assert scores["n_ruler"] == scores["n"]
-    assert scores["ruler_distance"] == scores["frechet_distance"]["values"][0]
+    assert scores["ruler_distance"] == scores["frechet_distance"]["mean"]
     assert scores["ruler_floor"] == scores["frechet_floor"]
 
 
@@ -363,31 +401,28 @@ def test_without_other_real_images_no_measure_is_judged_and_a_shortage_still_ref
     assert any(line.startswith("precision ") for line in lines_of(result))
 
 
-def test_one_set_of_samples_has_the_interval_and_the_noise_of_the_jackknife(tmp_path):
-    result = score_fully(tmp_path, score_seeds=1)
-    assert result.details["scores"]["frechet_distance"]["low"] is None
-    assert result.metrics["frechet_distance_noise"] > 0
-    ends = [report.short(end) for end in result.intervals["frechet_distance"][:2]]
-    text = "95 % interval of the FD, over samples and real images: "
-    assert text + " to ".join(ends) in lines_of(result)
-
-
 def test_the_full_score_has_intervals_of_the_distance_and_its_multiple_of_the_floor(full):
     scores, intervals = full[1].details["scores"], full[1].intervals
     distance, ratio = intervals["frechet_distance"], intervals["frechet_ratio"]
     assert distance.low < scores["frechet_distance"]["mean"] < distance.high
-    assert distance.high >= scores["frechet_distance"]["high"]  # that is over the samples alone
+    assert full[1].metrics["frechet_distance_noise"] > 0
+    ends = [report.short(end) for end in distance[:2]]
+    text = "95 % interval of the FD, over samples and real images: "
+    assert text + " to ".join(ends) in lines_of(full[1])
     assert ratio.high == pytest.approx(distance.high / scores["frechet_floor"])
     assert set(intervals) <= set(full[1].metrics)
 
 
-def test_recall_and_coverage_are_of_no_more_samples_than_there_are_training_images(tmp_path):
+@pytest.mark.parametrize("limit, count", [(4000, 400), (100, 100)])
+def test_recall_and_coverage_are_of_no_more_samples_than_images_are_damaged(
+    tmp_path, monkeypatch, limit, count
+):
+    monkeypatch.setattr(scorer_module, "MAX_DAMAGED", limit)
     result = score_fully(tmp_path, score_samples=500)
     scores = result.details["scores"]
-    assert scores["n"] == 500 and scores["n_neighbours"] == 400
-    assert "(n = 500, m = 300)" in lines_of(result)[0] and "n = 400, k = 5; " in "\n".join(
-        lines_of(result)
-    )
+    assert (scores["n"], scores["n_neighbours"], scores["n_ruler"]) == (500, count, count)
+    assert "(n = 500, m = 300)" in lines_of(result)[0]
+    assert f"n = {count}, k = 5; " in "\n".join(lines_of(result))
 
 
 # ------------------------------------------------------------------------------- what is refused
@@ -452,23 +487,6 @@ def test_a_report_says_that_its_best_checkpoint_was_chosen_by_what_says_nothing(
     expected = f"the best checkpoint was chosen by {name}, which says nothing here; set "
     assert lines == ([expected + "--best-metric none to use the last one"] if name else [])
     assert set(lines) <= set(warnings_of(result))
-
-
-# ------------------------------------------------------------------------------ words and numbers
-
-
-def test_the_interval_over_sets_by_hand_has_nothing_below_zero(tmp_path, monkeypatch):
-    # Mean 5, deviation 1; Student's t for two degrees is 4.3027: 4.3027 / sqrt(3) = 2.4841.
-    for values, low, high in [((4.0, 5.0, 6.0), 2.5159, 7.4841), ((1.0, 2.0, 3.0), 0, 4.4841)]:
-        left = list(values)
-        distance = lambda *_, left=left: left.pop(0) if left else 1.0  # noqa: E731
-        monkeypatch.setattr(scorer_module, "frechet_distance", distance)
-        result = score_fully(tmp_path, splits={})
-        ends = result.details["scores"]["frechet_distance"]
-        assert (ends["noise"], ends["values"]) == (1, list(values))
-        assert (ends["low"], ends["high"]) == pytest.approx((low, high), abs=1e-4)
-    text = "; of its mean over 3 sets of samples: 0 to 4.48"
-    assert any(line.endswith(text) for line in lines_of(result))
 
 
 # ------------------------------------------------------------------------------- which is better

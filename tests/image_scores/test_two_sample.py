@@ -69,7 +69,7 @@ def test_large_sets_are_thinned_and_the_steps_are_limited():
     assert [len(part) for part in parts] == [10000, 10000, 2000, 2000]
     large, small = (np.zeros([100, side, side, 3], np.uint8) for side in (128, 32))
     plenty = np.broadcast_to(large[:1], [9000, 128, 128, 3])
-    assert two_sample.default_steps(plenty) == 1000  # 64 / 128 of 2,000
+    assert two_sample.default_steps(plenty) == 500  # 64 / 128 of 1,000
     assert two_sample.default_steps(small) == 240  # 60 passes of 4 batches
 
 

@@ -14,7 +14,7 @@ from run_fixtures import damage
 from toolkit import tf
 from toolkit.compat import OBJECT_GRAPH
 from toolkit.errors import CheckpointError, UsageError
-from toolkit.storage.parent import WEIGHTS, Parent
+from toolkit.storage.entries import WEIGHTS, Parent
 from toolkit.storage.run_folder import RunFolder
 from toolkit.storage.variables import (
     VariableSpec,

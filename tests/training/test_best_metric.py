@@ -13,10 +13,10 @@ from linear_fixtures import LINEAR, Linear, write_bars
 
 from toolkit import DataSpec, Scorer, ScoreResult, ToolkitError, UsageError, hookimpl, testing, tf
 from toolkit.display.console import Console
-from toolkit.inference.metric_directions import read_directions
+from toolkit.inference.scorer_set import read_directions
 from toolkit.plugins import Plugins
 from toolkit.storage.run_folder import RunFolder
-from toolkit.training.best_metric import BestMetric, choose_best_metric, describe_better
+from toolkit.training.best_metric import BestMetric, choose_best_metric
 from toolkit.training.run_summary import describe_best
 
 NAN, INF = math.nan, math.inf
@@ -43,23 +43,6 @@ class Scripted(Linear):
     @hookimpl
     def metric_directions(self):
         return self.directions
-
-
-@pytest.mark.parametrize(
-    "better, expected",
-    [
-        ({"loss": 0.1, "accuracy": 0.89}, "loss on the validation split was 0.1000 at step 1, at"),
-        ({"loss": 0.1, "accuracy": 0.95}, "accuracy on the validation split was 0.9500 at step 1"),
-        ({"loss": 0.4, "accuracy": NAN, "a:b": 9.0}, ""),
-    ],
-    ids=["a loss", "before a loss", "chance, nan, undeclared"],
-)
-def test_a_better_evaluation_outside_of_the_interval_of_the_last_is_named(better, expected):
-    last = {"metrics": {"loss": 0.5, "accuracy": 0.8, "a:b": 1.0}}
-    bounds = {"loss": (0.3, 0.7), "accuracy": (0.7, 0.9), "a:b": (0.5, 1.5)}
-    last["intervals"] = {n: {"low": low, "high": high} for n, (low, high) in bounds.items()}
-    text = describe_better(last, {1: better, 2: last["metrics"]}, DECLARED)
-    assert text.startswith(expected) and bool(text) == bool(expected)
 
 
 @pytest.fixture
@@ -271,6 +254,15 @@ def test_a_score_by_other_features_begins_the_best_again(run, manifest):
     _, log = run(Rated(features="b" * 64, size=3), steps=4)
     assert AGAIN + "features was aaaaaaaaaaaa, now bbbbbbbbbbbb; step 1 was best\n" in log
     assert manifest()["best"]["step"] == 2
+
+
+def test_what_a_score_depends_on_is_asked_after_the_first_score(run, monkeypatch):
+    def dependencies(self, split):
+        assert self.calls, "a network may have to be trained for it"
+        return self.answer
+
+    monkeypatch.setattr(Rating, "dependencies", dependencies)
+    run(Rated(size=3), steps=2, best_metric="rating")
 
 
 def test_a_plain_resume_continues_with_the_best_so_far(run, manifest):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 from file_fixtures import read_json, sha256s
-from linear_fixtures import LINEAR, Linear, write_bars
+from linear_fixtures import write_bars
 from run_fixtures import sessions, write_plugin
 
-import toolkit
 from toolkit import UsageError
 from toolkit.compat import HAS_XLA
 from toolkit.options import CoreOptions
@@ -16,8 +15,6 @@ from toolkit.training import provenance
 from toolkit.training.length import (
     check_accumulation,
     check_other_length,
-    describe_early_end,
-    describe_warmup,
 )
 from toolkit.training.setup import total_steps
 
@@ -60,21 +57,6 @@ def test_an_accumulation_that_is_longer_than_the_run_is_refused(total, update_co
         return
     with pytest.raises(UsageError, match=f"^--accumulate is 8, but the run has {steps}: no weight"):
         check_accumulation(options(accumulate=8), total, update_counts)
-
-
-@pytest.mark.parametrize(
-    "values, total, share",
-    [
-        ({"warmup_steps": 11}, 12, None),
-        ({"warmup_steps": 10}, 10, None),
-        ({"warmup_steps": 20}, 10, "50 %"),
-        ({"warmup_steps": 10**9, "schedule": "cosine"}, 100, "1e-05 %"),
-    ],
-)
-def test_a_warm_up_that_is_longer_than_the_run_is_noted(values, total, share):
-    note = describe_warmup(options(**values), total)
-    assert note.endswith(f"the learning rate ends at {share} of the full rate" if share else "")
-    assert bool(note) == bool(share)
 
 
 # A cosine over 100 steps: at step 50 half the full rate, at step 99 sin(pi/200)^2 = 2.47e-4 of it.
@@ -122,16 +104,6 @@ def test_a_small_change_of_the_rate_is_a_note():
 )
 def test_a_length_without_a_jump_of_the_rate_is_allowed(values, step, before, now):
     assert check_other_length(options(**values), step, before, now, False) == ""
-
-
-def test_a_run_that_ends_early_says_how_high_its_rate_still_is():
-    cosine = options(schedule="cosine")
-    assert describe_early_end(cosine, 50, 100) == (
-        "the learning rate is still 50 % of the full rate at step 50; the cosine schedule ends at "
-        "0.0247 % after step 100"
-    )
-    assert describe_early_end(cosine, 99, 100) == describe_early_end(cosine, 100, 100) == ""
-    assert describe_early_end(options(), 50, 100) == ""
 
 
 # -------------------------------------------------------------------------- in the log of a resume
@@ -183,34 +155,6 @@ def test_the_schedule_that_counts_is_that_of_the_updates(cli, here, own, of_run,
     assert cli("run", *argv, "--steps", 8, "--schedule", of_run, "--no-evaluate").code == 0
     result = cli("resume", "run", "--steps", 16)
     assert (result.code, f"With this length the {RATES}" in result.err) == (code, code == 2)
-
-
-def test_a_run_that_time_ends_says_how_high_its_rate_still_is(here):
-    lines = []
-    options = {"data": write_bars("bars.npz"), "steps": 10**7, "max_secs": 0.01, "evaluate": "no"}
-    summary = toolkit.train(Linear, "run", dict(options, schedule="cosine"), lines.append).summary
-    (note,) = [line for line in lines if "learning rate" in line]
-    assert note == (
-        f"note   the learning rate is still 100 % of the full rate at step {summary['steps']}; the "
-        "cosine schedule ends at 2.46e-12 % after step 10000000"
-    )
-
-
-def test_a_pause_and_a_complete_run_say_nothing_of_the_rate(cli, here):
-    argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-    argv += ["--schedule", "cosine", "--no-evaluate", "--steps", 8]
-    assert "learning rate" not in cli("run", *argv, "--pause-at", 4).err
-    assert "learning rate" not in cli("resume", "run").err
-
-
-def test_a_long_warm_up_is_noted_before_the_first_step(here):
-    lines = []
-    options = {"data": write_bars("bars.npz"), "steps": 5, "evaluate": "no"}
-    toolkit.train(Linear, "run", dict(options, warmup_steps=9), lines.append)
-    assert [line for line in lines if line.startswith("note")] == [
-        "note   the warm-up of 9 steps is longer than the run: the learning rate ends at 55.6 % of "
-        "the full rate",
-    ]
 
 
 @pytest.mark.parametrize(

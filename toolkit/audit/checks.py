@@ -15,11 +15,11 @@ from ..options import FOLDER, ORIGINS, CoreOptions, merge
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import MANIFEST, Checkpoint, Entry, FormatError, fold
-from ..storage.evaluation_log import EVALUATIONS, find_evaluation_faults
 from ..storage.journal import JOURNAL, find_journal_fault, has_state
 from ..storage.jsonl import JsonLines, parse_object, read_json
+from ..storage.record_log import EVALUATIONS, find_evaluation_faults
+from ..storage.report_folder import find_report_faults
 from ..storage.run_folder import RunFolder, driver_of
-from ..storage.seal import find_report_faults
 
 
 class Fault(NamedTuple):

@@ -18,8 +18,7 @@ from ..plugin_data import FROM_PLUGIN
 from ..plugins import Plugins
 from ..run_data import open_from_options, open_run_data
 from ..storage.commit_log import FormatError
-from ..storage.entries import FINISHED
-from ..storage.parent import WEIGHTS
+from ..storage.entries import FINISHED, WEIGHTS
 from ..storage.run_folder import RunFolder
 from ..storage.session_changes import describe_cluster, find_session_changes
 from ..training import provenance

@@ -28,9 +28,9 @@ from ..options import (
 from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader
 from ..storage.commit_log import Checkpoint, Entry, current_sessions, fold
+from ..storage.entries import WEIGHTS
 from ..storage.journal import copy_journal, has_state
 from ..storage.jsonl import parse_object
-from ..storage.parent import WEIGHTS
 from ..storage.run_folder import RunFolder, driver_of
 from ..storage.session_changes import THREADS, find_session_changes
 from ..storage.source_copies import SOURCES

@@ -15,6 +15,7 @@ import numpy as np
 from ..compat import tf
 from ..errors import UsageError
 from ..options import OFF, AugmentationOptions
+from .geometry import same_shape
 
 LUMA = np.array([0.299, 0.587, 0.114])  # Rec. 601, as in Pillow
 _YIQ = np.array([LUMA, [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]])
@@ -47,7 +48,8 @@ def adjust_colour(images, run):
         brightness = _draw_factors("brightness", images, run)
         contrast = _draw_factors("contrast", images, run)
         bias = mean_grey(images) * brightness * (1.0 - contrast)
-        changed = changed * _spread(brightness * contrast) + _spread(bias)
+        factors, bias = ((brightness * contrast)[:, None, None, None], bias[:, None, None, None])
+        changed = changed * factors + bias
     if is_colour and any(getattr(options, name) for name in _COLOUR_OPTIONS):
         changed = map_channels(changed, _draw_chroma_map(images, run))
     return images if changed is images else tf.clip_by_value(changed, 0.0, 1.0)
@@ -77,9 +79,7 @@ def map_channels(images, maps):
     """The images with each pixel, a row [C], times the map of its image, [N, C, C]."""
     height, width, channels = images.shape.as_list()[1:]
     pixels = tf.reshape(images, [-1, height * width, channels])
-    mapped = tf.reshape(tf.matmul(pixels, maps), tf.shape(images))
-    mapped.set_shape(images.shape)
-    return mapped
+    return same_shape(tf.reshape(tf.matmul(pixels, maps), tf.shape(images)), images)
 
 
 def _draw_chroma_map(images, run):
@@ -99,11 +99,6 @@ def _draw_factors(name: str, images, run):
     if not strength:
         return tf.ones(shape)
     return 1.0 + run.uniform("augment/" + name, shape, minval=-strength, maxval=strength)
-
-
-def _spread(values):
-    """[N] -> [N, 1, 1, 1]."""
-    return values[:, None, None, None]
 
 
 def _check_colour(images, options) -> None:

@@ -36,7 +36,7 @@ class PixelMove(NamedTuple):
         rows, columns = self.rows[:, :, None] * width, self.columns[:, None, :]
         places = _first_pixels(images)[:, None, None] + rows + columns  # [N, H, W]
         pixels = tf.reshape(images, [-1, channels])
-        return _same_shape(tf.gather_nd(pixels, places[..., None]), images)
+        return same_shape(tf.gather_nd(pixels, places[..., None]), images)
 
     def read_nearest(self, masks):
         """The moved masks [N, H, W, C]: no class is mixed with another."""
@@ -66,7 +66,7 @@ class Warp(NamedTuple):
         columns = tf.clip_by_value(tf.round(self.columns), 0.0, width - 1.0)
         places = _places(masks, rows, columns)
         pixels = tf.reshape(masks, [-1, channels])
-        return _same_shape(tf.gather_nd(pixels, places[..., None]), masks)
+        return same_shape(tf.gather_nd(pixels, places[..., None]), masks)
 
 
 class LinearMap(NamedTuple):
@@ -209,14 +209,6 @@ def crop_padding(size: int, share: float) -> int:
     return int(round(size * share))
 
 
-def shift(images, offsets):
-    """Shift images by `offsets` int32 [N, 2]; an offset of (1, 0) moves the picture up a pixel."""
-    height, width = images.shape.as_list()[1:3]
-    rows = fill_whole(tf.range(height)[None, :] + offsets[:, :1], height)
-    columns = fill_whole(tf.range(width)[None, :] + offsets[:, 1:], width)
-    return PixelMove(rows, columns).read(images)
-
-
 def fill_whole(places, size: int, fill: str = "edge"):
     """Whole places (int32) along a side, those beyond its ends replaced by places on it."""
     if fill == "reflect" and size > 1:
@@ -330,7 +322,7 @@ def sample(images, rows, columns):
         tf.gather_nd(pixels, (places + ahead)[..., None]) for ahead in (0, 1, width, width + 1)
     )
     top, bottom = _blend(here, beside, right), _blend(below, across, right)
-    return _same_shape(_blend(top, bottom, down), images)
+    return same_shape(_blend(top, bottom, down), images)
 
 
 def _places(images, rows, columns):
@@ -365,6 +357,7 @@ def _blend(first, second, share):
     return first + (second - first) * share[..., None]
 
 
-def _same_shape(result, images):
+def same_shape(result, images):
+    """A tensor of which it is known that it has the shape of images."""
     result.set_shape(images.shape)
     return result

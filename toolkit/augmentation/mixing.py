@@ -12,6 +12,7 @@ import numpy as np
 
 from ..compat import tf
 from ..errors import UsageError
+from .geometry import same_shape
 from .regions import Box
 
 BETA_POINTS = 4097  # in the quantile table of mixup's Beta distribution; linear between them
@@ -57,7 +58,7 @@ def _cut_and_mix(features, targets, run, mixup: float, cutmix: float):
         blend = draw_mixup(features, run, mixup)
         images = tf.where(is_cut, images, mix(features, blend))
         share = tf.where(is_cut, share, blend)
-    return _same_shape(images, features), mix(targets, share)
+    return same_shape(images, features), mix(targets, share)
 
 
 def draw_cutmix(images, run, alpha: float) -> Box:
@@ -97,12 +98,7 @@ def mix(values, shares):
     shape = tf.concat([tf.shape(shares), tf.ones([tf.rank(values) - 1], tf.int32)], axis=0)
     shares = tf.reshape(shares, shape)  # [N, 1, ...]
     others = partners(values)
-    return _same_shape(others + (values - others) * shares, values)
-
-
-def _same_shape(result, values):
-    result.set_shape(values.shape)
-    return result
+    return same_shape(others + (values - others) * shares, values)
 
 
 def beta_quantiles(alpha):

@@ -18,7 +18,7 @@ from typing import Any, List, NamedTuple, Optional
 
 from ..compat import tf
 from .colour import chroma_map, map_channels, mean_grey
-from .geometry import LinearMap
+from .geometry import LinearMap, same_shape
 
 OPERATIONS = (
     "identity",
@@ -140,7 +140,7 @@ def _blur(images):
     above = tf.concat([triples[:, :1], triples[:, :-1]], axis=1)
     below = tf.concat([triples[:, 1:], triples[:, -1:]], axis=1)
     smooth = (triples + above + below + 4.0 * rows) * (1.0 / 13.0)
-    return _same_shape(tf.reshape(smooth, tf.shape(images)), images)
+    return same_shape(tf.reshape(smooth, tf.shape(images)), images)
 
 
 def _solarize(images, layer: Layer, m: float):
@@ -157,9 +157,4 @@ def _posterize(images, layer: Layer, m: float):
 def _select(layer: Layer, operation: str, changed, images):
     """`changed` for the images that get the operation, else `images`."""
     # A condition for each example copies whole images; a broadcast one takes twenty times as long.
-    return _same_shape(tf.where(layer.has(operation), changed, images), images)
-
-
-def _same_shape(result, images):
-    result.set_shape(images.shape)
-    return result
+    return same_shape(tf.where(layer.has(operation), changed, images), images)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..compat import tf
+from .geometry import same_shape
 
 
 def cut_out(images, run, share: float):
@@ -66,9 +67,7 @@ class Box(NamedTuple):
         mask = tf.logical_and(self.rows[:, :, None], columns)  # [N, H, W * C]
         shape = [-1, height, width * channels]
         joint = tf.where(mask, tf.reshape(filling, shape), tf.reshape(images, shape))
-        joint = tf.reshape(joint, tf.shape(images))
-        joint.set_shape(images.shape)
-        return joint
+        return same_shape(tf.reshape(joint, tf.shape(images)), images)
 
 
 def _on_side(centres, sizes, length: int):

@@ -109,7 +109,13 @@ class Chain:
         """
         sources = self.sources or list(self.tensors.values())
         order = {op: number for number, op in enumerate(sources[0].graph.get_operations())}
-        return min(sources, key=lambda t: (_is_constant(t), order[t.op], t.value_index))
+
+        def rank(tensor: tf.Tensor) -> Tuple[bool, int, int]:
+            ops = upstream([tensor.op], with_control=False)
+            is_constant = all(op.inputs or op.type == "Const" for op in ops)
+            return is_constant, order[tensor.op], tensor.value_index
+
+        return min(sources, key=rank)
 
     def _find_causes(self, tensor: tf.Tensor) -> List[tf.Tensor]:
         """The nearest non-finite tensors that it is computed from, past those not computed."""
@@ -138,9 +144,3 @@ class Chain:
         masks = [self._inspection.masks.get(other.name, np.False_) for other in inputs[1:]]
         has_nonfinite = [(masks[0] & condition).any(), (masks[1] & ~condition).any()]
         return [inputs[1 + i] for i in range(2) if has_nonfinite[i]] or inputs[1:]
-
-
-def _is_constant(tensor: tf.Tensor) -> bool:
-    """Whether constants alone lead to a tensor."""
-    ops = upstream([tensor.op], with_control=False)
-    return all(op.inputs or op.type == "Const" for op in ops)

@@ -73,7 +73,11 @@ def _describe(replay: Replay, guard_values: GuardValues, chain: Chain) -> Findin
     kind = "features" if bad_features else kind
     inputs = list(tensor.op.inputs) if kind == "op" else []
     scalars = [guard_values.loss, guard_values.gradient_norm]
-    watched = {x.name: x for x in [tensor, *inputs, *scalars] if _is_numeric(x)}
+    watched = {
+        x.name: x
+        for x, dtype in [(x, x.dtype.base_dtype) for x in [tensor, *inputs, *scalars]]
+        if dtype.is_floating or dtype.is_integer or dtype.is_bool
+    }
     fetches = {"batch": batch_tensors, "positions": replay.positions, "scalars": scalars}
     with replay.run(fetches, watched.values()) as (fetched, dump):
         values = _select_turn(tensor, dump)
@@ -108,11 +112,6 @@ def _select_turn(tensor: tf.Tensor, dump: Any) -> Dict[str, np.ndarray]:
     return {name: values[min(turn, len(values) - 1)] for name, values in turns.items()}
 
 
-def _is_numeric(tensor: tf.Tensor) -> bool:
-    dtype = tensor.dtype.base_dtype
-    return dtype.is_floating or dtype.is_integer or dtype.is_bool
-
-
 def _summarize(tensor: tf.Tensor, value: Optional[np.ndarray]) -> TensorSummary:
     dtype = tensor.dtype.base_dtype.name
     name = tensor.name[:-2] if tensor.name.endswith(":0") else tensor.name
@@ -145,17 +144,6 @@ def _nonfinite_rows(
     The tensor's first axis may be that of the whole batch, of one of the step's batches, or none
     of examples at all. A trial decides: with other examples in place of the non-finite rows, the
     tensor has to become finite.
-
-    Args:
-        replay: the repeated step.
-        scalars: what the guard refused, for which the tensor is computed.
-        tensor: the first non-finite tensor.
-        value: its value.
-        batch: the examples of the step.
-        kind: "features" where the tensor is the batch itself, so that no trial is needed.
-
-    Returns:
-        Indices into the batch; [] where the first axis is not one of examples.
     """
     array = to_floats(value)
     sizes = (batch.size, replay.graph.run.options.batch_size)

@@ -122,7 +122,17 @@ class Finding(NamedTuple):
         """Sentences for the console."""
         lines = [f"Step {self.step} was repeated; {self._first_line()}"]
         if self.kind == "op":
-            lines.append(self._origin_sentence())
+            line = self.source_line
+            place = "by the toolkit itself" if line is None else f"at {line}"
+            if self.update.name == ADOPTED and line is None:
+                lines.append(
+                    "It is what the plugin's own update changed: its op made a variable non-finite."
+                )
+            elif self.gradient_of is None:
+                lines.append(f"It was created {place}.")
+            else:
+                name, kind = self.gradient_of
+                lines.append(f"It is in the gradient of '{name}' (op {kind}), created {place}.")
             callers = [line.location for line in self.stack[-2:-5:-1]]
             lines += [f"Called from {', from '.join(callers)}."] if callers else []
             lines += [f"Its input '{summary.name}' is {summary}." for summary in self.inputs]
@@ -149,17 +159,6 @@ class Finding(NamedTuple):
         if line.file.startswith(tuple(installed)) or PACKAGES & set(line.file.split(os.sep)):
             return f"try a lower {rate}, or --on-nonfinite skip; else {mend}"
         return f"{mend}; else try a lower {rate}, or --on-nonfinite skip"
-
-    def _origin_sentence(self) -> str:
-        """`It was created at FILE:LINE in FUNCTION: SOURCE.`"""
-        line = self.source_line
-        if self.update.name == ADOPTED and line is None:
-            return "It is what the plugin's own update changed: its op made a variable non-finite."
-        place = "by the toolkit itself" if line is None else f"at {line}"
-        if self.gradient_of is None:
-            return f"It was created {place}."
-        name, kind = self.gradient_of
-        return f"It is in the gradient of '{name}' (op {kind}), created {place}."
 
     def _first_line(self) -> str:
         if self.kind == "features":

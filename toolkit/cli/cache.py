@@ -40,7 +40,7 @@ def list_(as_json: bool) -> None:
 def clear(names: Sequence[str], everything: bool) -> None:
     """Remove entries of the cache, by the names that the list gives.
 
-    A name without a slash removes all that it holds, for example 'streams'. What is removed is
+    A name without a slash removes all that it holds, for example 'decoded'. What is removed is
     downloaded or computed again when it is needed.
     """
     from ..data.files.cache import remove_entries
@@ -50,11 +50,11 @@ def clear(names: Sequence[str], everything: bool) -> None:
         raise click.UsageError("Name entries of 'toolkit cache list', or write --all.")
     entries = _entries()
     names = [entry.name for entry in entries] if everything else names
-    removal = remove_entries(entries, names, is_locked)
-    total = format_bytes(sum(entry.num_bytes for entry in removal.entries))
-    for entry in removal.in_use:
+    removed, in_use = remove_entries(entries, names, is_locked)
+    total = format_bytes(sum(entry.num_bytes for entry in removed))
+    for entry in in_use:
         warn(f"{entry.name} stays: a process uses it")
-    sys.stdout.write(f"removed {len(removal.entries)} entries, {total}\n")
+    sys.stdout.write(f"removed {len(removed)} entries, {total}\n")
 
 
 def _entries() -> List:

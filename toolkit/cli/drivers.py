@@ -16,7 +16,6 @@ import click
 
 from ..errors import UsageError
 from ..plugins import list_drivers, load_command
-from ..storage.run_folder import driver_of
 
 # They execute what a run is made of; all other commands read its folder alone.
 EXECUTING = ("resume", "evaluate", "predict", "sample", "export")
@@ -34,6 +33,8 @@ def find_command(name: str, words: Sequence[str]) -> Optional[click.Command]:
     """
     if name not in EXECUTING:
         return None
+    from ..storage.run_folder import driver_of  # what it imports takes a while
+
     folder = next((word for word in words if os.path.isdir(word) and driver_of(word)), "")
     if not folder:
         return None

@@ -16,7 +16,7 @@ from ..errors import InterruptedRun, ToolkitError
 from ..storage.checkpoint_feed import CheckpointFeed, FeedSettings, NextCheckpoint
 from ..storage.commit_log import Checkpoint
 from ..storage.entries import RunEnd
-from ..storage.evaluation_log import EVALUATIONS, EvaluationLog
+from ..storage.record_log import EVALUATIONS, EvaluationLog
 from .common import say
 
 if TYPE_CHECKING:

@@ -115,15 +115,7 @@ def _has_run(path: str) -> bool:
 
 
 class _Page:
-    """A page that is written, perhaps several times.
-
-    Args:
-        folders: with its runs, as the user named them.
-        output: the file that the user names; None for that in the folder of the run.
-
-    Raises:
-        UsageError: it cannot be written, or there are several runs and it has no name.
-    """
+    """A page that is written, perhaps several times. Raises UsageError if it cannot be."""
 
     def __init__(self, folders: Sequence[str], output: Optional[str]):
         from ..comparison.record import read_runs

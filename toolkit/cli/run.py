@@ -294,15 +294,7 @@ def _create_branch(
     run_dir: Optional[str],
     resolved: Resolved,
 ) -> RunFolder:
-    """Create the folder of a branch of a run.
-
-    Args:
-        ctx: of the command; its `obj` is the selection.
-        folder: of the run.
-        step: with a checkpoint.
-        run_dir: the path of the branch; None for RUN-from-STEP beside the run.
-        resolved: the options of the branch.
-    """
+    """Create the folder of a branch, by default RUN-from-STEP beside that of the run."""
     from ..storage.branch import create_branch, find_branch_point
 
     selection: Selection = ctx.obj

@@ -130,7 +130,6 @@ class Channel:
         self._log_line = log
         self.problem = "it was not tried yet"
         self.strangers: Set[str] = set()
-        self._notes: Set[str] = set()  # that were logged
         self._changed = threading.Condition()  # guards what follows
         self._peers: Dict[Task, Peer] = {}
         self._followers: List[Peer] = []  # by rank, once all have joined
@@ -426,6 +425,7 @@ class Channel:
         if len({task.address.rpartition(":")[0] for task in self._cluster.tasks}) > 1:
             host = None
         deadline, family = self._clock.now() + BIND_SECS, socket.AF_UNSPEC
+        has_logged = False
         while True:
             try:
                 self._server = await asyncio.start_server(
@@ -440,7 +440,10 @@ class Channel:
                 elif error.errno != errno.EADDRINUSE or self._clock.now() > deadline:
                     self._end(listen_error(self._cluster, self.problem))
                     return
-            self._note(f"{show_address(*self._cluster.channel_address)} is in use; trying again")
+                elif not has_logged:
+                    has_logged = True
+                    place = show_address(*self._cluster.channel_address)
+                    self._log(f"{place} is in use; trying again")
             await asyncio.sleep(0.5)
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -619,12 +622,6 @@ class Channel:
             peer.finish()
 
     # -------------------------------------------------------------------------------------- the log
-
-    def _note(self, text: str) -> None:
-        """Log a line, once for all attempts to listen."""
-        if text not in self._notes:
-            self._notes.add(text)
-            self._log(text)
 
     def _log(self, text: str) -> None:
         """Log a line. A closed stderr does not end the channel."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..storage.commit_log import CommitLog, Entry, current_sessions
-from ..storage.parent import BRANCH, Parent
+from ..storage.entries import BRANCH, Parent
 from .differences import SEED, differing_names, join_names, show_value
 from .record import RunRecord
 from .special_options import find_changed_options

@@ -345,15 +345,7 @@ def _is_of_metric(record: RunRecord, name: str, values: np.ndarray) -> bool:
 def _describe(
     a: Group, b: Group, name: str, separation: Separation, direction: Optional[str], count: int
 ) -> Tuple[str, str]:
-    """The verdict, and a sentence with its numbers.
-
-    Args:
-        a, b: the groups.
-        name: of the metric.
-        separation: of the two, adjusted for all comparisons.
-        direction: which values of the metric are better; None if nothing says it.
-        count: of comparisons.
-    """
+    """The verdict, and a sentence with the numbers, which are adjusted for `count` comparisons."""
     names = f"{a.name} and {b.name}"
     if math.isnan(separation.p):
         reason = separation.note or "there is no interval"

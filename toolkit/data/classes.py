@@ -8,7 +8,7 @@ from typing import List, Sequence, Set
 import numpy as np
 
 from ..errors import DataError
-from .examples import Dataset, Split, with_classes
+from .examples import Dataset, with_classes
 from .spec import DataSpec
 
 _NUMERAL = re.compile(r"[+-]?\d+(\.\d*)?$")
@@ -57,7 +57,12 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
         return dataset
     number_of = {name: number for number, name in enumerate(expected)}
     numbers = np.array([number_of.get(name, -1) for name in names], np.int32)
-    splits = {name: _relabel(split, numbers) for name, split in dataset.splits.items()}
+    splits = {  # of other labels, which are no longer those of the label file
+        name: split
+        if split.class_labels is None
+        else split.with_classes(numbers[split.class_labels])
+        for name, split in dataset.splits.items()
+    }
     new_spec = with_classes(dataset.spec, expected)
     absent = [name for name in expected if name not in names]
     notes = [f"It has no examples of {', '.join(map(repr, absent[:20]))}."] if absent else []
@@ -83,8 +88,3 @@ def _are_numbers(names: Sequence[str]) -> bool:
 def _number_names(numbers: Sequence[str], names: Sequence[str]) -> bool:
     """Whether one side has numbers for names, and the other real names."""
     return _are_numbers(numbers) and not any(map(_NUMERAL.match, names))
-
-
-def _relabel(split: Split, numbers: np.ndarray) -> Split:
-    """The split with the label numbers[i] for i; it is no longer that of the label file."""
-    return split if split.class_labels is None else split.with_classes(numbers[split.class_labels])

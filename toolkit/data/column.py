@@ -237,13 +237,12 @@ class Column:
         """
         check_map(self.values)
         if self.component.is_sequence:
-            return self._take_sequences(as_rows(rows, len(self)), length)
+            padding = self.component.padding
+            array = self.values.pad(as_rows(rows, len(self)), length, padding)
+            is_text = self.component.dtype == TEXT
+            return as_text(array) if is_text else np.asarray(array, self._dtype)
         array = np.asarray(self.values[rows])
         return self.convert(array[..., np.newaxis] if self._adds_channel else array)
-
-    def _take_sequences(self, rows: np.ndarray, length: Optional[int]) -> np.ndarray:
-        array = self.values.pad(rows, length, self.component.padding)
-        return as_text(array) if self.component.dtype == TEXT else np.asarray(array, self._dtype)
 
     def convert(self, array: np.ndarray) -> np.ndarray:
         """Values of the column's kind in the dtype of the component.

@@ -95,8 +95,8 @@ class Split:
     @property
     def nbytes(self) -> int:
         """Bytes of the N examples in memory, without labels that are classes."""
-        columns = [c for key, c in self.columns.items() if not self._is_class_label(key)]
-        total = sum(column.nbytes for column in columns)
+        left_out = None if self._classes is None else LABELS
+        total = sum(column.nbytes for key, column in self.columns.items() if key != left_out)
         return total if self._index is None else total * len(self) // max(1, self.num_records)
 
     @property
@@ -233,9 +233,6 @@ class Split:
                 hint="Use data with one array.",
             )
         return self.columns[FEATURES].component
-
-    def _is_class_label(self, key: str) -> bool:
-        return key == LABELS and self._classes is not None
 
     def _read_classes(self) -> Optional[np.ndarray]:
         """The labels as int32 [N] if each is one class; else None."""

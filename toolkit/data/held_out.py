@@ -137,22 +137,20 @@ def _check(splits: Dict[str, Split], shares: Shares) -> None:
             f"Both --folds {shares.folds} and --test-share {shares.test} choose the test split.",
             hint="Set one of them.",
         )
-    for name, share in (("validation", shares.validation), ("test", shares.test)):
-        if name in splits and share not in (0, getattr(DEFAULT_SHARES, name)):
+    for name, option, value in (
+        ("validation", "validation-share", shares.validation),
+        ("test", "test-share", shares.test),
+        ("test", "folds", shares.folds),
+    ):
+        if name in splits and value not in (0, getattr(DEFAULT_SHARES, name)):
             raise UsageError(
-                f"The data has a split '{name}' of its own, so --{name}-share {share} has no "
-                "effect.",
-                hint=f"Omit --{name}-share.",
+                f"The data has a split '{name}' of its own, so --{option} {value} has no effect.",
+                hint=f"Omit --{option}.",
             )
     if {"test", "validation"} <= set(splits) and shares.seed:
         raise UsageError(
             f"The data has all its splits, so --split-seed {shares.seed} has no effect.",
             hint="Omit --split-seed.",
-        )
-    if "test" in splits and shares.folds:
-        raise UsageError(
-            f"The data has a split 'test' of its own, so --folds {shares.folds} has no effect.",
-            hint="Omit --folds.",
         )
     if shares.folds == 1 or not 0 <= shares.fold < max(1, shares.folds):
         raise UsageError(

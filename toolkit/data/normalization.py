@@ -6,7 +6,7 @@ values of flat features.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, NamedTuple, Optional, Tuple
+from typing import Any, Iterable, NamedTuple, Tuple
 
 import numpy as np
 
@@ -23,16 +23,6 @@ class Moments(NamedTuple):
 
     mean: Tuple[float, ...]
     deviation: Tuple[float, ...]  # 0 for what has one value in all examples
-
-
-class _Sums(NamedTuple):
-    """What is known of the values so far, float64 [C] each."""
-
-    num_values: int
-    mean: np.ndarray
-    squares: np.ndarray  # the sum of the squared differences to the mean
-    lowest: np.ndarray
-    highest: np.ndarray
 
 
 def normalize(features: Any, spec: DataSpec) -> Any:
@@ -80,14 +70,28 @@ def measure_moments(chunks: Iterable[Any]) -> Moments:
     Raises:
         UsageError: the features are no numbers, or one of them is not finite.
     """
-    sums: Optional[_Sums] = None
-    for chunk in chunks:
-        part = _sum_chunk(chunk)
-        sums = part if sums is None else _join(sums, part)
-    assert sums is not None, "there are no examples"
-    is_constant = sums.lowest == sums.highest
-    mean = np.where(is_constant, sums.lowest, sums.mean)
-    deviation = np.where(is_constant, 0.0, np.sqrt(sums.squares / sums.num_values))
+    count, mean, squares = 0, np.zeros(0), np.zeros(0)  # of the squared differences to the mean
+    lowest, highest = np.zeros(0), np.zeros(0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for chunk in chunks:
+            values = _as_values(chunk)  # float64 [n, C]
+            part_mean, low, high = values.mean(axis=0), values.min(axis=0), values.max(axis=0)
+            values -= part_mean
+            part = np.einsum("ij,ij->j", values, values)
+            if not count:
+                count, mean, squares, lowest, highest = len(values), part_mean, part, low, high
+                continue
+            # Chan, Golub and LeVeque, "Updating Formulae", 1979.
+            share = len(values) / (count + len(values))
+            difference = part_mean - mean
+            squares = squares + part + difference**2 * count * share
+            mean = mean + difference * share
+            count += len(values)
+            lowest, highest = np.minimum(lowest, low), np.maximum(highest, high)
+    assert count, "there are no examples"
+    is_constant = lowest == highest
+    mean = np.where(is_constant, lowest, mean)
+    deviation = np.where(is_constant, 0.0, np.sqrt(squares / count))
     if not np.isfinite([mean, deviation]).all():
         raise UsageError(
             "The features have no mean: NaN, infinity or too large numbers are among them.",
@@ -96,30 +100,12 @@ def measure_moments(chunks: Iterable[Any]) -> Moments:
     return Moments(tuple(map(float, mean)), tuple(map(float, deviation)))
 
 
-def _sum_chunk(features: Any) -> _Sums:
+def _as_values(features: Any) -> np.ndarray:
+    """Features [n, ..., C] as the graph gets them: float64 [n * ..., C]."""
     if not isinstance(features, np.ndarray) or features.dtype.kind not in "uif":
         raise UsageError(
             "Only features that are one array of numbers have a mean and a deviation.",
             hint="Leave out normalize.",
         )
     values = features.reshape(-1, features.shape[-1]).astype(np.float64)
-    if features.dtype == np.uint8:
-        values /= 255
-    with np.errstate(invalid="ignore", over="ignore"):
-        mean = values.mean(axis=0)
-        lowest, highest = values.min(axis=0), values.max(axis=0)
-        values -= mean
-        squares = np.einsum("ij,ij->j", values, values)
-    return _Sums(len(values), mean, squares, lowest, highest)
-
-
-def _join(sums: _Sums, other: _Sums) -> _Sums:
-    """The sums of both; see Chan, Golub and LeVeque, "Updating Formulae", 1979."""
-    total = sums.num_values + other.num_values
-    share = other.num_values / total
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = other.mean - sums.mean
-        mean = sums.mean + difference * share
-        squares = sums.squares + other.squares + difference**2 * sums.num_values * share
-    lowest = np.minimum(sums.lowest, other.lowest)
-    return _Sums(total, mean, squares, lowest, np.maximum(sums.highest, other.highest))
+    return values / 255 if features.dtype == np.uint8 else values

@@ -41,24 +41,6 @@ class ExampleHooks(NamedTuple):
 NO_HOOKS = ExampleHooks()
 
 
-class ExampleForm(NamedTuple):
-    """What the first example is that `convert` returns; all others must match."""
-
-    components: Dict[str, Component]  # by flat key
-    position: int  # of that example, in the split
-
-    def describe(self) -> str:
-        """`float32 [4, 6]`, `float32 [4, 6] without a label`, `left uint8 [8, 8, 1]`."""
-        texts = []
-        for key, component in self.components.items():
-            if key != LABELS or component.kind != "class" or component.shape:
-                name = "" if key == FEATURES else key.rpartition("/")[2] + " "
-                sizes = ["?" if size is None else size for size in component.shape]
-                texts.append(f"{name}{component.dtype} [{', '.join(map(str, sizes))}]")
-        has_labels = any(key.startswith(LABELS) for key in self.components)
-        return ", ".join(texts) + ("" if has_labels else " without a label")
-
-
 class ExampleConverter:
     """Calls the hook `convert` for examples of a split, and checks that its answers agree.
 
@@ -68,11 +50,13 @@ class ExampleConverter:
             declared of it: its kind, its classes, and whether it is a sequence.
 
     Attributes:
-        form: of the first example that was converted; None before it.
+        form: flat key -> component of the first example that was converted, which all others must
+            match; empty before it.
     """
 
     def __init__(self, convert: Convert, split: Split):
-        self.form: Optional[ExampleForm] = None
+        self.form: Dict[str, Component] = {}
+        self._first = 0  # the position of that example, in the split
         self._convert = convert
         self._columns = split.columns
         self._bound: Dict[str, Column] = {}  # those of the first example
@@ -89,11 +73,18 @@ class ExampleConverter:
             Flat key -> array; sequences are not padded and have no lengths.
         """
         answer = _call_hook("convert", self._convert, example[0], example[1], position)
-        _check_is_pair(answer, position, place_of(self._convert))
+        if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
+            is_sequence = isinstance(answer, (tuple, list))
+            found = f"{len(answer)} values" if is_sequence else f"one {type(answer).__name__}"
+            raise ToolkitError(
+                f"The hook 'convert' returned {'None' if answer is None else found} for example "
+                f"{position}, expected features and labels{place_of(self._convert)}.",
+                hint="Return features, labels; labels may be None.",
+            )
         try:
             flat = {key: as_array(value) for key, value in flatten(*answer).items()}
             raw = {key: (array.dtype, array.shape) for key, array in flat.items()}
-            if self.form is not None and raw == self._raw:
+            if self.form and raw == self._raw:
                 return {key: self._bound[key].convert(array) for key, array in flat.items()}
             columns = {key: self._as_column(key, array) for key, array in flat.items()}
         except DataError as error:
@@ -101,25 +92,27 @@ class ExampleConverter:
                 f"The hook 'convert' returned no example for example {position}: {error.message}",
                 hint=error.hint,
             ) from error
-        form = ExampleForm({key: c.component for key, c in columns.items()}, position)
-        if self.form is None:
-            self.form, self._bound = form, columns
-            shapes = {key: component.shape for key, component in form.components.items()}
+        form = {key: column.component for key, column in columns.items()}
+        if not self.form:
+            self.form, self._first, self._bound = form, position, columns
+            shapes = {key: component.shape for key, component in form.items()}
             if shapes == {key: array.shape for key, array in flat.items()}:
                 self._raw = raw
-        if form.components != self.form.components:
+        if form != self.form:
             raise ToolkitError(
-                f"The hook 'convert' returned {form.describe()} for example {position} but "
-                f"{self.form.describe()} for example {self.form.position}.",
+                f"The hook 'convert' returned {_describe(form)} for example {position} but "
+                f"{_describe(self.form)} for example {self._first}.",
                 hint="Return one shape and dtype for every example.",
             )
-        return {key: _read_first(column) for key, column in columns.items()}
+        lengths = {
+            k: int(c.lengths[0]) if c.component.is_sequence else None for k, c in columns.items()
+        }
+        return {key: column.take(slice(0, 1), lengths[key])[0] for key, column in columns.items()}
 
     def join(self, examples: Sequence[Mapping[str, np.ndarray]]) -> Split:
         """The split of converted examples, one or more."""
-        assert self.form is not None
         flat = {}
-        for key, component in self.form.components.items():
+        for key, component in self.form.items():
             arrays = [example[key] for example in examples]
             values = Sequences.join(arrays) if component.is_sequence else np.stack(arrays)
             flat[key] = self._declare(key, values)
@@ -140,10 +133,16 @@ class ExampleConverter:
         return Column(values) if source is None else source.with_values(values)
 
 
-def _read_first(column: Column) -> np.ndarray:
-    """The only example of a column; a sequence in its own length."""
-    length = int(column.lengths[0]) if column.component.is_sequence else None
-    return column.take(slice(0, 1), length)[0]
+def _describe(form: Mapping[str, Component]) -> str:
+    """`float32 [4, 6]`, `float32 [4, 6] without a label`, `left uint8 [8, 8, 1]`."""
+    texts = []
+    for key, component in form.items():
+        if key != LABELS or component.kind != "class" or component.shape:
+            name = "" if key == FEATURES else key.rpartition("/")[2] + " "
+            sizes = ["?" if size is None else size for size in component.shape]
+            texts.append(f"{name}{component.dtype} [{', '.join(map(str, sizes))}]")
+    has_labels = any(key.startswith(LABELS) for key in form)
+    return ", ".join(texts) + ("" if has_labels else " without a label")
 
 
 def prepare(split: Split, hooks: ExampleHooks) -> Split:
@@ -170,25 +169,8 @@ def prepare(split: Split, hooks: ExampleHooks) -> Split:
 
 def filter_split(split: Split, filter: Optional[Filter]) -> Split:
     """The examples that a filter keeps. Raises DataError if there are none."""
-    subset = split if filter is None else split.subset(filter_mask(split, filter))
-    if not len(subset):
-        raise _empty_filter_error(split, filter)
-    return subset
-
-
-def subset_positions(split: Split, subset: Split) -> np.ndarray:
-    """The positions in `split` of the examples of its subset, int64 [len(subset)]."""
-    if subset is split or subset.index is None:
-        return np.arange(len(split))
-    if split.index is None:
-        return subset.index
-    position_of_record = np.full(split.num_records, -1, np.int64)
-    position_of_record[split.index] = np.arange(len(split))
-    return position_of_record[subset.index]
-
-
-def filter_mask(split: Split, filter: Filter) -> np.ndarray:
-    """bool [N]: whether the filter keeps each example."""
+    if filter is None:
+        return split
     mask = np.zeros(len(split), bool)
     for position, (features, label) in enumerate(iterate(split)):
         answer = _call_hook("filter", filter, features, label, position)
@@ -200,7 +182,20 @@ def filter_mask(split: Split, filter: Filter) -> np.ndarray:
                 hint="Return a bool.",
             )
         mask[position] = answer
-    return mask
+    if not mask.any():
+        raise _empty_filter_error(split, filter)
+    return split.subset(mask)
+
+
+def subset_positions(split: Split, subset: Split) -> np.ndarray:
+    """The positions in `split` of the examples of its subset, int64 [len(subset)]."""
+    if subset is split or subset.index is None:
+        return np.arange(len(split))
+    if split.index is None:
+        return subset.index
+    position_of_record = np.full(split.num_records, -1, np.int64)
+    position_of_record[split.index] = np.arange(len(split))
+    return position_of_record[subset.index]
 
 
 def model_spec(spec: DataSpec, split: Split, hooks: ExampleHooks) -> DataSpec:
@@ -256,10 +251,15 @@ def _call_hook(name: str, hook: Callable, features: Any, label: Any, position: i
     except ToolkitError:
         raise
     except Exception as error:
+        arguments = [
+            f"{key} {a.dtype} {list(a.shape)}" if hasattr(a, "dtype") else f"{key} {a}"
+            for key, a in flatten(features, label).items()
+        ]
+        text = " and ".join(arguments + ["label None"] * (label is None))
         raise ToolkitError(
             f"The hook '{name}' failed on example {position}: {type(error).__name__}: "
             f"{str(error).rstrip('.')}.",
-            hint=f"It is called with {_describe_arguments(features, label)}.",
+            hint=f"It is called with {text.replace('labels ', 'label ')}.",
         ) from error
 
 
@@ -273,31 +273,3 @@ def _empty_filter_error(split: Split, filter: Optional[Filter]) -> DataError:
         f"The hook 'filter' kept none of {len(split)} examples{place_of(filter)}.",
         hint="Return True for the examples to keep.",
     )
-
-
-def _describe_arguments(features: Any, label: Any) -> str:
-    """`features uint8 [8, 8, 1] and label 3`."""
-    texts = [
-        f"{key} {array.dtype} {list(array.shape)}" if hasattr(array, "dtype") else f"{key} {array}"
-        for key, array in flatten(features, label).items()
-    ]
-    return " and ".join(texts).replace("labels ", "label ") + (
-        "" if label is not None else " and label None"
-    )
-
-
-def _check_is_pair(answer: Any, position: int, place: str) -> None:
-    """Raise a ToolkitError unless the hook `convert` returned features and labels."""
-    if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
-        raise ToolkitError(
-            f"The hook 'convert' returned {_describe(answer)} for example {position}, expected "
-            f"features and labels{place}.",
-            hint="Return features, labels; labels may be None.",
-        )
-
-
-def _describe(value: Any) -> str:
-    """What a hook returned, in few words."""
-    if isinstance(value, (tuple, list)):
-        return f"{len(value)} values"
-    return "None" if value is None else f"one {type(value).__name__}"

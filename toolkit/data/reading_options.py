@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import UsageError
 from .files.file_index import FileIndex
@@ -104,16 +104,34 @@ class Settings(NamedTuple):
         return self.file_index or FileIndex(self.path, self.cache_dir)
 
 
+def refuse_idle(
+    options: Any,
+    used: Sequence[str],
+    place: str,
+    describe_others: Callable[[str], str] = lambda name: "",
+) -> None:
+    """Raise a UsageError if an option is set that has no effect.
+
+    Args:
+        options: `ImageOptions` or `ColumnOptions`.
+        used: the names of those that have an effect.
+        place: on what the others have none.
+        describe_others: continues the hint for an option.
+    """
+    for name, value in options._asdict().items():
+        if name in used or value == options._field_defaults[name]:
+            continue
+        flag = "--" + name.replace("_", "-")
+        text = ",".join(value) if isinstance(value, tuple) else value
+        given = flag if value is True else f"{flag} {text}"
+        raise UsageError(
+            f"{given} has no effect on {place}.", hint=f"Omit {flag}{describe_others(name)}."
+        )
+
+
 def refuse_idle_images(path: str, images: ImageOptions) -> None:
     """Raise a UsageError if an option of images is set for data that turns out to have none."""
-    for name in ("image_size", "channels", "fit", "background"):
-        setting = getattr(images, name)
-        if setting != getattr(DEFAULT_IMAGES, name):
-            flag = "--" + name.replace("_", "-")
-            raise UsageError(
-                f"{flag} {setting} has no effect on {path}, which has no images.",
-                hint=f"Omit {flag}.",
-            )
+    refuse_idle(images, ("extends_border", "shapes"), f"{path}, which has no images")
 
 
 def image_options(options: Any) -> ImageOptions:

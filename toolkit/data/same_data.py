@@ -77,7 +77,11 @@ def _describe_difference(
         else:  # the names are lost
             actual = summarize(actual)
     name = min(n for n in set(expected) | set(actual) if expected.get(n) != actual.get(n))
-    return f"{name} {_describe(expected, actual, name)}"
+    if name not in expected:
+        return f"{name} is new"
+    if name not in actual:
+        return f"{name} is missing"
+    return f"{name} has SHA-256 {actual[name]}, expected {expected[name]}"
 
 
 def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str) -> None:
@@ -119,11 +123,3 @@ def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str)
 def _describe_array(component: Component) -> str:
     sizes = ["?" if size is None else str(size) for size in component.shape]
     return f"[{', '.join(sizes)}] {component.dtype}"
-
-
-def _describe(expected: Mapping[str, str], actual: Mapping[str, str], name: str) -> str:
-    if name not in expected:
-        return "is new"
-    if name not in actual:
-        return "is missing"
-    return f"has SHA-256 {actual[name]}, expected {expected[name]}"

@@ -5,20 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from ..data_value import complete
 from ..errors import DataError, UsageError, suggest
 from .examples import Dataset
 from .files.file_index import FileIndex
-from .held_out import DEFAULT_SHARES, Shares
-from .reading_options import (
-    DEFAULT_COLUMNS,
-    DEFAULT_IMAGES,
-    ColumnOptions,
-    ImageOptions,
-    Settings,
-)
+from .reading_options import ColumnOptions, ImageOptions, Settings, refuse_idle
 
 DEFAULT = "mnist5k"
 _IMAGE_FORM = tuple(name for name in ImageOptions._fields if name != "skip_damaged")
@@ -53,32 +46,20 @@ def _load(name: str) -> Any:
 
 def open_data(
     value: str,
-    images: ImageOptions = DEFAULT_IMAGES,
-    columns: ColumnOptions = DEFAULT_COLUMNS,
-    shares: Shares = DEFAULT_SHARES,
-    cache_dir: Optional[str] = None,
     base: Optional[str] = None,
+    cache_dir: Optional[str] = None,
     rehash: bool = False,
-    table: Optional[Mapping[str, Any]] = None,
-    label_scale: int = 0,
-    records: Optional[Mapping[str, Any]] = None,
+    **settings: Any,
 ) -> Dataset:
     """Open the data set that a `--data` value names.
 
     Args:
         value: a source, for example "mnist5k" or "npz:FILE".
-        images: the form of images; sources without images accept only the default.
-        columns: of tables and records; other sources accept only the default.
-        shares: of the examples, held out if the source has no test or validation split.
-        cache_dir: the folder of downloads; None for the default.
         base: the folder from which relative paths start.
+        cache_dir: the folder of downloads; None for the default.
         rehash: whether to hash all files again, also those whose size, time and inode are known.
-        table: the columns that a model was trained on (`DataSpec.table`): another table is read in
-            the same way.
-        label_scale: of the label images that a model was trained on (`DataSpec.label_scale`): the
-            number 255 in others has the same meaning.
-        records: the keys of the records that a model was trained on (`RecordSchema`): others are
-            read in the same way.
+        settings: other fields of `Settings`. A source without images accepts only the default
+            `images`, and one without columns only the default `columns`.
 
     Raises:
         UsageError: the value names no source, or an option does not apply to the source.
@@ -87,43 +68,25 @@ def open_data(
     value = complete(value)
     source = _find_source(value)
     path = resolve_path(value, base)
-    _refuse_idle_options(value, source, images, columns)
     index = FileIndex(path, cache_dir, is_fresh=rehash)
     place = path or value
-    settings = Settings(
-        place, images, columns, shares, cache_dir, index, table, label_scale, records
-    )
+    chosen = Settings(place, cache_dir=cache_dir, file_index=index, **settings)
+    for options in (chosen.images, chosen.columns):
+        refuse_idle(options, source.options, f"the data '{value}'", _describe_sources)
     with translate_system_errors(place):
-        dataset = _load(source.open)(settings)
+        dataset = _load(source.open)(chosen)
     dataset.name = value
     return dataset
 
 
-def _refuse_idle_options(
-    value: str, source: Source, images: ImageOptions, columns: ColumnOptions
-) -> None:
-    """Raise a UsageError if an option is set that has no effect on the source."""
-    for options, default in ((images, DEFAULT_IMAGES), (columns, DEFAULT_COLUMNS)):
-        for name, setting in options._asdict().items():
-            if setting == getattr(default, name) or name in source.options:
-                continue
-            flag = "--" + name.replace("_", "-")
-            text = ",".join(setting) if isinstance(setting, tuple) else setting
-            given = flag if setting is True else f"{flag} {text}"
-            raise UsageError(
-                f"{given} has no effect on the data '{value}'.",
-                hint=f"Omit {flag}, or use {_sources_with(name)}.",
-            )
+def _describe_sources(option: str) -> str:
+    """`, or use images:DIR or table:FILE`: the sources on which an option has an effect."""
+    return ", or use " + " or ".join(s.value for s in SOURCES.values() if option in s.options)
 
 
 def uses_option(value: str, option: str) -> bool:
     """Whether a field of ImageOptions or ColumnOptions has an effect on what `--data` names."""
     return option in _find_source(value).options
-
-
-def _sources_with(option: str) -> str:
-    """The sources on which an option has an effect: `images:DIR or table:FILE`."""
-    return " or ".join(each.value for each in SOURCES.values() if option in each.options)
 
 
 @contextlib.contextmanager

@@ -318,9 +318,6 @@ def _check_averages(train_op, averages: Sequence[Any], outputs: StepOutputs) -> 
     """Refuse averages over all replicas that only some calls of the session would compute.
 
     The first replica fetches summaries and outputs alone, and would wait for the others for ever.
-
-    Raises:
-        ToolkitError: a summary or an output needs such an average.
     """
     common = upstream([train_op, *(x.op for x in averages)])
     leaves = tf.nest.flatten(outputs.outputs) + tf.get_collection(tf.GraphKeys.SUMMARIES)
@@ -352,11 +349,7 @@ def _average_scalars(run: Run, outputs: StepOutputs) -> Tuple[StepOutputs, List[
 def _build_step(
     plugins: Plugins, run: Run, model: Any, read: Callable[[Any], Sequence[Any]]
 ) -> StepOps:
-    """call -> loss -> optimize on the next batch; possibly in the body of a loop.
-
-    Args:
-        read: from the number of the step to its features and labels.
-    """
+    """call -> loss -> optimize on the next batch; possibly in the body of a loop."""
     builder = step_builder_of(run)
     builder.begin_step()
     features, labels = read(run.step_index)
@@ -367,7 +360,7 @@ def _build_step(
     builder.keep_state_updates(updates)
     with _step_hook(plugins, run, "loss"):
         loss = _ask_loss(plugins, run, model, features, labels, outputs)
-    losses = _name_losses(loss)
+    losses = dict(loss) if isinstance(loss, dict) else {"loss": loss}
     examples = {"features": features, "labels": labels}
     train_op = plugins.call_hook(
         "optimize", check_train_op, model=model, losses=loss, run=run, **examples
@@ -413,16 +406,24 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
         labels = pack_role(_as_model_gets(label_placeholders, run), LABELS)
         model = _build_model(plugins, run)
         outputs, _ = _call(plugins, run, model, features, labels)
-        predictions = _predictions(plugins, run, model, features, outputs)
+        predicted = {"model": model, "features": features, "outputs": outputs, "run": run}
+        with refused_variables(plugins, "predict"):
+            predictions = plugins.call_hook("predict", check_predictions, **predicted)
+        predictions = {name: tf.identity(tensor) for name, tensor in predictions.items()}
         losses: Dict[str, Any] = {}
         metrics: Dict[str, Any] = {}
         example_metrics: Dict[str, Any] = {}
         resettable: List[Any] = []
         if run.mode == "eval":
-            losses = _name_losses(_ask_loss(plugins, run, model, features, labels, outputs))
+            loss = _ask_loss(plugins, run, model, features, labels, outputs)
+            losses = dict(loss) if isinstance(loss, dict) else {"loss": loss}
             examples = {"features": features, "labels": labels, "outputs": outputs}
             arguments = dict(examples, model=model, run=run)
-            metrics, resettable = _metrics(plugins, arguments)
+            before = {v.op.name for v in tf.local_variables()}
+            metrics = _merge_metrics(plugins, "metrics", check_metrics, arguments)
+            variables = {v.op.name: v for v in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
+            new = [v for v in tf.local_variables() if v.op.name not in before]
+            resettable = list({**variables, **{v.op.name: v for v in new}}.values())
             values = _merge_metrics(plugins, "example_metrics", check_example_metrics, arguments)
             for name, x in values.items():  # numpy has no bfloat16
                 is_half = x.dtype.is_floating and x.dtype.size < 4
@@ -475,15 +476,6 @@ def _make_placeholders(plugins: Plugins, run: Run):
         for name, (dtype, shape) in specs.items()
     }
     return placeholders, None
-
-
-def _metrics(plugins: Plugins, arguments: Dict[str, Any]):
-    """Name -> (value, update_op), and the local variables that hold the metrics' state."""
-    before = {v.op.name for v in tf.local_variables()}
-    metrics = _merge_metrics(plugins, "metrics", check_metrics, arguments)
-    variables = {v.op.name: v for v in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
-    variables.update((v.op.name, v) for v in tf.local_variables() if v.op.name not in before)
-    return metrics, list(variables.values())
 
 
 def _merge_metrics(
@@ -546,15 +538,3 @@ def _ask_loss(plugins, run, model, features, labels, outputs):
     return plugins.call_hook(
         "loss", check, model=model, features=features, labels=labels, outputs=outputs, run=run
     )
-
-
-def _name_losses(loss) -> Dict[str, Any]:
-    """Name -> scalar tensor of what the hook `loss` returned."""
-    return dict(loss) if isinstance(loss, dict) else {"loss": loss}
-
-
-def _predictions(plugins, run, model, features, outputs):
-    values = {"model": model, "features": features, "outputs": outputs, "run": run}
-    with refused_variables(plugins, "predict"):
-        predictions = plugins.call_hook("predict", check_predictions, **values)
-    return {name: tf.identity(tensor) for name, tensor in predictions.items()}

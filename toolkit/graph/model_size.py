@@ -21,7 +21,7 @@ def check_model_size(variables: Sequence[Any]) -> None:
     Raises:
         UsageError: names their size and the largest of them.
     """
-    sizes = {v: _num_bytes(v) for v in variables}
+    sizes = {v: (v.shape.num_elements() or 0) * int(v.dtype.base_dtype.size) for v in variables}
     total, available = sum(sizes.values()), available_memory()
     if available is None or total <= available:
         return
@@ -32,10 +32,6 @@ def check_model_size(variables: Sequence[Any]) -> None:
         f"{largest.shape.as_list()}.",
         hint="Choose a smaller network.",
     )
-
-
-def _num_bytes(variable: Any) -> int:
-    return (variable.shape.num_elements() or 0) * int(variable.dtype.base_dtype.size)
 
 
 def available_memory() -> Optional[int]:

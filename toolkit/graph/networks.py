@@ -73,12 +73,7 @@ class Network:
     # ------------------------------------------------------------------------- for derived classes
 
     def _build(self, apply: Callable[[], Any], inputs: Any) -> None:
-        """Create the variables by a pass whose results are not used.
-
-        Args:
-            apply: applies the network.
-            inputs: a structure of the tensors that it is applied to.
-        """
+        """Create the variables by a pass whose results are not used."""
         graph = tf.get_default_graph()
         before = {key: graph.get_collection(key) for key in graph.get_all_collection_keys()}
         num_ops = len(graph.get_operations())
@@ -250,9 +245,14 @@ class Function(Network):
                 f"run.function takes a function, not {fn!r}.",
                 hint="Leave out the parentheses: run.function(network).",
             )
-        super().__init__(run, builder, _name_of(fn))
+        named = getattr(fn, "func", fn)  # of a functools.partial
+        name = getattr(named, "__name__", type(named).__name__)
+        super().__init__(run, builder, name.strip("_") if name.isidentifier() else "function")
         self._fn = fn
-        self._signature = _signature(fn)
+        try:
+            self._signature = inspect.signature(fn)
+        except (TypeError, ValueError):  # Python knows none
+            self._signature = inspect.signature(lambda *args, **kwargs: None)
         parameters = self._signature.parameters.values()
         names = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
         examples = _example_placeholders(run, FEATURES) if inputs is None else inputs
@@ -306,21 +306,6 @@ class Function(Network):
         bound = self._signature.bind_partial()
         bound.arguments.update(arguments)
         return self._fn(*bound.args, **bound.kwargs)
-
-
-def _signature(fn: Callable[..., Any]) -> inspect.Signature:
-    """Of a function; one of any arguments where Python knows none."""
-    try:
-        return inspect.signature(fn)
-    except (TypeError, ValueError):
-        return inspect.signature(lambda *args, **kwargs: None)
-
-
-def _name_of(fn: Any) -> str:
-    """The name of a function, also of a `functools.partial`; else that of an object's class."""
-    fn = getattr(fn, "func", fn)
-    name = getattr(fn, "__name__", type(fn).__name__)
-    return name.strip("_") if name.isidentifier() else "function"
 
 
 # ------------------------------------------------------------------------------- models of tf.keras

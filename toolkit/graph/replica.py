@@ -223,8 +223,11 @@ class Replica:
             return dict(scalars)
         row = tf.stack([tf.reshape(tf.cast(scalars[name], tf.float64), []) for name in names])
         means = self._scale_and_sum(row)
-        averages = {name: _cast_back(means[i], scalars[name]) for i, name in enumerate(names)}
-        return {**scalars, **averages}
+        averages = dict(scalars)
+        for i, name in enumerate(names):
+            dtype = scalars[name].dtype
+            averages[name] = tf.cast(tf.round(means[i]) if dtype.is_integer else means[i], dtype)
+        return averages
 
 
 def meet(count: int) -> Any:
@@ -256,12 +259,6 @@ ALONE = Replica()
 def _size(tensor) -> Any:
     size = tensor.shape.num_elements()
     return tf.size(tensor) if size is None else size
-
-
-def _cast_back(value, scalar):
-    if scalar.dtype.is_integer:
-        value = tf.round(value)
-    return tf.cast(value, scalar.dtype)
 
 
 def has_collective(ops: Iterable[Any]) -> bool:

@@ -416,7 +416,8 @@ class Run:
             ToolkitError: outside of mode "train".
         """
         self._check_mode("adopt")
-        return self._builder.adopt(op, losses, variables)
+        self._builder.own_ops.append((op, list(losses), list(variables)))
+        return op
 
     # -------------------------------------------------------------------------------------- state
 
@@ -504,7 +505,7 @@ class Run:
         """
         if self.mode == "train":
             raise ToolkitError("after_restore was called in mode 'train'.")
-        self._builder.after_restore(function)
+        self._builder.restore_functions.append(function)
 
     def change_gradients(self, function: Callable[..., Sequence[tf.Tensor]]) -> None:
         """Change the gradients of every update of the step that `minimize` or `gradients` builds.

@@ -52,6 +52,8 @@ class StepBuilder:
         model_variables: those that the hook `build` made.
         initial_fits: what computes initial values from the training data.
         summed: the names of the scalars that the step adds to its sums.
+        own_ops: op, losses and variables of each call of `Run.adopt`.
+        restore_functions: what `Run.after_restore` got.
         parameters: the variables that exist before the first update: all of the model, no slots.
     """
 
@@ -77,7 +79,7 @@ class StepBuilder:
         self.parameters: List[Any] = []
         self._rate_names: Set[str] = set()
         self._build_functions: List[Callable[[], Any]] = []  # state updates of the hook build
-        self._restore_functions: List[Callable[[], Any]] = []
+        self.restore_functions: List[Callable[[], Any]] = []
         self._draws_alike = False  # whether all replicas draw the same numbers
         self._start: Optional[Dict[str, Any]] = None
         self._step_index: Any = None  # None between two steps
@@ -97,7 +99,7 @@ class StepBuilder:
         self._last: Optional[GuardedUpdate] = None
         self._last_name = ""
         self._guarded_ops: Set[Any] = set()  # all ops of guarded updates
-        self._own_ops: List[Tuple[Any, List[Any], List[Any]]] = []  # op, losses, variables
+        self.own_ops: List[Tuple[Any, List[Any], List[Any]]] = []  # op, losses, variables
         self._state_functions: List[Callable[[], Any]] = []
         self._gradient_changes: List[Callable[..., Any]] = []
         self._rate_changes: List[Callable[..., Any]] = []
@@ -136,12 +138,21 @@ class StepBuilder:
         after: Optional[Callable[[], Any]],
     ) -> Update:
         """See `Run.gradients`."""
-        updates = self._take_state_updates()
-        _check_not_waiting(updates)
+        # The state updates of all passes since the last update, each once.
+        collected = tf.get_collection(tf.GraphKeys.UPDATE_OPS)[self._num_collected :]
+        ops = state_updates(getattr(each, "op", each) for each in collected)
+        moving, frozen = list(dict.fromkeys([*self._state_updates, *ops])), []
+        self._state_updates, self._num_collected = [], self._num_collected + len(collected)
+        _check_not_waiting(moving)
         prefix = name + "/" if name else ""
         optimizers = self._optimizers_of(name, settings)
         selected = optimizers.select(variables)
-        moving, frozen = self._divide(updates, optimizers)
+        if optimizers.freezes:  # to find the names takes time
+            names = written_variables(moving)
+            self._user_groups.note(updated=names)
+            stays = [optimizers.is_frozen(name) for name in names]
+            frozen = [op for op, is_frozen in zip(moving, stays) if is_frozen]
+            moving = [op for op, is_frozen in zip(moving, stays) if not is_frozen]
         if variables and not selected:  # all are frozen: the guard looks at the loss alone
             self._frozen_name = name
             moving, (loss,) = self._replica.mean_updates(moving, [loss])
@@ -174,14 +185,6 @@ class StepBuilder:
         own_name = f"{name}/{number}" if number else name
         changes = [functools.partial(change, name=own_name) for change in self._gradient_changes]
         return Update(name, loss, gradients, trained, moving, parts, norm, after, frozen, changes)
-
-    def _take_state_updates(self) -> List[Any]:
-        """The state updates of all passes since the last update, each once."""
-        collected = tf.get_collection(tf.GraphKeys.UPDATE_OPS)[self._num_collected :]
-        ops = state_updates(getattr(each, "op", each) for each in collected)
-        taken = list(dict.fromkeys([*self._state_updates, *ops]))
-        self._state_updates, self._num_collected = [], self._num_collected + len(collected)
-        return taken
 
     def apply(self, updates: Sequence[Update], advance_step: bool) -> tf.Operation:
         """See `Run.apply`."""
@@ -251,7 +254,7 @@ class StepBuilder:
 
     def _guard_own_updates(self, train_op: tf.Operation, losses: Dict[str, Any]) -> tf.Operation:
         """The train op behind a guard of all variables that it writes."""
-        declared = [variable for _, _, variables in self._own_ops for variable in variables]
+        declared = [variable for _, _, variables in self.own_ops for variable in variables]
         writes = adoption.find_writes(train_op, self._guarded_ops, declared)
         names = {v.op.name for v in writes.variables.values()}
         self.own_variables = sorted(names - {tf.GraphKeys.GLOBAL_STEP})
@@ -268,8 +271,8 @@ class StepBuilder:
             raise UsageError(
                 subject + "which XLA would run before the guard.", hint="Set --xla off."
             )
-        checked = [loss for _, own_losses, _ in self._own_ops for loss in own_losses]
-        declaring_ops = [op for op, _, variables in self._own_ops if variables]
+        checked = [loss for _, own_losses, _ in self.own_ops for loss in own_losses]
+        declaring_ops = [op for op, _, variables in self.own_ops if variables]
         calls = adoption.find_python_calls(declaring_ops, [*losses.values(), *checked])
         advances_step = tf.GraphKeys.GLOBAL_STEP in names or self._last is not None
         if tf.GraphKeys.GLOBAL_STEP in names:
@@ -371,15 +374,6 @@ class StepBuilder:
             value = tf.cast(change(value, full_rate, self.step_index), tf.float32)
         return value
 
-    def _divide(self, updates: Sequence[Any], optimizers: UpdateOptimizers):
-        """The state updates of a pass that happen, and those of frozen variables."""
-        if not optimizers.freezes:  # to find the names takes time
-            return list(updates), []
-        names = written_variables(updates)
-        self._user_groups.note(updated=names)
-        pairs = [(op, optimizers.is_frozen(name)) for op, name in zip(updates, names)]
-        return [op for op, frozen in pairs if not frozen], [op for op, frozen in pairs if frozen]
-
     def _note_trained(self, name: str, variables: Set[str]) -> None:
         """Refuse an update whose gradients would be mixed with those of another in its sums."""
         for other, names in self._trained.items() if self._options.accumulate > 1 else ():
@@ -404,11 +398,6 @@ class StepBuilder:
             )
 
     # -------------------------------------------------------------- what plugins and extensions add
-
-    def adopt(self, op: Any, losses: Sequence[Any], variables: Sequence[Any]) -> Any:
-        """See `Run.adopt`."""
-        self._own_ops.append((op, list(losses), list(variables)))
-        return op
 
     def update_state(self, function: Callable[[], Any]) -> None:
         """See `Run.update_state`."""
@@ -464,13 +453,9 @@ class StepBuilder:
                 "plugin pass run.minimize a name, or a function from the rate to the optimizer.",
             )
 
-    def after_restore(self, function: Callable[[], Any]) -> None:
-        """See `Run.after_restore`."""
-        self._restore_functions.append(function)
-
     def build_after_restore(self) -> Optional[tf.Operation]:
         """One op of what `after_restore` got; None for nothing."""
-        ops = [function() for function in self._restore_functions]
+        ops = [function() for function in self.restore_functions]
         return tf.group(*ops) if ops else None
 
     # ------------------------------------------------------------------------- facts for the core
@@ -500,11 +485,7 @@ def _describe_function(function: Callable[..., Any]) -> str:
 
 
 def _check_not_waiting(updates: Sequence[Any]) -> None:
-    """Refuse to be built behind the state updates that an update makes itself, behind the guard.
-
-    Raises:
-        ToolkitError: they would be made twice in a step.
-    """
+    """Refuse to be built behind the state updates that an update makes itself, behind the guard."""
     waiting = set(tf.no_op().control_inputs)
     for op in updates:
         if op in waiting:

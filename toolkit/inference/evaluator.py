@@ -38,11 +38,10 @@ from ..statistics.example_means import mean
 from ..statistics.intervals import Interval
 from ..storage.checkpoint_reader import has_files
 from ..storage.variables import find_misfit, read_variable_specs, variable_specs
-from .metric_directions import read_directions
 from .model_features import ModelFeatures
 from .sample_options import sample_options_class
 from .sampling import Sampler, SampleRequest
-from .scorer_set import ScorerSet
+from .scorer_set import ScorerSet, read_directions
 
 # What a model predicts on: its features, or arrays by the names of the hook `inputs`.
 ModelInputs = Union[np.ndarray, Dict[str, np.ndarray]]
@@ -255,14 +254,7 @@ class Evaluator:
     def _measure(
         self, split: Split, batch_size: int, predictions: _ExampleArrays, values: _ExampleArrays
     ) -> Dict[str, float]:
-        """Losses and metrics of one pass over the split.
-
-        Args:
-            split: the examples.
-            batch_size: examples per call of the session.
-            predictions: gets the tensors of `predict`; empty if they are not needed.
-            values: gets the values of the examples whose means are metrics.
-        """
+        """Losses and metrics of one pass over the split."""
         graph = self.graph
         updates = [update for _, update in graph.metrics.values()]
         fetches = [*predictions.tensors, *values.tensors, *graph.losses.values(), *updates]

@@ -81,34 +81,20 @@ def write_examples(
         that a reader knows them from those of another file.
     """
     path = os.path.join(folder, EXAMPLES)
-    arrays = {
-        name: _storable(array[_places(len(array))])
-        for name, array in values.items()
-        if not _find_mismatch(metrics[name], array)
-    }
+    arrays = {}
+    for name, array in values.items():
+        if not _find_mismatch(metrics[name], array):
+            count = min(len(array), MAX_EXAMPLES)
+            array = array[np.arange(count) * len(array) // count] if count else array
+            arrays[name] = array if array.dtype == np.bool_ else array.astype(np.float32)
     if not arrays or os.path.lexists(path):
         return {}
-    _write_arrays(path, arrays)
-    means = {name: exact_mean(array) for name, array in sorted(arrays.items())}
-    return {name: value for name, value in means.items() if value is not None}
-
-
-def _places(count: int) -> np.ndarray:
-    """The examples that the file has, of so many."""
-    if count <= MAX_EXAMPLES:
-        return np.arange(count)
-    return np.arange(MAX_EXAMPLES) * count // MAX_EXAMPLES
-
-
-def _storable(values: np.ndarray) -> np.ndarray:
-    return values if values.dtype == np.bool_ else values.astype(np.float32)
-
-
-def _write_arrays(path: str, arrays: Dict[str, np.ndarray]) -> None:
-    """Write an .npz whose bytes follow from the arrays. `numpy.savez` refuses the name "file"."""
+    # The bytes follow from the arrays. `numpy.savez` has the time, and refuses the name "file".
     with zipfile.ZipFile(path, "w") as archive:
         for name in sorted(arrays):
             entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w") as file:
                 np.lib.format.write_array(file, arrays[name], allow_pickle=False)
+    means = {name: exact_mean(array) for name, array in sorted(arrays.items())}
+    return {name: value for name, value in means.items() if value is not None}

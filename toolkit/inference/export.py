@@ -99,11 +99,7 @@ def describe_input_hooks(hooks: Sequence[str]) -> str:
 
 
 def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.ndarray]) -> float:
-    """Write the folder beside its place, and move it there if the predictions are the same.
-
-    Returns:
-        The largest difference between the predictions.
-    """
+    """Write the folder beside its place, and move it there if the predictions are the same."""
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
     temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
@@ -131,31 +127,21 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
 
 @contextlib.contextmanager
 def _writing(folder: str, path: str) -> Iterator[None]:
-    """Raise a RetryError if the block cannot write.
-
-    Args:
-        folder: names the export in the error.
-        path: where the block writes.
-    """
+    """Raise a RetryError if the block cannot write."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
         if isinstance(error, OSError):
             reason = error.strerror or str(error)
-        else:
-            reason = _file_fault(str(error.message), path)
-        if not reason:
-            raise
+        else:  # TensorFlow says `PATH/FILE; File too large`
+            match = re.search(re.escape(path) + r"[^;\n]*; ([^\n]+)", str(error.message))
+            if match is None:
+                raise
+            reason = match.group(1).rstrip(".")
         raise RetryError(
             f"{folder} cannot be written: {reason}.",
             hint="Free some space, or name another folder.",
         ) from error
-
-
-def _file_fault(message: str, path: str) -> str:
-    """Why TensorFlow cannot write to a path, as in `PATH/FILE; File too large`; '' if it can."""
-    match = re.search(re.escape(path) + r"[^;\n]*; ([^\n]+)", message)
-    return match.group(1).rstrip(".") if match else ""
 
 
 def _write(evaluator: Evaluator, folder: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import glob
 import io
+import itertools
 import os
 import re
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -127,19 +128,16 @@ def as_examples(model: TrainedModel, inputs: Any) -> Any:
     if not is_images(stored) or not model.predictor.graph.takes_examples:
         raise DataError("The model takes no pictures.", hint="Give it arrays.")
     reader = ImageReader(_form(stored, images_like(stored, model.options)))
-    pixels = np.stack([_pixels(item, reader) for item in items])
-    return _convert(pixels, example_hook(model.plugins, "convert"))
+    pixels = []
+    for item in items:
+        stream = io.BytesIO()
+        item.save(stream, "PNG" if item.mode in PNG_MODES else "TIFF")
+        pixels.append(reader.decode(stream.getvalue(), "picture"))
+    return _convert(np.stack(pixels), example_hook(model.plugins, "convert"))
 
 
 def _stored(model: TrainedModel) -> DataSpec:
     return DataSpec.from_json(model.manifest["data"]["stored"])
-
-
-def _pixels(picture: Any, reader: ImageReader) -> np.ndarray:
-    """The pixels of a picture of Pillow, uint8 [H, W, C], read as those of a file are."""
-    stream = io.BytesIO()
-    picture.save(stream, "PNG" if picture.mode in PNG_MODES else "TIFF")
-    return reader.decode(stream.getvalue(), "picture")
 
 
 def _convert(features: Any, convert: Optional[Convert]) -> Any:
@@ -209,12 +207,24 @@ def read_examples(
     for fault in damaged:
         log(f"left out: {fault.message}")
     if scaled:
-        log(f"note: {_scaling_note(scaled, spec)}")
-    features = pack_role({key: _join([flat[key] for flat in flats]) for key in flats[0]}, FEATURES)
+        (path, size), target = scaled[0], f"{spec.shape[1]}x{spec.shape[0]}"
+        many = f"{len(scaled)} images are scaled to {target}, the first, {path}, from {size}"
+        log(f"note: {many if len(scaled) > 1 else f'{path} is {size}, scaled to {target}'}")
+    joined: Flat = {}
+    for key in flats[0]:
+        parts = [flat[key] for flat in flats]
+        is_list = isinstance(parts[0], list)  # of sequences
+        joined[key] = list(itertools.chain(*parts)) if is_list else np.concatenate(parts)
+    features = pack_role(joined, FEATURES)
     if is_inverted:
         features = invert(features)
     if is_images(spec) and look_inverted(features, brightness):
-        log(f"warning: {_inversion_warning(paths, is_inverted)}")
+        subject = paths[0] if len(paths) == 1 else f"most images ({paths[0]}, ...)"
+        log(
+            f"warning: light and dark look swapped{' after --invert' if is_inverted else ''} in "
+            f"{subject} in comparison with the training images; "
+            f"{'omit --invert' if is_inverted else 'add --invert to swap them'}"
+        )
     return Examples(_convert(features, convert), names, len(damaged))
 
 
@@ -275,7 +285,12 @@ def _choose_reader(
                 f"{paths[0]}: the model was trained on {spec.describe_features()}, not on a table.",
                 hint="Give an .npz file, or image files for a model of images.",
             )
-        return lambda path: _read_table(path, spec, images, missing)
+        schema = TableSchema.from_json(spec.table)._replace(labels=(), label_kind="")
+        fill = "fill" if missing == "fill" else "refuse"
+        columns = ColumnOptions(split_column="none", missing=fill)
+        return lambda path: _read_split(
+            Split(read_rows(path, columns, images, FileIndex(), schema).features)
+        )
     if _are_all(paths, "a TFRecord file", is_record_file):
         return lambda path: _read_records(path, spec, images)
     if spec.feature_names:
@@ -290,12 +305,6 @@ def _are_all(paths: Sequence[str], noun: str, is_one: Callable[[str], bool]) -> 
     if matches and len(matches) < len(paths):
         raise DataError(f"{matches[0]} is {noun}, and other files are none.", hint="Give one kind.")
     return bool(matches)
-
-
-def _read_table(path: str, spec: DataSpec, images: ImageOptions, missing: str) -> Flat:
-    schema = TableSchema.from_json(spec.table or {})._replace(labels=(), label_kind="")
-    options = ColumnOptions(split_column="none", missing="fill" if missing == "fill" else "refuse")
-    return _read_split(Split(read_rows(path, options, images, FileIndex(), schema).features))
 
 
 def _read_records(path: str, spec: DataSpec, images: ImageOptions) -> Flat:
@@ -340,13 +349,6 @@ def _cut_sequences(arrays: Mapping[str, np.ndarray], sequences: Sequence[str]) -
     for name in sequences:
         cut[name] = [row[:length] for row, length in zip(cut[name], cut.pop(name + LENGTH))]
     return cut
-
-
-def _join(parts: List[Any]) -> Any:
-    """The values of several files, arrays [n, ...] or lists of sequences, as those of one."""
-    if isinstance(parts[0], list):
-        return [row for part in parts for row in part]
-    return np.concatenate(parts)
 
 
 def _name_examples(path: str, count: int) -> List[str]:
@@ -419,14 +421,6 @@ def _form(spec: DataSpec, images: ImageOptions) -> ImageForm:
     return ImageForm((width, height), channels, images.fit, colour, images.extends_border)
 
 
-def _scaling_note(scaled: Sequence[Tuple[str, str]], spec: DataSpec) -> str:
-    path, size = scaled[0]
-    height, width, _ = spec.shape
-    if len(scaled) == 1:
-        return f"{path} is {size}, scaled to {width}x{height}"
-    return f"{len(scaled)} images are scaled to {width}x{height}, the first, {path}, from {size}"
-
-
 def _choose_array(path: str) -> np.ndarray:
     """The first of ARRAY_KEYS in an .npz file. Raises DataError if it has none of them."""
     arrays = read_arrays(path)
@@ -440,11 +434,7 @@ def _choose_array(path: str) -> np.ndarray:
 
 
 def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
-    """Check an array's shape and dtype, and add a missing batch or channel axis.
-
-    Returns:
-        [N, ...] of the training data's shape and dtype.
-    """
+    """Check an array's shape and dtype, and add a missing batch or channel axis."""
     shape = tuple(spec.shape)
     array = add_axes(array, shape)
     is_other_kind = (spec.dtype == "uint8") != (array.dtype == np.uint8)
@@ -498,13 +488,3 @@ def look_inverted(images: np.ndarray, brightness: Optional[Mapping[str, float]])
     borders = border_means(images) / 255.0
     has_swapped = np.abs(1 - borders - paper) + _MIN_GAIN < np.abs(borders - paper)
     return bool(has_swapped.mean() > 0.5)
-
-
-def _inversion_warning(paths: Sequence[str], is_inverted: bool) -> str:
-    subject = paths[0] if len(paths) == 1 else f"most images ({paths[0]}, ...)"
-    now = " after --invert" if is_inverted else ""
-    way_out = "omit --invert" if is_inverted else "add --invert to swap them"
-    return (
-        f"light and dark look swapped{now} in {subject} in comparison with the training images; "
-        f"{way_out}"
-    )

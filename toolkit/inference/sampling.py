@@ -88,7 +88,8 @@ class SampleRequest:
             DataError: the inputs do not fit the model.
         """
         assert self.run_model is not None  # a `Sampler` sets it
-        return self.run_model(inputs, self._position)
+        position = self.seed * 2**20 + self.first  # different for each seed
+        return self.run_model(inputs, position)
 
     def normal(self, name: str, shape: Sequence[int]) -> np.ndarray:
         """float32 [n, ...] from N(0, 1): a function of the seed, `name` and the sample's place.
@@ -108,11 +109,6 @@ class SampleRequest:
         """
         largest = np.nextafter(np.float32(1), np.float32(0))  # rounding may give 1
         return np.minimum(self._draw(name, shape, np.random.RandomState.random_sample), largest)
-
-    @property
-    def _position(self) -> int:
-        """The place of the first sample, different for each seed."""
-        return self.seed * 2**20 + self.first
 
     def _draw(self, name: str, shape: Sequence[int], draw: Callable[..., Any]) -> np.ndarray:
         """Draw blocks of samples whose places are fixed, and return the rows of these samples."""

@@ -128,15 +128,13 @@ class TrainedModel:
         """
         steps = self.manifest.get("total_steps")
         options = more.pop("options", self.options)
-        options = options.model_copy(update={"intra_op_threads": self._threads(options)})
-        folder = self.run_folder.path
-        return Evaluator(self.plugins, options, self.data, mode, folder, steps, **more)
-
-    def _threads(self, options: CoreOptions) -> int:
-        """As many threads within an op as the run had: the order of sums depends on them."""
+        # As many threads within an op as the run had: the order of sums depends on them.
         sessions = self.run_folder.commits.sessions()
         machine = (sessions[-1].get("machine") if sessions else None) or {}
-        return options.intra_op_threads or machine.get(THREADS, 0)
+        threads = options.intra_op_threads or machine.get(THREADS, 0)
+        options = options.model_copy(update={"intra_op_threads": threads})
+        folder = self.run_folder.path
+        return Evaluator(self.plugins, options, self.data, mode, folder, steps, **more)
 
     def sampler(self) -> Sampler:
         """What draws samples from the model. Raises UsageError if its plugin generates none."""

@@ -9,8 +9,8 @@ from ..comparison.record import RunRecord
 from ..comparison.special_options import find_option_changes
 from ..options import map_reference
 from ..storage.commit_log import Entry
+from ..storage.entries import Parent
 from ..storage.folder import shell_argument
-from ..storage.parent import Parent
 
 
 def find_place(record: RunRecord) -> str:

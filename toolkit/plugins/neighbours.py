@@ -14,6 +14,7 @@ import os
 import sys
 from typing import Any, Callable, List, Optional, Sequence, Set
 
+SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
 # (folder of the plugin, path, SHA-256): raises an error to refuse the file
 Permit = Callable[[str, str, str], None]
 
@@ -38,7 +39,9 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
 
 
 class NeighbourFinder:
-    """Finds top-level modules in one folder. In `sys.meta_path`, it follows Python's finders.
+    """Finds the modules in one folder that no other finder has, and all that is below them.
+
+    In `sys.meta_path` it precedes Python's finders, which would read `.pyc` files of what is below.
 
     Args:
         folder: absolute.
@@ -48,18 +51,7 @@ class NeighbourFinder:
     def __init__(self, folder: str, permit: Permit):
         self.folder = folder
         self._check = functools.partial(permit, folder)
-        self._modules: Set[str] = set()
-        self._submodules = _SubmoduleFinder(self)
-
-    def move_to_front(self) -> None:
-        """Take the first place after Python's finders, before those of other folders."""
-        finders: List[Any] = sys.meta_path
-        if self in finders:
-            finders.remove(self)
-        else:
-            finders.insert(0, self._submodules)
-        others = [each for each in finders if not isinstance(each, NeighbourFinder)]
-        finders.insert(len(others), self)
+        self._modules: Set[str] = set()  # those that it has found
 
     def loader(self, name: str, path: str) -> SourceLoader:
         """The loader of a module from a file of the folder."""
@@ -68,17 +60,19 @@ class NeighbourFinder:
     def find_spec(
         self, name: str, path: Optional[Sequence[str]] = None, target: Any = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        """The spec of a top-level module in the folder, or None."""
-        spec = None if path is not None else self.find_in([self.folder], name)
+        """The spec of a top-level module in the folder, or of one in a package of it, or None."""
+        if path is not None:
+            is_below = name.partition(".")[0] in self._modules
+            return self._find_in(path, name) if is_below else None
+        files = [os.path.join(self.folder, name + suffix) for suffix in ("", *SUFFIXES)]
+        if not any(map(os.path.exists, files)) or find_module(name) is not None:
+            return None
+        spec = self._find_in([self.folder], name)
         if spec is not None:
             self._modules.add(name)
         return spec
 
-    def is_owner(self, name: str) -> bool:
-        """Whether a module is in a package that this finder found."""
-        return name.partition(".")[0] in self._modules
-
-    def find_in(
+    def _find_in(
         self, folders: Sequence[str], name: str
     ) -> Optional[importlib.machinery.ModuleSpec]:
         """The spec of a module in one of these folders, or None."""
@@ -99,27 +93,20 @@ class NeighbourFinder:
         return None
 
 
-class _SubmoduleFinder:
-    """Finds the submodules of a neighbour that is a package, before Python does.
-
-    It is the first of `sys.meta_path`.
-    """
-
-    def __init__(self, owner: NeighbourFinder):
-        self._owner = owner
-
-    def find_spec(
-        self, name: str, path: Optional[Sequence[str]] = None, target: Any = None
-    ) -> Optional[importlib.machinery.ModuleSpec]:
-        if path is None or not self._owner.is_owner(name):
-            return None
-        return self._owner.find_in(list(path), name)
-
-
 def _has_sources(spec: importlib.machinery.ModuleSpec) -> bool:
     """Whether a folder without `__init__.py` is a package: it has Python files."""
     folders: List[str] = list(spec.submodule_search_locations or [])
     return any(name.endswith(".py") for folder in folders for name in os.listdir(folder))
+
+
+def find_module(name: str) -> Optional[importlib.machinery.ModuleSpec]:
+    """The spec of an installed top-level module, or None. Nothing is imported."""
+    for finder in sys.meta_path:
+        if not isinstance(finder, NeighbourFinder) and hasattr(finder, "find_spec"):
+            spec = finder.find_spec(name, None)
+            if spec is not None:
+                return spec
+    return None
 
 
 def let_import(folder: str, permit: Permit) -> NeighbourFinder:
@@ -129,9 +116,12 @@ def let_import(folder: str, permit: Permit) -> NeighbourFinder:
         folder: absolute.
         permit: called with each file before it is executed.
     """
-    finders = [each for each in sys.meta_path if isinstance(each, NeighbourFinder)]
-    finder = next(
-        (each for each in finders if each.folder == folder), NeighbourFinder(folder, permit)
-    )
-    finder.move_to_front()
+    finders: List[Any] = sys.meta_path
+    known = [each for each in finders if isinstance(each, NeighbourFinder)]
+    finder = next((each for each in known if each.folder == folder), None)
+    if finder is None:
+        finder = NeighbourFinder(folder, permit)
+    else:
+        finders.remove(finder)
+    finders.insert(0, finder)
     return finder

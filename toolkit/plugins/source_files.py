@@ -8,12 +8,10 @@ import importlib.machinery
 import os
 import sys
 import warnings
-from typing import Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import Dict, Iterator, List, NamedTuple, Set
 
 from ..errors import UsageError
-from .neighbours import NeighbourFinder
-
-SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
+from .neighbours import SUFFIXES, find_module
 
 
 class SourceFiles(NamedTuple):
@@ -63,16 +61,6 @@ def _parse_module(reference: str) -> str:
     if not all(part.isidentifier() for part in module.split(".")):
         raise UsageError(f"'{reference}' names no module.", hint="Write module:attribute.")
     return module
-
-
-def find_module(name: str) -> Optional[importlib.machinery.ModuleSpec]:
-    """The spec of an installed top-level module, or None. Nothing is imported."""
-    for finder in sys.meta_path:
-        if not isinstance(finder, NeighbourFinder) and hasattr(finder, "find_spec"):
-            spec = finder.find_spec(name, None)
-            if spec is not None:
-                return spec
-    return None
 
 
 def _locate_module(reference: str) -> SourceFiles:

@@ -9,6 +9,7 @@ is not changed, and not needed any more. The events for TensorBoard begin at the
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import secrets
 import shutil
@@ -18,7 +19,7 @@ from ..errors import CheckpointError, UsageError
 from ..files import make_folders, sync
 from .checkpoint_store import CHECKPOINTS
 from .commit_log import Checkpoint
-from .parent import BRANCH, Parent
+from .entries import BRANCH, Parent
 from .run_folder import EVENTS, RunFolder
 from .source_copies import read_copies
 
@@ -132,33 +133,23 @@ def _write_branch(
     step = point.checkpoint.step
     for name in (CHECKPOINTS, EVENTS):
         part.make_subfolder(name)
-    _write_lines(part.commits.path, _read_lines(folder.commits.path)[: point.number])
+    with open(folder.commits.path, encoding="utf-8", newline="\n") as file:
+        _write_lines(part.commits.path, itertools.islice(file, point.number))
     records = folder.metrics.lines(point.checkpoint.metrics.bytes)
     _write_lines(part.metrics.path, [record + "\n" for record in records])
     steps = _copy_checkpoints(folder, part, step)
     if os.path.isfile(folder.file("data.sha256")):
         shutil.copyfile(folder.file("data.sha256"), part.file("data.sha256"))
-    _copy_sources(folder, part)
+    for session in part.commits.sessions():
+        for copy in read_copies(session).values():
+            source, target = (each.file(*copy.place.split("/")) for each in (folder, part))
+            if os.path.isdir(source) and not os.path.exists(target):
+                shutil.copytree(source, target, symlinks=True)
     part.write_config(config)
     checkpoint, head = point.checkpoint, folder.commits.head()
     parent = Parent(BRANCH, os.path.basename(folder.path), step, checkpoint.tensors, head)
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     part.record("branch", step=step, kept=steps, parent=parent.as_json(), created=now)
-
-
-def _copy_sources(folder: RunFolder, part: RunFolder) -> None:
-    """Copy what the entries of the parent name in `sources/`, as far as it is there."""
-    sessions = part.commits.sessions()
-    places = [c.place for each in sessions for c in read_copies(each).values()]
-    for place in dict.fromkeys(places):
-        source, target = (each.file(*place.split("/")) for each in (folder, part))
-        if os.path.isdir(source):
-            shutil.copytree(source, target, symlinks=True)
-
-
-def _read_lines(path: str) -> List[str]:
-    with open(path, encoding="utf-8", newline="\n") as file:
-        return file.readlines()
 
 
 def _write_lines(path: str, lines: Iterable[str]) -> None:

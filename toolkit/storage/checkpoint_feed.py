@@ -89,15 +89,15 @@ class CheckpointFeed:
         self._warn, self._clock, self._sleep = warn, clock, sleep
         self._start = self._changed_at = clock()
         self._signs: List[_Sign] = []
-        self._is_current = False  # whether everything was read since the signs last changed
         self._has_news = True  # whether there may be a next checkpoint
         self._state: Optional[Dict[str, Any]] = None  # of the run; None before it has begun
-        self._has_read = False
-        self._first_state: Optional[Dict[str, Any]] = None  # of the first read
+        self._entries: List[Entry] = []
         self._error: Optional[CheckpointError] = None  # of the last read, if it failed
         self._created: Any = None  # when the run began that has been fed from
         self._position = 0  # the number of the last entry that is done with
         self._fault_at: Optional[float] = None  # since when the next checkpoint seems damaged
+        self._read()
+        self._first_state = self._state
 
     def has_begun(self) -> bool:
         """Whether there is a run in the folder."""
@@ -106,16 +106,13 @@ class CheckpointFeed:
 
     def wait_for_run(self) -> None:
         """Wait until a run in the folder trains, or has ended. For errors, see `next`."""
-        while not self.has_begun() or self._is_former_run():
+        while not self.has_begun() or self._is_former_run() or not (self.session or self.end):
             self._wait()
-        while not self.session and self.end is None:
-            self._wait()
-            self._read()
 
     @property
     def session(self) -> int:
         """How many sessions and branches the commit log has, as far as the feed has read."""
-        return sum(map(_begins_session, self._entries()))
+        return sum(map(_begins_session, self._entries))
 
     def next(self) -> Optional[NextCheckpoint]:
         """Wait for the next checkpoint; the same one until `complete` is called for it.
@@ -131,15 +128,21 @@ class CheckpointFeed:
         """
         while True:
             self._read()
-            end = self.end  # read before the commits: all of an ended run are in the log then
-            item, fault = self._search() if self._has_news else (None, "")
-            self._has_news = item is not None or bool(fault)
+            item, fault = None, ""
+            if self._has_news and self._error is None:
+                self._has_news = False  # but `_find_next` may see that what it looks at is outdated
+                try:
+                    item, fault = self._find_next()
+                except CheckpointError as error:
+                    self._error = error
+                self._has_news |= item is not None or bool(fault or self._error)
             if item is not None:
                 self._created = self._created or (self._state or {}).get("created")
                 return item
-            if end is not None and not fault and self._is_current:
+            if self.end is not None and not self._has_news:
                 return None
-            if end is not None and self._is_fault_permanent():
+            fault_secs = 0.0 if self._fault_at is None else self._clock() - self._fault_at
+            if self.end is not None and fault and fault_secs >= _PATIENCE_SECS:
                 raise CheckpointError(
                     fault, hint=f"For advice: toolkit doctor {self.folder.argument}"
                 )
@@ -169,57 +172,33 @@ class CheckpointFeed:
 
     def _is_as_at_start(self) -> bool:
         """Whether the run has not changed since the start, and still may."""
-        first = self._first_state
         is_over = self._clock() - self._start >= self._settings.start_secs
-        return first is not None and first == self._state and not is_over
+        return self._first_state == self._state is not None and not is_over
 
     # --------------------------------------------------------------------------------------- read
 
     def _read(self) -> None:
-        """Read what has changed in the folder."""
+        """Read the commit log, if a file of the run has changed or something is left to do."""
         signs = [_sign(self.folder.file(name)) for name in _FILES]
-        self._is_current = self._is_current and signs[:1] == self._signs[:1]
         if signs != self._signs:
-            self._signs, self._changed_at = signs, self._clock()
-        if self._is_current:
+            self._signs, self._changed_at, self._has_news = signs, self._clock(), True
+        if not self._has_news:
             return
-        self._error, self._has_news = None, True
+        self._error = None
         self.folder.commits.invalidate_cache()
         try:
             if signs[0] is not None or self._state is not None:
-                self._state = self.folder.state()
-            self._is_current = True
+                self._state, self._entries = self.folder.state(), self.folder.commits.entries()
         except FormatError:
             raise
         except CheckpointError as error:  # perhaps for a moment only
             self._error = error
-        if not self._has_read:
-            self._has_read, self._first_state = True, self._state
-        self._refuse_other_run()
-
-    def _refuse_other_run(self) -> None:
         created = (self._state or {}).get("created")
         if self._created is not None and created != self._created:
             raise RetryError(
                 f"Another run has begun in {self.folder}, in place of the one that was evaluated.",
                 hint="Repeat the command for it.",
             )
-
-    def _search(self) -> Tuple[Optional[NextCheckpoint], str]:
-        """What `_find_next` returns, or (None, "") while something cannot be read."""
-        try:
-            return self._find_next() if self._is_current else (None, "")
-        except CheckpointError as error:
-            self._error, self._is_current = error, False
-            return None, ""
-
-    def _entries(self) -> List[Entry]:
-        """The entries of the commit log, none while it cannot be read."""
-        try:
-            return self.folder.commits.entries()
-        except CheckpointError as error:
-            self._error, self._is_current = error, False
-            return []
 
     def _find_next(self) -> Tuple[Optional[NextCheckpoint], str]:
         """The next checkpoint whose files are intact now, if there is one; else what is wrong with
@@ -245,7 +224,7 @@ class CheckpointFeed:
         """The commits that are not done with, in the order of the log."""
         pending: List[NextCheckpoint] = []
         session = 0
-        for entry in self.folder.commits.entries():
+        for entry in self._entries:
             session += _begins_session(entry)
             if not entry.is_commit or entry.number <= self._position:
                 continue
@@ -264,53 +243,38 @@ class CheckpointFeed:
         if not fault:
             self._fault_at = None
             return ""
-        self._is_current = False
+        self._has_news = True
         self.folder.commits.invalidate_cache()
         if checkpoint not in self.folder.checkpoints.list():
             return None
         self._fault_at = self._clock() if self._fault_at is None else self._fault_at
         return fault
 
-    def _is_fault_permanent(self) -> bool:
-        return self._fault_at is not None and self._clock() - self._fault_at >= _PATIENCE_SECS
-
     # --------------------------------------------------------------------------------------- wait
 
     def _wait(self) -> None:
         """Wait a moment. Raises an error if the run gives no sign of life for too long."""
-        has_begun, now = self._state is not None, self._clock()
-        if not has_begun:
-            self._refuse_other_files()
-        if not has_begun and now - self._start >= self._settings.start_secs:
-            raise self._start_error()
-        if has_begun and now - self._changed_at >= self._settings.idle_secs:
-            if not self.folder.is_locked():
+        folder, settings, now = self.folder, self._settings, self._clock()
+        if self._state is None:
+            is_run = os.path.lexists(folder.commits.path)
+            if not is_run and not settings.is_replaced and is_used(folder.path):
+                fault = "contains no run" if os.path.isdir(folder.path) else "is a file"
+                raise UsageError(f"{folder} {fault}.", hint="Name the folder of a run.")
+            if now - self._start >= settings.start_secs:
+                raise self._error or RetryError(
+                    f"No run has begun in {folder} within {settings.start_secs:g} s.",
+                    hint="Start the run, or name its folder.",
+                )
+        elif now - self._changed_at >= settings.idle_secs:
+            if not folder.is_locked():
                 raise self._silence_error()
             self._changed_at = now  # a process trains, perhaps one long step
         self._sleep(_POLL_SECS)
 
-    def _refuse_other_files(self) -> None:
-        """Refuse a path where no run can begin."""
-        path, is_run = self.folder.path, os.path.lexists(self.folder.commits.path)
-        if is_run or self._settings.is_replaced or not is_used(path):
-            return
-        fault = "contains no run" if os.path.isdir(path) else "is a file"
-        raise UsageError(f"{self.folder} {fault}.", hint="Name the folder of a run.")
-
-    def _start_error(self) -> Exception:
-        if self._error is not None:
-            return self._error
-        return RetryError(
-            f"No run has begun in {self.folder} within {self._settings.start_secs:g} s.",
-            hint="Start the run, or name its folder.",
-        )
-
     def _silence_error(self) -> Exception:
         if not os.path.isdir(self.folder.path):
             return self.folder.loss_error()
-        if self._error is not None:
-            return self._error
-        return RetryError(
+        return self._error or RetryError(
             f"{self.folder} has recorded no end, nothing in it has changed for "
             f"{self._settings.idle_secs:g} s, and no process trains it.",
             hint=f"Continue it: toolkit resume {self.folder.argument}",

@@ -24,10 +24,6 @@ QUARANTINE = "damaged"  # within CHECKPOINTS
 TF_TEMPORARY = ".tempstate"  # in the names of files that TensorFlow is still writing
 
 
-def _ignore(text: str) -> None:
-    """Log nothing."""
-
-
 class CheckpointStore:
     """The checkpoints of one run folder, with its commit log.
 
@@ -155,15 +151,15 @@ class CheckpointStore:
         doubtful = set(names) if self.commits.faults() else self._unlisted_files(names)
         for name in names:
             if name in listed or name in doubtful or os.path.isdir(self._file(name)):
-                self._quarantine(name)
+                folder = self._folder.make_subfolder(CHECKPOINTS, QUARANTINE)
+                places = (f"{name}.{number}" if number else name for number in itertools.count())
+                paths = (os.path.join(folder, place) for place in places)
+                free = next(path for path in paths if not os.path.lexists(path))
+                os.replace(self._file(name), free)
                 damaged.append(name)
             else:
                 os.remove(self._file(name))
         return damaged
-
-    def _quarantine(self, name: str) -> None:
-        folder = self._folder.make_subfolder(CHECKPOINTS, QUARANTINE)
-        os.replace(self._file(name), _unused_path(os.path.join(folder, name)))
 
     def _unlisted_files(self, names: Iterable[str]) -> Set[str]:
         """The names that no entry lists, if they are of several steps: a kill leaves files of one
@@ -189,7 +185,7 @@ class CheckpointStore:
         """The committed checkpoints, oldest first; their files are not verified."""
         return self.commits.checkpoints()
 
-    def find(self, which: str, warn: Callable[[str], None] = _ignore) -> Checkpoint:
+    def find(self, which: str, warn: Callable[[str], None] = lambda text: None) -> Checkpoint:
         """The checkpoint that a user names, verified.
 
         Args:
@@ -208,11 +204,17 @@ class CheckpointStore:
                 )
             return newest
         steps = {str(checkpoint.step): checkpoint for checkpoint in self.list()}
-        step = self._best_step() if which == "best" else which
+        best = None if which in steps else self.best()
+        if which == "best" and best is None:
+            raise CheckpointError(
+                f"{self._folder} has no best checkpoint.",
+                hint="Train with --best-metric METRIC, or use --checkpoint last.",
+            )
+        step = str(best["step"]) if best and which == "best" else which
         if step not in steps:
             raise CheckpointError(
                 f"{self._folder} has no checkpoint '{which}'.",
-                hint=f"It has {'last' if self.best() is None else 'last, best'} and the steps "
+                hint=f"It has {'last' if best is None else 'last, best'} and the steps "
                 f"{', '.join(steps)}.",
             )
         fault = self.find_damage(steps[step])
@@ -222,22 +224,13 @@ class CheckpointStore:
             raise CheckpointError(f"The checkpoint of step {step} is damaged: {fault}.")
         return steps[step]
 
-    def _best_step(self) -> str:
-        best = self.best()
-        if best is None:
-            raise CheckpointError(
-                f"{self._folder} has no best checkpoint.",
-                hint="Train with --best-metric METRIC, or use --checkpoint last.",
-            )
-        return str(best["step"])
-
     def best(self) -> Optional[Dict[str, Any]]:
         """The step, metric and value of the best checkpoint; None if there is none any more."""
         best = self.commits.state().get("best")
         steps = [checkpoint.step for checkpoint in self.list()]
         return best if best and best["step"] in steps else None
 
-    def newest(self, warn: Callable[[str], None] = _ignore) -> Optional[Checkpoint]:
+    def newest(self, warn: Callable[[str], None] = lambda text: None) -> Optional[Checkpoint]:
         """The newest committed checkpoint that is intact, or None if nothing was committed.
 
         Args:
@@ -261,7 +254,12 @@ class CheckpointStore:
                 f"is intact: {next(iter(faults.values()))}.",
                 hint="Copy the files back, or start a new run in another folder.",
             )
-        fault = next(iter(self.commits.faults()), "") or self._find_loss()
+        fault, names = next(iter(self.commits.faults()), ""), self.leftovers(())
+        if not fault and not self.commits.entries():
+            fault = "it is missing" if names else ""
+        elif not fault:  # commits that files show
+            lost = self._unlisted_files(names)
+            fault = f"entries are missing, as of {min(lost)}" if lost else ""
         if fault:
             raise CheckpointError(
                 f"{self.commits.path} lists no checkpoint: {fault}.",
@@ -311,14 +309,6 @@ class CheckpointStore:
             return False
         return not self.find_damage(checkpoints[-1])
 
-    def _find_loss(self) -> str:
-        """What the commit log has lost, as a clause: commits that files show; '' if nothing."""
-        names = self.leftovers(())
-        if not self.commits.entries():
-            return "it is missing" if names else ""
-        lost = self._unlisted_files(names)
-        return f"entries are missing, as of {min(lost)}" if lost else ""
-
 
 def _remove_unlocked(path: str) -> None:
     """Remove a folder, unless a process has locked it: an evaluation that is under way."""
@@ -332,9 +322,3 @@ def _remove_unlocked(path: str) -> None:
         pass
     finally:
         lock.release()
-
-
-def _unused_path(path: str) -> str:
-    """The path, or if something is there, the first of PATH.1, PATH.2, ... that is unused."""
-    paths = itertools.chain([path], (f"{path}.{number}" for number in itertools.count(1)))
-    return next(path for path in paths if not os.path.lexists(path))

@@ -184,6 +184,11 @@ class CommitLog:
                 commits[entry.step] = entry
         return commits
 
+    def state_at(self, step: int) -> Dict[str, Any]:
+        """What the entries said of the run when it committed a step; {} without this commit."""
+        entry = self.current_commits().get(step)
+        return fold(self.entries()[: entry.number]) if entry else {}
+
     def file_names(self) -> Set[str]:
         """The names of all files that were ever committed, including those deleted since."""
         commits = [entry for entry in self.entries() if entry.is_commit]
@@ -256,13 +261,7 @@ def _entry_hash(text: str) -> str:
 
 
 def _parse_entry(number: int, text: str, previous: str) -> Entry:
-    """Parse and verify one line.
-
-    Args:
-        number: of the entry, from 1.
-        text: the line.
-        previous: the hash of the entry before it.
-    """
+    """Parse and verify one line."""
     match = _HASH.match(text)
     if not match or hashlib.sha256(match.group(1).encode("utf-8")).hexdigest() != match.group(2):
         return Entry(number, {}, "has changed since it was written")

@@ -124,11 +124,7 @@ def _wait_for_lock(descriptor: int) -> bool:
 
 
 def _lock(descriptor: int, is_shared: bool = False) -> bool:
-    """Lock an open file; False if its file system has no locks.
-
-    Raises:
-        BlockingIOError: another process has locked it.
-    """
+    """Lock an open file; False if its file system has no locks."""
     if fcntl is None or descriptor < 0:
         return False
     mode = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX

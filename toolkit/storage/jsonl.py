@@ -111,7 +111,7 @@ class JsonLines:
     def truncate(self, size: int) -> None:
         """Remove everything after the first `size` bytes, and a partial last line."""
         content = self._read_complete_lines()
-        if len(content) > size or self._has_partial_line():
+        if os.path.exists(self.path) and os.path.getsize(self.path) > min(size, len(content)):
             with atomic_write(self.path, durable=True) as file:
                 file.write(content[:size])
         self.invalidate_cache()
@@ -130,10 +130,6 @@ class JsonLines:
         except OSError as error:
             raise CheckpointError(f"{self.path} cannot be read: {error.strerror}.") from None
         return content[: content.rfind(b"\n") + 1]
-
-    def _has_partial_line(self) -> bool:
-        size = len(self._read_complete_lines())
-        return os.path.exists(self.path) and os.path.getsize(self.path) != size
 
 
 def parse_object(text: str) -> Optional[Dict[str, Any]]:

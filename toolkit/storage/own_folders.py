@@ -34,7 +34,9 @@ def find_owner(path: str) -> Optional[str]:
     """
     folder = os.path.dirname(path)
     while True:
-        if is_run(folder) or _is_study(folder):
+        if is_run(folder):
+            return folder
+        if _list_present(folder, (STUDY,)) and _list_present(folder, _OF_STUDIES):
             return folder
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -45,11 +47,6 @@ def find_owner(path: str) -> Optional[str]:
 def is_run(folder: str) -> bool:
     """Whether a folder is that of a run, perhaps a damaged one."""
     return is_run_listing(_list_present(folder, (CONFIG, MANIFEST, COMMITS, LOCK)))
-
-
-def _is_study(folder: str) -> bool:
-    has_definition = bool(_list_present(folder, (STUDY,)))
-    return has_definition and bool(_list_present(folder, _OF_STUDIES))
 
 
 def _list_present(folder: str, names: Collection[str]) -> Collection[str]:

@@ -1,4 +1,6 @@
-"""The reports of one evaluation: all are written, or none."""
+"""The reports of one evaluation: all are written, or none. The seal at the end of a run has the
+hashes of those of its test.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ import os
 import secrets
 import shutil
 import tempfile
-from typing import Iterator, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from ..errors import UsageError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
+from .folder import Folder
 from .folder_lock import FolderLock
+from .jsonl import FileDigest
 from .run_folder import RunFolder
 
 REPORTS = "reports"
@@ -94,24 +98,22 @@ def _publish(run: RunFolder, path: str, name: str) -> str:
     if not contents:
         return ""
     place = os.path.join(REPORTS, name)
-    if _read_contents(run.file(place)) not in ([], contents) and _is_sealed(run, place):
+    seal = run.commits.seal()
+    start = place.replace(os.sep, "/") + "/"
+    is_sealed = seal is not None and any(n.startswith(start) for n in seal.values["reports"])
+    if is_sealed and _read_contents(run.file(place)) not in ([], contents):
         place += "-" + hashlib.sha256(repr(contents).encode("utf-8")).hexdigest()[:6]
     target = run.file(place)
     if _read_contents(target) == contents:
         return place
-    _make_durable(path)
+    for folder, _, names in os.walk(path):
+        for each in [*(os.path.join(folder, name) for name in names), folder]:
+            sync(each)
     if os.path.lexists(target):
         os.rename(target, os.path.join(os.path.dirname(path), "former"))
     os.rename(path, target)
     sync(run.file(REPORTS))
     return place
-
-
-def _is_sealed(run: RunFolder, place: str) -> bool:
-    """Whether reports are part of the seal at the end of the run."""
-    seal = run.commits.seal()
-    names = seal.values["reports"] if seal else {}
-    return any(name.startswith(place.replace(os.sep, "/") + "/") for name in names)
 
 
 def _read_contents(path: str) -> object:
@@ -126,9 +128,40 @@ def _read_contents(path: str) -> object:
     )
 
 
-def _make_durable(path: str) -> None:
-    """Wait until all files below a folder are on the disk."""
-    for folder, _, names in os.walk(path):
-        for name in names:
-            sync(os.path.join(folder, name))
-        sync(folder)
+# ---------------------------------------------------------------------------------------- the seal
+
+
+def hash_reports(folder: Folder, place: str) -> Dict[str, Any]:
+    """The size and hash of each file below a folder, by its path in the run folder with "/".
+
+    Args:
+        folder: of the run.
+        place: the path of the reports in it; '' for none.
+    """
+    paths = [
+        os.path.join(path, name)
+        for path, _, names in os.walk(folder.file(place) if place else "")
+        for name in names
+    ]
+    names = {os.path.relpath(path, folder.path).replace(os.sep, "/"): path for path in paths}
+    return {name: dict(_digest(names[name])._asdict()) for name in sorted(names)}
+
+
+def find_report_faults(folder: Folder, seal: Dict[str, Any]) -> List[str]:
+    """The reports that are not as they were sealed, a clause each."""
+    faults = []
+    for name, digest in sorted(seal["reports"].items()):
+        try:
+            is_same = _digest(folder.file(*name.split("/"))) == FileDigest(**digest)
+            fault = "" if is_same else "has changed since it was sealed"
+        except FileNotFoundError:
+            fault = "is missing"
+        except OSError as error:
+            fault = f"cannot be read ({error.strerror})"
+        if fault:
+            faults.append(f"{name} {fault}")
+    return faults
+
+
+def _digest(path: str) -> FileDigest:
+    return FileDigest(os.path.getsize(path), sha256_of(path))

@@ -231,7 +231,10 @@ def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFo
     """
     folder = RunFolder(os.path.abspath(path), is_new=True, force=force)
     if is_used(folder.path):
-        _refuse_file(folder)
+        if not os.path.isdir(folder.path):
+            raise UsageError(
+                f"{folder} is a file, and a run needs a folder.", hint="Choose another --run-dir."
+            )
         if not force:
             way = f"Continue it (toolkit resume {folder.argument}), c" if folder.is_run else "C"
             raise UsageError(
@@ -244,13 +247,6 @@ def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFo
             f"Another process is training in {folder}.", hint="Wait for it, or stop it."
         )
     return folder
-
-
-def _refuse_file(folder: RunFolder) -> None:
-    if not os.path.isdir(folder.path):
-        raise UsageError(
-            f"{folder} is a file, and a run needs a folder.", hint="Choose another --run-dir."
-        )
 
 
 def _refuse_rename(folder: RunFolder, inputs: Iterable[str]) -> None:

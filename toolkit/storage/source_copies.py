@@ -60,18 +60,14 @@ def write_copies(
     Raises:
         RetryError: the folder cannot be written.
     """
-    version = _folder_name(name, hashes)
+    digest = hashlib.sha256(json.dumps([name, hashes], sort_keys=True).encode("ascii")).hexdigest()
+    version = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:60] or '_'}-{digest[:8]}"
     path = folder.file(SOURCES, version)
     with folder.writing():
         if not os.path.isdir(path):
             _write_version(folder.make_subfolder(SOURCES), version, hashes, read)
         omitted = [each for each in hashes if not os.path.isfile(_join(path, each))]
     return SourceCopy(version, sorted(omitted))
-
-
-def _folder_name(name: str, hashes: Dict[str, str]) -> str:
-    digest = hashlib.sha256(json.dumps([name, hashes], sort_keys=True).encode("ascii")).hexdigest()
-    return f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:60] or '_'}-{digest[:8]}"
 
 
 def _write_version(
@@ -82,7 +78,11 @@ def _write_version(
     os.mkdir(part)
     try:
         for name, content in _read_sources(hashes, read):
-            _write_file(_join(part, name), content)
+            path = _join(part, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "xb") as file:
+                file.write(content)
+            sync(path)
         os.rename(part, os.path.join(root, version))
         sync(root)
     finally:
@@ -105,14 +105,6 @@ def _read_sources(
             yield name, content
 
 
-def _write_file(path: str, content: bytes) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _join(folder: str, name: str) -> str:
     return os.path.join(folder, *name.split("/"))
 
@@ -131,15 +123,12 @@ def find_faults(folder: Folder, sessions: Iterable[Dict[str, Any]]) -> List[str]
     faults: Dict[str, None] = {}  # each once, in their order
     for session in sessions:
         for plugin, copy in read_copies(session).items():
-            for name, sha256 in sorted(_hashes(session, plugin).items()):
+            hashes = (session.get("plugins") or {}).get(plugin) or {}
+            for name, sha256 in sorted(hashes.items()):
                 fault = "" if name in copy.omitted else _find_damage(folder, copy, name, sha256)
                 if fault:
                     faults[f"{copy.place}/{name} {fault}"] = None
     return list(faults)
-
-
-def _hashes(session: Dict[str, Any], plugin: str) -> Dict[str, Any]:
-    return (session.get("plugins") or {}).get(plugin) or {}
 
 
 def _find_damage(folder: Folder, copy: SourceCopy, name: str, sha256: Any) -> str:
@@ -164,15 +153,10 @@ def naming_copies(folder: Any) -> Iterator[None]:
     try:
         yield
     except ToolkitError as error:
-        places = _last_places(folder)
+        sessions = folder.commits.sessions()[-1:]
+        copies = [copy for session in sessions for copy in read_copies(session).values()]
+        places = [f"{folder}/{c.place}" for c in copies if os.path.isdir(folder.file(c.place))]
         if places and not isinstance(error, InterruptedRun):
             text = f"A copy of the code that trained the run is in {' and in '.join(places)}."
             error.hint = " ".join(part for part in (error.hint, text) if part)
         raise
-
-
-def _last_places(folder: Any) -> List[str]:
-    """The folders with copies of what trained the last session of a run."""
-    sessions = folder.commits.sessions()[-1:]
-    copies = [copy for session in sessions for copy in read_copies(session).values()]
-    return [f"{folder}/{copy.place}" for copy in copies if os.path.isdir(folder.file(copy.place))]

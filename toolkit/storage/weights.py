@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from ..compat import OBJECT_GRAPH, object_graph_names, tf
 from ..errors import CheckpointError, UsageError
 from ..files import open_regular_file
 from .checkpoint_reader import has_files, hash_tensors, open_reader, read_tensors
-from .parent import WEIGHTS, Parent
+from .entries import WEIGHTS, Parent
+from .own_folders import is_run
 from .run_folder import open_run
 from .variables import (
     STEP,
@@ -115,28 +116,18 @@ def open_weights(path: str, step: str, warn: Callable[[str], None]) -> WeightSou
         UsageError: there is no such checkpoint.
         CheckpointError: it cannot be read, or is damaged.
     """
-    if _is_run(path):
+    if is_run(path):
         return _open_run(path, step, warn)
-    _refuse_word(path)
-    prefix = _find_prefix(path)
-    if step:
-        raise UsageError(f"{path}@{step} names a step of a run, and {path} is no run.", hint=FORMS)
-    return _read_source(path, prefix, "")
-
-
-def _refuse_word(path: str) -> None:
-    """Raise UsageError if a path is RUN@WORD: only a number names a step."""
     run, _, word = path.rpartition("@")
-    if not os.path.lexists(path) and run and _is_run(run):
+    if not os.path.lexists(path) and run and is_run(run):
         raise UsageError(
             f"{path}: the STEP of RUN@STEP is a number, and '{word}' is none.",
             hint=f"{run} without a step means its best checkpoint, or else its last one.",
         )
-
-
-def _is_run(path: str) -> bool:
-    names = ("manifest.json", "commits.jsonl", "config.json")
-    return any(os.path.isfile(os.path.join(path, name)) for name in names)
+    prefix = _find_prefix(path)
+    if step:
+        raise UsageError(f"{path}@{step} names a step of a run, and {path} is no run.", hint=FORMS)
+    return _read_source(path, prefix, "")
 
 
 def _open_run(path: str, step: str, warn: Callable[[str], None]) -> WeightSource:
@@ -162,7 +153,10 @@ def _read_source(place: str, path: str, head: str) -> WeightSource:
         name: VariableSpec(list(tensors[key].shape), tf.as_dtype(dtypes[key]).name)
         for name, key in keys.items()
     }
-    name, step = os.path.basename(os.path.abspath(place)), _find_step(tensors)
+    name, step = os.path.basename(os.path.abspath(place)), None
+    value = tensors.get(STEP)
+    if value is not None and not value.shape and np.issubdtype(value.dtype, np.integer):
+        step = int(value) if value >= 0 else None
     parent = Parent(WEIGHTS, name, step, hash_tensors(sorted(tensors.items())), head)
     return WeightSource(place, path, parent, specs, {n: tensors[key] for n, key in keys.items()})
 
@@ -187,14 +181,6 @@ def _name_keys(tensors: Dict[str, np.ndarray], full_names: Dict[str, str]) -> Di
         else:
             names.update({key.partition("/.ATTRIBUTES/")[0]: key for key in [first, *others]})
     return names
-
-
-def _find_step(tensors: Dict[str, np.ndarray]) -> Optional[int]:
-    """The global step in a checkpoint, if it has one."""
-    value = tensors.get(STEP)
-    if value is None or value.shape or not np.issubdtype(value.dtype, np.integer) or value < 0:
-        return None
-    return int(value)
 
 
 def _find_prefix(path: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..compat import tf
 from ..data.examples import Split
+from ..data.readers.options import ReaderOptions
 from ..data.readers.resident import ResidentReader
 from ..graph import build
 from ..graph.run import Run
@@ -122,4 +123,6 @@ def _make_reader(
     assert examples is not None, "the training split is empty"
     seed = Run("train", options).seed("shuffle")
     count = examples_per_step(options)
-    return ResidentReader(examples, count, seed, pads_to_longest=pads_to_longest)
+    return ResidentReader(
+        examples, count, ReaderOptions(seed=seed, pads_to_longest=pads_to_longest)
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
 
 from ..errors import UsageError, suggest
 
@@ -18,13 +18,14 @@ class BestMetric(NamedTuple):
         name: of the metric.
         direction: "min" where lower values are better, "max" where higher ones are.
         note: what a user should know of the direction, as a clause; may be empty.
-        dependencies: what its values depend on besides the model: JSON values by name.
+        find_dependencies: returns what its values depend on besides the model, JSON values by name;
+            called where values are compared, since a network may have to be trained for it.
     """
 
     name: str
     direction: str
     note: str = ""
-    dependencies: Mapping[str, Any] = {}
+    find_dependencies: Callable[[], Mapping[str, Any]] = dict
 
     @property
     def summary(self) -> str:
@@ -82,7 +83,7 @@ class BestMetric(NamedTuple):
             "direction": self.direction,
             "value": value,
             "split": SPLIT,
-            "depends_on": dict(self.dependencies),
+            "depends_on": dict(self.find_dependencies()),
         }
         return dict(record, noise=noise, reached=best_value) if noise > 0 else record
 
@@ -96,46 +97,15 @@ class BestMetric(NamedTuple):
         direction = best.get("direction", self.direction)
         if direction != self.direction:
             return f"the {WORDS[direction]} {self.name} was best, now the {WORDS[self.direction]}"
-        before = best.get("depends_on", self.dependencies)
-        changes = [
-            f"{name} was {_shorten(before.get(name))}, now {_shorten(self.dependencies.get(name))}"
-            for name in sorted({*before, *self.dependencies})
-            if before.get(name) != self.dependencies.get(name)
-        ]
+        now = self.find_dependencies()
+        before = best.get("depends_on", now)
+        changes = []
+        for name in sorted({*before, *now}):
+            old, new = (each.get(name, "unknown") for each in (before, now))
+            if old != new:
+                texts = [text[:12] if len(text) == 64 else text for text in (str(old), str(new))]
+                changes.append(f"{name} was {texts[0]}, now {texts[1]}")  # of a hash a few digits
         return "; ".join(changes)
-
-
-def describe_better(
-    last: Mapping[str, Any],
-    values: Mapping[int, Mapping[str, Any]],
-    directions: Mapping[str, Optional[str]],
-) -> str:
-    """Say that a run which keeps no best checkpoint had a better one; '' if chance explains it.
-
-    The best of several evaluations is better than the last one by chance alone, so it has to lie
-    outside of the interval of the last one.
-
-    Args:
-        last: the last evaluation, with its "metrics" and "intervals".
-        values: the metrics of all evaluations by step.
-        directions: the name of each metric -> its declared direction or None. Of several metrics
-            that are not losses, the first is named, else a loss.
-    """
-    for name in sorted(directions, key=lambda name: "loss" in name):
-        direction, interval = directions[name], last.get("intervals", {}).get(name)
-        if direction is None or interval is None:
-            continue
-        metric = BestMetric(name, direction)
-        value, best_step = interval["low" if direction == "min" else "high"], None
-        for step, each in values.items():
-            if metric.is_better(each.get(name, math.nan), value):
-                value, best_step = each[name], step
-        if best_step is not None:
-            return (
-                f"{name} on the {SPLIT} split was {value:.4f} at step {best_step}, at the end "
-                f"{last['metrics'][name]:.4f}: --best-metric {name} keeps and tests the best"
-            )
-    return ""
 
 
 def read_best_value(best: Optional[Mapping[str, Any]]) -> Optional[float]:
@@ -169,7 +139,11 @@ def choose_best_metric(text: str, directions: Mapping[str, Optional[str]]) -> Be
         )
     declared = directions[name]
     if prefix:
-        return BestMetric(name, prefix, _contradiction(prefix, declared))
+        other = {"min": "higher", "max": "lower"}[prefix]
+        is_same = declared in (None, prefix)
+        return BestMetric(
+            name, prefix, "" if is_same else f"although {other} values are declared better"
+        )
     if declared:
         return BestMetric(name, declared)
     raise UsageError(
@@ -177,15 +151,3 @@ def choose_best_metric(text: str, directions: Mapping[str, Optional[str]]) -> Be
         hint=f"Write min:{name} or max:{name}, or declare it in the plugin's hook "
         "metric_directions.",
     )
-
-
-def _contradiction(direction: str, declared: Optional[str]) -> str:
-    if declared in (None, direction):
-        return ""
-    return f"although {'lower' if declared == 'min' else 'higher'} values are declared better"
-
-
-def _shorten(value: Any) -> str:
-    """A value for a message; a hash by its first digits."""
-    text = "unknown" if value is None else str(value)
-    return text[:12] if len(text) == 64 else text

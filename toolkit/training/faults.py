@@ -82,11 +82,7 @@ def _way_out(step: int, refusal: Sequence[GuardValues]) -> str:
 
 
 def _translate(error, step: int, target: int, place: str):
-    """The toolkit's error for an error in the step after `step`; None where there is none.
-
-    Args:
-        place: ` (file:line)` of the plugin's code that failed, or "".
-    """
+    """The toolkit's error for an error in the step after `step`; None where there is none."""
     message = summarize_tf_error(str(getattr(error, "message", error)))
     if isinstance(error, tf.errors.InvalidArgumentError):
         refusal = read_refusal(error.message)

@@ -1,16 +1,20 @@
-"""The weights with which a run begins, where --init-from names those of another model."""
+"""The values with which a run begins where they are others than the model's: the weights of another
+model (--init-from), and what is computed from the training data (`Run.fit_initial_values`).
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Container, Dict, List, Optional, Sequence
 
 import numpy as np
 
 from ..compat import tf
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError, ToolkitError, UsageError
+from ..graph.run import Run, step_builder_of
 from ..options import CoreOptions, join_step, split_step
-from ..storage.parent import WEIGHTS, Parent
+from ..plugins import Plugins
+from ..storage.entries import WEIGHTS, Parent
 from ..storage.run_folder import RunFolder
 from ..storage.variables import Specs, parse_map, variable_specs
 from ..storage.weights import WeightPlan, WeightSource, open_weights, plan_weights, read_weights
@@ -99,22 +103,23 @@ def describe_other_classes(
         class_names: of the data.
     """
     size, before, now = len(class_names), source.class_names, tuple(class_names)
-    layer = [
-        name for name in in_graph if name in plan.names and in_graph[name].shape[-1:] == [size]
-    ]
-    if before == now or len(before) != size or not layer:
+    names = [n for n in in_graph if n in plan.names and in_graph[n].shape[-1:] == [size]]
+    if before == now or len(before) != size or not names:
         return ""
-    scope = _scope(layer[-1])
-    layer = [name for name in layer if _scope(name) == scope]
-    others = [name for name in plan.names if name.startswith(scope) and name not in layer]
-    olds = [plan.names[name] for name in layer]
-    scopes = {_scope(old) for old in olds}
-    if scope and not others and len(scopes) == 1 and "" not in scopes:
-        olds = sorted(scopes)
+    scope = _scope(names[-1])
+    layer = [name for name in names if _scope(name) == scope]
+    olds, scopes = [plan.names[n] for n in layer], {_scope(plan.names[n]) for n in layer}
+    is_whole = all(name in layer for name in plan.names if name.startswith(scope))
+    if is_whole and len(scopes) == 1 and "" not in scopes:
+        olds = list(scopes)
     first = next(i for i in range(size) if before[i] != now[i])
+    texts = [
+        ", ".join(["..."] * bool(first) + list(each[first:][:5]) + ["..."] * (size > first + 5))
+        for each in (before, now)
+    ]
     return (
         f"{scope or layer[-1]} starts with weights for other classes: {source.place} has "
-        f"{_join_classes(before, first)}; the data has {_join_classes(now, first)}. "
+        f"{texts[0]}; the data has {texts[1]}. "
         f"To initialise it: {' '.join(f'--map {old}=' for old in olds)}"
     )
 
@@ -122,13 +127,6 @@ def describe_other_classes(
 def _scope(name: str) -> str:
     """The scope of a variable, with "/" at its end; "" if it is in none."""
     return name[: name.rfind("/") + 1]
-
-
-def _join_classes(names: Sequence[str], first: int) -> str:
-    """A few names of classes, from the first that differs."""
-    rest = names[first : first + 5]
-    parts = ["..."] * bool(first) + list(rest) + ["..."] * (first + len(rest) < len(names))
-    return ", ".join(parts)
 
 
 def open_initial_weights(
@@ -185,3 +183,47 @@ def name_step(config: Dict[str, Any], parent: Optional[Parent]) -> Dict[str, Any
         return config
     path, step = split_step(value)
     return dict(config, init_from=join_step(path, step or parent.step))
+
+
+# ------------------------------------------------------------------------- from the training data
+
+
+def compute_initial_values(
+    session: tf.Session,
+    run: Run,
+    plugins: Plugins,
+    read_split: Callable[[str], Any],
+    names: Container[str],
+) -> None:
+    """Compute and assign the values of all `run.fit_initial_values`. No op is added to the graph.
+
+    Args:
+        session: of a run that begins, whose variables are initialised.
+        run: of the graph.
+        plugins: of the run.
+        read_split: from the name of a split to the `Split` after `filter` and `convert`.
+        names: of the variables that initial weights gave no value.
+
+    Raises:
+        ToolkitError: a function failed, or returned arrays that do not fit the variables.
+    """
+    subject = "function of run.fit_initial_values"
+    for fit in step_builder_of(run).initial_fits:
+        if not (fit.is_of_data or any(variable.op.name in names for variable in fit.variables)):
+            continue
+        values = plugins.call_plugin_code(
+            subject,
+            lambda function, split: list(map(np.asarray, function(split))),
+            fit.function,
+            read_split("train"),
+        )
+        shapes = [list(value.shape) for value in values]
+        expected = [variable.shape.as_list() for variable in fit.variables]
+        if shapes != expected:
+            names_of = ", ".join(variable.op.name for variable in fit.variables)
+            raise ToolkitError(
+                f"The {subject} returned arrays of shapes {shapes} for {names_of}, expected "
+                f"{expected}."
+            )
+        for variable, value in zip(fit.variables, values):
+            session.run(variable.initializer, {variable.initializer.inputs[1]: value})

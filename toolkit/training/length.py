@@ -87,28 +87,6 @@ def check_other_length(
     )
 
 
-def describe_warmup(options: CoreOptions, total: int) -> str:
-    """That the warm-up is longer than a run of so many steps; '' if it is not."""
-    if options.warmup_steps <= total:
-        return ""
-    share = _percent(rate_share(options, total - 1, total))
-    return (
-        f"the warm-up of {options.warmup_steps} steps is longer than the run: the learning rate "
-        f"ends at {share} of the full rate"
-    )
-
-
-def describe_early_end(options: CoreOptions, step: int, total: int) -> str:
-    """That the learning rate had not fallen as far as planned when a run ended; '' if it had."""
-    share, last_share = rate_share(options, step, total), rate_share(options, total - 1, total)
-    if step >= total or share - last_share <= JUMP:
-        return ""
-    return (
-        f"the learning rate is still {_percent(share)} of the full rate at step {step}; the "
-        f"{options.schedule} schedule ends at {_percent(last_share)} after step {total}"
-    )
-
-
 def _percent(share: float) -> str:
     """A share of the full rate: the rates of updates with a rate of their own differ."""
     return f"{100 * share:.3g} %"

@@ -42,7 +42,7 @@ from .hooks import hook_state
 from .hooks.base import NEVER
 from .hooks.runner import HookRunner, RunHook
 from .hooks.summaries import Summaries
-from .initial_fits import compute_initial_values
+from .initial_weights import compute_initial_values
 from .opening import Training
 from .peers import STEP
 from .signals import FirstSignal

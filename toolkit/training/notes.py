@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import List, Mapping
 
 from ..graph.run import step_builder_of
-from ..graph.step_builder import StepBuilder
 from ..options import NOT_SET, Origin
-from .length import describe_warmup
 from .random_ops import describe_random_ops
 from .step_mode import TrainingPlan
 
@@ -20,10 +18,13 @@ def plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
         origins: where the value of each option comes from.
     """
     builder = step_builder_of(plan.graph.run)
-    notes = [plan.note, *builder.notes, describe_warmup(plan.options, plan.total_steps)]
-    notes.append(describe_random_ops(plan.random_ops))
-    notes += [_describe_frozen(builder), *_describe_unused(plan, origins)]
-    notes += [_describe_decay(plan, origins), _describe_batch_norm(plan)]
+    notes = [plan.note, *builder.notes, describe_random_ops(plan.random_ops)]
+    names = sorted(builder.frozen_variables())
+    if names:
+        noun = "variable is" if len(names) == 1 else "variables are"
+        more = ", ..." if len(names) > 3 else ""
+        notes.append(f"{len(names)} {noun} frozen: {', '.join(names[:3])}{more}")
+    notes += _describe_unused(plan, origins)
     if plan.random_ops and plan.graph.run.replica.count > 1:
         notes.append("all replicas draw the same numbers by these ops, for different examples")
     if builder.own_variables and not builder.update_counts:
@@ -33,8 +34,8 @@ def plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
             "old values back"
         )
     elif builder.own_variables:
-        names = ", ".join(builder.own_variables[:3])
-        notes.append(f"updated by the plugin's own ops, and put back by the guard: {names}")
+        text = ", ".join(builder.own_variables[:3])
+        notes.append(f"updated by the plugin's own ops, and put back by the guard: {text}")
     count = builder.omitted_losses
     if count:
         noun = "loss of a regularizer is" if count == 1 else "losses of regularizers are"
@@ -45,50 +46,16 @@ def plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
     return [note for note in notes if note]
 
 
-def _describe_batch_norm(plan: TrainingPlan) -> str:
-    """Whose moments batch norm uses, where each replica uses its own."""
-    replica = plan.graph.run.replica
-    if replica.count == 1 or not _has_batch_norm(plan):
-        return ""
-    return (
-        f"batch norm uses the moments of each replica's {replica.num_examples} examples, not of "
-        f"all {replica.batch_size}"
-    )
-
-
-def _has_batch_norm(plan: TrainingPlan) -> bool:
-    """Whether the graph has batch norm in training."""
-    return any(
-        op.type.startswith("FusedBatchNorm")
-        and "Grad" not in op.type
-        and op.get_attr("is_training")
-        for op in plan.graph.tf_graph.get_operations()
-    )
-
-
-def _describe_frozen(builder: StepBuilder) -> str:
-    """How many variables stay as they are, and the first of them; "" if none does."""
-    names = sorted(builder.frozen_variables())
-    more = ", ..." if len(names) > 3 else ""
-    noun = "variable is" if len(names) == 1 else "variables are"
-    return f"{len(names)} {noun} frozen: {', '.join(names[:3])}{more}" if names else ""
-
-
 def _describe_unused(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
     """A sentence for each option that a person set, and that the plugin's own settings replace."""
     builder = step_builder_of(plan.graph.run)
     unused = builder.unused_options() - set(plan.options.idle_options())
-    return [
+    notes = [
         f"{name} ({origins[name]}) has no effect: no update of the step uses it"
         for name in sorted(unused)
         if origins.get(name, NOT_SET).is_choice
     ]
-
-
-def _describe_decay(plan: TrainingPlan, origins: Mapping[str, Origin]) -> str:
-    """What is surprising of a weight decay that was set; "" if nothing is."""
-    builder, decay = step_builder_of(plan.graph.run), plan.options.weight_decay
-    place = origins.get("weight_decay", "set")
-    if decay and builder.update_counts and not builder.has_decay():
-        return f"weight_decay ({place}) has no effect: no variable of the step decays"
-    return ""
+    if plan.options.weight_decay and builder.update_counts and not builder.has_decay():
+        place = origins.get("weight_decay", "set")
+        notes.append(f"weight_decay ({place}) has no effect: no variable of the step decays")
+    return notes

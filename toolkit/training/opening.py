@@ -14,7 +14,7 @@ from ..display.waits import waiting
 from ..errors import CheckpointError, UsageError
 from ..run_data import RunData
 from ..storage.commit_log import Checkpoint
-from ..storage.parent import WEIGHTS, Parent
+from ..storage.entries import WEIGHTS, Parent
 from ..storage.run_folder import RunFolder
 from ..storage.variables import (
     find_misfit,

@@ -59,7 +59,8 @@ def find_random_ops(train_op: tf.Operation) -> List[RandomOp]:
     for name in sorted(upstream_nodes([train_op.name, *iterators], nodes)):
         types = set(_types(nodes[name], functions, set())) & STATEFUL_OPS
         if types:
-            location = _locate(train_op.graph.get_operation_by_name(name))
+            lines = plugin_lines(train_op.graph.get_operation_by_name(name))
+            location = lines[-1].location if lines else name
             ops += [RandomOp(op_type, location) for op_type in sorted(types)]
     return list(dict.fromkeys(ops))
 
@@ -83,8 +84,3 @@ def _types(node: Any, functions: Dict[str, Any], visited: Set[str]) -> Iterator[
             visited.add(name)
             for inner in functions[name]:
                 yield from _types(inner, functions, visited)
-
-
-def _locate(op: tf.Operation) -> str:
-    lines = plugin_lines(op)
-    return lines[-1].location if lines else op.name

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, Optional, Tuple
 
 from ..display.console import Console
 from ..errors import UsageError
 from ..graph.build import InferenceGraph, build_inference
 from ..graph.run import Run
-from ..inference.evaluator import Evaluation, Evaluator
+from ..inference.evaluator import Evaluator
 from ..inference.example_values import MAX_EXAMPLES, Intervals, compute_intervals
 from ..inference.report import report
 from ..run_data import RunData
-from .best_metric import SPLIT, BestMetric, choose_best_metric, describe_better
+from .best_metric import SPLIT, BestMetric, choose_best_metric
 from .setup import Job
 from .step_mode import TrainingPlan
 
@@ -57,12 +58,7 @@ class RunEvaluator:
             self._evaluator = self.evaluator
 
     def _build_predict_graph(self) -> Optional[InferenceGraph]:
-        """The graph of mode "predict"; None if nothing in this process will use it.
-
-        Raises:
-            ToolkitError: it cannot be built. A refusal of a plugin (`UsageError`) is only noted
-                where the options leave out evaluation.
-        """
+        """The graph of mode "predict"; None if nothing in this process will use it."""
         job, plan = self._job, self._plan
         total_steps, path = plan.total_steps, job.folder.path
         run = Run("predict", plan.options, self._run_data.spec, path, total_steps)
@@ -86,9 +82,9 @@ class RunEvaluator:
         split = self._run_data.prepare_split(SPLIT)
         if not text or split is None:
             return None
-        directions = self.evaluator.metric_directions()
-        metric = choose_best_metric(text, directions)
-        return metric._replace(dependencies=self.evaluator.dependencies(metric.name, split))
+        metric = choose_best_metric(text, self.evaluator.metric_directions())
+        find_dependencies = functools.partial(self.evaluator.dependencies, metric.name, split)
+        return metric._replace(find_dependencies=find_dependencies)
 
     def validate(self, path: str) -> Tuple[Dict[str, float], Dict[str, Any]]:
         """Evaluate a checkpoint on the validation split.
@@ -106,7 +102,12 @@ class RunEvaluator:
         evaluation = self.evaluator.evaluate(split, batch_size, keep_values=is_small)
         for line in evaluation.lines:
             self._console.log("validation  " + line)
-        intervals = _intervals_of(evaluation, is_small)
+        if is_small:
+            intervals = compute_intervals(evaluation.metrics, evaluation.values)
+        else:  # they would take memory and time, and be narrower than what other seeds change
+            reason = f"in training, none is computed over more than {MAX_EXAMPLES:,} examples"
+            intervals = Intervals({}, dict.fromkeys(evaluation.values, reason))
+        intervals.by_name.update(evaluation.intervals)
         return evaluation.metrics, dict(intervals.as_json(), examples=len(split))
 
     def test(self) -> Optional[Dict[str, Any]]:
@@ -128,34 +129,7 @@ class RunEvaluator:
         result["checkpoint"] = which
         return result
 
-    def describe_better(self) -> str:
-        """That a run without a best checkpoint had a better one than its last; '' if it had not."""
-        folder = self._job.folder
-        evaluations = folder.state().get("validation")
-        if self._job.options.best_metric or not evaluations:
-            return ""
-        records = [record for record in folder.metrics.read() if record.get("kind") == "eval"]
-        values = {record["step"]: record for record in records}
-        return describe_better(evaluations["last"], values, self.evaluator.metric_directions())
-
     def close(self) -> None:
         """Close the session, if one was opened."""
         if self._evaluator is not None:
             self._evaluator.close()
-
-
-def _intervals_of(evaluation: Evaluation, is_small: bool) -> Intervals:
-    """The intervals of an evaluation during training.
-
-    Args:
-        evaluation: of the validation split.
-        is_small: whether the split has at most MAX_EXAMPLES examples. Intervals over more would
-            take memory and time, and be narrower than what other seeds change.
-    """
-    if is_small:
-        intervals = compute_intervals(evaluation.metrics, evaluation.values)
-    else:
-        reason = f"in training, none is computed over more than {MAX_EXAMPLES:,} examples"
-        intervals = Intervals({}, dict.fromkeys(evaluation.values, reason))
-    intervals.by_name.update(evaluation.intervals)
-    return intervals

@@ -20,7 +20,7 @@ from ..graph.session_config import effective_threads
 from ..options import DATA
 from ..run_data import RunData, describe_missing_splits
 from ..storage.entries import FINISHED, TRAINED
-from ..storage.seal import hash_reports
+from ..storage.report_folder import hash_reports
 from ..storage.session_changes import THREADS, find_session_changes
 from . import provenance
 from .best_metric import BestMetric
@@ -66,7 +66,13 @@ class RunLog:
         if folder.is_new:
             folder.create(job.config)
             run_facts = provenance.run_facts(job.plugins, self._run_data)
-            folder.record("run", **run_facts, **self._parent_facts(), **self._preset_facts())
+            presets = [  # that the data chose
+                {"option": option, "name": job.config[option], "reason": origin.place}
+                for option, origin in job.origins.items()
+                if origin.kind == DATA
+            ]
+            run_facts.update({"presets": presets} if presets else {})
+            folder.record("run", **run_facts, **self._parent_facts())
         else:
             self._seconds_before = folder.state()["seconds"]
             folder.write_config(job.config)
@@ -76,7 +82,10 @@ class RunLog:
         if not folder.has_lock:
             self.warn(f"{folder} cannot be locked: do not train in it twice at the same time")
         self._console.open_file(folder.path, job.argv)
-        self._write_hash_list()
+        hashes, path = self._run_data.dataset.sha256, folder.file(LIST_FILE)
+        if is_long(hashes) and (job.allow_other_data or not os.path.lexists(path)):
+            with folder.writing():
+                write_list(path, hashes)
         copies = {}
         if job.options.keep_sources:
             copies = provenance.record_sources(folder, job.plugins, facts["plugins"], self.warn)
@@ -92,14 +101,6 @@ class RunLog:
             seconds_before=self._seconds_before,
             session_start=time.time(),
         )
-
-    def _write_hash_list(self) -> None:
-        """Write the hashes of the data's files, of which the manifest has one hash, once."""
-        hashes, path = self._run_data.dataset.sha256, self._folder.file(LIST_FILE)
-        is_missing = self._job.allow_other_data or not os.path.lexists(path)
-        if is_long(hashes) and is_missing:
-            with self._folder.writing():
-                write_list(path, hashes)
 
     def announce(
         self, hooks: Sequence[RunHook], changes: Sequence[str], best: Optional[BestMetric]
@@ -128,7 +129,11 @@ class RunLog:
         if order:
             log(f"order  {order}")
         notes = [*self._job.notes, *plan_notes(self._plan, self._job.origins), *changes]
-        for note in notes + self._changes_since_last_session():
+        sessions = self._folder.commits.sessions()
+        differences = find_session_changes(sessions[-1], self.session_facts()) if sessions else []
+        if differences:  # those of a resume will not be the bits of an uninterrupted run
+            notes.append(f"no longer bit-exact from here: {'; '.join(differences)}")
+        for note in notes:
             self.note(note)
         names = [hook.name for hook in hooks if not hook.has_due_steps]
         if names:
@@ -156,23 +161,6 @@ class RunLog:
 
     def _parent_facts(self) -> Dict[str, Any]:
         return {"parent": self._parent.as_json()} if self._parent else {}
-
-    def _preset_facts(self) -> Dict[str, Any]:
-        """The presets that the data chose, each with the reason."""
-        presets = [
-            {"option": option, "name": self._job.config[option], "reason": origin.place}
-            for option, origin in self._job.origins.items()
-            if origin.kind == DATA
-        ]
-        return {"presets": presets} if presets else {}
-
-    def _changes_since_last_session(self) -> List[str]:
-        """Why the bits of a resume will not be those of an uninterrupted run."""
-        sessions = self._folder.commits.sessions()
-        if not sessions:
-            return []
-        changes = find_session_changes(sessions[-1], self.session_facts())
-        return [f"no longer bit-exact from here: {'; '.join(changes)}"] if changes else []
 
     # ------------------------------------------------------------------------------------- ending
 
@@ -279,11 +267,7 @@ class RunLog:
         self._folder.record("end", **self._last_end, **dict({"exit_code": None}, **facts))
 
     def _examine(self, step: int) -> str:
-        """Say where a divergence began, by repeating the step after the last good one.
-
-        Returns:
-            What to try; "" where no cause but the rate is known.
-        """
+        """Say where a divergence began, by repeating the step after the last good one."""
         job, log = self._job, self._console.log
         try:
             start = self._folder.checkpoints.newest()

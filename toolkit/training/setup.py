@@ -7,8 +7,8 @@ import multiprocessing
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf
-from ..data.readers.batch_slice import BatchSlice
-from ..data.readers.reader import Reader, ReaderOptions, is_resident, make_reader
+from ..data.readers.options import BatchSlice, ReaderOptions
+from ..data.readers.reader import Reader, is_resident, make_reader
 from ..data.spec import DataSpec
 from ..errors import UsageError
 from ..graph.build import build_training
@@ -20,7 +20,7 @@ from ..options import NOT_SET, ORIGINS, CoreOptions, Origin, Resolved, flag_name
 from ..plugins import Plugins
 from ..preset_choice import choose_presets, update_config
 from ..run_data import RunData, open_run_data
-from ..storage.parent import Parent
+from ..storage.entries import Parent
 from ..storage.run_folder import RunFolder
 from .initial_weights import name_step
 from .length import whole_steps
@@ -242,13 +242,14 @@ def training_reader(
     Args:
         replica: that reads its part of each batch.
     """
+    part = BatchSlice(replica.batch_size, replica.start, replica.num_examples)
     reader_options = ReaderOptions(
         kind=options.reader,
         seed=Run("train", options).seed("shuffle"),
         shuffle_buffer=options.shuffle_buffer,
         resident_limit=options.resident_limit << 20,
         pads_to_longest=pads_to_longest,
-        part=_batch_slice(replica),
+        part=None if replica.count == 1 else part,
         by_number=replica.is_asynchronous,
     )
     split, batch_size = run_data.splits["train"], examples_per_step(options)
@@ -257,12 +258,6 @@ def training_reader(
     if prepared is not None:
         return make_reader(prepared, batch_size, reader_options._replace(kind="resident"))
     return make_reader(split, batch_size, reader_options, run_data.hooks)
-
-
-def _batch_slice(replica: Replica) -> Optional[BatchSlice]:
-    if replica.count == 1:
-        return None
-    return BatchSlice(replica.batch_size, replica.start, replica.num_examples)
 
 
 def training_run(

@@ -164,12 +164,7 @@ class PlanBuilder:
         return TrainingPlan(graph, reader, options, mode, random_ops=random_ops)
 
     def _build_loop(self) -> TrainingPlan:
-        """Build a loop of steps, or else one step per call.
-
-        Raises:
-            UsageError: no loop can be built, and the options ask for several steps per call, or for
-                XLA.
-        """
+        """Build a loop of steps, or else one step per call."""
         try:
             return self._complete(self._build_plain(StepMode.LOOP))
         except Exception as error:
@@ -197,20 +192,16 @@ class PlanBuilder:
         for key, component in plain.reader.form.components.items():
             if component.kind == "text":
                 raise UsageError(f"{describe_key(key)} is text, which XLA does not support")
-        specs = self._fixed_specs(plain.graph)
+        specs = plain.graph.step_specs
+        if not all(spec.shape.is_fully_defined() for spec in specs):  # sequences of one length
+            tf_graph, reader, run = self._begin(PLAIN, pads_to_longest=True)
+            specs = build_training(self._plugins, run, reader, tf_graph, in_loop=True).step_specs
         tf_graph, reader, run = self._begin(XLA, pads_to_longest=True)
         # Independent of --steps-per-call: XLA's code, and so its rounding, depends on it.
         max_steps = min(COMPILED_STEPS, reader.max_chunk_steps)
         graph = build_compiled(self._plugins, run, reader, tf_graph, specs, max_steps)
         note = "the step is compiled by XLA"
         return plain._replace(graph=graph, reader=reader, mode=StepMode.XLA, note=note)
-
-    def _fixed_specs(self, plain: TrainingGraph) -> Sequence[tf.TensorSpec]:
-        """The specs of a step whose sequences have one length, so that all shapes are known."""
-        if all(spec.shape.is_fully_defined() for spec in plain.step_specs):
-            return plain.step_specs
-        tf_graph, reader, run = self._begin(PLAIN, pads_to_longest=True)
-        return build_training(self._plugins, run, reader, tf_graph, in_loop=True).step_specs
 
     def _begin(self, strategy: PlainStep, pads_to_longest: bool = False):
         """A new graph, with its reader and its run."""
@@ -237,14 +228,7 @@ class PlanBuilder:
     # --------------------------------------------------------------------------------------- trial
 
     def _try_xla(self, plain: TrainingPlan, secs: float) -> Tuple[TrainingPlan, float]:
-        """Build the plan with XLA and time its step.
-
-        Args:
-            secs: how long to time it.
-
-        Raises:
-            UsageError: XLA cannot compile the step.
-        """
+        """Build the plan with XLA and time its step."""
         try:
             plan = self._build_xla(plain)
             return plan, self._time_step(plan, secs)

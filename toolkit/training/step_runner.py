@@ -88,11 +88,7 @@ class StepRunner:
         return result
 
     def _prepare(self, inline: bool) -> Callable[[int], CallResult]:
-        """A function that makes a number of steps.
-
-        Args:
-            inline: runs all ops in the thread of the caller.
-        """
+        """A function that makes a number of steps."""
         graph = self._graph
         if graph.loop is None:
             return self._prepare_single_step(inline)
@@ -196,14 +192,11 @@ class FastestVariant:
         if self._calls > WARM_UP_CALLS * len(self._variants):
             self._step_secs[index].append(secs / steps)
             self._spent_secs += secs
-            self.is_decided = self._is_known()
+            fewest = min(map(len, self._step_secs))
+            is_enough = fewest >= 5 and self._spent_secs >= ENOUGH_SECS
+            self.is_decided = fewest >= MAX_TRIAL_CALLS or is_enough
         if self.is_decided:
             medians = [statistics.median(secs) for secs in self._step_secs]
             self.next = self._variants[medians.index(min(medians))]
         else:
             self.next = self._variants[self._calls % len(self._variants)]
-
-    def _is_known(self) -> bool:
-        fewest = min(map(len, self._step_secs))
-        is_enough = fewest >= 5 and self._spent_secs >= ENOUGH_SECS
-        return fewest >= MAX_TRIAL_CALLS or is_enough

@@ -7,7 +7,7 @@ run_log.py writes what the run reports of itself. This is the order in which a r
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 from ..data.files.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
@@ -15,12 +15,11 @@ from ..display.console import Console
 from ..errors import ToolkitError, UsageError
 from ..graph.run import step_builder_of
 from ..inference.evaluator import Evaluator
-from ..options import CoreOptions
 from ..storage.entries import FINISHED
 from .devices import open_devices
 from .hook_list import build_hooks
 from .hooks.runner import list_costs
-from .length import check_other_length, describe_early_end
+from .length import check_other_length
 from .loop import Loop, TrainResult
 from .opening import check_model, open_training
 from .peers import NoPeers, shared_facts
@@ -195,22 +194,14 @@ class Trainer:
         """Test what was trained, unless it only paused, and write the summary."""
         job = self.training.job
         is_paused = job.pause_at is not None and not result.is_done and result.step >= job.pause_at
-        if not is_paused:
-            for options in self._schedules():
-                self._log.note(describe_early_end(options, result.step, self.total_steps))
-            self._log.note(self.training.evaluator.describe_better())
         try:
-            test = None if is_paused else self.test()
+            test = None if is_paused else self.training.evaluator.test()
         except (ToolkitError, KeyboardInterrupt) as error:
             self._log.fail_test(error)
             raise
         summary = self._log.finish(result, test)
         job.plugins.call_hook("run_finished", run=self.training.plan.graph.run, summary=summary)
         return summary
-
-    def test(self) -> Optional[Dict[str, Any]]:
-        """See `RunEvaluator.test`."""
-        return self.training.evaluator.test()
 
     @property
     def evaluator(self) -> Evaluator:
@@ -241,13 +232,8 @@ class Trainer:
         start, before, now = self.training.start, self.training.steps_before, self.total_steps
         if start is None or before is None:
             return ""
-        texts = [
-            check_other_length(options, start.step, before, now, is_allowed)
-            for options in self._schedules()
-        ]
+        texts = []
+        for name in step_builder_of(self.training.plan.graph.run).schedules():
+            options = self.training.job.options.model_copy(update={"schedule": name})
+            texts.append(check_other_length(options, start.step, before, now, is_allowed))
         return "; ".join(text for text in texts if text)
-
-    def _schedules(self) -> List[CoreOptions]:
-        """The run's options with each schedule that a learning rate of the step follows."""
-        names = step_builder_of(self.training.plan.graph.run).schedules()
-        return [self.training.job.options.model_copy(update={"schedule": n}) for n in names]

@@ -26,12 +26,13 @@ def read(session: tf.Session) -> bytes:
 
 def _encode(name: str, value: np.ndarray) -> Dict[str, np.ndarray]:
     """Arrays of plain dtypes for a value of any dtype, texts and bfloat16 included."""
+    shape = np.array(value.shape, np.int64)
     if value.dtype != object:
-        return {name: np.frombuffer(value.tobytes(), np.uint8), f"{name}/shape": _shape(value)}
+        return {name: np.frombuffer(value.tobytes(), np.uint8), f"{name}/shape": shape}
     texts = [bytes(text) for text in value.reshape(-1)]
     return {
         name: np.frombuffer(b"".join(texts), np.uint8),
-        f"{name}/shape": _shape(value),
+        f"{name}/shape": shape,
         f"{name}/lengths": np.array([len(text) for text in texts], np.int64),
     }
 
@@ -44,10 +45,6 @@ def _decode(file: Any, name: str, dtype: Any) -> np.ndarray:
     ends = np.cumsum(file[f"{name}/lengths"]).tolist()
     texts = [data[start:end] for start, end in zip([0, *ends], ends)]
     return np.array(texts, dtype=object).reshape(shape)
-
-
-def _shape(value: np.ndarray) -> np.ndarray:
-    return np.array(value.shape, np.int64)
 
 
 def assign(session: tf.Session, data: bytes) -> None:
@@ -74,13 +71,11 @@ def assign(session: tf.Session, data: bytes) -> None:
 def hashes(session: tf.Session) -> Dict[str, str]:
     """Name of a variable -> a hash of its value."""
     variables = _variables(session)
-    values = session.run(variables)
-    return {v.op.name: _hash(np.asarray(value)) for v, value in zip(variables, values)}
-
-
-def _hash(value: np.ndarray) -> str:
-    data = value.tobytes() if value.dtype != object else repr(value.tolist()).encode()
-    return hashlib.sha256(data).hexdigest()[:16]
+    texts = {}
+    for variable, value in zip(variables, map(np.asarray, session.run(variables))):
+        data = value.tobytes() if value.dtype != object else repr(value.tolist()).encode()
+        texts[variable.op.name] = hashlib.sha256(data).hexdigest()[:16]
+    return texts
 
 
 def _variables(session: tf.Session) -> List[Any]:

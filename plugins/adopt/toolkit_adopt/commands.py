@@ -77,6 +77,8 @@ def adopt(
     """
     from toolkit import DrivenRun
 
+    from .names import refuse_missing_names
+
     path = os.path.abspath(script)
     if not os.path.isfile(path):
         raise UsageError(f"There is no script {script}.", hint="Name a Python file.")
@@ -85,6 +87,7 @@ def adopt(
             "TF_CONFIG is set: the script would train in several processes, and a run is one.",
             hint="Unset it.",
         )
+    refuse_missing_names(path)
     settings = {
         "script": path,
         "args": list(args),

@@ -4,7 +4,7 @@ This page is the plugin's table of contents: one function per hook. Each module 
 hook first needs it.
 
 Packages that depend on this one may import `train_once` and `MIN_IMAGES` of `training`, and
-`network`, of which they use `embed`, `layer_widths`, `read_weights` and `Weights`.
+`network`, of which they use `embed`, `layer_widths` and `read_weights`.
 """
 
 from __future__ import annotations

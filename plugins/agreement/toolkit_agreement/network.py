@@ -19,21 +19,24 @@ P length of a projection.
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
 from toolkit import augmentation, check_features, check_image_size, convolutions, normalize, tf
 
 MIN_SIDE = 8  # pixels
-MAX_SIDE = 64  # pixels: the shorter side of larger images is reduced below it
 MAX_FILTERS = 64
 PROJECTION_SIZE = 128
 NORM_EPSILON = 1e-3
 NORM_MOMENTUM = 0.95  # runs of a thousand steps are common: the averages follow within fifty
 SIMILARITY_WEIGHT, VARIANCE_WEIGHT, COVARIANCE_WEIGHT = 25.0, 25.0, 1.0
 EPSILON = 1e-4  # added to a variance under its root
+
+# A kernel float32 [3, 3, C, F], and its batch norm as a factor and an offset, float32 [F].
+Weights = Tuple[Any, Any, Any]
 
 
 def build(run):
@@ -120,50 +123,43 @@ def _degrees(projections):
 
 
 class Encoder:
-    """Stages of two 3x3 convolutions, then the mean over positions; two dense layers project it.
-
-    Attributes:
-        size: E.
-    """
+    """Convolutions, then the mean over positions; two dense layers project it."""
 
     def __init__(self, run):
-        self._run = run
-        self._layers = []
+        self._run, self._convolutions = run, []
         channels = run.data.shape[2]
         for number, filters in enumerate(layer_widths(run.data.shape), start=1):
-            self._layers.append(self._conv(f"conv{number}", channels, filters))
+            name = f"agreement/conv{number}/kernel"
+            kernel = tf.get_variable(
+                name,
+                [3, 3, channels, filters],
+                initializer=run.initializer("he_normal", name),
+                use_resource=True,
+            )
+            self._convolutions.append((kernel, self._norm(f"norm{number}", [None] * 3 + [filters])))
             channels = filters
-        self.size = channels
-        self._hidden = self._dense("hidden", channels, PROJECTION_SIZE, bias=False)
+        self._hidden = self._dense("hidden", channels, bias=False)
         self._hidden_norm = self._norm("hidden_norm", [None, PROJECTION_SIZE])
-        self._projection = self._dense("projection", PROJECTION_SIZE, PROJECTION_SIZE)
+        self._projection = self._dense("projection", PROJECTION_SIZE)
 
     def embed(self, images, training):
         """The embeddings [N, E] of images [N, H, W, C] in [0, 1]."""
-        x = reduce_size(normalize(images, self._run.data))
-        for number, (kernel, norm) in enumerate(self._layers):
-            x = convolutions.convolve(x, kernel.read_value())
-            x = convolutions.halve(x) if is_halved(number, len(self._layers)) else x
-            x = tf.nn.relu(norm(x, training=training))
-        return tf.reduce_mean(x, axis=[1, 2])
+        layers = [
+            (kernel.read_value(), functools.partial(norm, training=training))
+            for kernel, norm in self._convolutions
+        ]
+        return convolve(normalize(images, self._run.data), layers)
 
     def project(self, images, training):
         """The projections [N, P] of images [N, H, W, C] in [0, 1]."""
         x = self._hidden(self.embed(images, training))
         return self._projection(tf.nn.relu(self._hidden_norm(x, training=training)))
 
-    def _conv(self, name, channels, filters):
-        kernel = tf.get_variable(
-            f"agreement/{name}/kernel",
-            [3, 3, channels, filters],
-            initializer=self._run.initializer("he_normal", f"agreement/{name}/kernel"),
-            use_resource=True,
-        )
-        return kernel, self._norm(name.replace("conv", "norm"), [None, None, None, filters])
-
-    def _dense(self, name, inputs, units, bias=True):
+    def _dense(self, name, inputs, bias=True):
         initializer = self._run.initializer("he_normal", f"agreement/{name}/kernel")
-        layer = tf.keras.layers.Dense(units, use_bias=bias, kernel_initializer=initializer)
+        layer = tf.keras.layers.Dense(
+            PROJECTION_SIZE, use_bias=bias, kernel_initializer=initializer
+        )
         return self._build(layer, name, [None, inputs])
 
     def _norm(self, name, shape):
@@ -178,48 +174,31 @@ class Encoder:
 
 
 def layer_widths(shape):
-    """The filters of each convolution for images of this shape: six at 28 or 32 pixels."""
-    side = min(shape[:2]) // reduction(shape)
-    return [w for w in convolutions.stage_widths(side, MAX_FILTERS) for _ in range(2)]
+    """The filters of each convolution for images of this shape: two for each stage."""
+    widths = convolutions.stage_widths(min(shape[:2]), MAX_FILTERS)
+    return [width for width in widths for _ in range(2)]
 
 
-def is_halved(number, num_layers):
-    """Whether convolution `number` (from 0) is the last of its stage, and that not the last one."""
-    return number % 2 == 1 and number < num_layers - 1
+def convolve(x, layers):
+    """Stages of two convolutions [N, H, W, C] -> [N, E], the mean over positions.
 
-
-def reduction(shape):
-    """By which whole number the sides of images of this shape are divided first."""
-    return -(-min(shape[:2]) // MAX_SIDE)
-
-
-def reduce_size(images):
-    """The means of squares of pixels, so that the shorter side is `MAX_SIDE` or less."""
-    factor = reduction(images.shape.as_list()[1:])
-    if factor == 1:
-        return images
-    return tf.nn.avg_pool(images, ksize=factor, strides=factor, padding="SAME")
+    Args:
+        x: the images.
+        layers: a kernel [3, 3, C, F] and a function for the norm of each convolution.
+    """
+    for number, (kernel, norm) in enumerate(layers, start=1):
+        x = convolutions.convolve(x, kernel)
+        if number % 2 == 0 and number < len(layers):  # the last of a stage
+            x = convolutions.halve(x)
+        x = tf.nn.relu(norm(x))
+    return tf.reduce_mean(x, axis=[1, 2])
 
 
 # -------------------------------------------------------------------------- weights without a run
 
 
-class Weights(NamedTuple):
-    """One convolution of a trained network, and its batch norm as a factor and an offset.
-
-    Attributes:
-        kernel: float32 [3, 3, C, F].
-        factor: float32 [F].
-        offset: float32 [F].
-    """
-
-    kernel: Any
-    factor: Any
-    offset: Any
-
-
 def read_weights(checkpoint: str) -> List[Weights]:
-    """The convolutions of a trained network, as arrays, in order.
+    """The convolutions of a trained network, in order.
 
     Args:
         checkpoint: a path, such as `Trained.checkpoint`.
@@ -227,14 +206,16 @@ def read_weights(checkpoint: str) -> List[Weights]:
     reader = tf.train.load_checkpoint(checkpoint)
     names = reader.get_variable_to_shape_map()
     count = sum(bool(re.match(r"agreement/conv\d+/kernel$", name)) for name in names)
-    return [_read_layer(reader.get_tensor, number) for number in range(1, count + 1)]
-
-
-def _read_layer(read, number: int) -> Weights:
-    names = ("gamma", "beta", "moving_mean", "moving_variance")
-    gamma, beta, mean, variance = (read(f"agreement/norm{number}/{name}") for name in names)
-    factor = gamma / np.sqrt(variance + NORM_EPSILON)
-    return Weights(read(f"agreement/conv{number}/kernel"), factor, beta - mean * factor)
+    weights = []
+    for number in range(1, count + 1):
+        gamma, beta, mean, variance = (
+            reader.get_tensor(f"agreement/norm{number}/{name}")
+            for name in ("gamma", "beta", "moving_mean", "moving_variance")
+        )
+        factor = gamma / np.sqrt(variance + NORM_EPSILON)
+        kernel = reader.get_tensor(f"agreement/conv{number}/kernel")
+        weights.append((kernel, factor, beta - mean * factor))
+    return weights
 
 
 def embed(images, weights: Sequence[Weights]):
@@ -244,9 +225,8 @@ def embed(images, weights: Sequence[Weights]):
         images: float32, in any graph.
         weights: of `read_weights`, as arrays or tensors.
     """
-    x = reduce_size(images)
-    for number, layer in enumerate(weights):
-        x = convolutions.convolve(x, layer.kernel)
-        x = convolutions.halve(x) if is_halved(number, len(weights)) else x
-        x = tf.nn.relu(x * layer.factor + layer.offset)
-    return tf.reduce_mean(x, axis=[1, 2])
+    layers = [
+        (kernel, lambda x, factor=factor, offset=offset: x * factor + offset)
+        for kernel, factor, offset in weights
+    ]
+    return convolve(images, layers)

@@ -23,7 +23,7 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import data as league_data
 import numpy as np
-from toolkit_gan_league import result_page, standings, supervisor, training
+from toolkit_gan_league import result_page, standings, supervisor
 from toolkit_gan_league.standings import Entrant, Measure
 from toolkit_image_scores.report import short
 
@@ -40,7 +40,7 @@ PATHS = {  # flags with paths of a machine, and the words that the page has inst
     **{"--mnist": "MNIST", "--fashion": "FASHION_MNIST"},
     **{"--peers37": "PYTHON37", "--peers311": "PYTHON311"},
 }
-SCORE_FLAGS = {"--score-samples": "5000", "--score-seeds": "2"}  # unless others are set
+SCORE_FLAGS = {"--score-samples": "5000"}  # unless others are set
 MEASURES = (standings.DISTANCE, standings.TWO_SAMPLE)
 
 
@@ -354,8 +354,8 @@ def parse_budgets(minutes: str, seeds: str) -> List[Tuple[float, int]]:
         seeds: one number for all budgets, or one for each.
 
     Raises:
-        UsageError: a budget is no positive number.
-        SystemExit: a number of seeds is no positive number, or they are not as many as the budgets.
+        SystemExit: a budget or a number of seeds is no positive number, or there are not as many
+            of both.
     """
     budgets, counts = minutes.split(","), seeds.split(",")
     if not all(count.isdecimal() and int(count) for count in counts):
@@ -365,8 +365,14 @@ def parse_budgets(minutes: str, seeds: str) -> List[Tuple[float, int]]:
             f"--seeds has {len(counts)} numbers and --cpu-minutes has {len(budgets)}: expected one "
             "for all budgets, or one for each."
         )
-    pairs = zip(budgets, counts * len(budgets) if len(counts) == 1 else counts)
-    return sorted({training.parse_budgets(each)[0]: int(count) for each, count in pairs}.items())
+    try:
+        numbers = [float(each) for each in budgets]
+    except ValueError:
+        numbers = [0.0]
+    if not all(0 < each < math.inf for each in numbers):
+        raise SystemExit(f"--cpu-minutes is '{minutes}', expected positive numbers.")
+    pairs = zip(numbers, counts * len(budgets) if len(counts) == 1 else counts)
+    return sorted({each: int(count) for each, count in pairs}.items())
 
 
 def split_at(words: Sequence[str], word: str) -> Tuple[Sequence[str], Sequence[str]]:

@@ -41,8 +41,6 @@ def cli(_distribution, monkeypatch, tmp_path, capsys):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(_distribution)
-    path = [_distribution, os.path.dirname(HERE), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
 
     def call(*argv):
         capsys.readouterr()

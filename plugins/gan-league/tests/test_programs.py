@@ -60,34 +60,28 @@ def test_a_program_with_the_name_of_a_preset_is_refused():
         programs.check_names([Program("quick", ["sh"])], ["quick", "vae"])
 
 
-def test_each_budget_has_a_folder_and_the_same_programs():
-    plans = training.plans("cup", "quick", [], "5, 0.2", 2, ["--width", "4"], ["a=sh x"])
-    assert [(os.path.basename(each.folder), each.minutes) for each in plans] == [
-        ("0.2-minutes", 0.2),
-        ("5-minutes", 5.0),
-    ]
-    assert {each.programs[0].name for each in plans} == {"a"}
-    assert plans[0].searches[0][1] == os.path.abspath("cup/0.2-minutes/presets/quick")
-    (plan,) = training.plans("cup", "auto", [], "2", 1, [], ["a=sh x"])
-    assert plan.folder == os.path.abspath("cup") and plan.presets == ["auto"]
+def plan(minutes, flags, presets="quick"):
+    return training.plan("cup", presets, [], minutes, 1, flags, ["a=sh x"])
+
+
+def test_a_program_competes_with_one_preset_also_with_the_one_that_the_data_chooses():
+    auto = plan(2.0, [], "auto")
+    assert auto.presets == ["auto"] and auto.programs[0].name == "a"
 
 
 @pytest.mark.parametrize(
-    "budgets, flags, message",
+    "minutes, flags, message",
     [
-        ("0", [], "--cpu-minutes is '0', expected positive numbers"),
-        ("2,", [], "expected positive numbers, separated by commas"),
-        ("2;5", [], "expected positive numbers"),
-        ("nan", [], "expected positive numbers"),
-        ("2,inf", [], "expected positive numbers"),
-        ("2,5", ["--steps", "3"], "another budget is set"),
-        ("2", ["--steps=3"], "A program trains for CPU time, and another budget is set"),
-        ("2", ["--preset", "quick"], "--preset is what the tournament sets itself"),
+        (0.0, [], "--cpu-minutes is 0, expected a positive number"),
+        (float("nan"), [], "--cpu-minutes is nan, expected a positive number"),
+        (float("inf"), [], "--cpu-minutes is inf, expected a positive number"),
+        (2.0, ["--steps=3"], "A program trains for CPU time, and another budget is set"),
+        (2.0, ["--preset", "quick"], "--preset is what the tournament sets itself"),
     ],
 )
-def test_budgets_that_programs_cannot_have_are_refused(budgets, flags, message):
+def test_budgets_that_programs_cannot_have_are_refused(minutes, flags, message):
     with pytest.raises(UsageError, match=message):
-        training.plans("cup", "quick", [], budgets, 1, flags, ["a=sh x"])
+        plan(minutes, flags)
 
 
 # ---------------------------------------------------------------------------------- the supervisor
@@ -334,7 +328,7 @@ def test_a_program_gets_a_core_for_each_thread_of_a_preset(tmp_path):
     study = tmp_path / "presets" / "quick" / "study.json"
     study.parent.mkdir(parents=True)
     study.write_text('{"seeds": [1]}')
-    options = types.SimpleNamespace(score_samples=5, score_seeds=2, intra_op_threads=3)
+    options = types.SimpleNamespace(score_samples=5, intra_op_threads=3)
     trained = types.SimpleNamespace(options=options, data=types.SimpleNamespace(shape=SHAPE))
     plan = training.Plan(str(tmp_path), ["quick"], [], [], [], 2.0)
     assert standings._task(plan, trained, SPLIT).cores == 3
@@ -392,10 +386,3 @@ def test_a_damaged_file_of_images_has_a_sentence(tmp_path, damage):
 def test_the_only_array_of_a_file_and_grey_images_without_channels_are_read(tmp_path):
     np.savez(str(tmp_path / "a.npz"), np.full((6, 8, 8), 7, np.uint8))
     assert programs.open_images(str(tmp_path / "a.npz"), 6, SHAPE).shape == (6, *SHAPE)
-
-
-def test_each_set_of_samples_is_a_part_of_the_images():
-    draw = programs.draw_images(np.arange(6), 3)
-    assert draw(3, 2).tolist() == [3, 4, 5] and draw(1, 1).tolist() == [0]
-    with pytest.raises(DataError, match="too few for set 3"):
-        draw(1, 3)

@@ -249,7 +249,7 @@ def test_equal_images_of_a_plugin_and_of_a_preset_have_equal_scores(tournament):
 
 
 def test_equal_images_of_a_program_and_of_a_preset_have_equal_scores(tournament, tmp_path):
-    images = np.concatenate([Trained().sample(300, seed)["images"] for seed in (1, 2, 3)])
+    images = Trained().sample(300, seed=1)["images"]
     for seed in (5, 6):
         run = tmp_path / "programs" / "other" / f"s{seed}"
         run.mkdir(parents=True)
@@ -272,12 +272,12 @@ def test_equal_images_of_a_program_and_of_a_preset_have_equal_scores(tournament,
 def test_scores_are_computed_once_and_again_after_a_kill(tournament):
     run = tournament.runs["run"] = Trained()
     first = tournament.judge.score("run", tournament.folder)
-    assert run.counts == [1, 300, 300, 300]
-    assert tournament.judge.score("run", tournament.folder) == first and len(run.counts) == 4
+    assert run.counts == [1, 300]
+    assert tournament.judge.score("run", tournament.folder) == first and len(run.counts) == 2
     (name,) = os.listdir(tournament.folder)
     place = os.path.join(tournament.folder, name)
     shutil.move(place, place + ".partial")  # as a kill leaves it
-    assert tournament.judge.score("run", tournament.folder) == first and len(run.counts) == 8
+    assert tournament.judge.score("run", tournament.folder) == first and len(run.counts) == 4
     assert os.listdir(tournament.folder) == [name]
     tournament.runs["run"] = Trained(sha256="ef" * 32)  # another checkpoint
     tournament.judge.score("run", tournament.folder)

@@ -8,7 +8,6 @@ import pathlib
 import pytest
 from toolkit_gan.presets import PRESETS
 from toolkit_gan_league import result_page, standings, timing, training
-from toolkit_gan_league.result_page import Result
 
 from toolkit import ToolkitError, UsageError
 
@@ -80,7 +79,7 @@ def test_the_lowest_mean_distance_over_seeds_is_first_and_a_failure_last(folder)
 def test_the_page_has_the_command_the_common_facts_and_a_row_for_each_without_html(folder):
     best, second, failure = standings.read_entrants(folder)
     entrants = [best._replace(name="<b>&"), second, failure._replace(reason="a <img> |\nb")]
-    page = result_page.markdown([Result(folder, 2.0, entrants)], "toolkit x", ["a.png"])
+    page = result_page.markdown(entrants, "toolkit x", "a.png")
     assert "\n    toolkit x\n" in page and "](a.png)" in page
     assert "&lt;b>&amp; and dcgan are not separated: they differ by a factor of 4.62 [" in page
     assert "Data `mnist5k`, TensorFlow 2.21; FD of 100 samples and 50 test images" in page
@@ -91,7 +90,7 @@ def test_the_page_has_the_command_the_common_facts_and_a_row_for_each_without_ht
     assert "<b>" not in page and "<img>" not in page
 
 
-@pytest.mark.parametrize("flags, out", [(["--json"], '{"budgets": []}'), ([], "")])
+@pytest.mark.parametrize("flags, out", [(["--json"], "{}"), ([], "")])
 def test_a_dry_run_has_no_results(cli, monkeypatch, flags, out):
     monkeypatch.setattr(training, "train", lambda context, plan: None)
     argv = ["gan-league", "--dir", "cup", "--presets", "quick,wgan", "--dry-run", *flags]
@@ -121,17 +120,6 @@ def test_without_a_distance_the_two_sample_accuracy_ranks(folder):
         "By the two-sample accuracy, dcgan is better than quick by 0.300 ["
     )
     assert result_page.cells_of(quick)[4:7] == ["-", "2.0", "90 [87, 93]"]
-
-
-def test_several_budgets_have_a_table_each(folder):
-    results = [Result(folder, minutes, standings.read_entrants(folder)) for minutes in (2.0, 5.0)]
-    page = result_page.markdown(results, "toolkit x", ["a.png", ""])
-    assert page.index("## 2 CPU minutes each") < page.index("a.png") < page.index("## 5 CPU")
-    assert [line for line in result_page.text_lines(results) if "CPU minutes" in line] == [
-        "2 CPU minutes each",
-        "5 CPU minutes each",
-    ]
-    assert [each["cpu_minutes"] for each in result_page.as_json(results)["budgets"]] == [2.0, 5.0]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -30,10 +31,10 @@ from toolkit import cli_options
 )
 @click.option(
     "--cpu-minutes",
-    default="2",
-    metavar="M[,M...]",
-    help="CPU time of each run [default 2]; several for a table each; --steps N sets a number of "
-    "steps instead.",
+    type=float,
+    default=2.0,
+    metavar="M",
+    help="CPU time of each run [default 2]; --steps N sets a number of steps instead.",
 )
 @click.option(
     "--seeds", type=click.IntRange(1, 100), default=1, metavar="K", help="Runs of each one."
@@ -57,20 +58,22 @@ def gan_league(
     from . import result_page, standings, training
 
     page = "" if markdown is None else cli_options.resolve_output(markdown)
-    plans = training.plans(folder, presets, plugins, cpu_minutes, seeds, flags, programs)
-    results = []
-    for plan in plans:
-        training.train(context, plan)
-        if "--dry-run" not in flags:
-            standings.train_programs(plan)
-            results.append(result_page.Result(plan.folder, plan.minutes, standings.rank(plan)))
-    if page and results:
+    plan = training.plan(
+        os.path.abspath(folder), presets, plugins, cpu_minutes, seeds, flags, programs
+    )
+    training.train(context, plan)
+    if "--dry-run" in flags:
+        return cli_options.print_json({}) if as_json else None
+    standings.train_programs(plan)
+    entrants = standings.rank(plan)
+    if page:
         own = {"dir": folder, "presets": presets, "plugin": plugins, "program": programs}
-        own.update({"cpu-minutes": cpu_minutes, "seeds": seeds, "markdown": markdown})
+        own.update({"cpu-minutes": f"{cpu_minutes:g}", "seeds": seeds, "markdown": markdown})
         command = training.command_text(own, flags)
         with cli_options.writing_output(page):
-            result_page.write_page(results, command, page)
+            result_page.write_page(entrants, command, page)
     if as_json:
-        return cli_options.print_json(result_page.as_json(results))
-    sys.stdout.write("".join(line + "\n" for line in result_page.text_lines(results)))
+        result = standings.as_json(plan.folder, entrants)
+        return cli_options.print_json(dict(result, cpu_minutes=plan.minutes))
+    sys.stdout.write("".join(line + "\n" for line in result_page.table_lines(entrants)))
     return None

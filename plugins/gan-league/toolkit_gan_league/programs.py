@@ -28,7 +28,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -513,20 +513,3 @@ def _check_size(path: str, max_bytes: float) -> None:
         size = sum(member.file_size for member in file.infolist())
     if size > max_bytes:
         raise DataError(f"it wrote arrays of {size} bytes, expected {max_bytes} at most")
-
-
-def draw_images(images: np.ndarray, count: int) -> Callable[[int, int], np.ndarray]:
-    """Return a function of a number and a seed that draws from images, uint8 [n, H, W, C].
-
-    Args:
-        images: of all seeds, one after another.
-        count: the number of images of a seed; the seeds are 1, 2, ...
-    """
-
-    def draw(size: int, seed: int) -> np.ndarray:
-        start = (seed - 1) * count
-        if not 0 <= start <= start + size <= len(images):
-            raise DataError(f"It wrote {len(images)} images, too few for set {seed} of samples.")
-        return images[start : start + size]
-
-    return draw

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 from toolkit_image_scores.report import short
@@ -56,20 +56,6 @@ PROGRAMS_LEGEND = """\
   are scored by the same code, on the same features and test images, in the same numbers. The time
   that drawing takes is not counted.
 """
-
-
-class Result(NamedTuple):
-    """The result of one budget.
-
-    Attributes:
-        folder: of its tournament.
-        minutes: of CPU time; None if flags set another budget.
-        entrants: as they are ranked.
-    """
-
-    folder: str
-    minutes: Optional[float]
-    entrants: Sequence[Entrant]
 
 
 # ------------------------------------------------------------------------------------------- table
@@ -144,31 +130,6 @@ def table_lines(entrants: Sequence[Entrant]) -> List[str]:
     return ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
 
 
-def text_lines(results: Sequence[Result]) -> List[str]:
-    """The tables of all budgets for a terminal."""
-    if len(results) == 1:
-        return table_lines(results[0].entrants)
-    lines: List[str] = []
-    for result in results:
-        lines += [""] * bool(lines) + [_describe_budget(result)]
-        lines += table_lines(result.entrants)
-    return lines
-
-
-def _describe_budget(result: Result) -> str:
-    """Name one of several budgets, which are all in CPU time."""
-    return "" if result.minutes is None else f"{result.minutes:g} CPU minutes each"
-
-
-def as_json(results: Sequence[Result]) -> Dict[str, Any]:
-    """The results as JSON values: that of one budget, or those of several in a list."""
-    values = [
-        dict(standings.as_json(each.folder, each.entrants), cpu_minutes=each.minutes)
-        for each in results
-    ]
-    return values[0] if len(values) == 1 else {"budgets": values}
-
-
 def markdown_table(entrants: Sequence[Entrant]) -> List[str]:
     """The table for a page."""
     columns = columns_of(entrants)
@@ -188,33 +149,24 @@ def escape(text: str) -> str:
 # -------------------------------------------------------------------------------------------- page
 
 
-def markdown(results: Sequence[Result], command: str, pictures: Sequence[str]) -> str:
-    """The results as a page.
+def markdown(entrants: Sequence[Entrant], command: str, picture: str) -> str:
+    """The result as a page.
 
     Args:
-        results: one for each budget.
+        entrants: as they are ranked.
         command: that makes this page again.
-        pictures: the name of each result's file with samples; "" for none.
+        picture: the name of the file with samples; "" for none.
     """
-    every = [each for result in results for each in result.entrants]
-    title = "GAN presets and others" if has_others(every) else "GAN presets"
-    lines = [f"# {title} at equal time", "", f"    {command}", "", describe_scores(every), ""]
-    for result, picture in zip(results, pictures):
-        lines += [f"## {_describe_budget(result)}", ""] * (len(results) > 1)
-        lines += section_lines(result, picture)
-    return "\n".join(lines) + "\n" + legend_of(every)
-
-
-def section_lines(result: Result, picture: str) -> List[str]:
-    """The lines of one budget: its table, its verdict and its samples."""
-    lines = [*markdown_table(result.entrants), ""]
-    verdict = find_verdict(result.entrants)
+    title = "GAN presets and others" if has_others(entrants) else "GAN presets"
+    lines = [f"# {title} at equal time", "", f"    {command}", "", describe_scores(entrants), ""]
+    lines += [*markdown_table(entrants), ""]
+    verdict = find_verdict(entrants)
     lines += [escape(verdict), ""] if verdict else []
     if picture:
-        names = [escape(each.name) for each in result.entrants if each.scores]
+        names = [escape(each.name) for each in entrants if each.scores]
         lines += [f"![Samples, a row for each]({picture})", ""]
         lines += [f"From above: {', '.join(names)}.", ""]
-    return lines
+    return "\n".join(lines) + "\n" + legend_of(entrants)
 
 
 def legend_of(entrants: Sequence[Entrant]) -> str:
@@ -269,16 +221,13 @@ def write_samples(entrants: Sequence[Entrant], path: str) -> bool:
     return True
 
 
-def write_page(results: Sequence[Result], command: str, path: str) -> None:
-    """Write the page to a file, and its pictures beside it."""
-    pictures = []
-    for result in results:
-        budget = f"-{result.minutes:g}-minutes" if len(results) > 1 else ""
-        picture = f"{os.path.splitext(path)[0]}{budget}-samples.png"
-        has_picture = write_samples(result.entrants, picture)
-        pictures.append(os.path.basename(picture) if has_picture else "")
+def write_page(entrants: Sequence[Entrant], command: str, path: str) -> None:
+    """Write the page to a file, and its picture beside it."""
+    picture = f"{os.path.splitext(path)[0]}-samples.png"
+    has_picture = write_samples(entrants, picture)
     with atomic_write(path) as file:
-        file.write(markdown(results, command, pictures).encode())
+        text = markdown(entrants, command, os.path.basename(picture) if has_picture else "")
+        file.write(text.encode())
 
 
 def _draw(entrant: Entrant) -> np.ndarray:

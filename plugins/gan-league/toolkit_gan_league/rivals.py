@@ -9,6 +9,7 @@ Legend: n images, H height, W width, C channels.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -185,7 +186,7 @@ class Judge:
                 "compared with them.",
                 hint="Repeat the tournament in another --dir.",
             )
-        self._facts = [facts, self._trained.options.score_seeds, self._split.sha256()]
+        self._facts = [facts, self._split.sha256()]
 
     @property
     def shape(self) -> Tuple[int, ...]:
@@ -194,14 +195,8 @@ class Judge:
 
     @property
     def num_samples(self) -> int:
-        """The number of samples of each seed."""
+        """The number of samples that are scored."""
         count: int = self._trained.options.score_samples
-        return count
-
-    @property
-    def num_seeds(self) -> int:
-        """The number of sets of samples."""
-        count: int = self._trained.options.score_seeds
         return count
 
     def close(self) -> None:
@@ -221,17 +216,17 @@ class Judge:
         """
         with open_trained(path) as trained:
             self._check_data(trained)
-            draw = draw_images(trained, self.shape)
             place = os.path.join(folder, os.path.basename(path))
+            draw = functools.partial(draw_images, trained, self.shape)
             return self.score_images(draw, trained.sha256, place)
 
     def score_images(
-        self, draw: Callable[[int, int], np.ndarray], identity: str, place: str
+        self, draw: Callable[[int], np.ndarray], identity: str, place: str
     ) -> Dict[str, Any]:
         """Return the scores of images, which are computed once.
 
         Args:
-            draw: maps a number and a seed to images, uint8 [n, H, W, C].
+            draw: maps a number to images, uint8 [n, H, W, C].
             identity: a hash of all that the images depend on.
             place: the folder for the scores, without the hash that is appended.
         """
@@ -243,13 +238,13 @@ class Judge:
             scores: Dict[str, Any] = json.load(file)
             return scores
 
-    def _write_scores(self, draw: Callable[[int, int], np.ndarray], place: str) -> None:
+    def _write_scores(self, draw: Callable[[int], np.ndarray], place: str) -> None:
         """Score images; the folder appears when it is complete."""
         partial = place + ".partial"
         shutil.rmtree(partial, ignore_errors=True)
-        draw(1, 1)  # before the many: does it draw any
+        draw(1)  # before the many: does it draw any
         os.makedirs(partial)
-        self._scorer.draw = lambda count, seed: [{"images": draw(count, seed)}]
+        self._scorer.draw = lambda count, seed: [{"images": draw(count)}]
         self._scorer.score(self._split, None, partial)
         os.rename(partial, place)
 
@@ -270,23 +265,21 @@ def _open_run_of_gan(path: str) -> Any:
     return open_trained(path)
 
 
-def draw_images(trained: Any, shape: Sequence[int]) -> Callable[[int, int], np.ndarray]:
-    """Return a function of a number and a seed that draws images, uint8 [n, H, W, C].
+def draw_images(trained: Any, shape: Sequence[int], count: int) -> np.ndarray:
+    """Draw images, uint8 [count, H, W, C].
 
     Args:
         trained: of `toolkit.open_trained`.
         shape: (H, W, C), that of the images of the presets.
+        count: of the images.
+
+    Raises:
+        DataError: it draws others, or none.
     """
-
-    def draw(count: int, seed: int) -> np.ndarray:
-        arrays = trained.sample(count, seed)
-        images = arrays.get("images")
-        if images is None or images.dtype != np.uint8 or images.ndim != 4:
-            raise DataError(f"It draws {', '.join(arrays)}, and no images.")
-        if images.shape[1:] != tuple(shape):
-            raise DataError(
-                f"It draws images {list(images.shape[1:])}, and the presets {list(shape)}."
-            )
-        return images
-
-    return draw
+    arrays = trained.sample(count, seed=1)
+    images: Any = arrays.get("images")
+    if images is None or images.dtype != np.uint8 or images.ndim != 4:
+        raise DataError(f"It draws {', '.join(arrays)}, and no images.")
+    if images.shape[1:] != tuple(shape):
+        raise DataError(f"It draws images {list(images.shape[1:])}, and the presets {list(shape)}.")
+    return images

@@ -94,7 +94,7 @@ def _task(plan: Plan, trained: Any, split: Any) -> Task:
     return Task(
         cpu_secs=60 * (plan.minutes or 0.0),
         seeds=_seeds(plan),
-        samples=options.score_samples * options.score_seeds,
+        samples=options.score_samples,
         shape=tuple(trained.data.shape),
         data_sha256=split.sha256(),
         cores=options.intra_op_threads,
@@ -130,11 +130,10 @@ def _score_program(plan: Plan, program: Program, judge: Judge) -> Entrant:
 
 
 def _score_run(run: ProgramRun, judge: Judge) -> Dict[str, Any]:
-    count = judge.num_samples
-    images = programs.open_images(run.images_path, count * judge.num_seeds, judge.shape)
+    images = programs.open_images(run.images_path, judge.num_samples, judge.shape)
     identity = hashlib.sha256(images.tobytes()).hexdigest()
     place = os.path.join(run.folder, "scores")
-    return judge.score_images(programs.draw_images(images, count), identity, place)
+    return judge.score_images(lambda count: images[:count], identity, place)
 
 
 # ----------------------------------------------------------------------------------------- results

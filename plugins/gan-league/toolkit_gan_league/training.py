@@ -56,62 +56,6 @@ class Plan(NamedTuple):
         return presets + [rival_folder(self.folder, rival) for rival in self.rivals]
 
 
-def parse_budgets(text: str) -> List[float]:
-    """Return CPU minutes from numbers that commas separate. Raises UsageError."""
-    try:
-        budgets = [float(part) for part in text.split(",")]
-    except ValueError:
-        budgets = [math.nan]
-    if not all(0 < minutes < math.inf for minutes in budgets):
-        raise UsageError(
-            f"--cpu-minutes is '{text}', expected positive numbers, separated by commas."
-        )
-    return sorted(set(budgets))
-
-
-def budget_folder(folder: str, minutes: float, budgets: Sequence[float]) -> str:
-    """Return the folder of a budget's tournament: with several, a subfolder."""
-    return folder if len(budgets) == 1 else os.path.join(folder, f"{minutes:g}-minutes")
-
-
-def plans(
-    folder: str,
-    presets: str,
-    plugins: Sequence[str],
-    budgets: str,
-    num_seeds: int,
-    flags: Sequence[str],
-    program_texts: Sequence[str] = (),
-) -> List[Plan]:
-    """Return what a command trains, for each budget.
-
-    Args:
-        folder, presets, plugins, num_seeds, flags, program_texts: as of `plan`.
-        budgets: CPU minutes, separated by commas.
-
-    Raises:
-        UsageError: as of `plan`, or several budgets and one that a flag sets.
-    """
-    minutes = parse_budgets(budgets)
-    if len(minutes) > 1 and sets_budget(flags):
-        raise UsageError(
-            f"--cpu-minutes is '{budgets}', and another budget is set.", hint="Set one of them."
-        )
-    root = os.path.abspath(folder)
-    return [
-        plan(
-            budget_folder(root, each, minutes),
-            presets,
-            plugins,
-            each,
-            num_seeds,
-            flags,
-            program_texts,
-        )
-        for each in minutes
-    ]
-
-
 def plan(
     folder: str,
     presets: str,
@@ -135,6 +79,8 @@ def plan(
     Raises:
         UsageError: a value is wrong, or a flag is what the tournament itself sets.
     """
+    if not 0 < minutes < math.inf:
+        raise UsageError(f"--cpu-minutes is {minutes:g}, expected a positive number.")
     others = rivals.parse_rivals(plugins)
     programs = parse_programs(program_texts)
     if programs and sets_budget(flags):

@@ -69,9 +69,8 @@ class NetworkValues:
         self._weights, channels = [], run.data.shape[2]
         for number, filters in enumerate(network.layer_widths(run.data.shape), start=1):
             shapes = {"kernel": [3, 3, channels, filters], "factor": [filters], "offset": [filters]}
-            names = {name: f"conv{number}/{name}" for name in shapes}
             self._weights.append(
-                network.Weights(**{name: variable(names[name], shapes[name]) for name in shapes})
+                tuple(variable(f"conv{number}/{name}", shape) for name, shape in shapes.items())
             )
             channels = filters
         self.size = channels
@@ -79,13 +78,13 @@ class NetworkValues:
 
     def __call__(self, images):
         """float32 [N, D] of images float32 [N, H, W, C] in [-1, 1]."""
-        weights = [network.Weights(*(each.read_value() for each in w)) for w in self._weights]
+        weights = [tuple(each.read_value() for each in layer) for layer in self._weights]
         return network.embed((images + 1) / 2, weights)
 
     def read(self, split: Any, positions: np.ndarray) -> Tuple[np.ndarray, List[np.ndarray]]:
         """As that of `PixelValues`; trains the network if it is not in the cache."""
         # Not in the graph of the run, which is finalized.
-        with tf.Graph().as_default(), train_once(self._options, self._data, split) as trained:
+        with tf.Graph().as_default(), train_once(self._options, split) as trained:
             chunks = []
             for part in _parts(positions, self._data.shape):
                 images, _ = split.take(part)

@@ -7,7 +7,7 @@ Legend: n generated images (fakes), m real images (reals), F features.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Optional, Sequence, Union
+from typing import NamedTuple, Optional, Union
 
 import numpy as np
 
@@ -93,30 +93,22 @@ def frechet_noise(
     return float(np.std(estimates) * (len(estimates) - 1) ** 0.5)
 
 
-def frechet_interval(
-    distances: Sequence[float], fakes: np.ndarray, reals: np.ndarray
-) -> statistics.Interval:
+def frechet_interval(value: float, fakes: np.ndarray, reals: np.ndarray) -> statistics.Interval:
     """The 95 % interval of the Frechet distance at these numbers of fakes and reals.
 
-    Its half width is the root of the squares of two parts. The fakes: Student's t over several sets
-    of them, or the jackknife over blocks of one set. The reals: the jackknife. The floor is a part
-    of the distance, and so of the interval.
+    Its half width is the root of the squares of two parts: the jackknife over blocks of the fakes,
+    and over blocks of the reals. The floor is a part of the distance, and so of the interval.
 
     Args:
-        distances: of each set of fakes.
-        fakes: float [n, F], the first set.
+        value: the distance.
+        fakes: float [n, F].
         reals: float [m, F].
     """
-    value = float(np.mean(distances))
-    if len(distances) > 1:
-        fakes_part, source = statistics.t_interval(distances), "several sets of samples"
-    else:
-        fakes_part = statistics.jackknife(value, leave_out_blocks(fakes, reals))
-        source = "jackknife over samples"
-    reals_part = statistics.jackknife(value, leave_out_blocks(reals, fakes))
-    half = math.hypot(fakes_part.high - value, reals_part.high - value)
-    method = f"{source}, jackknife over real images"
-    return statistics.Interval(max(0.0, value - half), value + half, fakes_part.level, method)
+    pairs = ((fakes, reals), (reals, fakes))
+    ends = [statistics.jackknife(value, leave_out_blocks(*pair)) for pair in pairs]
+    half = math.hypot(*(each.high - value for each in ends))
+    method = "jackknife over samples, jackknife over real images"
+    return statistics.Interval(max(0.0, value - half), value + half, ends[0].level, method)
 
 
 def leave_out_blocks(features: np.ndarray, others: FeatureSet) -> np.ndarray:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from toolkit_agreement.training import MIN_IMAGES, train_once
@@ -15,16 +15,13 @@ from toolkit_agreement.training import MIN_IMAGES, train_once
 import toolkit
 from toolkit import DataError, UsageError, statistics
 
-from .options import DEFAULT_PLUGIN, WORDS
+from .options import WORDS
 
+TRAINED = ("classifier", "self")  # kinds of features that are trained for a run
 CELLS = 8  # per side, of the pixel features
 CHUNK = 1000  # images that are floats at a time
 MIN_SIDE = 8  # pixels: the smallest side of an image for a convolutional network
-# A network trains for at least so many steps and so many epochs, ...
-MIN_STEPS = 1600
-MIN_EPOCHS = 3
-MAX_EXAMPLES = 60000  # ... but on no more than three times so many examples.
-BATCH_SIZE = 64
+NUM_STEPS, BATCH_SIZE = 150, 64  # of a training: less than a tenth of the time of a GAN's
 # The share of what lies between chance and 1 that the accuracy of a good classifier covers. Below
 # it, classes that it confuses are near each other, and samples between two classes look real.
 GOOD_SHARE = 0.8
@@ -166,8 +163,8 @@ def check_shape(expected: Sequence[int], shape: Sequence[int], name: str) -> Non
 # ------------------------------------------------------------------------------------------- choice
 
 
-def open_features(options: Any, data: Any, train: Any = None) -> Features:
-    """Open the features that `options.features` names: a word of `WORDS`, or a run's folder.
+def list_kinds(options: Any, data: Any, train: Any = None) -> List[str]:
+    """What the option `features` stands for: words of `WORDS`, the best first, or a run's folder.
 
     "classifier" and "self" are networks that are trained once and cached. "auto" means the
     classifier if the data has classes that it recognizes (`recognizes_classes`), else "self"; and
@@ -180,48 +177,59 @@ def open_features(options: Any, data: Any, train: Any = None) -> Features:
 
     Raises:
         UsageError: there is no such run, or the data is not for the network.
-        DataError: the run's images have another shape.
     """
     word, count = options.features, 0 if train is None else len(train)
     is_image = len(data.shape) == 3 and min(data.shape[:2]) >= MIN_SIDE
     has_classes = is_image and data.num_classes > 1 and count > 0 and train.labels is not None
-    has_images = is_image and count >= MIN_IMAGES
     needs = {
         "classifier": (has_classes, "images of two classes or more"),
-        "self": (has_images, f"{MIN_IMAGES} images or more"),
+        "self": (is_image and count >= MIN_IMAGES, f"{MIN_IMAGES} images or more"),
     }
+    if word == "auto":
+        return [kind for kind, (is_met, _) in needs.items() if is_met] + ["pixels"]
     if word in needs and not needs[word][0]:
         raise UsageError(
             f"The features '{word}' need {needs[word][1]}, {MIN_SIDE} pixels or more on each side, "
             f"and the data has {count} examples {list(data.shape)} of {data.num_classes} classes.",
             hint="Set --features auto, or pixels.",
         )
-    if word == "classifier" or (word == "auto" and has_classes):
-        features = train_classifier(options, train)
-        is_chosen = options.features_plugin != DEFAULT_PLUGIN
-        if word == "classifier" or recognizes_classes(features.trained, train, is_chosen):
-            return features
-        features.close()
-    if word == "self" or (word == "auto" and has_images):
-        trained = train_once(options, data, train)
-        return NetworkFeatures(trained, f"self-supervised, of {options.data}")
-    if word in WORDS:
-        return PixelFeatures(data.shape)
-    if not os.path.isdir(word):
+    if word not in WORDS and not os.path.isdir(word):
         raise UsageError(
             f"There is no run at '{word}' to take features from.",
             hint="Give the folder of a classifier's run, or one of: " + ", ".join(WORDS) + ".",
         )
-    trained = toolkit.open_trained(word)
+    return [word]
+
+
+def open_features(options: Any, data: Any, train: Any = None) -> Features:
+    """Open the features that `options.features` names; see `list_kinds`.
+
+    Raises:
+        UsageError: as `list_kinds`.
+        DataError: the run's images have another shape.
+    """
+    kind, *others = list_kinds(options, data, train)
+    if kind == "classifier":
+        features = train_classifier(options, train)
+        if not others or recognizes_classes(features.trained, train):
+            return features
+        features.close()
+        kind = others[0]
+    if kind == "self":
+        trained = train_once(options, train)
+        return NetworkFeatures(trained, f"self-supervised, of {options.data}")
+    if kind == "pixels":
+        return PixelFeatures(data.shape)
+    trained = toolkit.open_trained(kind)
     try:
-        check_shape(trained.data.shape, data.shape, word)
+        check_shape(trained.data.shape, data.shape, kind)
         return NetworkFeatures(trained)
     except BaseException:
         trained.close()
         raise
 
 
-def recognizes_classes(trained: Any, train: Any, is_chosen: bool = False) -> bool:
+def recognizes_classes(trained: Any, train: Any) -> bool:
     """Whether a classifier is right so often that its features tell what an image shows.
 
     Chance is the share of the most frequent class. Of what lies between chance and 1, the accuracy
@@ -232,12 +240,11 @@ def recognizes_classes(trained: Any, train: Any, is_chosen: bool = False) -> boo
     Args:
         trained: the classifier's run.
         train: the `Split` that it was trained on.
-        is_chosen: whether the user chose its plugin, which may measure no accuracy.
     """
     results = [(trained.summary or {}).get("test"), trained.validation]
     measured = [each for each in results if each and "accuracy" in each.get("metrics", {})]
     if not measured:
-        return is_chosen
+        return False
     low, num_images = measured[0]["metrics"]["accuracy"], measured[0].get("examples")
     if num_images:
         low = statistics.wilson(round(low * num_images), num_images).low
@@ -247,29 +254,15 @@ def recognizes_classes(trained: Any, train: Any, is_chosen: bool = False) -> boo
 
 
 def train_classifier(options: Any, train: Any) -> NetworkFeatures:
-    """The features of the plugin that the options name, trained on a split or from the cache."""
-    plugin = options.features_plugin
-    trained = toolkit.cached_run(
-        plugin,
-        training_options(options, len(train)),
-        key=train.sha256(),
-        text=f"Training a {plugin} on {options.data} for the scores (once, then cached)",
-        named_by="option features_plugin",  # perhaps of the configuration of a stranger's run
-    )
-    return NetworkFeatures(trained, f"{plugin} of {options.data}")
+    """The features of a classifier, trained on a split or from the cache.
 
-
-def training_options(options: Any, num_examples: int) -> Dict[str, Any]:
-    """The options of the classifier's run; they do not depend on the generator's method or seed.
-
-    Args:
-        options: of the run that is scored.
-        num_examples: of the training split.
+    Its options do not depend on the generator's method or seed.
     """
-    epochs = max(MIN_EPOCHS, MIN_STEPS * BATCH_SIZE / num_examples)
-    if num_examples > MAX_EXAMPLES:
-        epochs = MIN_EPOCHS * MAX_EXAMPLES / num_examples
-    batch_size = min(BATCH_SIZE, num_examples)
-    return dict(
-        toolkit.data_options(options), batch_size=batch_size, epochs=round(epochs, 3), seed=1
+    values = {"steps": NUM_STEPS, "batch_size": min(BATCH_SIZE, len(train)), "seed": 1}
+    trained = toolkit.cached_run(
+        "classifier",
+        dict(toolkit.data_options(options), **values),
+        key=train.sha256(),
+        text=f"Training a classifier on {options.data} for the scores (once, then cached)",
     )
+    return NetworkFeatures(trained, f"classifier of {options.data}")

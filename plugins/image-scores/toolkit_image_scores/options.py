@@ -5,7 +5,6 @@ from __future__ import annotations
 from toolkit import Options, option
 
 WORDS = ("auto", "self", "classifier", "pixels")  # of the option `features`
-DEFAULT_PLUGIN = "classifier"  # of the option `features_plugin`
 
 
 class ImageScoresOptions(Options):
@@ -18,14 +17,6 @@ class ImageScoresOptions(Options):
         group="Evaluation",
         path=True,
         words=WORDS,
-        resume_may_change=True,
-    )
-    features_plugin: str = option(
-        DEFAULT_PLUGIN,
-        "plugin of the classifier that --features auto or classifier trains",
-        group="Evaluation",
-        path="reference",
-        used_if={"features": ("auto", "classifier")},
         resume_may_change=True,
     )
     quick_samples: int = option(
@@ -43,14 +34,6 @@ class ImageScoresOptions(Options):
         group="Evaluation",
         resume_may_change=True,
         ge=100,
-    )
-    score_seeds: int = option(
-        1,
-        "sets of samples whose mean is the Frechet distance",
-        unit="sets",
-        group="Evaluation",
-        resume_may_change=True,
-        ge=1,
     )
     two_sample: bool = option(
         True,

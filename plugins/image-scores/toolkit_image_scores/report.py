@@ -174,11 +174,7 @@ def _distance(details: Dict[str, Any]) -> List[Fact]:
     facts = [Fact(text + (f", on the ruler {place}" if place else ""), True, headline=headline)]
     facts.append(Fact(f"{FLOOR}; {RULER}" if place else FLOOR))
     low, high = (short(distance["interval"][end]) for end in ("low", "high"))
-    text = f"95 % interval of the FD, over samples and real images: {low} to {high}"
-    if distance["low"] is not None:
-        low, high = short(distance["low"]), short(distance["high"])
-        text += f"; of its mean over {len(distance['values'])} sets of samples: {low} to {high}"
-    facts.append(Fact(text))
+    facts.append(Fact(f"95 % interval of the FD, over samples and real images: {low} to {high}"))
     return facts
 
 
@@ -266,27 +262,6 @@ def short(number: float, digits: int = 3) -> str:
         return f"{number:g}"
     decimals = digits - 1 - int(np.floor(np.log10(abs(number))))
     return f"{number:.{max(0, decimals)}f}"
-
-
-def calibration_lines(result: Dict[str, Any]) -> List[str]:
-    """The report of `toolkit image-scores`: a line per mark, and what each measure gives."""
-    heading = [
-        f"{result['data']}: {result['n']} training images against {result['m']} test images",
-        features_line(result["features"]),
-        "FD: Frechet distance from the test images",
-        f"{FLOOR}; here {short(result['floor'])}",
-        "",
-        f"{'FD':>10} {'x floor':>10}  damage",
-    ]
-    for mark in result["ruler"]:
-        floors = "-" if mark["floors"] is None else short(mark["floors"], 2)
-        heading.append(f"{short(mark['distance']):>10} {floors:>10}  {mark['name']}")
-    refusals = sensitivity.refusals(result)
-    notes = {name: f"says nothing here: {reason}" for name, reason in refusals.items()}
-    notes = {
-        name: notes.get(name) or f"({measure_note(result, name)})" for name in result["measures"]
-    }
-    return [*heading, "", *(f"{_title(name)} {note}" for name, note in notes.items())]
 
 
 # ------------------------------------------------------------------------------------------ tables

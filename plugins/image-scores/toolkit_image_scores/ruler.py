@@ -48,9 +48,6 @@ def damage_features(
             positions = random.permutation(len(images))[:count]
             repeated = features[np.resize(positions, len(images))]
             feature_sets[f"{count} images repeated"] = repeated
-    if images.ndim == 4:
-        patches = apply_in_chunks(lambda part: shuffle_patches(part, random), images)
-        feature_sets["shuffled patches"] = featurize(patches)
     if labels is not None and can_average_classes(labels):
         means, rows = class_means(images, labels)
         feature_sets["each class's mean image"] = featurize(means)[rows]
@@ -82,11 +79,8 @@ def damage_images(
 ) -> Iterator[Tuple[str, np.ndarray]]:
     """Yield (name, uint8 [N, H, W, C] or [N, D]) for each kind of damage to pixels or numbers."""
     if images.ndim == 4:  # the numbers of a vector have no neighbours
-        yield "a 3-tap blur", apply_in_chunks(lambda part: blur(part, (1, 2, 1)), images)
         yield "a 5-tap blur", apply_in_chunks(lambda part: blur(part, (1, 4, 6, 4, 1)), images)
-        yield "a shift by one pixel", shift(images)
-    yield "noise of sigma 0.1", apply_in_chunks(lambda part: add_noise(part, 0.1, random), images)
-    yield "noise of sigma 0.3", apply_in_chunks(lambda part: add_noise(part, 0.3, random), images)
+        yield "shuffled patches", shuffle_patches(images, random)
     mean, deviation = pixel_moments(images)
     yield (
         "Gaussian pixels",
@@ -113,16 +107,6 @@ def blur(images: np.ndarray, taps: Tuple[int, ...]) -> np.ndarray:
         shares = (np.take(wide, range(at, at + size), axis=axis) for at in range(len(taps)))
         result = sum(share * np.float32(tap / sum(taps)) for share, tap in zip(shares, taps))
     return result
-
-
-def shift(images: np.ndarray) -> np.ndarray:
-    """Shift by one pixel to the right; the left edge is repeated."""
-    return np.concatenate([images[:, :, :1], images[:, :, :-1]], axis=2)
-
-
-def add_noise(images: np.ndarray, sigma: float, random: np.random.Generator) -> np.ndarray:
-    """Add Gaussian noise; sigma is for pixels in [0, 1]."""
-    return images + 255 * sigma * random.standard_normal(images.shape, np.float32)
 
 
 def gaussian_pixels(

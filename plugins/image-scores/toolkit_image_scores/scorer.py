@@ -5,7 +5,7 @@ Legend: n generated and m real images, F features, H height, W width, C channels
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -14,13 +14,12 @@ from toolkit import DataError, UsageError, statistics
 
 from . import copies, neighbours, report, ruler, sensitivity, two_sample
 from .distances import frechet_distance, frechet_floor, frechet_interval, frechet_noise
-from .features import Features, open_features
+from .features import TRAINED, Features, list_kinds, open_features
 from .sets import (
     MIN_IMAGES,
     ReferenceSet,
     SampleSet,
     class_histogram,
-    classes_of,
     even_positions,
     featurize_split,
     have_same_examples,
@@ -29,7 +28,8 @@ from .sets import (
     to_bytes,
 )
 
-QUICK_SEED = 0  # of the samples in training; full scores use 1, 2, ...
+QUICK_SEED, FULL_SEED = 0, 1  # of the samples in training, and of a full score
+MAX_DAMAGED = 4000  # real images that are damaged, to judge the measures
 FULL_SCORE_METRICS = ("precision", "recall", "two_sample_accuracy")
 
 
@@ -63,11 +63,23 @@ class ImageScorer(toolkit.Scorer):
 
     def __init__(self, run: Any, splits: Callable[[str], Any], features: Optional[Features] = None):
         self._options, self._data, self._splits = run.options, run.data, splits
-        self._features = features or open_features(run.options, run.data, splits("train"))
-        if not self._features.knows_classes:
-            self.names = tuple(name for name in self.names if name != "classes_lost")
+        self._opened = features
         self._reference: Optional[ReferenceSet] = None
         self._training_set: Optional[SampleSet] = None
+        kind = list_kinds(run.options, run.data, splits("train"))[0]
+        knows_classes = kind == "classifier"
+        if features is not None or kind not in TRAINED:
+            knows_classes = self._features.knows_classes
+        if not knows_classes:
+            self.names = tuple(name for name in self.names if name != "classes_lost")
+
+    @property
+    def _features(self) -> Features:
+        """Opened, and if need be trained, at their first use."""
+        if self._opened is None:
+            train = self._splits("train")
+            self._opened = open_features(self._options, self._data, train)
+        return self._opened
 
     def score(self, split, predict, folder=None) -> toolkit.ScoreResult:
         """Score the samples that `draw` returns.
@@ -84,9 +96,10 @@ class ImageScorer(toolkit.Scorer):
             count = "1 image" if len(split) == 1 else f"{len(split)} images"
             line = f"no score: the split has {count}, and a score needs {MIN_IMAGES} or more"
             return toolkit.ScoreResult({}, [line])
+        features = self._features  # perhaps trained now: a wait of its own
         with toolkit.waiting("Scoring the samples"):
             if self._reference is None or self._reference.split is not split:
-                self._reference = make_reference(split, self._features, self._max_reals())
+                self._reference = make_reference(split, features, self._max_reals())
             if folder is None:
                 return self._quick_score(self._reference)
             return self._full_score(self._reference, folder)
@@ -105,7 +118,8 @@ class ImageScorer(toolkit.Scorer):
         }
 
     def close(self) -> None:
-        self._features.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def _max_reals(self) -> int:
         return max(self._options.score_samples, self._options.quick_samples)
@@ -123,62 +137,61 @@ class ImageScorer(toolkit.Scorer):
         classes = np.concatenate(labels) if labels else None
         return SampleSet(images, *self._features.compute(images)), classes
 
-    def _class_histogram(self, fakes: SampleSet, reals: ReferenceSet) -> Optional[Dict[str, Any]]:
-        if fakes.labels is None or reals.samples.labels is None:
-            return None
-        return class_histogram(fakes.labels, reals.samples.labels, self._data.class_names or ())
+    def _measure_distance(
+        self, fakes: SampleSet, classes: Optional[np.ndarray], reals: ReferenceSet
+    ) -> Dict[str, Any]:
+        """What the quick and the full score have in common: the distance and the classes."""
+        distance = frechet_distance(fakes.features, reals.moments)
+        floor = frechet_floor(reals.moments, len(fakes.features), len(reals.samples.features))
+        histogram = None
+        if fakes.labels is not None and reals.samples.labels is not None:
+            names = self._data.class_names or ()
+            histogram = class_histogram(fakes.labels, reals.samples.labels, names)
+        noise = frechet_noise(fakes.features, reals.moments, classes)
+        return {
+            "frechet_distance": {"mean": distance, "noise": noise},
+            "frechet_floor": floor,
+            "frechet_ratio": distance / floor if floor else None,
+            "classes": histogram,
+        }
 
     def _quick_score(self, reals: ReferenceSet) -> toolkit.ScoreResult:
         fakes, classes = self._draw(self._options.quick_samples, QUICK_SEED)
-        distance = frechet_distance(fakes.features, reals.moments)
-        floor = frechet_floor(reals.moments, len(fakes.features), len(reals.samples.features))
-        histogram = self._class_histogram(fakes, reals)
+        details = self._measure_distance(fakes, classes, reals)
         near = neighbours.compare(fakes.features, reals.samples.features, real_radii=reals.radii)
-        details = {
-            "frechet_distance": {
-                "mean": distance,
-                "noise": frechet_noise(fakes.features, reals.moments, classes),
-            },
-            "frechet_ratio": distance / floor if floor else None,
-            "coverage": near.coverage,
-            "classes": histogram,
-        }
-        lines = [report.classes_line(histogram)] if histogram and histogram["lost"] else []
+        details["coverage"] = near.coverage
+        lost = details["classes"] and details["classes"]["lost"]
+        lines = [report.classes_line(details["classes"])] if lost else []
         return toolkit.ScoreResult(metrics_of(details), lines, {"scores": details})
 
     # -------------------------------------------------------------------------------------- in full
 
     def _full_score(self, reals: ReferenceSet, folder: str) -> toolkit.ScoreResult:
-        options = self._options
-        fakes, classes = self._draw(options.score_samples, 1)
-        distances = [frechet_distance(fakes.features, reals.moments)]
-        for seed in range(2, options.score_seeds + 1):
-            more, _ = self._draw(options.score_samples, seed)
-            distances.append(frechet_distance(more.features, reals.moments))
-        train = self._splits("train")
+        fakes, classes = self._draw(self._options.score_samples, FULL_SEED)
         # The ruler's images must not be in the reference, where they would also be their nearest.
-        others = None
-        if train is not None and not have_same_examples(train, reals.split):
-            others = train
-        has_ruler = others is not None and len(others) >= MIN_IMAGES
-        num_near = min(len(train), copies.MAX_TRAINING_IMAGES) if has_ruler else len(fakes.features)
-        details = self._compare(distances, fakes, classes, reals, num_near)
-        digests = set() if others is None else set(self._featurize_training_set(others).digests)
+        others = self._splits("train")
+        if others is not None and have_same_examples(others, reals.split):
+            others = None
+        training = None if others is None else self._featurize_training_set(others)
+        digests = set() if training is None else set(training.digests)
+        has_ruler = training is not None and len(training.features) >= MIN_IMAGES
+        details = self._compare(fakes, classes, reals, training if has_ruler else None)
         details["training_reals"] = sum(digest in digests for digest in reals.samples.digests)
         files = ["scores.json", "scores.txt"]
-        if has_ruler:
-            details.update(self._measure_ruler(fakes, others, reals))
-            training = self._featurize_training_set(others).features
-            details["nearest"], pairs = copies.compare_with_training(fakes, reals, others, training)
+        if training is not None and has_ruler:
+            details.update(self._measure_ruler(fakes, others, training, reals))
+            details["nearest"], pairs = copies.compare_with_training(
+                fakes, reals, others, training.features
+            )
             if pairs and fakes.images is not None:
                 rows, positions = map(list, zip(*pairs))
                 near_images = real_images(others, np.array(positions))
                 files += report.draw_nearest(fakes.images[rows], near_images, folder)
         else:
-            count = f"only {len(others)}" if others else "no"
+            count = "no" if others is None else f"only {len(others)}"
             details["not_judged"] = f"there are {count} other real images to damage"
             details["measures"] = sensitivity.judge({}, reals, details["n"])
-        if options.two_sample and fakes.images is not None:
+        if self._options.two_sample and fakes.images is not None:
             test, images, logits = two_sample.compare_with_split(
                 fakes.images, reals.split, others, digests
             )
@@ -205,44 +218,32 @@ class ImageScorer(toolkit.Scorer):
 
     def _compare(
         self,
-        distances: List[float],
         fakes: SampleSet,
         classes: Optional[np.ndarray],
         reals: ReferenceSet,
-        num_near: int,
+        training: Optional[SampleSet],
     ) -> Dict[str, Any]:
-        """The scores of the two sets; all but the distance are of the first set of samples.
+        """The scores of the two sets.
 
-        Precision, recall and coverage are of at most `num_near` samples, as many as there are
-        training images: recall and coverage depend on the number, and the values of damaged
-        training images are beside them.
+        Precision, recall and coverage are of no more samples than training images are damaged:
+        recall and coverage depend on the number, and the values of damaged images are beside them.
         """
-        n, m = len(fakes.features), len(reals.samples.features)
-        value, floor = float(np.mean(distances)), frechet_floor(reals.moments, n, m)
-        distance: Dict[str, Any] = {"mean": value, "low": None, "high": None, "values": distances}
-        if len(distances) > 1:
-            ends = statistics.t_interval(distances)
-            # A squared distance: nothing is below 0.
-            distance.update(low=max(0.0, ends.low), high=ends.high)
-            distance["noise"] = float(np.std(distances, ddof=1))
-        else:
-            distance["noise"] = frechet_noise(fakes.features, reals.moments, classes)
-        interval = frechet_interval(distances, fakes.features, reals.samples.features)
+        n, features = len(fakes.features), self._features
+        details = self._measure_distance(fakes, classes, reals)
+        distance = details["frechet_distance"]
+        interval = frechet_interval(distance["mean"], fakes.features, reals.samples.features)
         distance["interval"] = interval.as_json()
-        near = even_positions(n, num_near)
-        features = self._features
+        near = even_positions(n, n if training is None else self._num_damaged(training))
+        shares = neighbours.compare(
+            fakes.features[near], reals.samples.features, real_radii=reals.radii
+        )
         return {
             "n": n,
-            "m": m,
-            "frechet_distance": distance,
-            "frechet_floor": floor,
-            "frechet_ratio": value / floor if floor else None,
+            "m": len(reals.samples.features),
+            **details,
             "k": neighbours.K,
             "n_neighbours": len(near),
-            **neighbours.compare(
-                fakes.features[near], reals.samples.features, real_radii=reals.radii
-            )._asdict(),
-            "classes": self._class_histogram(fakes, reals),
+            **shares._asdict(),
             "features": {
                 "name": features.name,
                 "sha256": features.sha256,
@@ -251,71 +252,46 @@ class ImageScorer(toolkit.Scorer):
             },
         }
 
-    def _measure_ruler(self, fakes: SampleSet, train, reals: ReferenceSet) -> Dict[str, Any]:
-        """The ruler, measured on as many training images as there are samples, or on all; the place
-        of the samples on it; and which measures notice its damage.
+    def _measure_ruler(
+        self, fakes: SampleSet, train: Any, training: SampleSet, reals: ReferenceSet
+    ) -> Dict[str, Any]:
+        """The ruler, the place of the samples on it, and which measures notice its damage.
 
-        Fewer images are farther from the reference: of the first set of samples, as many are
-        compared as the ruler has training images.
+        Fewer images are farther from the reference: of the samples, as many are compared as the
+        ruler has training images.
         """
-        training_set = self._featurize_training_set(train)
-        part = even_positions(len(training_set.features), self._options.score_samples)
-        positions = copies.training_positions(train)[part]
-        labels = None if training_set.labels is None else training_set.labels[part]
-        values = measure_damage(
-            train,
-            positions,
-            training_set._replace(features=training_set.features[part], labels=labels),
-            reals,
-            self._features,
-            self._options.score_samples,
+        part = even_positions(len(training.features), self._num_damaged(training))
+        positions, features = copies.training_positions(train)[part], training.features[part]
+        labels = None if training.labels is None else training.labels[part]
+        if labels is None and train.class_labels is not None:  # the data's own
+            labels = train.class_labels[positions]
+        feature_sets = ruler.damage_features(
+            real_images(train, positions),
+            labels,
+            lambda images: self._features.compute(images)[0],
+            features,
         )
+        marks = ruler.measure_marks(feature_sets, labels, reals.moments)
         near = even_positions(len(fakes.features), len(part))
         distance = frechet_distance(fakes.features[near], reals.moments)
-        floor = frechet_floor(reals.moments, len(part), reals.moments.num_examples)
-        place = ruler.locate(distance, values["ruler"])
-        values.update(n_ruler=len(part), ruler_distance=distance, ruler_floor=floor, place=place)
-        return values
+        return {
+            "ruler": marks,
+            "measures": sensitivity.judge(feature_sets, reals, self._options.score_samples),
+            "n_ruler": len(part),
+            "ruler_distance": distance,
+            "ruler_floor": frechet_floor(reals.moments, len(part), reals.moments.num_examples),
+            "place": ruler.locate(distance, marks),
+        }
 
-    def _featurize_training_set(self, train) -> SampleSet:
+    def _num_damaged(self, training: SampleSet) -> int:
+        return min(len(training.features), self._options.score_samples, MAX_DAMAGED)
+
+    def _featurize_training_set(self, train: Any) -> SampleSet:
         """The training images, featurized once."""
         if self._training_set is None:
             positions = copies.training_positions(train)
             self._training_set = featurize_split(train, positions, self._features)
         return self._training_set
-
-
-def measure_damage(
-    split: Any,
-    positions: np.ndarray,
-    samples: SampleSet,
-    reals: ReferenceSet,
-    features: Features,
-    count: int,
-) -> Dict[str, Any]:
-    """Damage real images: "ruler", the marks of their damage, and "measures", the judgements.
-
-    Args:
-        split: of the images that are damaged; none of them is in the reference.
-        positions: of these images.
-        samples: their features and classes.
-        reals: the reference.
-        features: of the images.
-        count: the number of samples that are judged by these measures.
-    """
-    labels = samples.labels
-    if labels is None:  # without a classifier, the data's own classes serve
-        labels = classes_of(split, positions)
-    feature_sets = ruler.damage_features(
-        real_images(split, positions),
-        labels,
-        lambda images: features.compute(images)[0],
-        samples.features,
-    )
-    return {
-        "ruler": ruler.measure_marks(feature_sets, labels, reals.moments),
-        "measures": sensitivity.judge(feature_sets, reals, count),
-    }
 
 
 def check_best_metric(options: Any, validation: Any) -> None:

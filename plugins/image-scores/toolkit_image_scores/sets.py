@@ -79,11 +79,6 @@ def real_images(split: Any, positions: np.ndarray) -> np.ndarray:
     return to_bytes(split.take(positions)[0])
 
 
-def classes_of(split: Any, positions: np.ndarray) -> Optional[np.ndarray]:
-    """The classes of examples by the data's own labels, int [N]; None if these are no classes."""
-    return None if split.class_labels is None else split.class_labels[positions]
-
-
 def even_positions(count: int, limit: int) -> np.ndarray:
     """int64: at most `limit` of the positions 0 to count - 1, evenly spaced.
 

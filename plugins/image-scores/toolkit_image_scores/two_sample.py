@@ -23,7 +23,7 @@ from toolkit import statistics
 from .sets import HALF_BATCH, even_positions, hash_images, real_images
 
 CHANCE = 0.5  # the accuracy for sets that are alike
-NUM_STEPS = 2000  # of the network ...
+NUM_STEPS = 1000  # of the network ...
 MAX_SIDE = 64  # ... at most, for images of so many pixels a side; fewer for larger ones
 MAX_PASSES = 60  # ... over the training images, at most
 MAX_TESTED = 2000  # images of each set

@@ -121,13 +121,16 @@ def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -
     """
     name = settings.path
     folder = dataset_folder(name, settings.cache_dir)
+    if not mirrors:
+        urls = os.environ.get("TOOLKIT_MIRRORS", "").split()
+        mirrors = [f"{url.rstrip('/')}/{name}/" for url in urls] or DATASETS[name].mirrors
     for file in DATASETS[name].files:
         path = os.path.join(folder, file.name)
         if is_intact(path, file):
             continue
         with one_process_at_a_time(folder):
             if not is_intact(path, file):  # another process may have downloaded it until now
-                _download(name, file, folder, list(mirrors or _mirrors(name)))
+                _download(name, file, folder, mirrors)
     local = settings._replace(path=folder, file_index=None)
     return open_idx(local, DATASETS[name].class_names)
 
@@ -164,12 +167,7 @@ def _content_sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def _mirrors(name: str) -> List[str]:
-    folders = os.environ.get("TOOLKIT_MIRRORS", "").split()
-    return [f"{url.rstrip('/')}/{name}/" for url in folders] or list(DATASETS[name].mirrors)
-
-
-def _download(name: str, file: RemoteFile, folder: str, mirrors: List[str]) -> None:
+def _download(name: str, file: RemoteFile, folder: str, mirrors: Sequence[str]) -> None:
     """Download one file from the first mirror that serves it with the correct SHA-256."""
     import pooch
     import requests

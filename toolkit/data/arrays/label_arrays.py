@@ -53,9 +53,13 @@ def read_label_arrays(path: str, arrays: Dict[str, np.ndarray], kind: str = "aut
     Raises:
         DataError: they are no labels of the kind.
     """
-    arrays = {split: _squeeze(array) for split, array in arrays.items()}
+    arrays = {  # without a last axis of size 1: a column, or the channel of label images
+        split: array[..., 0] if array.ndim in (2, 4) and array.shape[-1] == 1 else array
+        for split, array in arrays.items()
+    }
     first = next(iter(arrays.values()))
-    types = {split: _type_of(array) for split, array in arrays.items()}
+    names = {"S": "texts", "U": "texts", "b": "truth values"}
+    types = {split: names.get(array.dtype.kind, "numbers") for split, array in arrays.items()}
     if len(set(types.values())) > 1:
         found = " and ".join(f"{text} in '{split}'" for split, text in types.items())
         raise DataError(
@@ -72,17 +76,9 @@ def read_label_arrays(path: str, arrays: Dict[str, np.ndarray], kind: str = "aut
         return LabelArrays(_as_values(path, arrays), VALUE, notes=_describe_values(arrays))
     classes = {split: _as_classes(path, split, array) for split, array in arrays.items()}
     has_void = first.dtype == np.uint8 and first.ndim > 1
-    largest = max(_find_largest(array, has_void) for array in classes.values())
+    numbers = [array[array != VOID] if has_void else array for array in classes.values()]
+    largest = max(int(array.max(initial=0)) for array in numbers)
     return LabelArrays(classes, CLASS, 1 + largest)
-
-
-def _type_of(array: np.ndarray) -> str:
-    return {"S": "texts", "U": "texts", "b": "truth values"}.get(array.dtype.kind, "numbers")
-
-
-def _find_largest(array: np.ndarray, has_void: bool) -> int:
-    """The largest class; 255 is none in label images."""
-    return int(array[array != VOID].max(initial=0) if has_void else array.max(initial=0))
 
 
 def _describe_values(arrays: Dict[str, np.ndarray]) -> Tuple[str, ...]:
@@ -92,11 +88,6 @@ def _describe_values(arrays: Dict[str, np.ndarray]) -> Tuple[str, ...]:
     if first.dtype.kind != "f" or first.ndim > 1 or not are_whole:
         return ()
     return ("The labels are floats and so values; --label-kind class makes whole numbers classes.",)
-
-
-def _squeeze(array: np.ndarray) -> np.ndarray:
-    """Labels without a last axis of size 1: a column, or the channel of label images."""
-    return array[..., 0] if array.ndim in (2, 4) and array.shape[-1] == 1 else array
 
 
 def _astype(arrays: Dict[str, np.ndarray], dtype: type) -> Dict[str, np.ndarray]:

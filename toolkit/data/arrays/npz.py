@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -15,14 +15,7 @@ from ..held_out import hold_out
 from ..reading_options import Settings
 from ..structure import FEATURES
 from .label_arrays import LabelArrays, read_label_arrays
-from .npz_keys import HINT, find_keys, unused_keys
-
-
-class _Arrays(NamedTuple):
-    """The arrays of one split, by the names of the components; "" is that of a single one."""
-
-    features: Dict[str, np.ndarray]
-    labels: Dict[str, np.ndarray]
+from .npz_keys import HINT, find_keys
 
 
 def open_npz(settings: Settings) -> Dataset:
@@ -34,12 +27,14 @@ def open_npz(settings: Settings) -> Dataset:
     path, index = settings.path, settings.files
     with _open(path) as file:
         keys = find_keys(path, file.files)
-        names = [name for each in keys.values() for name in each.all]
+        names = [name for pair in keys.values() for role in pair for name in role.values()]
         arrays = {name: _read_array(path, file, name) for name in names}
-        unused = unused_keys(file.files, keys)
+        unused = sorted(set(file.files) - set(names))
     splits, labels = make_splits(path, arrays, settings.columns.label_kind)
     only = labels.get("")
-    spec = describe(splits["train"], only.class_names if only else (), _count(only))
+    spec = describe(
+        splits["train"], only.class_names if only else (), only.num_classes if only else 0
+    )
     notes = [f"Arrays that are not read: {', '.join(unused[:10])}."] if unused else []
     notes += [note for each in labels.values() for note in each.notes]
     name = os.path.basename(path)
@@ -62,30 +57,16 @@ def make_splits(
         DataError: the arrays are no examples.
     """
     parts = {
-        split: _Arrays(*({n: arrays[k] for n, k in role.items()} for role in keys))
-        for split, keys in find_keys(source, list(arrays)).items()
+        split: [{n: arrays[k] for n, k in role.items()} for role in pair]
+        for split, pair in find_keys(source, list(arrays)).items()
     }
-    labels = _read_labels(source, parts, label_kind)
+    labels = {}
+    for name in sorted({name for _, each in parts.values() for name in each}):
+        by_split = {split: each[name] for split, (_, each) in parts.items() if name in each}
+        labels[name] = read_label_arrays(source, by_split, label_kind)
     splits = {name: _make_split(source, name, each, labels) for name, each in parts.items()}
     _check_alike(source, splits)
     return splits, labels
-
-
-def _read_labels(path: str, arrays: Dict[str, _Arrays], kind: str) -> Dict[str, LabelArrays]:
-    """The labels of all splits by the name of the component."""
-    names = {name for each in arrays.values() for name in each.labels}
-    return {
-        name: read_label_arrays(
-            path,
-            {split: each.labels[name] for split, each in arrays.items() if name in each.labels},
-            kind,
-        )
-        for name in sorted(names)
-    }
-
-
-def _count(labels: Optional[LabelArrays]) -> int:
-    return 0 if labels is None else labels.num_classes
 
 
 def read_arrays(path: str) -> Dict[str, np.ndarray]:
@@ -145,15 +126,22 @@ def _reason(error: Exception) -> str:
     return lines[0][:200].rstrip(".") if lines else type(error).__name__
 
 
-def _make_split(path: str, name: str, arrays: _Arrays, labels: Dict[str, LabelArrays]) -> Split:
+def _make_split(
+    path: str,
+    name: str,
+    arrays: Sequence[Dict[str, np.ndarray]],
+    labels: Dict[str, LabelArrays],
+) -> Split:
+    """The split of the arrays of features and of labels, both by the name of the component."""
     source = f"{path} ({name})"
-    for array in arrays.features.values():
+    features, targets = arrays
+    for array in features.values():
         if not array.shape or not len(array):
             raise DataError(
                 f"{source}: expected one example or more, found none.", hint="Give examples."
             )
-    count = len(next(iter(arrays.features.values())))
-    for array in arrays.labels.values():
+    count = len(next(iter(features.values())))
+    for array in targets.values():
         if array.ndim and len(array) != count:
             raise DataError(
                 f"{source}: expected {count} labels, one per example, found {len(array)}.",
@@ -161,29 +149,25 @@ def _make_split(path: str, name: str, arrays: _Arrays, labels: Dict[str, LabelAr
             )
     try:
         split = Split(
-            _pack({n: _as_features(array) for n, array in arrays.features.items()}),
-            _pack({n: labels[n].column(name) for n in arrays.labels}),
+            _pack(  # truth values are 0 and 1
+                {
+                    n: array.astype(np.float32) if array.dtype == np.bool_ else array
+                    for n, array in features.items()
+                }
+            ),
+            _pack({n: labels[n].column(name) for n in targets}),
         )
     except DataError as error:
         raise DataError(f"{source}: {error.message}", hint=error.hint) from None
-    for key in split.columns:
-        _check_finite(split, key, source)
+    for column in split.columns.values():
+        if column.component.dtype == "float32":
+            check_finite(column.values, source)
     return split
 
 
 def _pack(by_name: Dict[str, Any]) -> Any:
     """A single component, a dict of them by name, or None."""
     return by_name.get("", by_name) if by_name else None
-
-
-def _as_features(array: np.ndarray) -> np.ndarray:
-    """Features of a type that models take: truth values are 0 and 1."""
-    return array.astype(np.float32) if array.dtype == np.bool_ else array
-
-
-def _check_finite(split: Split, key: str, source: str) -> None:
-    if split.components[key].dtype == "float32":
-        check_finite(split.columns[key].values, source)
 
 
 def check_finite(features: np.ndarray, source: str) -> None:

@@ -11,7 +11,7 @@ Upper and lower case are the same.
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Mapping, Optional, Sequence, Tuple
 
 from ...errors import DataError
 
@@ -25,20 +25,10 @@ _SPLIT_PREFIXES = (("x_{}", "y_{}"), ("{}_images", "{}_labels"), ("{}_x", "{}_y"
 _WHOLE_PREFIXES = (("images", "labels"), ("features", "labels"), ("x", "y"))
 
 Keys = Mapping[str, str]  # the key of an array by the name of the component; "" for a single one
+Pair = Tuple[Keys, Keys]  # of the features of a split, and of its labels: empty for no labels
 
 
-class SplitKeys(NamedTuple):
-    """The keys of the arrays of one split."""
-
-    features: Keys
-    labels: Keys  # empty for no labels
-
-    @property
-    def all(self) -> List[str]:
-        return [*self.features.values(), *self.labels.values()]
-
-
-def find_keys(path: str, names: Sequence[str]) -> Dict[str, SplitKeys]:
+def find_keys(path: str, names: Sequence[str]) -> Dict[str, Pair]:
     """Split name -> the keys of its arrays; always with "train".
 
     Raises:
@@ -69,20 +59,12 @@ def find_keys(path: str, names: Sequence[str]) -> Dict[str, SplitKeys]:
     return splits
 
 
-def unused_keys(names: Sequence[str], splits: Mapping[str, SplitKeys]) -> List[str]:
-    """The arrays that no split has."""
-    used = {key for keys in splits.values() for key in keys.all}
-    return sorted(name for name in names if name not in used)
-
-
-def _find_pair(
-    key_of: Mapping[str, str], prefixes: Sequence[Tuple[str, str]]
-) -> Optional[SplitKeys]:
+def _find_pair(key_of: Mapping[str, str], prefixes: Sequence[Tuple[str, str]]) -> Optional[Pair]:
     """The keys of the first pair of prefixes that names features."""
     for features, labels in prefixes:
         keys = _with_prefix(key_of, features)
         if keys:
-            return SplitKeys(keys, _with_prefix(key_of, labels))
+            return keys, _with_prefix(key_of, labels)
     return None
 
 

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import warnings
 from types import ModuleType
-from typing import Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ...errors import DataError, RetryError, UsageError, suggest
 from ...files import TEMPORARY_PREFIX
@@ -26,7 +26,7 @@ except ImportError:  # this system has no such locks
     fcntl = None
 
 # Folders of the cache with one folder for each entry.
-GROUPS = ("arrays", "streams", "features", "hashes", "decoded", "records")
+GROUPS = ("arrays", "features", "hashes", "decoded", "records")
 _SIZES = "entry.json"
 
 
@@ -36,13 +36,6 @@ class CacheEntry(NamedTuple):
     name: str  # its path in the cache folder
     num_bytes: int
     last_change: float  # in seconds since the epoch
-
-
-class Removal(NamedTuple):
-    """The result of `remove_entries`."""
-
-    entries: List[CacheEntry]  # those that are no longer there
-    in_use: List[CacheEntry]  # those that stay
 
 
 def cache_folder(cache_dir: Optional[str] = None) -> str:
@@ -107,15 +100,19 @@ def remove_entries(
     names: Iterable[str],
     is_locked: Callable[[str], bool],
     cache_dir: Optional[str] = None,
-) -> Removal:
+) -> Tuple[List[CacheEntry], List[CacheEntry]]:
     """Remove entries of the cache.
 
     Args:
         entries: what is in the cache.
-        names: of the entries to remove, or of groups: "streams" removes all that it holds.
+        names: of the entries to remove, or of groups: "decoded" removes all that it holds.
         is_locked: whether a process uses the folder at a path, which then stays: a run that trains
             there, or a download.
         cache_dir: as for `cache_folder`.
+
+    Returns:
+        removed: those that are no longer there.
+        in_use: those that stay.
 
     Raises:
         UsageError: there is no such entry; nothing is removed.
@@ -131,16 +128,17 @@ def remove_entries(
                 f"The cache has no '{name}'.", hint=suggest(name, [entry.name for entry in entries])
             )
         selection += [entry for entry in matches if entry not in selection]
-    removal = Removal([], [])
+    removed: List[CacheEntry] = []
+    in_use: List[CacheEntry] = []
     for entry in selection:
         path = os.path.join(cache_folder(cache_dir), entry.name)
         if is_locked(path):
-            removal.in_use.append(entry)
+            in_use.append(entry)
             continue
         with writing_to_cache():
             _remove(path)
-        removal.entries.append(entry)
-    return removal
+        removed.append(entry)
+    return removed, in_use
 
 
 def _remove(path: str) -> None:

@@ -78,8 +78,11 @@ class FileIndex:
     def __init__(self, place: str = "", cache_dir: Optional[str] = None, is_fresh: bool = False):
         self._path = ""
         if place:
-            folder = _entry_folder(os.path.abspath(place), cache_dir)
-            self._path = os.path.join(folder, "files.sqlite")
+            root = os.path.abspath(place)
+            name = re.sub(r"[^A-Za-z0-9_.-]+", "-", os.path.basename(root))[:40].lstrip(".-")
+            digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+            group = os.path.join(cache_folder(cache_dir), GROUP)
+            self._path = os.path.join(group, f"{name or 'data'}-{digest}", "files.sqlite")
         if is_fresh:
             self._forget()
 
@@ -89,7 +92,12 @@ class FileIndex:
         Raises:
             OSError: a file cannot be read.
         """
-        return [row[0] for row in self._rows(paths, _read_digest, needs_header=False)]
+        return [
+            row[0]
+            for row in self._rows(
+                paths, lambda path: (sha256_of(path), *_NO_HEADER), needs_header=False
+            )
+        ]
 
     def describe_images(self, paths: Sequence[str]) -> ImageTable:
         """The SHA-256 and the header of each image file.
@@ -97,7 +105,12 @@ class FileIndex:
         Raises:
             DataError: a file is no image; the message names it.
         """
-        rows = self._rows(paths, _read_image, needs_header=True)
+
+        def read(path: str) -> Row:
+            header: Any = read_header(path)
+            return (sha256_of(path), *map(int, header))
+
+        rows = self._rows(paths, read, needs_header=True)
         headers = np.array([row[1:] for row in rows], np.int64).reshape(-1, 5)
         flags = headers[:, 2:] == 1
         return ImageTable([row[0] for row in rows], headers[:, :2], *flags.T)
@@ -181,13 +194,6 @@ class FileIndex:
             os.remove(self._path)
 
 
-def _entry_folder(root: str, cache_dir: Optional[str]) -> str:
-    """The folder of a place in the cache; its name begins as that of the place."""
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", os.path.basename(root))[:40].lstrip(".-") or "data"
-    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
-    return os.path.join(cache_folder(cache_dir), GROUP, f"{name}-{digest}")
-
-
 def _state(path: str) -> Tuple[int, int, int]:
     """Size, time of modification and inode, which change when a file is written or replaced.
 
@@ -203,12 +209,3 @@ def _state(path: str) -> Tuple[int, int, int]:
 def _is_settled(path: str, state: Tuple[int, ...], started: float) -> bool:
     """Whether a later write to the file would change its state, which it had before it was read."""
     return state[1] < (started - _SETTLED) * 1e9 and _state(path) == state != _NO_STATE
-
-
-def _read_digest(path: str) -> Row:
-    return (sha256_of(path), *_NO_HEADER)
-
-
-def _read_image(path: str) -> Row:
-    header: Any = read_header(path)
-    return (sha256_of(path), *map(int, header))

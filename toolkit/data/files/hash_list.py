@@ -50,13 +50,11 @@ def read_list(path: str) -> Dict[str, str]:
 
 
 def _format(hashes: Mapping[str, str]) -> bytes:
-    lines = [_format_line(name, hashes[name]) for name in sorted(hashes)]
-    return "".join(lines).encode("utf-8", "surrogateescape")
-
-
-def _format_line(name: str, digest: str) -> str:
-    escaped = re.sub(r"[\\\n\r]", lambda match: _ESCAPES[match.group()], name)
-    return f"{'' if escaped == name else chr(92)}{digest}  {escaped}\n"
+    text = ""
+    for name in sorted(hashes):
+        escaped = re.sub(r"[\\\n\r]", lambda match: _ESCAPES[match.group()], name)
+        text += f"{'' if escaped == name else chr(92)}{hashes[name]}  {escaped}\n"
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _parse_line(line: str) -> Tuple[str, str]:

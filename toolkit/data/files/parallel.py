@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Iterable, List, Sequence
+from typing import Any, Callable, List, Sequence
 
 from ...display.waits import waiting
 
@@ -36,15 +36,12 @@ def map_parallel(
 
     results: List[Any] = []
     with waiting(text, len(items)) if text else contextlib.nullcontext() as wait:
-        for part in _map(work, batches):
+        run = _pool(os.getpid()).map if len(batches) > 1 else map
+        for part in run(work, batches):
             results += part
             if wait is not None:
                 wait.show(len(results))
     return results
-
-
-def _map(work: Callable[[Any], List[Any]], batches: List[Any]) -> Iterable[List[Any]]:
-    return _pool(os.getpid()).map(work, batches) if len(batches) > 1 else map(work, batches)
 
 
 def count_cores() -> int:

@@ -7,9 +7,8 @@ ways is refused: no image is left out without a word.
 
 from __future__ import annotations
 
-import functools
 import os
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
@@ -48,7 +47,8 @@ def open_images(settings: Settings) -> Dataset:
         DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
     """
     folder = settings.path
-    listings, damage = list_images(folder), []
+    listings = list_images(folder)
+    damage: List[str] = []
     if settings.images.skip_damaged:
         paths = [path for listing in listings.values() for path in listing.paths]
         damaged, damage = find_damaged(folder, paths, settings.files)
@@ -62,8 +62,13 @@ def open_images(settings: Settings) -> Dataset:
     spec = describe(splits["train"], listings["train"].class_names)
     names = [path[len(folder) :].lstrip(os.sep).replace(os.sep, "/") for path in paths]
     files, hashes = dict(zip(names, paths)), dict(zip(names, images.digests))
-    notes = damage + images.notes + _find_constant_splits(splits)
-    notes += _describe_similar_names(spec.class_names) + describe_other_files(folder)
+    constant = [
+        f"All {len(split):,} images of '{name}' are equal."
+        for name, split in splits.items()
+        if len(split) > 1 and _is_constant(split)
+    ]
+    notes = [*damage, *images.notes, *constant, *_describe_similar_names(spec.class_names)]
+    notes += describe_other_files(folder)
     # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
     splits = hold_out(splits, settings.shares, images.select_digests(listings["train"].paths))
     return Dataset("images:" + folder, spec, splits, files, notes, hashes)
@@ -80,15 +85,6 @@ def _without(damaged: Set[str], listing: Listing) -> Listing:
         )
     labels = None if listing.labels is None else [listing.labels[row] for row in rows]
     return Listing([listing.paths[row] for row in rows], labels, listing.class_names)
-
-
-def _find_constant_splits(splits: Dict[str, Split]) -> List[str]:
-    """A sentence for each split all of whose images are equal."""
-    return [
-        f"All {len(split):,} images of '{name}' are equal."
-        for name, split in splits.items()
-        if len(split) > 1 and _is_constant(split)
-    ]
 
 
 def _is_constant(split: Split) -> bool:
@@ -221,13 +217,13 @@ def list_image_files(root: str) -> List[str]:
 
 def _walk(root: str) -> Iterator[Tuple[str, List[str], List[str]]]:
     """As `os.walk`, without hidden folders; an unreadable folder raises an OSError."""
-    for base, folders, names in os.walk(root, onerror=_raise):
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for base, folders, names in os.walk(root, onerror=fail):
         folders[:] = [name for name in folders if _is_visible(name)]
         yield base, folders, names
-
-
-def _raise(error: OSError) -> None:
-    raise error
 
 
 def _is_visible(folder: str) -> bool:
@@ -255,9 +251,4 @@ def describe_other_files(folder: str) -> List[str]:
 
 def is_image_name(name: str) -> bool:
     """Whether the name of a file has the ending of an image format and is not hidden."""
-    return name[name.rfind(".") :].lower() in _endings() and not name.startswith(".")
-
-
-@functools.lru_cache(maxsize=None)
-def _endings() -> FrozenSet[str]:
-    return frozenset(file_endings())
+    return name[name.rfind(".") :].lower() in file_endings() and not name.startswith(".")

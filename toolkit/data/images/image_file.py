@@ -70,7 +70,7 @@ class ImageReader:
     def read(self, path: str) -> np.ndarray:
         """Read an image file as uint8 [H, W, C]. Raises a DataError that names the file."""
         self._check_channels(path)
-        with _translated_errors(path):
+        with translated_errors(path):
             return self._read(open_file(path))
 
     def decode(self, content: bytes, name: str) -> np.ndarray:
@@ -84,7 +84,7 @@ class ImageReader:
             DataError: the bytes are no image.
         """
         self._check_channels(name)
-        with _translated_errors(name):
+        with translated_errors(name):
             return self._read(io.BytesIO(content))
 
     def _check_channels(self, name: str) -> None:
@@ -221,13 +221,13 @@ def read_header(path: str) -> ImageHeader:
     Raises:
         DataError: the file is no image; the message names it.
     """
-    with _translated_errors(path):
+    with translated_errors(path):
         return _read_header(open_file(path))
 
 
 def decode_header(content: bytes, name: str) -> ImageHeader:
     """As `read_header`, of the bytes of an image file, which error messages call `name`."""
-    with _translated_errors(name):
+    with translated_errors(name):
         return _read_header(io.BytesIO(content))
 
 
@@ -297,15 +297,15 @@ def _ignore_warnings() -> None:
 
 
 @contextlib.contextmanager
-def _translated_errors(name: str) -> Iterator[None]:
+def translated_errors(name: str, what: str = "an image") -> Iterator[None]:
     """Raise a DataError that names the image if the block cannot read it."""
     try:
         yield
-    except MemoryError:
+    except (DataError, MemoryError):
         raise
     except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
         raise DataError(
-            f"{name}: expected an image, found {_reason(name, error)}.",
+            f"{name}: expected {what}, found {_reason(name, error)}.",
             hint="Replace or remove that file. Of images:DIR and pairs:DIR, --skip-damaged leaves "
             "such files out, and 'toolkit data check DATA --list-damaged' prints their paths.",
         ) from error

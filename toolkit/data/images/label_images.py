@@ -18,7 +18,14 @@ from ..column import VOID
 from ..decoded import Decoded, hash_texts
 from ..files.file_index import FileIndex
 from ..files.parallel import map_parallel
-from .image_file import ImageForm, fit_image, open_file, open_image, turn_upright
+from .image_file import (
+    ImageForm,
+    fit_image,
+    open_file,
+    open_image,
+    translated_errors,
+    turn_upright,
+)
 
 _MODES = ("1", "L", "P")
 _AS_STORED = ImageForm()
@@ -69,20 +76,10 @@ def read_label_image(path: str, form: ImageForm = _AS_STORED, scale: int = 1) ->
 
 def _read_pixels(path: str) -> Tuple[np.ndarray, bool]:
     """The pixels of a label image, upright, uint8 [H, W], and whether they have 1 bit."""
-    try:
-        with open_file(path) as stream, open_image(stream) as file:
-            file.load()
-            _check_mode(path, file)
-            return np.array(turn_upright(file, file), np.uint8), file.mode == "1"
-    except DataError:
-        raise
-    except MemoryError:
-        raise
-    except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
-        raise DataError(
-            f"{path}: expected a label image, found {str(error)[:200].rstrip('.')}.",
-            hint="Replace or remove that file.",
-        ) from error
+    with translated_errors(path, "a label image"), open_image(open_file(path)) as file:
+        file.load()
+        _check_mode(path, file)
+        return np.array(turn_upright(file, file), np.uint8), file.mode == "1"
 
 
 def _check_mode(path: str, file: Any) -> None:

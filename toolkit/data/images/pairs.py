@@ -19,9 +19,7 @@ import collections
 import itertools
 import os
 import re
-from typing import Dict, Iterable, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple
-
-import numpy as np
+from typing import Dict, List, NamedTuple, NoReturn, Sequence, Set, Tuple
 
 from ...errors import DataError
 from ..column import VOID, Column
@@ -38,7 +36,7 @@ from .folder import (
     list_image_files,
 )
 from .image_paths import ImagePaths, open_paths
-from .label_images import LabelValues, check_sizes, find_values, open_label_images
+from .label_images import check_sizes, find_values, open_label_images
 
 MASK_FOLDERS = (
     *("mask", "masks", "label", "labels", "annotation", "annotations"),
@@ -216,7 +214,8 @@ def open_pairs(settings: Settings) -> Dataset:
         DataError: images have no partner, or label images other sizes than their pictures.
     """
     folder = settings.path
-    listings, damage = list_pairs(folder), []
+    listings = list_pairs(folder)
+    damage: List[str] = []
     if settings.images.skip_damaged:
         paths = [path for listing in listings.values() for side in listing.paths for path in side]
         damaged, damage = find_damaged(folder, paths, settings.files)
@@ -233,7 +232,8 @@ def _without(damaged: Set[str], listing: Listing) -> Listing:
         whole = [pair for pair in zip(*sides) if not damaged.intersection(pair)]
         left = [first for first, _ in whole], [second for _, second in whole]
     else:
-        left = tuple([path for path in side if path not in damaged] for side in sides)
+        first, second = ([path for path in side if path not in damaged] for side in sides)
+        left = first, second
     if not all(left):
         raise DataError(
             f"{os.path.dirname(sides[0][0])}: none of {len(sides[0]):,} images can be used.",
@@ -256,7 +256,7 @@ def _open_listings(settings: Settings, listings: Dict[str, Listing]) -> Dataset:
     right = open_paths(folder, sides[1], index, options, names[second])
     build = _pair_domains if not listings["train"].is_aligned else _pair_images
     splits, notes = build(listings, left, right, settings.shares)
-    files = {**_files(folder, left), **_files(folder, right)}
+    files = dict(_name_files(folder, *left[:2]), **_name_files(folder, *right[:2]))
     return _as_dataset(folder, splits, files, [*left.notes, *right.notes, *notes])
 
 
@@ -268,10 +268,6 @@ def _as_dataset(
     hashes = {name: digest for name, (_, digest) in files.items()}
     notes = [*notes, *describe_other_files(folder)]
     return Dataset("pairs:" + folder, describe(splits["train"]), splits, paths, notes, hashes)
-
-
-def _files(folder: str, images: ImagePaths) -> Dict[str, Tuple[str, str]]:
-    return _name_files(folder, images.paths, images.digests)
 
 
 def _name_files(
@@ -351,7 +347,11 @@ def _pair_domains(
             for name, images, paths in zip(names, (left, right), domains)
         }
         splits[split] = Split(features)
-    return splits, [_describe_domains(names, [len(side["train"]) for side in sides]), *notes]
+    counts = [len(side["train"]) for side in sides]
+    sizes = " and ".join(f"{name} ({count:,})" for name, count in zip(names, counts))
+    repeats = "" if counts[0] == counts[1] else "; the smaller one repeats"
+    note = f"No name is in both folders: two domains, {sizes} images to train on{repeats}."
+    return splits, [note, *notes]
 
 
 def _return_lonely(
@@ -387,19 +387,9 @@ def _hold_out_paths(
     splits = {split: Split(images.select(paths[split])) for split in paths}
     parts = hold_out(splits, shares, images.select_digests(paths["train"]))
     return {
-        name: _take(paths["train"] if part.index is not None else paths[name], part.index)
+        name: paths[name] if part.index is None else [paths["train"][i] for i in part.index]
         for name, part in parts.items()
     }
-
-
-def _take(paths: List[str], index: Optional[np.ndarray]) -> List[str]:
-    return paths if index is None else [paths[position] for position in index]
-
-
-def _describe_domains(names: Iterable[str], counts: Sequence[int]) -> str:
-    sizes = " and ".join(f"{name} ({count:,})" for name, count in zip(names, counts))
-    repeats = "" if counts[0] == counts[1] else "; the smaller one repeats"
-    return f"No name is in both folders: two domains, {sizes} images to train on{repeats}."
 
 
 def _open_masks(settings: Settings, listings: Dict[str, Listing], pictures: ImagePaths) -> Dataset:
@@ -418,14 +408,10 @@ def _open_masks(settings: Settings, listings: Dict[str, Listing], pictures: Imag
         column = Column(labels, "class", values.num_classes)
         splits[split] = Split(pictures.select(listing.paths[0]), column)
     splits = hold_out(splits, settings.shares, pictures.select_digests(listings["train"].paths[0]))
-    files = {**_files(folder, pictures), **_name_files(folder, paths, table.digests)}
-    notes = [*pictures.notes, _describe_labels(values)]
-    dataset = _as_dataset(folder, splits, files, notes)
-    dataset.spec = dataset.spec._replace(label_scale=values.known_scale)
-    return dataset
-
-
-def _describe_labels(values: LabelValues) -> str:
+    files = dict(_name_files(folder, *pictures[:2]), **_name_files(folder, paths, table.digests))
     scale = ", saved as 0 and 255" if values.scale > 1 else ""
     void = f"; {VOID} is no class" if values.has_void else ""
-    return f"Each pixel has one of {values.num_classes} classes{scale}{void}."
+    note = f"Each pixel has one of {values.num_classes} classes{scale}{void}."
+    dataset = _as_dataset(folder, splits, files, [*pictures.notes, note])
+    dataset.spec = dataset.spec._replace(label_scale=values.known_scale)
+    return dataset

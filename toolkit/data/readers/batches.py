@@ -1,17 +1,25 @@
-"""What happens to a batch between its storage and the model: one place for all readers.
+"""What all readers have in common: the form of a batch, and its way from storage to the model.
 
-Legend: B examples of a batch, L the length to which sequences are padded, ... other sizes.
+Legend: B examples of a batch, K batches of a chunk, L the length to which sequences are padded, ...
+other sizes.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ...compat import tf
+from ...errors import ToolkitError, UsageError
 from ..column import Component
 from ..examples import LENGTH, Split
+from ..structure import FEATURES, pack
+from .options import BatchSlice
+
+DEVICE = "/cpu:0"  # of the examples, and of the ops that read them
+# Batches that are read ahead are used soon: the processor's cache should hold them.
+CHUNK_BYTES = 8 << 20
 
 
 class BatchForm(NamedTuple):
@@ -81,3 +89,108 @@ def convert_stored(tensor: tf.Tensor, kind: str) -> tf.Tensor:
     if kind == "class":
         return tf.cast(tensor, tf.int32)
     return tensor
+
+
+class BatchReader:
+    """Reads batches of examples, of which each is a function of its number.
+
+    Attributes:
+        in_memory: whether reading needs no thread of tf.data.
+        kind: "resident", "stream", "mapped" or "dataset".
+        num_examples: of an epoch.
+        batch_size: B, of whole batches.
+        num_rows: how many examples of a batch are read: of the part.
+        form: of the batches.
+        failure: why a read failed; None as long as none did.
+
+    Raises:
+        UsageError: the batch size is larger than the number of examples.
+    """
+
+    in_memory = False
+    kind = ""
+
+    def __init__(
+        self, num_examples: int, batch_size: int, form: BatchForm, part: Optional[BatchSlice]
+    ):
+        if not 1 <= batch_size <= num_examples:
+            raise UsageError(
+                f"The batch size is {batch_size} but the split has {num_examples} examples.",
+                hint=f"Choose a batch size from 1 to {num_examples}.",
+            )
+        self.num_examples = num_examples
+        self.batch_size = batch_size
+        self.form = form
+        self.num_rows = batch_size if part is None else part.length(batch_size)
+        self.failure: Optional[ToolkitError] = None
+        self._part = part
+
+    @property
+    def shape(self) -> Tuple[Any, ...]:
+        """The shape of the features of one example that have no names."""
+        return self.form.components[FEATURES].shape
+
+    @property
+    def max_chunk_steps(self) -> int:
+        """The most batches that `chunk` can return: what the processor's cache holds, at least 1.
+
+        CHUNK_BYTES is its limit.
+        """
+        batch_bytes = 0
+        for key, component in self.form.components.items():
+            if component.kind != "class" or component.shape:
+                length = self.form.longest.get(key, 1)
+                itemsize = tf.as_dtype(component.dtype).size or 1  # of text it is not known
+                batch_bytes += component.size * length * self.batch_size * itemsize
+        return max(1, CHUNK_BYTES // max(1, batch_bytes))
+
+
+class IteratorReader(BatchReader):
+    """A reader whose batches come one after the other."""
+
+    _iterator: Any  # of flat dicts of tensors [B, ...]
+
+    def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
+        """The next batch.
+
+        `initialize` sets the first one; `step` is not used. Run it once per step.
+
+        Returns:
+            features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].
+            labels: likewise; classes are int32. None if the examples have no labels.
+        """
+        return pack(self.form.finish(self._iterator.get_next()))
+
+    def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
+        """The next batches, as they are stored. Sequences need `pads_to_longest`.
+
+        Args:
+            step: not used; `initialize` sets the first batch.
+            size: K.
+            num_batches: how many are read, an int32 scalar, at most K; the others are zeros.
+
+        Returns:
+            Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
+        """
+        keys = list(self.form.components)
+        arrays = [
+            tf.TensorArray(
+                self.form.components[key].dtype,
+                size,
+                element_shape=self.form.batch_shape(key, self.num_rows),
+            )
+            for key in keys
+        ]
+
+        def read_batch(count, *arrays):
+            batch = self._iterator.get_next()
+            return [count + 1] + [array.write(count, batch[k]) for k, array in zip(keys, arrays)]
+
+        results = tf.while_loop(
+            lambda count, *_: count < num_batches,
+            read_batch,
+            [tf.constant(0)] + arrays,
+            parallel_iterations=1,
+            back_prop=False,
+        )
+        return {key: array.stack() for key, array in zip(keys, results[1:])}

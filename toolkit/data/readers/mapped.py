@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
-from typing import Any, Callable, Dict, Optional
+from typing import Dict, Optional
 
 import numpy as np
 
@@ -52,16 +52,21 @@ def decode_splits(
     num_bytes = sum(each.nbytes for each in values.values())
     if not values or reader == "stream":
         return splits
-    decode: Callable[[Any], Optional[np.ndarray]]
-    if not is_repeated:
-        decode = functools.partial(_find_rows, cache_dir=cache_dir)
-    elif _is_quick(values):
-        decode = _read_all
-    elif reader == "auto" and num_bytes > max(resident_limit, free_bytes(cache_dir) // 2):
+    is_quick = is_repeated and _is_quick(values)
+    room = max(resident_limit, free_bytes(cache_dir) // 2)
+    if is_repeated and not is_quick and reader == "auto" and num_bytes > room:
         return splits
-    else:
-        decode = functools.partial(_decode, limit=resident_limit, cache_dir=cache_dir)
-    rows = {key: decode(each) for key, each in values.items()}
+    rows: Dict[int, Optional[np.ndarray]] = dict.fromkeys(values)
+    for key, each in values.items():
+        if not is_repeated:  # what is in the cache
+            name = each.identity[:32]
+            folder = find_entry(GROUP, name, cache_dir) if name else None
+            rows[key] = None if folder is None else _load(folder)
+        elif is_quick or not each.identity and each.nbytes <= resident_limit:
+            with translate_read_errors():
+                rows[key] = each[:]
+        elif each.identity:
+            rows[key] = map_rows(each, cache_dir)
     return {name: _replace_values(split, rows) for name, split in splits.items()}
 
 
@@ -108,24 +113,6 @@ def map_rows(values: Decoded, cache_dir: Optional[str] = None) -> np.ndarray:
 
 def _load(folder: str) -> np.ndarray:
     return np.load(os.path.join(folder, "rows.npy"), mmap_mode="r", allow_pickle=False)
-
-
-def _find_rows(values: Decoded, cache_dir: Optional[str]) -> Optional[np.ndarray]:
-    """The rows that are in the cache; None if they are not."""
-    folder = find_entry(GROUP, values.identity[:32], cache_dir) if values.identity else None
-    return None if folder is None else _load(folder)
-
-
-def _decode(values: Decoded, limit: int, cache_dir: Optional[str]) -> Optional[np.ndarray]:
-    """The rows, mapped or in memory; None to decode them at each read."""
-    if values.identity:
-        return map_rows(values, cache_dir)
-    return _read_all(values) if values.nbytes <= limit else None
-
-
-def _read_all(values: Decoded) -> np.ndarray:
-    with translate_read_errors():
-        return values[:]
 
 
 def _write_rows(values: Decoded, folder: str) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 
 from ...compat import tf
 from ..structure import pack
+from .batches import DEVICE
 from .pipeline import DatasetReader
-from .resident import DEVICE
 from .stream import StreamReader
 
 _AHEAD = 2  # batches that are read while another one is trained on
@@ -36,7 +36,7 @@ class NumberedStreamReader(StreamReader):
 
     def request(self, number: int) -> None:
         """Begin to read a batch that a step will take soon."""
-        self._requests[number] = self._pool.submit(self._read_batch, number)
+        self._requests[number] = self._pool.submit(super()._read, np.asarray(number))
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Forget the batches that were read ahead."""
@@ -45,24 +45,16 @@ class NumberedStreamReader(StreamReader):
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """Batch number `step`, an int64 scalar. See `IteratorReader.batch`."""
-        components = self.form.components
-        dtypes = [tf.as_dtype(component.dtype) for component in components.values()]
         with tf.device(DEVICE), tf.name_scope("batch"):
-            tensors = dict(zip(components, tf.numpy_function(self._take_batch, [step], dtypes)))
-            for key, tensor in tensors.items():
-                tensor.set_shape(self.form.batch_shape(key, self.num_rows))
-            return pack(self.form.finish(tensors))
+            return pack(self.form.finish(self._read_tensors(step)))
 
     @property
     def _batches_per_read(self) -> int:
         return 1
 
-    def _take_batch(self, number: np.ndarray) -> List[np.ndarray]:
+    def _read(self, number: np.ndarray) -> List[np.ndarray]:
         request = self._requests.pop(int(number), None)
-        return self._read_batch(int(number)) if request is None else request.result()
-
-    def _read_batch(self, number: int) -> List[np.ndarray]:
-        return self._read(np.asarray(number))
+        return super()._read(number) if request is None else request.result()
 
 
 class NumberedDatasetReader(DatasetReader):

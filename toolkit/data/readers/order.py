@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import collections
 import threading
-from typing import Callable, NamedTuple
+from typing import Callable, Tuple
 
 import numpy as np
 
@@ -62,57 +62,39 @@ class EpochOrder:
         parts = []
         while count > 0:
             epoch, offset = divmod(first, self._num_examples)
-            number = self._window_at(offset)
-            start = offset - self._window_start(number)
+            place = offset // self._block_size
+            number = ((place + 1) * self._num_windows - 1) // self._num_blocks
+            before = min(self._num_examples, self._first_place(number) * self._block_size)
+            start = offset - before
             part = self._windows.get(epoch, number)[start : start + count]
             parts.append(part)
             first, count = first + len(part), count - len(part)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _window_at(self, offset: int) -> int:
-        """The number of the window that has the example at `offset` of an epoch."""
-        place = offset // self._block_size
-        return ((place + 1) * self._num_windows - 1) // self._num_blocks
-
     def _first_place(self, window: int) -> int:
         """How many blocks of an epoch come before a window."""
         return window * self._num_blocks // self._num_windows
 
-    def _window_start(self, window: int) -> int:
-        """How many examples of an epoch come before a window."""
-        return min(self._num_examples, self._first_place(window) * self._block_size)
-
     def _shuffle_window(self, epoch: int, window: int) -> np.ndarray:
         """The positions of the examples of a window in their order, int64 [about W]."""
         first, last = self._first_place(window), self._first_place(window + 1)
-        blocks = self._blocks.get(epoch, 0)
-        starts = blocks.starts[first:last] * self._block_size
+        blocks, shift = self._blocks.get(epoch, 0)
+        starts = blocks[first:last] * self._block_size
         positions = (starts[:, np.newaxis] + np.arange(self._block_size)).ravel()
         positions = positions[positions < self._num_examples]  # the last block may be shorter
-        positions = (positions + blocks.shift) % self._num_examples
+        positions = (positions + shift) % self._num_examples
         return self._random(_WINDOWS, epoch, window).permutation(positions)
 
-    def _shuffle_blocks(self, epoch: int, _: int) -> _Blocks:
+    def _shuffle_blocks(self, epoch: int, _: int) -> Tuple[np.ndarray, int]:
+        """The blocks of an epoch in their order, int64, and what is added to all positions."""
         random = self._random(_ORDERS, epoch, 0)
         order = random.permutation(self._num_blocks - 1)  # the last one, which may be shorter, last
         shift = random.randint(self._num_examples)
-        return _Blocks(np.append(order, self._num_blocks - 1), int(shift))
+        return np.append(order, self._num_blocks - 1), int(shift)
 
     def _random(self, purpose: int, epoch: int, window: int) -> np.random.RandomState:
         epoch_words = [epoch & 0xFFFFFFFF, epoch >> 32]
         return np.random.RandomState([self._seed, purpose, *epoch_words, window])
-
-
-class _Blocks(NamedTuple):
-    """The blocks of an epoch.
-
-    Attributes:
-        starts: the numbers of the blocks in their order, int64.
-        shift: added to the positions of all examples, modulo N.
-    """
-
-    starts: np.ndarray
-    shift: int
 
 
 class _Cache:

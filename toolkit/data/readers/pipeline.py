@@ -11,7 +11,7 @@ Legend: B examples of a batch, L the length to which sequences are padded, ... o
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Set, Tuple
 
 import numpy as np
 
@@ -20,10 +20,8 @@ from ...errors import DataError, ToolkitError, UsageError
 from ..column import TEXT, Column, Sequences
 from ..examples import LENGTH, Split
 from ..structure import LABELS, flatten, pack
-from .batch_slice import BatchSlice
-from .batches import BatchForm
-from .iterator_reader import IteratorReader
-from .resident import DEVICE, check_batch_size
+from .batches import DEVICE, BatchForm, IteratorReader
+from .options import DEFAULT_OPTIONS, ReaderOptions
 
 _PREFETCH = 2  # batches
 
@@ -86,7 +84,11 @@ def _read_examples(
     with tf.Graph().as_default(), tf.Session() as session:
         dataset = _make(make_dataset)
         shapes = tf.data.get_output_shapes(dataset)
-        sequences = {key for key, shape in shapes.items() if "/" in key and _is_sequence(shape)}
+        sizes = {
+            key: shape.as_list() for key, shape in shapes.items() if "/" in key and shape.ndims
+        }
+        # Of sequences the first size alone is unknown; of images, for instance, several may be.
+        sequences = {key for key, s in sizes.items() if s[0] is None and None not in s[1:]}
         iterator = tf.data.make_initializable_iterator(dataset.take(count))
         tensors = iterator.get_next()
         try:
@@ -101,12 +103,6 @@ def _read_examples(
                 f"The tf.data.Dataset failed at example {len(examples)}: {reason}.",
                 hint="Iterate over it yourself to see the op that fails.",
             ) from error
-
-
-def _is_sequence(shape: tf.TensorShape) -> bool:
-    """Whether only the first size is unknown. Of images, for instance, several may be."""
-    sizes = shape.as_list() if shape.ndims else [0]
-    return sizes[0] is None and None not in sizes[1:]
 
 
 def _make(make_dataset: MakeDataset) -> Any:
@@ -129,44 +125,24 @@ def _make(make_dataset: MakeDataset) -> Any:
 
 
 class DatasetReader(IteratorReader):
-    """Batches of the `tf.data.Dataset` of a plugin.
+    """Batches of the `tf.data.Dataset` of a plugin. As many as the split has are an epoch.
 
     Args:
         split: of `read_dataset`.
         batch_size: B.
-        seed: in [0, 2**31), of the shuffle.
-        shuffle_buffer: examples that are shuffled at a time; 0 for the order of the data set.
-        pads_to_longest: see `BatchForm`; refused for sequences, of which the longest is not known.
-        part: the part of each batch that is trained on; None for all of it. All of it is read.
-
-    Attributes:
-        num_examples: those of an epoch.
-        batch_size: B, of whole batches.
-        num_rows: how many examples of a batch are trained on.
-        form: that of the split.
+        options: the seed of the shuffle, and how many examples are shuffled at a time; the part of
+            each batch that is trained on, which is read as a whole. `pads_to_longest` is refused
+            for sequences, of which the longest is not known.
     """
 
-    in_memory = False
     kind = "dataset"
-    failure: Optional[ToolkitError] = None
 
-    def __init__(
-        self,
-        split: Split,
-        batch_size: int,
-        seed: int = 0,
-        shuffle_buffer: int = 0,
-        pads_to_longest: bool = False,
-        part: Optional[BatchSlice] = None,
-    ):
+    def __init__(self, split: Split, batch_size: int, options: ReaderOptions = DEFAULT_OPTIONS):
         assert split.make_dataset is not None
-        check_batch_size(batch_size, len(split))
-        self.num_examples = len(split)
-        self.batch_size = batch_size
-        self.num_rows = batch_size if part is None else part.length(batch_size)
-        self._part = part
-        self.form = BatchForm.of(split, pads_to_longest)
-        if pads_to_longest and self.form.longest:
+        form = BatchForm.of(split, options.pads_to_longest)
+        part = options.part
+        super().__init__(len(split), batch_size, form, part)
+        if options.pads_to_longest and self.form.longest:
             names = ", ".join(self.form.longest)
             raise UsageError(
                 f"the tf.data.Dataset has sequences of any length ({names}), and all shapes must "
@@ -176,12 +152,14 @@ class DatasetReader(IteratorReader):
         with tf.device(DEVICE), tf.name_scope("dataset_input"):
             self._first = tf.placeholder(tf.int64, [])
             dataset = _make(split.make_dataset).map(self._as_stored).repeat()
-            if shuffle_buffer:
-                dataset = dataset.shuffle(shuffle_buffer, seed)
+            if options.buffer_size:
+                dataset = dataset.shuffle(options.buffer_size, options.seed)
             dataset = dataset.skip(self._first * batch_size)
             batches = dataset.padded_batch(batch_size, *self._padding(), drop_remainder=True)
             if part is not None:
-                batches = batches.map(self._select)
+                batches = batches.map(
+                    lambda batch: {key: part.select(x, batch_size) for key, x in batch.items()}
+                )
             self._iterator = tf.data.make_initializable_iterator(batches.prefetch(_PREFETCH))
             self._initializers = [self._iterator.initializer, tf.tables_initializer()]
 
@@ -194,11 +172,6 @@ class DatasetReader(IteratorReader):
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Start at batch number `step`: the examples before it are read and dropped."""
         session.run(self._initializers, {self._first: step})
-
-    def _select(self, batch: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
-        """The part of a batch."""
-        assert self._part is not None
-        return {key: self._part.select(x, self.batch_size) for key, x in batch.items()}
 
     def _as_stored(self, flat: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
         """An example with the dtypes of the split, its image axes and the lengths of sequences."""

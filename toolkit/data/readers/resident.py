@@ -7,88 +7,47 @@ Legend: N examples, B batch, K batches of a chunk, ... the shape of one example.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...compat import tf
-from ...errors import ToolkitError, UsageError
 from ..examples import LENGTH, Split
 from ..structure import pack
-from .batch_slice import BatchSlice
-from .batches import BatchForm
+from .batches import DEVICE, BatchForm, BatchReader
+from .options import DEFAULT_OPTIONS, ReaderOptions
 
-DEVICE = "/cpu:0"  # of the examples, and of the ops that read them
-# Batches that are read ahead are used soon: the processor's cache should hold them.
-CHUNK_BYTES = 8 << 20
 LOAD_BYTES = 32 << 20  # of examples that are read before they are written into a variable
 _NO_EPOCH = -2  # neither an epoch nor the one before an epoch
 _KEY_LIMIT = np.iinfo(np.int64).max
 
 
-class _Write(NamedTuple):
-    """Writes examples into a variable."""
-
-    start: tf.Tensor  # where they begin, an int32 scalar
-    values: tf.Tensor  # [n, ...]
-    op: tf.Operation
-
-
-class ResidentReader:
+class ResidentReader(BatchReader):
     """Batches of a split that fits in memory.
 
     Args:
-        split: the examples. `initialize` feeds them into variables; the GraphDef has none of them.
+        split: the examples, N. `initialize` feeds them into variables; the GraphDef has none of
+            them.
         batch_size: B, at most N.
-        seed: in [0, 2**31). The order of epoch e is a function of (seed, e).
-        shuffle: False reads the split in its own order, epoch after epoch.
-        pads_to_longest: see `BatchForm`.
-        part: the part of each batch that is read; None for all of it.
-
-    Attributes:
-        in_memory: True; reading needs no thread of tf.data.
-        kind: "resident".
-        num_examples: N.
-        batch_size: B, of whole batches.
-        form: of its batches.
-        failure: None; `StreamReader` has a hook's error here.
-
-    Raises:
-        UsageError: the batch size is larger than the split.
+        options: the seed and the order; the part of each batch.
     """
 
     in_memory = True
     kind = "resident"
 
-    def __init__(
-        self,
-        split: Split,
-        batch_size: int,
-        seed: int = 0,
-        shuffle: bool = True,
-        pads_to_longest: bool = False,
-        part: Optional[BatchSlice] = None,
-    ):
-        check_batch_size(batch_size, len(split))
-        self.num_examples = len(split)
-        self.batch_size = batch_size
-        self._part = part
-        self.form = BatchForm.of(split, pads_to_longest)
-        self.failure: Optional[ToolkitError] = None
+    def __init__(self, split: Split, batch_size: int, options: ReaderOptions = DEFAULT_OPTIONS):
+        form = BatchForm.of(split, options.pads_to_longest)
+        super().__init__(len(split), batch_size, form, options.part)
         self._split = split
-        self._seed = seed
+        self._seed = options.seed
         self._initializers: List[Any] = []
         self._placeholders: List[Any] = []
-        self._writes: Dict[str, _Write] = {}  # of components that are loaded part by part
+        # Of components that are loaded part by part: where a part begins, its values, the op.
+        self._writes: Dict[str, Tuple[tf.Tensor, tf.Tensor, tf.Operation]] = {}
         with tf.device(DEVICE), tf.name_scope("resident_input"):
             self._values = {key: self._add_values(key) for key in split.columns}
             self._starts = {key: self._variable("int64", [len(split)]) for key in self.form.longest}
-            self._order = self._variable("int32", [1 + 2 * len(split)]) if shuffle else None
-
-    @property
-    def shape(self) -> Tuple[int, ...]:
-        """The shape of the features of one example. Raises a DataError if they have names."""
-        return self._split.shape
+            self._order = self._variable("int32", [1 + 2 * len(split)]) if options.shuffle else None
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """One batch.
@@ -114,9 +73,8 @@ class ResidentReader:
 
     @property
     def max_chunk_steps(self) -> int:
-        """The most batches that `chunk` can return: an epoch, or what the cache holds."""
-        epoch = self.num_examples // self.batch_size
-        return min(epoch, chunk_limit(self.form, self.batch_size))
+        """As of every reader, and no more than an epoch."""
+        return min(self.num_examples // self.batch_size, super().max_chunk_steps)
 
     def chunk(self, step: tf.Tensor, size: Any, num_batches: Any = None) -> Dict[str, tf.Tensor]:
         """Several batches at once, as they are stored.
@@ -139,13 +97,13 @@ class ResidentReader:
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Load the examples into the session. `step` is not used: there is nothing to restore."""
         session.run(self._initializers, dict(zip(self._placeholders, self._initial_values())))
-        for key, write in self._writes.items():
+        for key, (first, values, write) in self._writes.items():
             column = self._split.columns[key]
             row_bytes = max(1, column.nbytes // max(1, len(column)))
             count = max(1, LOAD_BYTES // row_bytes)
             for start in range(0, self.num_examples, count):
                 part = self._split.read(slice(start, start + count), [key])[key]
-                session.run(write.op, {write.start: start, write.values: part})
+                session.run(write, {first: start, values: part})
 
     def _gather(self, positions: tf.Tensor) -> Dict[str, tf.Tensor]:
         """Flat key -> the stored examples at positions of any shape P: [*P, ...]."""
@@ -190,7 +148,7 @@ class ResidentReader:
         variable = tf.Variable(empty, trainable=False, collections=[], use_resource=True)
         start, values = tf.placeholder("int32", []), tf.placeholder(dtype, [None, *shape[1:]])
         write = variable[start : start + tf.shape(values)[0]].assign(values)
-        self._writes[key] = _Write(start, values, write.op)
+        self._writes[key] = (start, values, write.op)
         self._initializers.append(variable.initializer)
         return variable
 
@@ -282,23 +240,3 @@ def permutation(count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
     pair = tf.stack([tf.constant(seed, tf.int64), epoch])
     keys = tf.random.stateless_uniform([count], pair, minval=0, maxval=_KEY_LIMIT, dtype=tf.int64)
     return tf.argsort(keys, stable=True)
-
-
-def chunk_limit(form: BatchForm, batch_size: int) -> int:
-    """How many batches of such examples fit in CHUNK_BYTES, at least 1."""
-    batch_bytes = 0
-    for key, component in form.components.items():
-        if component.kind != "class" or component.shape:
-            length = form.longest.get(key, 1)
-            itemsize = tf.as_dtype(component.dtype).size or 1  # of text it is not known
-            batch_bytes += component.size * length * batch_size * itemsize
-    return max(1, CHUNK_BYTES // max(1, batch_bytes))
-
-
-def check_batch_size(batch_size: int, num_examples: int) -> None:
-    """Raise UsageError unless 1 <= batch_size <= num_examples."""
-    if not 1 <= batch_size <= num_examples:
-        raise UsageError(
-            f"The batch size is {batch_size} but the split has {num_examples} examples.",
-            hint=f"Choose a batch size from 1 to {num_examples}.",
-        )

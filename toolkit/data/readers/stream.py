@@ -32,14 +32,11 @@ from ..prepare import (
     subset_positions,
     unbatch,
 )
-from .batch_slice import BatchSlice
-from .batches import BatchForm
-from .iterator_reader import IteratorReader
+from .batches import DEVICE, BatchForm, IteratorReader
 from .mapped import GROUP as DECODED
+from .options import DEFAULT_OPTIONS, ReaderOptions
 from .order import EpochOrder
-from .resident import DEVICE, check_batch_size
 
-DEFAULT_BUFFER = 10000  # examples
 _READ_EXAMPLES = 512  # of small batches; a call of Python costs as much as copying that many
 _READ_BYTES = 1 << 20
 _MAX_READS = 16  # batches of a read
@@ -88,49 +85,27 @@ class StreamReader(IteratorReader):
     Args:
         split: the examples, as stored.
         batch_size: B, at most as many as the filter keeps.
-        seed: in [0, 2**31). The order of epoch e is a function of (seed, e).
-        shuffle_buffer: examples that are shuffled at a time; 0 reads them in their own order.
+        options: the seed and the order; the part of each batch.
         hooks: `filter` is called here, once per example; `convert` whenever an example is read.
-        pads_to_longest: see `BatchForm`.
-        part: the part of each batch that is read; None for all of it.
-
-    Attributes:
-        in_memory: False; tf.data reads in threads of its own.
-        kind: "mapped" if examples were decoded into the cache, else "stream".
-        num_examples: examples that the filter keeps.
-        batch_size: B, of whole batches.
-        num_rows: how many examples of a batch are read.
-        form: of its batches, after `convert`.
-        failure: why a read failed; None as long as none did.
     """
-
-    in_memory = False
 
     def __init__(
         self,
         split: Split,
         batch_size: int,
-        seed: int = 0,
-        shuffle_buffer: int = DEFAULT_BUFFER,
+        options: ReaderOptions = DEFAULT_OPTIONS,
         hooks: ExampleHooks = NO_HOOKS,
-        pads_to_longest: bool = False,
-        part: Optional[BatchSlice] = None,
     ):
         self._split = filter_split(split, hooks.filter)
-        self.num_examples = len(self._split)
-        check_batch_size(batch_size, self.num_examples)
-        self.batch_size = batch_size
-        self._rows = None if part is None else part.positions(batch_size)
-        self.num_rows = batch_size if part is None else part.length(batch_size)
-        self.failure: Optional[ToolkitError] = None
-        self.kind = "mapped" if _is_mapped(split) else "stream"
         self._numbers = None if hooks.filter is None else subset_positions(split, self._split)
+        form = BatchForm.of(self._split, options.pads_to_longest)
+        super().__init__(len(self._split), batch_size, form, options.part)
+        self.kind = "mapped" if _is_mapped(split) else "stream"
         self._converter: Optional[ExampleConverter] = None
-        self.form = BatchForm.of(self._split, pads_to_longest)
         if hooks.convert is not None:
             self._converter = ExampleConverter(hooks.convert, self._split)
-            self.form = self._converted_form(pads_to_longest)
-        self._order = EpochOrder(self.num_examples, seed, shuffle_buffer)
+            self.form = self._converted_form(options.pads_to_longest)
+        self._order = EpochOrder(self.num_examples, options.seed, options.buffer_size)
         with tf.device(DEVICE), tf.name_scope("stream_input"):
             self._first = tf.placeholder(tf.int64, [])
             self._iterator = tf.data.make_initializable_iterator(self._dataset())
@@ -182,15 +157,12 @@ class StreamReader(IteratorReader):
 
     def _read(self, number: np.ndarray) -> List[np.ndarray]:
         """The arrays of G batches from batch `number` on; called in threads of tf.data."""
-        with _READS:
-            return self._read_group(number)
-
-    def _read_group(self, number: np.ndarray) -> List[np.ndarray]:
         group = self._batches_per_read
         first, count = int(number) * self.batch_size, group * self.batch_size
         try:
-            flat = self._take(self._select_rows(self._order.positions(first, count)))
-        except MemoryError:
+            with _READS:
+                flat = self._take(self._select_rows(self._order.positions(first, count)))
+        except (MemoryError, StopIteration):
             raise
         except Exception as error:
             self.failure = self.failure or _read_error(error)
@@ -254,9 +226,7 @@ class StreamReader(IteratorReader):
 
     def _select_rows(self, positions: np.ndarray) -> np.ndarray:
         """The positions of the examples that are read, of those of whole batches."""
-        if self._rows is None:
-            return positions
-        return positions.reshape(-1, self.batch_size)[:, self._rows].reshape(-1)
+        return positions if self._part is None else positions[self._part.positions(len(positions))]
 
 
 _READS = _Reads()

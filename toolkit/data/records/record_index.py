@@ -30,7 +30,7 @@ from .record_files import GROUP, Shard, iterate_records, read_span
 BYTES, FLOATS, INTEGERS, EMPTY = "bytes", "floats", "integers", "empty"  # kinds of features
 IMAGE, SPAN, NAME = "image", "span", "name"  # further kinds of keys, beside FLOATS and INTEGERS
 _KINDS = {"bytes_list": BYTES, "float_list": FLOATS, "int64_list": INTEGERS, None: EMPTY}
-_VERSION = 4  # of the files in the cache
+_VERSION = 5  # of the files in the cache
 _MAX_NAMES = 12  # keys in a message
 
 warnings.filterwarnings("ignore", "Unexpected end-group tag")  # of protobuf; see `parse_record`
@@ -46,11 +46,13 @@ class KeyPlan(NamedTuple):
         kind: FLOATS or INTEGERS for the values, SPAN for the positions of bytes, IMAGE for those
             of an image and its header, NAME for the number of a text among all, sorted.
         is_content: whether the key tells examples apart, as features do.
+        size_keys: the keys of height, width and maybe channels of bytes that are pixels.
     """
 
     key: str
     kind: str
     is_content: bool = False
+    size_keys: Tuple[str, ...] = ()
 
 
 class RecordIndex:
@@ -196,7 +198,9 @@ def describe_keys(keys: Any) -> str:
 
 def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str) -> None:
     """Read all records of shards and write their index into a folder."""
-    writers = [_WRITERS[plan.kind](folder, f"key{i}", plan) for i, plan in enumerate(plans)]
+    writers: List[_Writer] = [
+        _WRITERS[plan.kind](folder, f"key{i}", plan) for i, plan in enumerate(plans)
+    ]
     keys: Counter[str] = collections.Counter()
     counts = []
     with open(os.path.join(folder, "digests.bin"), "wb") as digests:
@@ -249,48 +253,61 @@ def _value_error(place: str, key: str, finding: str) -> DataError:
     )
 
 
-# Each writer's `add` returns the values of a record as bytes, which do not depend on how the
-# message is written: equal values have equal bytes.
+class _Writer:
+    """Writes what the index has of a key, record by record.
 
-
-class _Spans:
-    """Positions of bytes, and the headers of images."""
+    `add` returns the values of a record as bytes, which do not depend on how the message is
+    written: equal values have equal bytes.
+    """
 
     def __init__(self, folder: str, name: str, plan: KeyPlan):
-        self._name = name
-        self._spans = _create(folder, name)
-        self._headers = _create(folder, name + "-headers") if plan.kind == IMAGE else None
+        self.plan = plan
+        self._folder, self._name = folder, name
+        self._files: Dict[str, Any] = {}
 
-    def add(self, content: bytes, record: bytes, position: int, place: str) -> bytes:
-        self._spans.write(struct.pack("<2q", position + record.index(content), len(content)))
-        if self._headers is not None:
-            self._headers.write(struct.pack("<4i", *decode_header(content, place)[:4]))
-        return content
+    def add(self, values: Any, record: bytes, position: int, place: str) -> bytes:
+        raise NotImplementedError
+
+    def write(self, content: bytes, ending: str = "") -> None:
+        if ending not in self._files:
+            path = os.path.join(self._folder, f"{self._name}{ending}.bin")
+            self._files[ending] = open(path, "wb")  # noqa: SIM115 - `finish` closes it
+        self._files[ending].write(content)
 
     def finish(self) -> Dict[str, Any]:
-        self._spans.close()
-        if self._headers is not None:
-            self._headers.close()
+        """Close the files, and return what `index.json` has of the key."""
+        for file in self._files.values():
+            file.close()
         return {"file": self._name}
 
 
-class _Names:
+class _Spans(_Writer):
+    """Positions of bytes, and the headers of images."""
+
+    def add(self, content: bytes, record: bytes, position: int, place: str) -> bytes:
+        self.write(struct.pack("<2q", position + record.index(content), len(content)))
+        if self.plan.kind == IMAGE:
+            self.write(struct.pack("<4i", *decode_header(content, place)[:4]), "-headers")
+        return content
+
+
+class _Names(_Writer):
     """Texts as numbers."""
 
     def __init__(self, folder: str, name: str, plan: KeyPlan):
-        self._name, self._key = name, plan.key
-        self._file = _create(folder, name)
+        super().__init__(folder, name, plan)
         self._numbers: Dict[bytes, int] = {}
         self._rows: List[int] = []
 
     def add(self, text: bytes, record: bytes, position: int, place: str) -> bytes:
         if text not in self._numbers:
             if len(self._numbers) >= MAX_CLASSES:
-                raise _value_error(place, self._key, f"more than {MAX_CLASSES:,} different texts")
+                finding = f"more than {MAX_CLASSES:,} different texts"
+                raise _value_error(place, self.plan.key, finding)
             try:
                 text.decode("utf-8")
             except UnicodeDecodeError:
-                raise _value_error(place, self._key, "other bytes than UTF-8") from None
+                raise _value_error(place, self.plan.key, "other bytes than UTF-8") from None
         self._rows.append(self._numbers.setdefault(text, len(self._numbers)))
         return text
 
@@ -298,45 +315,31 @@ class _Names:
         texts = sorted(self._numbers)
         ranks = np.zeros(len(texts), "<i4")
         ranks[[self._numbers[text] for text in texts]] = np.arange(len(texts))
-        self._file.write(ranks[self._rows].tobytes())
-        self._file.close()
-        return {"file": self._name, "names": [text.decode("utf-8") for text in texts]}
+        self.write(ranks[self._rows].tobytes())
+        return dict(super().finish(), names=[text.decode("utf-8") for text in texts])
 
 
-class _Numbers:
+class _Numbers(_Writer):
     """Values of a list of numbers."""
 
     def __init__(self, folder: str, name: str, plan: KeyPlan):
-        self._name = name
-        self._dtype = "<f4" if plan.kind == FLOATS else "<i8"
-        self._values, self._starts = _create(folder, name), _create(folder, name + "-starts")
+        super().__init__(folder, name, plan)
         self._end = 0
         self._lengths: Set[int] = set()
-        self._starts.write(struct.pack("<q", 0))
+        self.write(struct.pack("<q", 0), "-starts")
 
     def add(self, values: np.ndarray, record: bytes, position: int, place: str) -> bytes:
         content = values.tobytes()
-        self._values.write(content)
+        self.write(content)
         self._end += len(values)
-        self._starts.write(struct.pack("<q", self._end))
+        self.write(struct.pack("<q", self._end), "-starts")
         self._lengths.add(len(values))
         return content
 
     def finish(self) -> Dict[str, Any]:
-        self._values.close()
-        self._starts.close()
         length = next(iter(self._lengths), 1) if len(self._lengths) < 2 else None
-        return {"file": self._name, "dtype": self._dtype, "length": length}
+        dtype = "<f4" if self.plan.kind == FLOATS else "<i8"
+        return dict(super().finish(), dtype=dtype, length=length)
 
 
-_WRITERS: Dict[str, Any] = {
-    IMAGE: _Spans,
-    SPAN: _Spans,
-    NAME: _Names,
-    FLOATS: _Numbers,
-    INTEGERS: _Numbers,
-}
-
-
-def _create(folder: str, name: str) -> Any:
-    return open(os.path.join(folder, name + ".bin"), "wb")  # noqa: SIM115 - `finish` closes it
+_WRITERS = {IMAGE: _Spans, SPAN: _Spans, NAME: _Names, FLOATS: _Numbers, INTEGERS: _Numbers}

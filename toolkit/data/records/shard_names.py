@@ -7,7 +7,7 @@ import glob
 import itertools
 import os
 import re
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from ...errors import DataError
 from ..images.folder import SPLIT_FOLDERS
@@ -18,25 +18,12 @@ _MAGIC = "*?["  # characters of a pattern
 _MAX_NAMES = 5  # names in a message
 
 
-class ShardFiles(NamedTuple):
-    """The files of a set of records.
+def find_shards(place: str) -> Tuple[Dict[str, List[str]], List[str]]:
+    """The files of records at a place: a file, a folder, or a pattern such as `data/train-*`.
 
-    Attributes:
+    Returns:
         splits: split name -> its files, sorted; always with "train", which comes first.
         notes: sentences on files that are missing, or that are read once.
-    """
-
-    splits: Dict[str, List[str]]
-    notes: List[str]
-
-    @property
-    def paths(self) -> List[str]:
-        """All files, those of a split one after the other."""
-        return [path for paths in self.splits.values() for path in paths]
-
-
-def find_shards(place: str) -> ShardFiles:
-    """The files of records at a place: a file, a folder, or a pattern such as `data/train-*`.
 
     Raises:
         DataError: there is no such file, or only some names contain the name of a split.
@@ -47,9 +34,7 @@ def find_shards(place: str) -> ShardFiles:
             f"{place}: expected TFRecord files, found none.",
             hint="Give a file, a folder of .tfrecord files, or a pattern such as 'data/train-*'.",
         )
-    splits = _divide(paths, place)
-    notes += _find_gaps(paths)
-    return ShardFiles(splits, notes)
+    return _divide(paths, place), notes + _find_gaps(paths)
 
 
 def _list_files(place: str) -> Tuple[List[str], List[str]]:
@@ -65,7 +50,11 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
     elif os.path.exists(place):
         paths = [place]
     else:
-        paths = [path for path in sorted(_expand(place)) if not os.path.isdir(path)]
+        folder, rest = _split_pattern(place)  # the folder is literal
+        pattern = os.path.join(glob.escape(folder), rest) if folder else rest
+        has_magic = any(character in rest for character in _MAGIC)
+        matches = sorted(glob.glob(pattern, recursive=True)) if has_magic else []
+        paths = [path for path in matches if not os.path.isdir(path)]
     unique = {os.path.realpath(path): path for path in reversed(paths)}
     copies = [os.path.basename(path) for path in paths if path not in set(unique.values())]
     if copies:
@@ -78,8 +67,12 @@ def _walk(root: str) -> List[str]:
 
     A folder that several links lead to is read once. An unreadable one raises an OSError.
     """
+
+    def fail(error: OSError) -> None:
+        raise error
+
     paths, places = [], {os.path.realpath(root)}
-    for base, folders, names in os.walk(root, onerror=_raise, followlinks=True):
+    for base, folders, names in os.walk(root, onerror=fail, followlinks=True):
         paths += [os.path.join(base, name) for name in names if not name.startswith(".")]
         for name in sorted(folders):
             place = os.path.realpath(os.path.join(base, name))
@@ -87,18 +80,6 @@ def _walk(root: str) -> List[str]:
                 folders.remove(name)
             places.add(place)
     return sorted(paths)
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
-def _expand(pattern: str) -> List[str]:
-    """The paths that match a pattern. The part of it that is an existing folder is literal."""
-    folder, rest = _split_pattern(pattern)
-    if not any(character in rest for character in _MAGIC):
-        return []
-    return glob.glob(os.path.join(glob.escape(folder), rest) if folder else rest, recursive=True)
 
 
 def _split_pattern(pattern: str) -> Tuple[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from ..column import MAX_CLASSES, Column, Sequences, describe_rounding
 from ..decoded import Decoded, hash_texts
 from ..examples import Dataset, Split, describe
 from ..held_out import hold_out
-from ..images.image_file import ImageForm, ImageReader, decode_header
+from ..images.image_file import ImageReader, decode_header
 from ..images.image_paths import check_shape, choose_form
 from ..reading_options import ColumnOptions, Settings, refuse_idle_images
 from ..tables.roles import NONE, refuse_conflicts
-from .record_files import Shard, iterate_records, list_shards
+from .record_files import HINT, Shard, iterate_records, list_shards
 from .record_index import (
     BYTES,
     FLOATS,
@@ -41,7 +41,7 @@ from .record_index import (
     values_of,
 )
 from .schema import RecordSchema
-from .shard_names import ShardFiles, find_shards
+from .shard_names import find_shards
 
 IMAGE_KEYS = ("image/encoded", "image_raw", "image")
 LABEL_KEYS = ("image/class/label", "label", "class", "target", "y")
@@ -55,13 +55,6 @@ _CHUNK = 1 << 20  # values that are checked at once
 Roles = Tuple[List[str], List[str]]  # the keys of features, and those of labels
 
 
-class _KeySet(NamedTuple):
-    """What the index has to have of one key, and how its values become a component."""
-
-    plans: List[KeyPlan]  # of the key and of those that it needs
-    size_keys: Tuple[str, ...] = ()  # height, width and maybe channels of raw pixels
-
-
 def open_tfrecord(settings: Settings) -> Dataset:
     """Open TFRecord files as a data set.
 
@@ -72,50 +65,35 @@ def open_tfrecord(settings: Settings) -> Dataset:
     place = settings.path
     if settings.records is None:
         refuse_conflicts(settings.columns)
-    files = find_shards(place)
-    digests = settings.files.digests(files.paths)
-    shards = list_shards(files.paths, digests, settings.cache_dir)
+    files, notes = find_shards(place)
+    all_paths = [path for paths in files.values() for path in paths]
+    digests = settings.files.digests(all_paths)
+    shards = list_shards(all_paths, digests, settings.cache_dir)
     reader = _RecordReader(settings, shards)
     features, labels, class_names = reader.read()
-    splits = _divide(files, reader.index, features, labels)
-    _check_not_empty(place, splits)
+    splits, start = {}, 0
+    ends = dict(zip(all_paths, reader.index.ends.tolist()))
+    for name, paths in files.items():  # of all records, which are in the order of the files
+        end = ends[paths[-1]]
+        if start == end:
+            raise DataError(
+                f"{place} ({name}): expected one record or more, found none.", hint=HINT
+            )
+        rows = None if len(files) == 1 else np.arange(start, end)
+        splits[name] = Split(features, labels, index=rows)
+        start = end
     contents = reader.index.digests[: len(splits["train"])]
-    names = _short_names(files.paths)
+    absolute = [os.path.abspath(path) for path in all_paths]
+    folder = os.path.commonpath([os.path.dirname(path) for path in absolute])
+    names = [os.path.relpath(path, folder).replace(os.sep, "/") for path in absolute]
     return Dataset(
         "tfrecord:" + place,
         describe(splits["train"], class_names)._replace(records=reader.schema.to_json()),
         hold_out(splits, settings.shares, contents),
-        dict(zip(names, files.paths)),
-        files.notes + reader.notes,
+        dict(zip(names, all_paths)),
+        notes + reader.notes,
         dict(zip(names, digests)),
     )
-
-
-def _divide(files: ShardFiles, index: RecordIndex, features: Any, labels: Any) -> Dict[str, Split]:
-    """The splits of all records, which are in the order of the files."""
-    splits, start = {}, 0
-    ends = dict(zip(files.paths, index.ends.tolist()))
-    for name, paths in files.splits.items():
-        end = ends[paths[-1]]
-        rows = None if len(files.splits) == 1 else np.arange(start, end)
-        splits[name] = Split(features, labels, index=rows)
-        start = end
-    return splits
-
-
-def _short_names(paths: Sequence[str]) -> List[str]:
-    """The paths from the folder that all are in."""
-    folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
-    return [os.path.relpath(os.path.abspath(p), folder).replace(os.sep, "/") for p in paths]
-
-
-def _check_not_empty(place: str, splits: Dict[str, Split]) -> None:
-    for name, split in splits.items():
-        if not len(split):
-            raise DataError(
-                f"{place} ({name}): expected one record or more, found none.",
-                hint="Write records with tf.io.TFRecordWriter.",
-            )
 
 
 class _RecordReader:
@@ -136,10 +114,7 @@ class _RecordReader:
         self._images = settings.images
         self._columns = settings.columns
         self._cache_dir = settings.cache_dir
-        self._model_schema: Optional[RecordSchema] = None
-        if settings.records:
-            self._model_schema = RecordSchema.from_json(settings.records)
-        self._has_images = False
+        self._model = RecordSchema.from_json(settings.records) if settings.records else None
         self.notes: List[str] = []
 
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
@@ -147,28 +122,32 @@ class _RecordReader:
         shard, record = self._first_record()
         first = parse_record(shard, 0, record)
         features, labels = self._choose_roles(shard, first)
-        self.schema = self._model_schema or RecordSchema(tuple(features), tuple(labels))
-        keys = {key: _plan_key(shard, first, key, key in labels) for key in features + labels}
-        has_names = labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES
-        if has_names and NAME_KEY not in keys:
-            keys[NAME_KEY] = _KeySet([KeyPlan(NAME_KEY, NAME)])
-        plans = {plan.key: plan for each in keys.values() for plan in each.plans}
+        self.schema = self._model or RecordSchema(tuple(features), tuple(labels))
+        keys = [_plan_key(shard, first, key, key in labels) for key in features + labels]
+        if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
+            keys += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
+        plans: Dict[str, KeyPlan] = {}
+        for plan in keys:
+            plans[plan.key] = plan
+            plans.update((n, KeyPlan(n, INTEGERS, plan.is_content)) for n in plan.size_keys)
+        self._plans = plans
         self.index = open_index(self._shards, list(plans.values()), self._cache_dir)
         self._check_labels(features, labels)
-        self._note_others(list(plans))
-        feature_values = self._collect(features, keys)
-        if self._model_schema is None and not self._has_images:
+        self._note_others()
+        feature_values = self._collect(features)
+        has_images = any(plan.kind == IMAGE or plan.size_keys for plan in keys)
+        if self._model is None and not has_images:
             refuse_idle_images(self._place, self._images)
         if not labels:
             return feature_values, None, ()
         if len(labels) == 1:
-            return (feature_values, *self._read_label(labels[0], keys))
-        return feature_values, self._collect(labels, keys), ()
+            return (feature_values, *self._read_label(labels[0]))
+        return feature_values, self._collect(labels), ()
 
     def _choose_roles(self, shard: Shard, features: Features) -> Roles:
         """The keys of features and labels. Refuses a kind that the labels cannot have."""
-        if self._model_schema is not None:
-            return _follow_schema(shard, features, self._model_schema)
+        if self._model is not None:
+            return _follow_schema(shard, features, self._model)
         roles = _choose_roles(shard, features, self._columns)
         kind, labels = self._columns.label_kind, roles[1]
         if kind != "auto" and not labels:
@@ -189,12 +168,12 @@ class _RecordReader:
                 return shard, record
         raise DataError(
             f"{self._place}: expected one record or more, found empty files.",
-            hint="Write records with tf.io.TFRecordWriter.",
+            hint=HINT,
         )
 
     def _check_labels(self, features: List[str], labels: List[str]) -> None:
         """Refuse labels that the first record lacks and others have."""
-        schema, columns = self._model_schema, self._columns
+        schema, columns = self._model, self._columns
         if labels or (schema is None and columns.label_column):
             return
         others = {*features, *(columns.ignore_columns if schema is None else ())}
@@ -207,9 +186,9 @@ class _RecordReader:
                     hint="Write it in all records, or use --label-column none.",
                 )
 
-    def _note_others(self, keys: Sequence[str]) -> None:
+    def _note_others(self) -> None:
         """Name the keys that are not read, and shards with equal records."""
-        others = [key for key in self.index.keys if key not in keys]
+        others = [key for key in self.index.keys if key not in self._plans]
         if others:
             self.notes.append(f"Keys that are not read: {describe_keys(others)}.")
         contents: Dict[bytes, str] = {}
@@ -223,9 +202,9 @@ class _RecordReader:
 
     # ------------------------------------------------------------------------------- components
 
-    def _collect(self, keys: Sequence[str], sets: Dict[str, _KeySet]) -> Any:
+    def _collect(self, keys: Sequence[str]) -> Any:
         """One component, a vector of single numbers, or a dict of components by name."""
-        values = {key: self._read_key(key, sets[key]) for key in keys}
+        values = {key: self._read_key(key) for key in keys}
         arrays = [value for value in values.values() if isinstance(value, np.ndarray)]
         if len(arrays) == len(keys) > 1 and all(array.shape[1:] == (1,) for array in arrays):
             self.notes += describe_rounding({key: _largest(values[key]) for key in keys})
@@ -243,30 +222,20 @@ class _RecordReader:
             names[name] = key
         return {name: _column(_squeeze(values[key])) for name, key in names.items()}
 
-    def _read_key(self, key: str, key_set: _KeySet) -> Any:
+    def _read_key(self, key: str) -> Any:
         """An array [M, ...], sequences, or what is decoded at each read."""
-        kind = key_set.plans[0].kind
-        if key_set.size_keys:
-            return self._read_raw(key, key_set.size_keys)
-        if kind == IMAGE:
+        plan = self._plans[key]
+        if plan.size_keys:
+            return self._read_raw(key, plan.size_keys)
+        if plan.kind == IMAGE:
             headers = self.index.headers(key)
             is_grey, has_alpha = bool(headers[:, 2].all()), headers[:, 3] == 1
-            form, shape = self._form(key, headers[:, :2], is_grey, has_alpha)
-            reader, read, name_of = (
-                ImageReader(form),
-                self.index.bytes_reader(key),
-                self.index.name_of,
-            )
-
-            def decode(row: int) -> np.ndarray:
-                return check_shape(reader.decode(read(row), name_of(row)), shape, name_of(row))
-
-            return self._decoded(key, form, shape, decode)
-        if kind in (FLOATS, INTEGERS):
+            return self._decode(key, headers[:, :2], is_grey, has_alpha)
+        if plan.kind in (FLOATS, INTEGERS):
             values, starts = self.index.numbers(key)
             self._check_finite(key, values, starts)
             return values if starts is None else Sequences(values, starts)
-        if kind == NAME:
+        if plan.kind == NAME:
             raise DataError(
                 f"{self._place}: expected numbers in each of several keys of labels, found texts "
                 f"in the key '{key}'.",
@@ -274,14 +243,6 @@ class _RecordReader:
             )
         paths = [shard.records for shard in self._shards]
         return Decoded(self.index.bytes_reader(key), (len(self.index),), object, paths=paths)
-
-    def _decoded(
-        self, key: str, form: ImageForm, shape: Tuple[int, ...], decode: Callable[[int], Any]
-    ) -> Decoded:
-        """The images of a key, uint8 [M, H, W, C]."""
-        identity = hash_texts([key, *(shard.digest for shard in self._shards), repr(form)])
-        paths = [shard.records for shard in self._shards]
-        return Decoded(decode, (len(self.index), *shape), identity=identity, paths=paths)
 
     def _read_raw(self, key: str, size_keys: Sequence[str]) -> Decoded:
         """Images whose bytes are their pixels."""
@@ -301,36 +262,44 @@ class _RecordReader:
                 hint="Write grey or RGB pixels of one byte, or encoded images.",
             )
         is_grey, has_alpha = bool((sizes[:, 2] == 1).all()), np.zeros(len(sizes), bool)
-        form, shape = self._form(key, sizes[:, 1::-1], is_grey, has_alpha)
-        reader, read = ImageReader(form), self.index.bytes_reader(key)
+        return self._decode(key, sizes[:, 1::-1], is_grey, has_alpha, sizes)
 
-        def decode(row: int) -> np.ndarray:
-            size = tuple(sizes[row].tolist())
-            if size == shape:
-                return np.frombuffer(read(row), np.uint8).reshape(size)
-            header = b"P%d %d %d 255\n" % (5 if size[2] == 1 else 6, size[1], size[0])
-            return reader.decode(header + read(row), self.index.name_of(row))  # of the format PPM
-
-        return self._decoded(key, form, shape, decode)
-
-    def _form(
-        self, key: str, sizes: np.ndarray, is_grey: bool, has_alpha: np.ndarray
-    ) -> Tuple[ImageForm, Tuple[int, int, int]]:
-        """The form and the shape of the images of a key.
+    def _decode(
+        self,
+        key: str,
+        sizes: np.ndarray,
+        is_grey: bool,
+        has_alpha: np.ndarray,
+        raw_sizes: Optional[np.ndarray] = None,
+    ) -> Decoded:
+        """The images of a key, uint8 [M, H, W, C].
 
         Args:
             key: the key.
             sizes: (width, height) of each image, [M, 2].
             is_grey: whether all are grey.
             has_alpha: whether each can be transparent, bool [M].
+            raw_sizes: (height, width, channels) of images whose bytes are pixels, [M, 3].
         """
-        self._has_images = True
+        read, name_of = self.index.bytes_reader(key), self.index.name_of
         options = self._images.of(component_name(key))
-        form, shape, notes = choose_form(
-            self._place, self.index.name_of, options, sizes, is_grey, has_alpha
-        )
+        form, shape, notes = choose_form(self._place, name_of, options, sizes, is_grey, has_alpha)
         self.notes += notes
-        return form, shape
+        reader = ImageReader(form)
+
+        def decode(row: int) -> np.ndarray:
+            content = read(row)
+            if raw_sizes is not None:
+                size = tuple(raw_sizes[row].tolist())
+                if size == shape:
+                    return np.frombuffer(content, np.uint8).reshape(size)
+                kind = 5 if size[2] == 1 else 6  # of the format PPM
+                content = b"P%d %d %d 255\n" % (kind, size[1], size[0]) + content
+            return check_shape(reader.decode(content, name_of(row)), shape, name_of(row))
+
+        identity = hash_texts([key, *(shard.digest for shard in self._shards), repr(form)])
+        paths = [shard.records for shard in self._shards]
+        return Decoded(decode, (len(self.index), *shape), identity=identity, paths=paths)
 
     def _check_finite(self, key: str, values: np.ndarray, starts: Optional[np.ndarray]) -> None:
         if values.dtype.kind != "f":
@@ -351,9 +320,9 @@ class _RecordReader:
 
     # ----------------------------------------------------------------------------------- labels
 
-    def _read_label(self, key: str, sets: Dict[str, _KeySet]) -> Tuple[Any, Tuple[str, ...]]:
+    def _read_label(self, key: str) -> Tuple[Any, Tuple[str, ...]]:
         """The labels of all records, and the names of the classes; () if they are no classes."""
-        kind = sets[key].plans[0].kind
+        kind = self._plans[key].kind
         if kind == NAME and self._columns.label_kind == "value":
             raise DataError(
                 f"{self._place}: expected labels that are values in the key '{key}', found texts.",
@@ -365,23 +334,21 @@ class _RecordReader:
         if kind == INTEGERS and self._columns.label_kind != "value":
             values, starts = self.index.numbers(key)
             if starts is None and values.shape[1:] == (1,):
-                return self._number_classes(key, values[:, 0], _has_names(key, sets))
+                return self._number_classes(key, values[:, 0])
         if self._columns.label_kind == "class":
             raise UsageError(
                 f"--label-kind class: the values of the key '{key}' are no classes.",
                 hint="Classes are one integer or one text in each record.",
             )
         if kind not in (FLOATS, INTEGERS):
-            return self._collect([key], sets), ()
+            return self._collect([key]), ()
         values, starts = self.index.numbers(key)
         self._check_finite(key, values, starts)
         if starts is None:
             return Column(_squeeze(values), kind="value"), ()
-        return self._collect([key], sets), ()
+        return self._collect([key]), ()
 
-    def _number_classes(
-        self, key: str, values: np.ndarray, has_names: bool
-    ) -> Tuple[np.ndarray, Tuple[str, ...]]:
+    def _number_classes(self, key: str, values: np.ndarray) -> Tuple[np.ndarray, Tuple[str, ...]]:
         """Class numbers from 0: labels that begin at 1, or higher, are counted from 1."""
         lowest, highest = int(values.min()), int(values.max())
         first = max(0, min(lowest, 1))
@@ -406,6 +373,7 @@ class _RecordReader:
                 f"Only {num_present:,} of the {len(names):,} classes from {first} to {highest:,} "
                 f"have records, by the key '{key}'."
             )
+        has_names = key == LABEL_KEYS[0] and self._plans.get(NAME_KEY, ("", ""))[1] == NAME
         return labels, self._class_names(labels, names) if has_names else tuple(names)
 
     def _class_names(self, labels: np.ndarray, numbers: List[str]) -> Tuple[str, ...]:
@@ -432,11 +400,6 @@ class _RecordReader:
                 hint="Write the height and the width of each image.",
             )
         return values[:, 0]
-
-
-def _has_names(key: str, sets: Dict[str, _KeySet]) -> bool:
-    """Whether the classes in a key have names in another key."""
-    return key == LABEL_KEYS[0] and NAME_KEY in sets and sets[NAME_KEY].plans[0].kind == NAME
 
 
 def _column(values: Any) -> Column:
@@ -511,7 +474,7 @@ def _check_keys(shard: Shard, names: Sequence[str], keys: Sequence[str], hint: s
             )
 
 
-def _plan_key(shard: Shard, features: Features, key: str, is_label: bool) -> _KeySet:
+def _plan_key(shard: Shard, features: Features, key: str, is_label: bool) -> KeyPlan:
     """What the values of a key become, by those of the first record.
 
     Integers and floats are numbers. Bytes are the pixels of an image if there are as many as the
@@ -520,7 +483,7 @@ def _plan_key(shard: Shard, features: Features, key: str, is_label: bool) -> _Ke
     """
     kind = kind_of(features, key)
     if kind in (FLOATS, INTEGERS):
-        return _KeySet([KeyPlan(key, kind, not is_label)])
+        return KeyPlan(key, kind, not is_label)
     values = values_of(features, key)
     if len(values) != 1:
         raise DataError(
@@ -530,11 +493,10 @@ def _plan_key(shard: Shard, features: Features, key: str, is_label: bool) -> _Ke
     content = values[0]
     size_keys = _find_size_keys(features, key, len(content))
     if size_keys and not content.startswith(_IMAGE_STARTS):
-        plans = [KeyPlan(name, INTEGERS, not is_label) for name in size_keys]
-        return _KeySet([KeyPlan(key, SPAN, not is_label), *plans], size_keys=size_keys)
+        return KeyPlan(key, SPAN, not is_label, size_keys)
     name = f"{shard.path}: record 0"
     if key in IMAGE_KEYS or _is_image(content, name):
-        return _KeySet([KeyPlan(key, IMAGE, not is_label)])
+        return KeyPlan(key, IMAGE, not is_label)
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
@@ -543,7 +505,7 @@ def _plan_key(shard: Shard, features: Features, key: str, is_label: bool) -> _Ke
             f"{len(content):,} other bytes.",
             hint="Pixels need keys 'height' and 'width', and one byte each.",
         ) from None
-    return _KeySet([KeyPlan(key, NAME if is_label else SPAN, not is_label)])
+    return KeyPlan(key, NAME if is_label else SPAN, not is_label)
 
 
 def _is_image(content: bytes, name: str) -> bool:

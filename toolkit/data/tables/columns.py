@@ -70,10 +70,6 @@ class Table(NamedTuple):
     texts: Dict[str, TextColumn]
     lists: Dict[str, List[np.ndarray]]
 
-    def refuse_stray_text(self, name: str) -> None:
-        """Raise a DataError if most fields of a column of texts are numbers."""
-        refuse_stray_text(self.file, name, self.texts[name])
-
     def refuse_header(self, name: str) -> None:
         """Raise a DataError if the name of a column is one of its texts: it has no header."""
         column = self.texts[name]
@@ -121,7 +117,9 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
         if kind == "number":
             row = next(i for i, text in enumerate(fields) if parse_number(text) is None)
             refuse_text(file, name, fields[row], row)
-        texts[name] = _number_texts(fields)
+        codes_of: Dict[str, int] = {}
+        codes = [codes_of.setdefault(text.strip(), len(codes_of)) for text in fields]
+        texts[name] = TextColumn(np.array(codes, np.int32), list(codes_of))
         if kind != "text":
             refuse_stray_text(file, name, texts[name])
     positions = dict(zip(numbers, range(len(numbers))))
@@ -141,12 +139,6 @@ def _as_float32(file: TableFile, name: str, numbers: np.ndarray) -> np.ndarray:
             hint="Correct it, or scale the column.",
         )
     return numbers.astype(np.float32)
-
-
-def _number_texts(fields: Fields) -> TextColumn:
-    codes_of: Dict[str, int] = {}
-    codes = [codes_of.setdefault(text.strip(), len(codes_of)) for text in fields]
-    return TextColumn(np.array(codes, np.int32), list(codes_of))
 
 
 def _are_lists(file: TableFile, name: str, fields: Fields) -> bool:

@@ -63,20 +63,11 @@ def find_schema(table: Table, roles: Roles, has_missing: bool) -> TableSchema:
 def _kind_of_texts(column: TextColumn) -> str:
     """ "image", "category" or "text", by the texts of a column."""
     texts = [text for text in column.values if text]
-    if texts and all(_ends_as_image(text) for text in texts):
+    if texts and all(text.lower().endswith(file_endings()) for text in texts):
         return "image"
-    return "category" if _is_category(column) else "text"
-
-
-def _ends_as_image(text: str) -> bool:
-    """Whether a text may be the path of an image; unlike a listed file it may be hidden."""
-    return text.lower().endswith(file_endings())
-
-
-def _is_category(column: TextColumn) -> bool:
-    """Whether a text occurs twice on average; empty fields do not count."""
     is_text = np.array([bool(text) for text in column.values])
-    return 2 * int(is_text.sum()) <= int(column.counts[is_text].sum())
+    occurs_twice = 2 * len(texts) <= int(column.counts[is_text].sum())  # on average
+    return "category" if occurs_twice else "text"
 
 
 # ------------------------------------------------------------------------------- doubtful columns
@@ -120,13 +111,11 @@ def _doubt_texts(column: TextColumn) -> str:
     texts = [text for text in column.values if text]
     if all(_DATE.match(text) for text in texts):
         return "has dates"
-    if _kind_of_texts(column) != "text" or sum(map(_has_words, texts)) * 2 >= len(texts):
+    if _kind_of_texts(column) != "text" or sum(
+        bool(_WORDS.search(text)) for text in texts
+    ) * 2 >= len(texts):
         return ""
     return "has a different word in almost every row"
-
-
-def _has_words(text: str) -> bool:
-    return bool(_WORDS.search(text))
 
 
 # ------------------------------------------------------------------------------------ the features

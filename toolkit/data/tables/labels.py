@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import DataError
 from ..column import MAX_CLASSES
-from .columns import Table, TextColumn, parse_number, shorten
+from .columns import Table, TextColumn, parse_number, refuse_stray_text, shorten
 from .repair import TableFault
 from .roles import LABEL_NAMES
 
@@ -114,7 +114,7 @@ def _choose_kind(table: Table, name: str, column: TextColumn, rows: np.ndarray) 
     texts = [text for text, count in zip(column.values, counts) if count]
     numbers = [number for number in map(parse_number, texts) if number is not None]
     if len(numbers) < len(texts):
-        table.refuse_stray_text(name)
+        refuse_stray_text(table.file, name, column)
         return "class"
     if any(number != int(number) for number in numbers if number == number):
         return "value"

@@ -16,7 +16,7 @@ Legend: N rows, n rows with examples, F columns of numbers.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
+from ..images.image_paths import ImagePaths
 from ..reading_options import ColumnOptions, ImageOptions, Settings, refuse_idle_images
 from .columns import Table, read_table, shorten
 from .features import build_features, find_missing, find_schema
@@ -34,7 +35,7 @@ from .repair import TableFault, read_with_all_faults
 from .roles import LABEL_NAMES, Roles, choose_roles, follow_schema, unused_columns
 from .schema import NUMBERS, TableSchema
 from .table_file import open_table_file
-from .table_images import ImageColumn, read_image_column
+from .table_images import read_image_column
 
 SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in its column
 
@@ -48,7 +49,7 @@ class TableRows(NamedTuple):
         schema: what the columns are.
         splits: rows by name of a split, int64 [n]; all of them are "train" if no column says it.
         has_splits: whether a column says it.
-        images: by name of a column of paths.
+        images: the image files and the fields of N rows, by name of a column of paths.
         notes: sentences on what was decided or left out.
     """
 
@@ -57,7 +58,7 @@ class TableRows(NamedTuple):
     schema: TableSchema
     splits: Dict[str, np.ndarray]
     has_splits: bool
-    images: Dict[str, ImageColumn]
+    images: Dict[str, Tuple[ImagePaths, List[str]]]
     notes: List[str]
 
 
@@ -85,9 +86,9 @@ def open_table(settings: Settings) -> Dataset:
     spec = spec._replace(table=rows.schema.to_json())
     files = {os.path.basename(path): path}
     hashes = dict(zip(files, files_index.digests(list(files.values()))))
-    for column in rows.images.values():
-        files.update(column.by_name(column.files.paths))
-        hashes.update(column.by_name(column.digests))
+    for column, fields in rows.images.values():
+        files.update(zip(fields, column.paths))
+        hashes.update(zip(fields, column.digests))
     return Dataset("table:" + path, spec, splits, files, rows.notes, hashes)
 
 
@@ -119,7 +120,10 @@ def read_rows(
         _refuse_idle_options(path, schema, options, image_options)
     else:
         kind = schema.label_kind or kind
-        notes += _describe_unused(unused_columns(file, roles))
+        unused = unused_columns(file, roles)
+        if unused:
+            listing = ", ".join(unused[:10]) + (", ..." if len(unused) > 10 else "")
+            notes.append(f"Columns that the model does not use: {listing}.")
     is_filled = options.missing == "fill" and (not is_other or bool(schema.fills))
     rows = _rows_with_values(table, roles, schema, options.missing, is_filled)
     if len(rows) < table.num_rows and schema is not None:
@@ -128,7 +132,8 @@ def read_rows(
     if roles.labels:
         schema = schema._replace(label_kind=labels.kind)
         notes.append(_describe_labels(roles.labels, labels))
-    notes += _describe_rounded(table, schema)
+    largest = np.fmax.reduce(np.abs(table.numbers), axis=0) if schema.numbers else np.zeros(0)
+    notes += describe_rounding({name: largest[table.positions[name]] for name in schema.numbers})
     splits = _divide(table, roles.split, rows, is_other)
     images = {
         name: read_image_column(
@@ -136,8 +141,8 @@ def read_rows(
         )
         for name in schema.images
     }
-    notes += [note for column in images.values() for note in column.notes]
-    arrays = {name: column.files for name, column in images.items()}
+    notes += [note for column, _ in images.values() for note in column.notes]
+    arrays = {name: column.select(column.paths) for name, (column, _) in images.items()}
     features = build_features(table, schema, rows, arrays)
     if schema.fills:
         _fill_numbers(_numbers_of(features, schema), schema)
@@ -179,19 +184,6 @@ def _check_index(table: Table, roles: Roles) -> List[str]:
             hint="Name it in the first line.",
         )
     return ["The first column, which has no name and numbers the rows, is left out."]
-
-
-def _describe_unused(names: Sequence[str]) -> List[str]:
-    if not names:
-        return []
-    listing = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-    return [f"Columns that the model does not use: {listing}."]
-
-
-def _describe_rounded(table: Table, schema: TableSchema) -> List[str]:
-    """A note on columns of numbers that are rounded."""
-    largest = np.fmax.reduce(np.abs(table.numbers), axis=0) if schema.numbers else np.zeros(0)
-    return describe_rounding({name: largest[table.positions[name]] for name in schema.numbers})
 
 
 def _describe_labels(names: Sequence[str], labels: Labels) -> str:
@@ -309,14 +301,18 @@ def _digests(rows: TableRows, train: Split, is_filled: bool) -> Union[None, List
     is_filled = is_filled and bool(rows.schema.numbers)
     is_filled = is_filled and bool(np.isnan(_numbers_of(rows.features, rows.schema)).any())
     if is_filled:
-        rows = rows._replace(features=_copy_numbers(rows.features))
+        is_dict = isinstance(rows.features, dict)
+        numbers = (rows.features[NUMBERS] if is_dict else rows.features).copy()
+        features = dict(rows.features, **{NUMBERS: numbers}) if is_dict else numbers
+        rows = rows._replace(features=features)
         _fill(rows, train)  # with the means of all: which ones train is not known yet
     if not rows.images:
         return content_keys(Split(rows.features, index=train.index)) if is_filled else None
-    texts = [column.digests for column in rows.images.values()]
+    texts = [column.digests for column, _ in rows.images.values()]
     if isinstance(rows.features, dict) and len(rows.features) > len(rows.images):
-        files = [id(column.files) for column in rows.images.values()]
-        others = {n: value for n, value in rows.features.items() if id(value) not in files}
+        names = rows.schema.component_names
+        images = [names[column] for column in rows.images]
+        others = {n: value for n, value in rows.features.items() if n not in images}
         texts.append([f"{key:x}" for key in content_keys(Split(others))])
     positions = range(len(texts[0])) if train.index is None else train.index
     return [" ".join(column[position] for column in texts) for position in positions]
@@ -345,13 +341,6 @@ def _fill(rows: TableRows, train: Split) -> TableSchema:
     schema = schema._replace(fills=tuple(float(np.float32(mean)) for mean in means))
     _fill_numbers(part, schema)
     return schema
-
-
-def _copy_numbers(features: Any) -> Any:
-    """The same features, with a copy of the numbers."""
-    if isinstance(features, dict):
-        return dict(features, **{NUMBERS: features[NUMBERS].copy()})
-    return features.copy()
 
 
 def _numbers_of(features: Any, schema: TableSchema) -> np.ndarray:

@@ -9,6 +9,7 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import json
 import os
 import re
@@ -206,7 +207,8 @@ def _read_header(stream: IO[str], path: str) -> Tuple[Tuple[str, ...], str]:
             delimiter = text[4]
         elif text:
             delimiter = delimiter or _find_delimiter(line)
-            reader = csv.reader(_then(line, stream), delimiter=delimiter, skipinitialspace=True)
+            rest = itertools.chain([line], _lines(stream))
+            reader = csv.reader(rest, delimiter=delimiter, skipinitialspace=True)
             try:
                 return tuple(name.strip() for name in next(reader)), delimiter
             except csv.Error as error:
@@ -215,11 +217,6 @@ def _read_header(stream: IO[str], path: str) -> Tuple[Tuple[str, ...], str]:
                     f"{path}: expected a header of CSV, found {finding}.", hint=_AS_CSV
                 ) from error
     raise DataError(f"{path}: expected the names of columns, found none.", hint=_AS_CSV)
-
-
-def _then(line: str, stream: IO[str]) -> Iterator[str]:
-    yield line
-    yield from _lines(stream)
 
 
 def _find_delimiter(header: str) -> str:

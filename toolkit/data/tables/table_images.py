@@ -6,36 +6,15 @@ Legend: N rows.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import List, Tuple
 
 import numpy as np
 
 from ...errors import DataError
-from ..decoded import Decoded
 from ..files.file_index import FileIndex
-from ..images.image_paths import open_paths
+from ..images.image_paths import ImagePaths, open_paths
 from ..reading_options import ImageOptions
 from .columns import Table, shorten
-
-
-class ImageColumn(NamedTuple):
-    """The images of N rows.
-
-    Attributes:
-        files: uint8 [N, H, W, C], decoded when they are read.
-        names: the field of each row.
-        digests: SHA-256 of the file of each row, hex digits.
-        notes: sentences on what was done to the images.
-    """
-
-    files: Decoded
-    names: List[str]
-    digests: List[str]
-    notes: List[str]
-
-    def by_name(self, values: Sequence[Any]) -> Dict[str, Any]:
-        """Values of the N rows by their fields."""
-        return dict(zip(self.names, values))
 
 
 def read_image_column(
@@ -45,8 +24,8 @@ def read_image_column(
     options: ImageOptions,
     index: FileIndex,
     component: str,
-) -> ImageColumn:
-    """Find the files that a column names.
+) -> Tuple[ImagePaths, List[str]]:
+    """The image files that a column names, one for each of N rows, and the field of each row.
 
     Args:
         table: the table.
@@ -66,10 +45,11 @@ def read_image_column(
     fields = [column.values[code] for code in used]
     paths = [_find_file(table, name, field) for field in fields]
     images = open_paths(table.file.path, paths, index, options, component)
-    files = images.select([paths[position] for position in positions])
-    names = [fields[position] for position in positions]
-    digests = [images.digests[position] for position in positions]
-    return ImageColumn(files, names, digests, images.notes)
+    rows_of = images._replace(
+        paths=[paths[position] for position in positions],
+        digests=[images.digests[position] for position in positions],
+    )
+    return rows_of, [fields[position] for position in positions]
 
 
 def _find_file(table: Table, name: str, field: str) -> str:

@@ -45,7 +45,14 @@ def learning_rate(
     base = tf.convert_to_tensor(options.learning_rate if base is None else base, tf.float32)
     schedule = options.schedule if schedule is None else schedule
     if callable(schedule):
-        return base * _check_factor(schedule(step, total_steps))
+        factor = schedule(step, total_steps)
+        tensor = tf.convert_to_tensor(factor)
+        if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
+            raise UsageError(f"A schedule returned {factor!r}, expected a number.")
+        if tensor.shape.ndims not in (0, None):
+            raise UsageError(f"A schedule returned the shape {tensor.shape}, expected a scalar.")
+        tensor = tf.cast(tensor, tf.float32)
+        return base * tf.debugging.check_numerics(tensor, "The learning rate's schedule")
     if schedule not in SCHEDULES:
         raise UsageError(
             f"There is no schedule {schedule!r}.", hint=suggest(str(schedule), SCHEDULES)
@@ -56,28 +63,17 @@ def learning_rate(
     position = tf.cast(step, tf.float32)
     rate = base
     if schedule != "constant":
-        rate = base * _decay(options, schedule, tf.maximum(position - warmup, 0.0), total_steps)
+        progress = tf.maximum(position - warmup, 0.0)
+        progress = progress / float(decay_length(options, total_steps, schedule))
+        if schedule == "cosine":
+            factor = 0.5 * (1 + tf.cos(math.pi * tf.minimum(progress, 1.0)))
+        else:
+            exponent = tf.floor(progress) if schedule == "step" else progress
+            factor = tf.pow(options.decay_rate, exponent)
+        rate = base * factor
     if warmup:
         rate = tf.where(position < warmup, base * (position + 1) / warmup, rate)
     return rate
-
-
-def _check_factor(factor: Any):
-    """The factor of a schedule function as a float32 scalar. Raises UsageError if it is none."""
-    tensor = tf.convert_to_tensor(factor)
-    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
-        raise UsageError(f"A schedule returned {factor!r}, expected a number.")
-    if tensor.shape.ndims not in (0, None):
-        raise UsageError(f"A schedule returned the shape {tensor.shape}, expected a scalar.")
-    return tf.debugging.check_numerics(tf.cast(tensor, tf.float32), "The learning rate's schedule")
-
-
-def _decay(options, schedule: str, position, total_steps: Optional[int]):
-    """The factor on the full rate; position: float32 scalar, steps since the warm-up."""
-    progress = position / float(decay_length(options, total_steps, schedule))
-    if schedule == "cosine":
-        return 0.5 * (1 + tf.cos(math.pi * tf.minimum(progress, 1.0)))
-    return tf.pow(options.decay_rate, tf.floor(progress) if schedule == "step" else progress)
 
 
 def decay_length(options, total_steps: Optional[int], schedule: Optional[str] = None) -> int:

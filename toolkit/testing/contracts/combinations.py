@@ -100,14 +100,7 @@ def _compare_with_plain_run(
 def _compare_runs(
     subject: Subject, plain: Subject, paths: Sequence[str], name: str, zero: Mapping[str, Any]
 ) -> None:
-    """Compare the tensors, the predictions and the metrics of a run at zero strength with another.
-
-    Args:
-        subject, plain: with the extension, and without.
-        paths: the folders of their runs.
-        name: of the extension.
-        zero: the options of its zero strength.
-    """
+    """Compare a run at zero strength, the first of `paths`, with one without the extension."""
     expected = tensors(paths[1])
     actual = {n: value for n, value in tensors(paths[0]).items() if n in expected}
     difference = first_difference(expected, actual)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...compat import tf
 from ...graph.run import Run, step_builder_of
-from ...inference.metric_directions import read_directions
+from ...inference.scorer_set import read_directions
 from ..probe import Poison
 from ..steps import GLOBAL_STEP
 from ..subject import NUM_STEPS, Steps, Subject

@@ -13,7 +13,7 @@ from ...graph.ops import upstream_nodes
 from ...inference.evaluator import Evaluator
 from ...inference.example_values import compute_intervals
 from ...inference.export import export
-from ...inference.metric_directions import read_directions
+from ...inference.scorer_set import read_directions
 from ..subject import NUM_EXAMPLES, Subject
 from .registry import Skip, contract, join_names, require
 

@@ -71,11 +71,7 @@ class Guard(SessionHook):
             self._check_window(name, step, int(value))
 
     def _check_window(self, name: str, step: int, count: int) -> None:
-        """Raise DivergedError at the end of a window or of the run if all its steps were skipped.
-
-        Args:
-            count: of the steps that were skipped so far.
-        """
+        """Raise DivergedError if all steps of a window or of the run were skipped, at its end."""
         skipped = count - self._window_counts[name]
         is_run_lost = count >= step > 1 and self.loop.is_last(step)
         if is_run_lost or (step % WINDOW == 0 and skipped >= WINDOW):

@@ -51,9 +51,6 @@ def save(path: str, states: States) -> None:
 def _to_json(value: Any) -> Any:
     """The value in types that JSON reads back unchanged: tuples become lists, numpy's scalars
     Python's. Python's JSON has numbers that are not finite.
-
-    Raises:
-        TypeError: there is no such value.
     """
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):

@@ -173,11 +173,7 @@ class PluginHook(RunHook):
     # ---------------------------------------------------------------------- what the hook fetches
 
     def _resolve(self, fetch: Any, graph: tf.Graph) -> Any:
-        """What a session fetches: for the resource of a variable, the variable's value.
-
-        Raises:
-            ToolkitError: it is in no graph of a session, or within a loop or compiled code.
-        """
+        """What a session fetches: for the resource of a variable, the variable's value."""
         if isinstance(fetch, str):
             fetch = self._find(fetch, graph)
         if not isinstance(fetch, (tf.Tensor, tf.Operation)):
@@ -215,16 +211,15 @@ class PluginHook(RunHook):
             return False
         if fetch.name not in self._are_reads:
             ops = upstream([fetch.op])
-            reads = [op for op in ops if op.type == "ReadVariableOp"]
-            is_read = bool(reads) and all(map(self._is_outside_of_step, ops))
+            reads = {op for op in ops if op.type == "ReadVariableOp"}
+            free = {op for op in reads if not op.control_inputs}
+            # The others are a hook's, or shared with it by the step's ops.
+            is_read = bool(reads) and all(
+                op not in self._step_ops or op in free or op.type in ("VarHandleOp", "Const")
+                for op in ops
+            )
             self._are_reads[fetch.name] = is_read
         return self._are_reads[fetch.name]
-
-    def _is_outside_of_step(self, op: tf.Operation) -> bool:
-        """Whether an op is a hook's, or one that the step's ops share with it."""
-        if op not in self._step_ops or op.type in ("VarHandleOp", "Const"):
-            return True
-        return op.type == "ReadVariableOp" and not op.control_inputs
 
     # ----------------------------------------------------------------------------------- its faults
 

@@ -15,8 +15,8 @@ from .base import SessionHook
 class Validation(SessionHook):
     """Evaluates committed checkpoints, moves `best`, and stops early; the commit log records both.
 
-    It also has the last evaluation and that of the best checkpoint, with intervals. A checkpoint
-    has them too, as it has `best`, so that a resume repeats them.
+    It also has the last evaluation and that of the best checkpoint, with intervals. A resume takes
+    all from there, as they were when its checkpoint was committed.
 
     If the evaluation has a metric NAME_noise, the standard deviation of NAME, `best` moves to a
     newer checkpoint also where its value is worse than the best one by no more than this noise:
@@ -57,18 +57,13 @@ class Validation(SessionHook):
         self._last_evaluation: Optional[Dict[str, Any]] = None
         self._best_evaluation: Optional[Dict[str, Any]] = None
 
-    def state(self):
-        return {
-            "best": self._best,
-            "waited": self._waited,
-            "last_evaluation": self._last_evaluation,
-            "best_evaluation": self._best_evaluation,
-        }
-
-    def set_state(self, state):
-        self._best, self._waited = state.get("best"), state.get("waited", 0)
-        self._last_evaluation = state.get("last_evaluation")
-        self._best_evaluation = state.get("best_evaluation")
+    def _restore(self, step: int) -> None:
+        """Continue from the commit of a step; say where nothing can be compared with it."""
+        state = self._folder.commits.state_at(step)
+        evaluations = state.get("validation") or {}
+        self._best, self._waited = state.get("best"), state.get("evaluations_since_best", 0)
+        self._last_evaluation = evaluations.get("last")
+        self._best_evaluation = evaluations.get("best")
         if self._best is None:
             return
         note = "no metric chooses the best checkpoint any more"
@@ -89,6 +84,7 @@ class Validation(SessionHook):
         return True  # the checkpoint hook, which runs before this one, decides
 
     def on_restore(self, session, step):
+        self._restore(step)
         self._record_state(step)
         # The commit is from before its evaluation, which is repeated, with the same numbers.
         self.on_committed(step, self._folder.checkpoints.prefix(step))
