@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .options.groups import Group as Group
     from .run_cache import cached_run as cached_run
     from .run_cache import data_options as data_options
+    from .training.driven import DrivenRun as DrivenRun
     from .training.hooks.base import Every as Every
     from .training.hooks.base import SessionHook as SessionHook
     from .training.hooks.sample_grids import SampleGrids as SampleGrids

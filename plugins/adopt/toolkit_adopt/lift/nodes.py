@@ -175,7 +175,7 @@ def _check_op(node: Any, bodies: Dict[str, Any], is_in_function: bool) -> None:
             raise UsageError(f"{subject}which {reason}.", hint=hint)
     if not hasattr(tf.raw_ops, node.op):
         hint = "It is of a library of its own, or of another TensorFlow."
-        raise UsageError(f"{subject}which TensorFlow {tf.__version__} does not have.", hint=hint)
+        raise UsageError(f"{subject}which TensorFlow {tf.version.VERSION} does not have.", hint=hint)
     if _OTHER_NOISE.match(node.op) or is_in_function and node.op in STATELESS:
         hint = "Feed its numbers: --feed NAME=uniform:0:1 or normal:0:1."
         raise UsageError(f"{subject}whose numbers cannot follow from the step.", hint=hint)
