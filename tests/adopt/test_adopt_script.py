@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 from adopt_fixtures import HEAD, SCRIPTS, adopt, commits, metrics, resume, write_script
+from toolkit_adopt.script import own_modules
 
 from toolkit import tf
 from toolkit.cli import run_command
@@ -39,6 +40,13 @@ def test_the_script_is_main_with_its_arguments_and_folder(tmp_path):
     assert seen == ["__main__", ["--count=3"], folder, folder, "a neighbour", 3]
     assert (os.getcwd(), list(sys.path), sys.argv, sys.stdin, sys.modules["tensorflow"]) == before
     assert "helper" not in sys.modules
+
+
+def test_a_module_without_a_file_is_none_of_the_script_s(tmp_path, monkeypatch):
+    path = write_script(tmp_path / "folder", "")
+    (tmp_path / "folder" / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "folder" / "below")
+    assert own_modules(str(path)) == []
 
 
 def test_sessions_noise_and_entropy_are_put_back(tmp_path):

@@ -68,8 +68,8 @@ def own_modules(script: str, names: Any = None) -> List[str]:
     folder = os.path.dirname(script) + os.sep
     found = []
     for name in sorted(sys.modules if names is None else names):
-        path = getattr(sys.modules.get(name), "__file__", None) or ""
-        if os.path.abspath(path).startswith(folder) and "site-packages" not in path:
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if path and os.path.abspath(path).startswith(folder) and "site-packages" not in path:
             found.append(name)
     return [name for name in found if name != "__main__"]
 
