@@ -32,7 +32,7 @@ SCRIPTS = {
 keep = tf.placeholder(tf.float32, [], name="keep")
 rate = tf.placeholder(tf.float32, [], name="rate")
 v = tf.Variable(tf.random_normal([4, 1]), name="v")
-out = tf.matmul(tf.nn.dropout(x, keep), v)
+out = tf.matmul(tf.nn.dropout(x, keep), v, name="out")
 loss = tf.reduce_mean(tf.square(out - y), name="loss")
 train = tf.train.AdamOptimizer(rate).minimize(loss)
 np.random.seed(None)

@@ -19,7 +19,7 @@ import numpy as np
 from ..compat import tf
 from ..display.console import Console
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError, UsageError
-from ..files import plain_path
+from ..files import atomic_write, plain_path
 from ..storage import journal as journals
 from ..storage.checkpoint_reader import fingerprint, read_tensors
 from ..storage.checkpoint_store import QUARANTINE
@@ -131,18 +131,30 @@ class DrivenRun:
     def __enter__(self) -> DrivenRun:
         if not self._folder.is_new:
             self._folder.lock()
-            self._checkpoint = self._folder.checkpoints.newest(self.warn)
-            if self._checkpoint is not None:
-                path = self._checkpoint.path
-                values = journals.read_values(self._checkpoint)
-                self.restart = Restart(self._checkpoint.step, values, read_tensors(path))
-                self.step = self._checkpoint.step
+            self.restart = self.newest()
+            self.step = self.restart.step if self.restart else 0
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.journal.close()
         self._folder.unlock()
         self.console.close_file()
+
+    def newest(self) -> Optional[Restart]:
+        """The newest intact checkpoint; None without one. Others may train the run meanwhile."""
+        self._checkpoint = found = self._folder.checkpoints.newest(self.warn)
+        if found is None:
+            return None
+        return Restart(found.step, journals.read_values(found), read_tensors(found.path))
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Write a file of the driver into the folder, whole or not at all.
+
+        Raises:
+            RetryError: the folder cannot be written.
+        """
+        with self._folder.writing(), atomic_write(self._folder.file(name)) as file:
+            file.write(content)
 
     def warn(self, text: str) -> None:
         """Show a warning."""

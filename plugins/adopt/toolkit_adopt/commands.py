@@ -10,6 +10,8 @@ import click
 
 from toolkit import UsageError, cli_options
 
+from .inference import export, predict
+
 MB = 1_000_000
 
 
@@ -135,7 +137,7 @@ def resume(
     return _train(run, ctx, as_json, allow, pause_at)
 
 
-COMMANDS = {"resume": resume}
+COMMANDS = {"resume": resume, "predict": predict, "export": export}
 
 
 def _train(

@@ -20,6 +20,7 @@ from toolkit import DivergedError, DrivenRun, ToolkitError, tf
 
 from .calls import Calls, Kind, scalars_of
 from .entropy import digest_of_generators, fix_entropy
+from .inference import GRAPH
 from .journal import Recorder, mismatch
 from .noise import call_placeholder, make_stateless
 from .order import Order
@@ -70,6 +71,8 @@ class Drive:
             self._answer, self._observe, self._keep, self._calls.refusal, settings["threads"]
         )
         self._closed: Dict[str, np.ndarray] = {}  # variables of sessions since the last commit
+        self._trained: Any = None  # the graph of the last train call, and the start of its names
+        self._graph_version = -1  # of the graph in the folder
 
     def install(self, patches: Patches) -> None:
         """Patch what the script calls, and begin the session of the run."""
@@ -161,6 +164,7 @@ class Drive:
             if not isinstance(values, Exception):
                 self._note_metrics(kind, values, losses)
                 if kind.trains:
+                    self._trained = session.graph, self._start_of(session)
                     self._count()
         if isinstance(values, Exception):
             raise values
@@ -219,8 +223,13 @@ class Drive:
         tensors, self._closed = self._closed, {}
         for number, session in self._sessions.open().items():
             tensors.update(self._read(number, session))
+        graph, start = self._trained
+        if graph.version != self._graph_version:
+            self._graph_version = graph.version
+            self._run.write_file(GRAPH, graph.as_graph_def().SerializeToString())
         values = {
             "calls": self._number,
+            "graph": start,
             "metrics": self._metrics,
             "generators": digest_of_generators(),
             "sources": self._hash_sources(
@@ -236,7 +245,7 @@ class Drive:
 
     def _read(self, number: int, session: Any) -> Dict[str, np.ndarray]:
         """The variables of a session under the names of the checkpoint."""
-        start = f"session-{number}/" if number else ""
+        start = _start(number)
         values = read_values(self._runner(session), find_places(session.graph))
         return {start + name: value for name, value in values.items()}
 
@@ -254,7 +263,7 @@ class Drive:
         self._metrics = dict(restart.values["metrics"])
         tensors = dict(restart.tensors)
         for number, session in reversed(list(self._sessions.open().items())):
-            start = f"session-{number}/" if number else ""
+            start = _start(number)
             names = [name for name in tensors if name.startswith(start)]
             values = {name[len(start) :]: tensors.pop(name) for name in names}
             write_values(self._runner(session), find_places(session.graph), values)
@@ -268,11 +277,19 @@ class Drive:
             except tf.errors.OutOfRangeError:  # so did the call
                 pass
 
+    def _start_of(self, session: Any) -> str:
+        return next(_start(n) for n, each in self._sessions.open().items() if each is session)
+
     def _runner(self, session: Any) -> Callable[..., List[Any]]:
         return lambda targets, fetches, feeds: self._sessions.run(session, targets, fetches, feeds)
 
     def _hash_sources(self, paths: List[Any]) -> Dict[str, str]:
         return {path: hash_file(path) for path in sorted(paths)}
+
+
+def _start(number: int) -> str:
+    """With what the names of a session's variables start in a checkpoint."""
+    return f"session-{number}/" if number else ""
 
 
 def hash_file(path: str) -> str:

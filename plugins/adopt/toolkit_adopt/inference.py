@@ -1,0 +1,256 @@
+"""Predict and export with an adopted run: what a tensor of its graph is, given another one.
+
+A commit leaves the graph whose session trained last, `graph.pb`. Its variables become constants,
+those of the newest checkpoint, and what else the output needs is fed by `--feed`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+import click
+import numpy as np
+
+from toolkit import CheckFailed, DataError, DrivenRun, UsageError, cli_options, tf
+
+from .variables import find_places, write_values
+
+GRAPH = "graph.pb"  # the file of the run
+_CHECKED = 4  # rows on which an exported graph is compared
+
+
+class Function(NamedTuple):
+    """A tensor of a frozen graph as a function of another.
+
+    Attributes:
+        graph: that has both.
+        input: a placeholder, to be fed.
+        output: what is fetched.
+        step: the train call of the checkpoint.
+    """
+
+    graph: Any
+    input: Any
+    output: Any
+    step: int
+
+
+def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> Function:
+    """Cut a function out of the graph of an adopted run.
+
+    Args:
+        path: of the run's folder.
+        source: the name of the tensor that is given, `x` or `x:0`.
+        output: the name of the tensor that is wanted.
+        feeds: NAME=NUMBER for each other placeholder that the output needs.
+
+    Raises:
+        UsageError: the run has no graph yet, or the graph no such tensor or function.
+    """
+    run = DrivenRun.reopen(path)
+    restart, file = run.newest(), os.path.join(run.folder, GRAPH)
+    if restart is None or not os.path.isfile(file):
+        raise UsageError(f"{run} has no commit yet.", hint=f"toolkit resume {run.argument}")
+    graph_def = tf.GraphDef()
+    with open(file, "rb") as stream:
+        graph_def.ParseFromString(stream.read())
+    given = _read_feeds(feeds)
+    with tf.Graph().as_default() as whole, tf.Session() as session:
+        tf.import_graph_def(graph_def, name="")
+        tensors = {name: _tensor(whole, name) for name in (source, output, *given)}
+        values = _variables(whole, restart)
+        write_values(
+            lambda targets, fetches, fed: session.run([targets, fetches], fed)[1],
+            find_places(whole),
+            values,
+        )
+        frozen = tf.graph_util.convert_variables_to_constants(
+            session, whole.as_graph_def(), [tensors[output].op.name]
+        )
+    with tf.Graph().as_default() as graph:
+        fed = tf.placeholder(tensors[source].dtype, tensors[source].shape, name="given")
+        replaced = {tensors[source].name: fed}
+        for name, number in given.items():
+            dtype = tensors[name].dtype
+            replaced[tensors[name].name] = tf.constant(number, dtype.base_dtype)
+        wanted = tensors[output].name
+        names = {node.name for node in frozen.node}
+        replaced = {n: value for n, value in replaced.items() if n.partition(":")[0] in names}
+        (result,) = tf.import_graph_def(frozen, replaced, [wanted], name="adopted")
+    _check(fed, result, source, output)
+    return Function(graph, fed, result, restart.step)
+
+
+def _variables(graph: Any, restart: Any) -> Dict[str, np.ndarray]:
+    """The values of the variables of a graph in a checkpoint, by their names in the graph."""
+    start, places = restart.values.get("graph", ""), find_places(graph)
+    values = {n[len(start) :]: v for n, v in restart.tensors.items() if n.startswith(start)}
+    return {name: value for name, value in values.items() if name in places}
+
+
+def _read_feeds(feeds: Sequence[str]) -> Dict[str, float]:
+    given = {}
+    for text in feeds:
+        name, _, number = text.rpartition("=")
+        try:
+            given[name or text] = float({"true": "1", "false": "0"}.get(number.lower(), number))
+        except ValueError:
+            raise UsageError(
+                f"--feed {text} gives no number.", hint="Write --feed keep_prob=1"
+            ) from None
+    return given
+
+
+def _tensor(graph: Any, name: str) -> Any:
+    """The tensor of a name, with or without the number of the output."""
+    try:
+        return graph.get_tensor_by_name(name if ":" in name else name + ":0")
+    except (KeyError, ValueError):
+        placeholders = [op.name for op in graph.get_operations() if op.type == "Placeholder"]
+        raise UsageError(
+            f"The graph has no tensor '{name}'.",
+            hint=f"Its placeholders are {', '.join(placeholders[:8]) or 'none'}; "
+            "'toolkit adopt SCRIPT --dry-run' lists what its calls feed and fetch.",
+        ) from None
+
+
+def _check(fed: Any, result: Any, source: str, output: str) -> None:
+    """Refuse an output that does not depend on the input, or on something that nothing feeds."""
+    stack: List[Any] = [result.op]
+    seen = {result.op.name: result.op}
+    while stack:
+        op = stack.pop()
+        for before in [tensor.op for tensor in op.inputs] + list(op.control_inputs):
+            if before.name not in seen:
+                seen[before.name] = before
+                stack.append(before)
+    if fed.op.name not in seen:
+        raise UsageError(f"The tensor '{output}' does not depend on '{source}'.")
+    others = [op for op in seen.values() if op.type == "Placeholder" and op is not fed.op]
+    if others:
+        name = others[0].name.partition("/")[2]
+        raise UsageError(
+            f"The tensor '{output}' depends on the placeholder '{name}' besides '{source}'.",
+            hint=f"Give it a value: --feed {name}=1",
+        )
+
+
+def evaluate(function: Function, array: np.ndarray) -> np.ndarray:
+    """The output for an array.
+
+    Raises:
+        DataError: the array is none that the input takes.
+    """
+    with tf.Session(graph=function.graph) as session:
+        try:
+            result: np.ndarray = session.run(function.output, {function.input: array})
+        except (ValueError, TypeError) as error:
+            raise DataError(
+                f"The array of shape {list(array.shape)} and dtype {array.dtype} does not fit the "
+                f"input: {error}.",
+                hint=f"It takes {function.input.dtype.name} {function.input.shape}.",
+            ) from None
+    return result
+
+
+_FUNCTION = (
+    click.option("--input", "source", required=True, metavar="NAME", help="The tensor to feed."),
+    click.option("--output", required=True, metavar="NAME", help="The tensor to fetch."),
+    click.option(
+        "--feed",
+        "feeds",
+        multiple=True,
+        metavar="NAME=NUMBER",
+        help="The value of a further placeholder; may be repeated.",
+    ),
+    cli_options.json_option,
+    cli_options.verbose_option,
+)
+
+
+def _function_options(command: Any) -> Any:
+    for option in reversed(_FUNCTION):
+        command = option(command)
+    return command
+
+
+@click.command("predict")
+@click.argument("run_folder", metavar="RUN")
+@click.argument("file", metavar="FILE.npy")
+@click.option("--out", required=True, metavar="OUT.npy", help="Where to write the output.")
+@_function_options
+def predict(
+    run_folder: str,
+    file: str,
+    out: str,
+    source: str,
+    output: str,
+    feeds: Sequence[str],
+    as_json: bool,
+) -> int:
+    """Compute a tensor of an adopted run's graph from an array: FILE.npy to OUT.npy."""
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file}: expected an array as numpy.save writes it: {error}.") from None
+    function = open_function(run_folder, source, output, feeds)
+    result = evaluate(function, np.asarray(array))
+    with cli_options.writing_output(out), open(cli_options.resolve_output(out), "wb") as stream:
+        np.save(stream, result)
+    facts = {"out": out, "shape": list(result.shape), "dtype": str(result.dtype)}
+    if as_json:
+        cli_options.print_json({**facts, "step": function.step})
+    else:
+        sys.stdout.write(f"{out}  step {function.step}: {result.dtype} {list(result.shape)}\n")
+    return 0
+
+
+@click.command("export")
+@click.argument("run_folder", metavar="RUN")
+@click.argument("folder", metavar="DIR")
+@_function_options
+def export(
+    run_folder: str,
+    folder: str,
+    source: str,
+    output: str,
+    feeds: Sequence[str],
+    as_json: bool,
+) -> int:
+    """Write a function of an adopted run's graph as a SavedModel in DIR, a new folder.
+
+    Its signature `serving_default` has one input, `input`, and one output, `output`. It is loaded
+    again and compared.
+    """
+    path = cli_options.resolve_output(folder, is_folder=True)
+    if os.path.exists(path):
+        raise UsageError(f"{folder} exists.", hint="Name a new folder.")
+    function = open_function(run_folder, source, output, feeds)
+    if function.input.shape.ndims is None:
+        raise UsageError(f"The graph does not tell the shape of '{source}'.", hint="Use predict.")
+    inputs, outputs = {"input": function.input}, {"output": function.output}
+    with cli_options.writing_output(folder), function.graph.as_default(), tf.Session() as session:
+        tf.saved_model.simple_save(session, path, inputs, outputs)
+    _compare(function, path)
+    facts = {"folder": folder, "step": function.step, "inputs": ["input"], "outputs": ["output"]}
+    if as_json:
+        cli_options.print_json(facts)
+    else:
+        sys.stdout.write(f"{folder}  step {function.step}, serving_default: input -> output\n")
+    return 0
+
+
+def _compare(function: Function, path: str) -> None:
+    """Raise a CheckFailed if a SavedModel gives another output."""
+    shape = [_CHECKED if size is None else size for size in function.input.shape.as_list()]
+    array = np.random.RandomState(0).rand(*shape).astype(function.input.dtype.as_numpy_dtype)
+    expected = evaluate(function, array)
+    with tf.Graph().as_default(), tf.Session() as session:
+        signature = tf.saved_model.loader.load(session, ["serve"], path).signature_def
+        names = signature["serving_default"]
+        fed = {names.inputs["input"].name: array}
+        actual = session.run(names.outputs["output"].name, fed)
+    if not np.array_equal(expected, actual):
+        raise CheckFailed(f"The SavedModel in {path} gives another output than the run.")

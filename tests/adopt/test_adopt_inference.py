@@ -1,0 +1,66 @@
+"""Predictions and exports of adopted runs: what lies between two tensors of the graph."""
+
+import numpy as np
+import pytest
+from adopt_fixtures import SCRIPTS, adopt, write_script
+
+from toolkit import tf
+from toolkit.cli import run_command
+
+ONE_KEEPS = ["--input", "x", "--output", "out", "--feed", "keep=1"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run of the script with dropout and two matrices."""
+    path = write_script(tmp_path_factory.mktemp("trained") / "folder", SCRIPTS["feeds"])
+    assert adopt(path) == 0
+    return path.parent / "run"
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A file of five examples, and what the trained matrix makes of them."""
+    np.save(str(tmp_path / "x.npy"), np.random.RandomState(3).randn(5, 4).astype("f"))
+    return str(tmp_path / "x.npy")
+
+
+def expected(trained, rows):
+    reader = tf.train.load_checkpoint(str(trained / "checkpoints" / "model.ckpt-12"))
+    return np.load(rows).dot(reader.get_tensor("v"))
+
+
+def test_a_prediction_is_what_the_trained_graph_computes(trained, rows, tmp_path, capsys):
+    out = str(tmp_path / "y.npy")
+    assert run_command(["predict", str(trained), rows, "--out", out, *ONE_KEEPS]) == 0
+    assert "step 12: float32 [5, 1]" in capsys.readouterr().out
+    np.testing.assert_allclose(np.load(out), expected(trained, rows), rtol=1e-5)
+
+
+def test_an_export_needs_no_checkpoint_and_no_other_feed(trained, rows, tmp_path):
+    folder = str(tmp_path / "saved")
+    assert run_command(["export", str(trained), folder, *ONE_KEEPS]) == 0
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        signature = tf.saved_model.loader.load(session, ["serve"], folder).signature_def
+        names = signature["serving_default"]
+        assert not [op for op in graph.get_operations() if "Variable" in op.type]
+        fed = {names.inputs["input"].name: np.load(rows)}
+        result = session.run(names.outputs["output"].name, fed)
+    np.testing.assert_allclose(result, expected(trained, rows), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--input", "x", "--output", "out"], "depends on the placeholder 'keep' besides 'x'"),
+        (["--input", "x", "--output", "nothing"], "The graph has no tensor 'nothing'"),
+        (["--input", "rate", "--output", "out", "--feed", "keep=1"], "does not depend on 'rate'"),
+        (["--input", "x", "--output", "out", "--feed", "keep"], "--feed keep gives no number"),
+    ],
+)
+def test_a_function_that_the_graph_has_not_is_refused(
+    trained, rows, tmp_path, capsys, words, message
+):
+    out = str(tmp_path / "y.npy")
+    assert run_command(["predict", str(trained), rows, "--out", out, *words]) == 2
+    assert message in capsys.readouterr().err
