@@ -119,7 +119,7 @@ def test_no_pair_of_the_sheet_is_there_twice(count):
 
 
 def test_for_many_images_pixels_are_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(copies, "MAX_PIXEL_IMAGES", 199)
+    monkeypatch.setattr(copies, "MAX_TRAINING_IMAGES", 199)
     details, files = compare(make_images(LABELS, 5), tmp_path)
     assert "pixels" not in details
     assert files == ["nearest.png"]

@@ -77,7 +77,7 @@ def test_a_name_that_no_package_can_have_is_refused(cli, here, name):
     [
         (["classifier"], "There is a plugin 'classifier' already, of toolkit."),
         (["ema"], "There is a plugin 'ema' already, of toolkit."),
-        (["image-scores", "--kind", "command"], "There is a command 'image-scores' already"),
+        (["adopt", "--kind", "command"], "There is a command 'adopt' already"),
         (["gan", "--kind", "extension"], "There is a plugin 'gan' already, of toolkit."),
         (["classifier", "--kind", "command"], "There is a plugin 'classifier' already"),
         (["extensions"], "There is a package 'toolkit_extensions' already, which the new one"),

@@ -110,9 +110,12 @@ def test_a_kill_before_it_is_recorded_changes_no_evaluation(train, monkeypatch):
     class Killed(BaseException):
         pass
 
+    record = Validation._record_state
+
     def die(self, step):
         if step == 3:
             raise Killed
+        record(self, step)
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(Validation, "_record_state", die)

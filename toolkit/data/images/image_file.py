@@ -297,7 +297,7 @@ def _ignore_warnings() -> None:
 
 
 @contextlib.contextmanager
-def translated_errors(name: str, what: str = "an image") -> Iterator[None]:
+def translated_errors(name: str, expected: str = "expected an image") -> Iterator[None]:
     """Raise a DataError that names the image if the block cannot read it."""
     try:
         yield
@@ -305,7 +305,7 @@ def translated_errors(name: str, what: str = "an image") -> Iterator[None]:
         raise
     except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
         raise DataError(
-            f"{name}: expected {what}, found {_reason(name, error)}.",
+            f"{name}: {expected}, found {_reason(name, error)}.",
             hint="Replace or remove that file. Of images:DIR and pairs:DIR, --skip-damaged leaves "
             "such files out, and 'toolkit data check DATA --list-damaged' prints their paths.",
         ) from error

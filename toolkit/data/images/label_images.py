@@ -76,7 +76,7 @@ def read_label_image(path: str, form: ImageForm = _AS_STORED, scale: int = 1) ->
 
 def _read_pixels(path: str) -> Tuple[np.ndarray, bool]:
     """The pixels of a label image, upright, uint8 [H, W], and whether they have 1 bit."""
-    with translated_errors(path, "a label image"), open_image(open_file(path)) as file:
+    with translated_errors(path, "expected a label image"), open_image(open_file(path)) as file:
         file.load()
         _check_mode(path, file)
         return np.array(turn_upright(file, file), np.uint8), file.mode == "1"
