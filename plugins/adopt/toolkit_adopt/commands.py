@@ -10,8 +10,6 @@ import click
 
 from toolkit import UsageError, cli_options
 
-from .inference import export, predict
-
 MB = 1_000_000
 
 
@@ -135,9 +133,6 @@ def resume(
         sys.stderr.write(f"Nothing left to do: {run} is finished.\n")
         return 0
     return _train(run, ctx, as_json, allow, pause_at)
-
-
-COMMANDS = {"resume": resume, "predict": predict, "export": export}
 
 
 def _train(
