@@ -3,6 +3,7 @@
 `sample_fixtures.py` reads them; the batch script runs with the fake commands of `fake_slurm.py`.
 """
 
+import glob
 import json
 import os
 import re
@@ -28,6 +29,7 @@ from sample_fixtures import (
 from toolkit import errors
 from toolkit.cluster.tasks import ClusterSettings, read_cluster
 
+SAMPLES_IN_TEMPLATES = {"plugins": "plugins", "vae/toolkit_vae": "vae/toolkit_vae"}
 OLDEST, NEWEST = "1.31", "1.37"  # versions of Kubernetes: the first with a success policy on
 PRINT_TASK = f"""
 exec "{sys.executable}" -c 'import json, os, sys
@@ -138,13 +140,17 @@ def test_the_wheel_from_these_sources_is_the_whole_package(installed):
     (wheel,) = [path for path in wheels_of(installed) if "toolkit-" in os.path.basename(path)]
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == {
+    expected = {
         os.path.relpath(os.path.join(folder, name), root)
         for root in package_roots()
         for folder, _, files in os.walk(root)
         for name in files
         if is_of_a_package(os.path.relpath(os.path.join(folder, name), root))
     }
+    for package, folder in SAMPLES_IN_TEMPLATES.items():
+        modules = glob.glob(os.path.join(REPOSITORY, "samples", folder, "*.py"))
+        expected |= {f"toolkit/templates/{package}/{os.path.basename(path)}" for path in modules}
+    assert names == expected
 
 
 def package_roots():

@@ -151,6 +151,8 @@ class PluginCommand(click.Command):
         is_short: bool = True,
         **kwargs: Any,
     ):
+        # Click keeps the flags of the first context that asks, which may be none of `toolkit`.
+        kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **kwargs)
         self.own_params = list(self.params)
         self._select, self._plugin_flags, self._names_plugin = select, plugin_flags, names_plugin
