@@ -3,6 +3,9 @@
 import pytest
 from adopt_fixtures import HEAD, adopt, commits, killed, resume, write_script
 
+from toolkit.errors import RetryError
+from toolkit.storage.run_folder import RunFolder
+
 TRAIN = "train = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
 INIT = "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"
 LOOP = TRAIN + INIT + "for i in range(12):\n    sess.run(train, batch())\n"
@@ -95,6 +98,20 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, capfd):
     assert adopt(path, "--commit-steps", "2") == 3
     assert "Training diverged in train call 6: mul is inf." in capfd.readouterr().err
     assert max(commits(path)) == 4
+
+
+def test_a_folder_that_fails_meanwhile_hides_no_failure(tmp_path, capfd, monkeypatch):
+    path = write_script(tmp_path / "folder", HEAD + TRAIN + INIT + "raise ValueError('mine')\n")
+    record = RunFolder.record
+
+    def fail(self, kind, **values):
+        if kind == "end":
+            raise RetryError("no space")
+        record(self, kind, **values)
+
+    monkeypatch.setattr(RunFolder, "record", fail)
+    assert adopt(path) == 1
+    assert "script.py failed: ValueError: mine" in capfd.readouterr().err
 
 
 def test_a_cluster_is_refused_before_the_script_runs(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ is made of are the driver's (cli/drivers.py).
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import time
@@ -18,7 +19,7 @@ import numpy as np
 
 from ..compat import tf
 from ..display.console import Console
-from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError, UsageError
+from ..errors import ToolkitError, UsageError
 from ..files import atomic_write, plain_path
 from ..storage import journal as journals
 from ..storage.checkpoint_reader import fingerprint, read_tensors
@@ -29,6 +30,7 @@ from ..storage.journal import Journal
 from ..storage.run_folder import DRIVER, RunFolder, new_path, open_run, reserve
 from ..storage.session_changes import find_session_changes
 from . import provenance
+from .faults import describe_failure
 from .run_summary import list_summary_lines
 
 _NO_SPEC = {"shape": [], "dtype": ""}
@@ -287,20 +289,11 @@ class DrivenRun:
         if self._folder.is_new:
             return
         resume = f"Continue with: toolkit resume {self.argument}"
-        status = "failed"
-        if isinstance(error, InterruptedRun):
-            status = "interrupted"
-            error.message = f"Interrupted; step {self.step} is saved in {self}."
-            error.hint = resume
-        elif isinstance(error, DivergedError):
-            status = "diverged"
-            event = {"kind": "event", "event": "diverged", "message": error.message}
-            self._folder.metrics.append({"step": self.step, **event})
-        elif isinstance(error, RetryError):
-            error.hint = " ".join(text for text in (error.hint, resume) if text)
+        status = describe_failure(error, self._folder, self.step, resume)
         seconds = round(self._seconds_before + time.monotonic() - self._start, 2)
         facts = {"step": self.step, "reason": error.message, "seconds": seconds}
-        self._folder.record("end", status=status, exit_code=error.exit_code, **facts)
+        with contextlib.suppress(ToolkitError):  # the folder may be what failed
+            self._folder.record("end", status=status, exit_code=error.exit_code, **facts)
         self.console.record(f"Error: {error}")
         self._write_page()
 

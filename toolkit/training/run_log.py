@@ -14,7 +14,7 @@ from ..data.examples import LENGTH
 from ..data.files.hash_list import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..display.waits import waiting
-from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
+from ..errors import DivergedError, InterruptedRun, ToolkitError
 from ..graph.model_summary import count_parameters, list_model_variables
 from ..graph.session_config import effective_threads
 from ..options import DATA
@@ -24,6 +24,7 @@ from ..storage.report_folder import hash_reports
 from ..storage.session_changes import THREADS, find_session_changes
 from . import provenance
 from .best_metric import BestMetric
+from .faults import describe_failure
 from .hooks.runner import RunHook
 from .loop import TrainResult
 from .notes import plan_notes
@@ -213,18 +214,7 @@ class RunLog:
             seconds: of this session.
         """
         resume = self._peers.describe_resume(self._folder.argument)
-        status = "failed"
-        if isinstance(error, InterruptedRun):
-            status = "interrupted"
-            error.message = f"Interrupted; step {step} is saved in {self._folder}."
-            error.hint = resume
-        elif isinstance(error, DivergedError):
-            status = "diverged"
-            event = {"step": step, "kind": "event", "event": "diverged", "message": error.message}
-            with contextlib.suppress(ToolkitError):
-                self._folder.metrics.append(event)
-        elif isinstance(error, RetryError):
-            error.hint = " ".join(text for text in (error.hint, resume) if text)
+        status = describe_failure(error, self._folder, step, resume)
         with contextlib.suppress(ToolkitError):  # the folder may be what failed
             self._write_end(status, step, error.message, seconds, exit_code=error.exit_code)
         if isinstance(error, DivergedError) and error.is_repeatable:

@@ -253,7 +253,7 @@ def find_unordered(reached: Sequence[Any]) -> List[str]:
 
 def _waits(op: Any, other: Any) -> bool:
     """Whether an op runs after another one, in each call of both."""
-    return any(each is other or each.name == other.name for each in reach([op], (), ()))
+    return other in reach([op], (), ())
 
 
 def _trains(op: Any, trainable: Set[str], fed: Sequence[str]) -> bool:

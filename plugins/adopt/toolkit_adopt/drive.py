@@ -22,7 +22,7 @@ from .calls import Calls, Kind, scalars_of
 from .entropy import digest_of_generators, fix_entropy
 from .inference import GRAPH
 from .journal import Recorder, mismatch
-from .noise import call_placeholder, make_stateless
+from .noise import make_stateless, with_number
 from .order import Order
 from .patches import Patches
 from .script import own_modules
@@ -146,10 +146,7 @@ class Drive:
         kind = self._calls.find(session.graph, targets, fetches, feeds)
         self._warn(kind)
         arrays = list(feeds.values())
-        call = call_placeholder(session.graph, create=False)
-        if call is not None:
-            feeds = dict(feeds)
-            feeds[call] = np.asarray(self._number & 0x7FFFFFFF, np.int32)
+        feeds = with_number(session.graph, feeds, self._number)
         if self._replay is not None:
             values = self._recorder.read(self._replay, self._number, kind, arrays)
             self._move_resources(kind, feeds, run)

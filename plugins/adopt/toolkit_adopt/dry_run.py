@@ -17,7 +17,7 @@ from toolkit import ToolkitError
 from . import script
 from .calls import Calls, Kind
 from .entropy import fix_entropy
-from .noise import call_placeholder, make_stateless
+from .noise import make_stateless, with_number
 from .order import Order
 from .patches import Patches
 from .session import Sessions
@@ -79,11 +79,7 @@ class Observation:
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
         for name, value in zip(kind.feeds, feeds.values()):
             self.feeds.setdefault(name, FeedValues()).add(value)
-        call = call_placeholder(session.graph, create=False)
-        if call is not None:
-            feeds = dict(feeds)
-            feeds[call] = np.asarray(self._number, np.int32)
-        values = run(feeds=feeds)
+        values = run(feeds=with_number(session.graph, feeds, self._number))
         if kind.trains:
             self.trained.append(kind)
             if len(self.trained) >= _MOST or find_period(self.trained):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, NamedTuple, Sequence
 
 import click
 import numpy as np
 
 from toolkit import CheckFailed, DataError, DrivenRun, UsageError, cli_options, tf
 
+from .calls import reach
 from .variables import find_places, write_values
 
 GRAPH = "graph.pb"  # the file of the run
@@ -118,17 +119,10 @@ def _tensor(graph: Any, name: str) -> Any:
 
 def _check(fed: Any, result: Any, source: str, output: str) -> None:
     """Refuse an output that does not depend on the input, or on something that nothing feeds."""
-    stack: List[Any] = [result.op]
-    seen = {result.op.name: result.op}
-    while stack:
-        op = stack.pop()
-        for before in [tensor.op for tensor in op.inputs] + list(op.control_inputs):
-            if before.name not in seen:
-                seen[before.name] = before
-                stack.append(before)
-    if fed.op.name not in seen:
+    needed = reach([result.op], (), ())
+    if fed.op not in needed:
         raise UsageError(f"The tensor '{output}' does not depend on '{source}'.")
-    others = [op for op in seen.values() if op.type == "Placeholder" and op is not fed.op]
+    others = [op for op in needed if op.type == "Placeholder" and op is not fed.op]
     if others:
         name = others[0].name.partition("/")[2]
         raise UsageError(

@@ -10,8 +10,9 @@ placeholder has. An op inside of a loop, or of a function of `tf.data`, stays as
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
+import numpy as np
 from tensorflow.python.framework import ops, random_seed
 from tensorflow.python.ops import gen_random_ops
 from tensorflow.python.ops import gen_stateless_random_ops as stateless
@@ -105,15 +106,27 @@ def _is_in_loop(graph: Any) -> bool:
     return context is not None and context.GetWhileContext() is not None
 
 
-def call_placeholder(graph: Any, create: bool = True) -> Any:
-    """The hidden placeholder of a graph, int32 []; None if there is none and `create` is False.
+def with_number(graph: Any, feeds: Mapping[Any, Any], number: int) -> Dict[Any, Any]:
+    """The feeds of a call, and its number where random ops of the graph need it."""
+    call = _find_placeholder(graph)
+    value = np.asarray(number & 0x7FFFFFFF, np.int32)
+    return dict(feeds) if call is None else {**feeds, call: value}
 
-    Its default is 0, so that a graph which the script exports runs elsewhere, too.
-    """
+
+def _find_placeholder(graph: Any) -> Any:
     try:
         return graph.get_tensor_by_name(CALL + ":0")
     except KeyError:
-        if not create:
-            return None
+        return None
+
+
+def call_placeholder(graph: Any) -> Any:
+    """The hidden placeholder of a graph, int32 [].
+
+    Its default is 0, so that a graph which the script exports runs elsewhere, too.
+    """
+    found = _find_placeholder(graph)
+    if found is not None:
+        return found
     with graph.control_dependencies(None), graph.name_scope(None):
         return tf.placeholder_with_default(tf.constant(0, tf.int32), [], name=CALL)

@@ -25,6 +25,7 @@ from .inference import Inference, batch_size
 from .initial import MetaGraph
 from .period import Period
 from .plan import rules_of
+from .plugin import Lifted
 
 _MODES = {"train": "train", "eval": "eval", "predict": "infer"}  # those of tf.estimator.ModeKeys
 
@@ -48,7 +49,7 @@ class _Built(NamedTuple):
     metrics: Dict[str, Tuple[str, str]]
 
 
-class ModelFn:
+class ModelFn(Lifted):
     """The hooks of a model function.
 
     Args:
@@ -102,22 +103,6 @@ class ModelFn:
         if built.metrics and run.mode == "eval":
             metrics = Metrics(built.meta, built.metrics, built.feeds)
         return make_model(run, built.meta, None, outputs, losses, metrics)
-
-    @hookimpl
-    def call(self, model, features, labels, run):
-        return model.infer(features, labels, run)
-
-    @hookimpl
-    def loss(self, model, features, labels, run):
-        return model.compute_losses(features, labels, run)
-
-    @hookimpl
-    def optimize(self, model, losses, run):
-        return run.adopt(model.train_op, list(losses.values()))
-
-    @hookimpl
-    def predict(self, model, features, outputs, run):
-        return model.predict(features, outputs, run)
 
     @hookimpl
     def metrics(self, model, features, labels, run):

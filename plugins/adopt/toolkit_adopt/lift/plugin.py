@@ -1,4 +1,4 @@
-"""The hooks of the plugin `lift`: a graph without its source, from a file .meta."""
+"""The hooks of what is lifted, and the plugin `lift`: a graph without its source, from a .meta."""
 
 from __future__ import annotations
 
@@ -7,20 +7,8 @@ from toolkit import LazyModules, hookimpl
 modules = LazyModules(__package__)
 
 
-class Lift:
-    """Trains ops of a graph that was built elsewhere."""
-
-    @hookimpl
-    def options(self):
-        return modules.options.LiftOptions
-
-    @hookimpl
-    def inputs(self, run):
-        return modules.graph.input_specs(run)
-
-    @hookimpl
-    def build(self, run):
-        return modules.graph.build(run)
+class Lifted:
+    """The hooks of a model that `graph.make_model` made; a subclass has the hook `build`."""
 
     @hookimpl
     def call(self, model, features, labels, run):
@@ -37,6 +25,22 @@ class Lift:
     @hookimpl
     def predict(self, model, features, outputs, run):
         return model.predict(features, outputs, run)
+
+
+class Lift(Lifted):
+    """Trains ops of a graph that was built elsewhere."""
+
+    @hookimpl
+    def options(self):
+        return modules.options.LiftOptions
+
+    @hookimpl
+    def inputs(self, run):
+        return modules.graph.input_specs(run)
+
+    @hookimpl
+    def build(self, run):
+        return modules.graph.build(run)
 
     @hookimpl
     def checkpoint_saved(self, run):
