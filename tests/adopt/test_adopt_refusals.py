@@ -100,6 +100,15 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, capfd):
     assert max(commits(path)) == 4
 
 
+def test_a_damaged_journal_is_no_fault_of_the_script(tmp_path, capfd):
+    path = write_script(tmp_path / "folder", HEAD + LOOP)
+    killed(path, 3, "--commit-steps", "2")
+    with open(str(path.parent / "run" / "journal.bin"), "r+b") as file:
+        file.write(b"\xff")
+    assert resume(path) == 5
+    assert "journal.bin is not what it was when" in capfd.readouterr().err
+
+
 def test_a_folder_that_fails_meanwhile_hides_no_failure(tmp_path, capfd, monkeypatch):
     path = write_script(tmp_path / "folder", HEAD + TRAIN + INIT + "raise ValueError('mine')\n")
     record = RunFolder.record

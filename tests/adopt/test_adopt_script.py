@@ -30,7 +30,7 @@ if __name__ == "__main__":
 """
 
 
-def test_the_script_is_main_with_its_arguments_and_folder(tmp_path):
+def test_the_script_is_main_with_its_arguments_and_folder(tmp_path, capfd):
     path = write_script(tmp_path / "folder", WHERE)
     write_script(tmp_path / "folder", "NAME = 'a neighbour'", "helper.py")
     before = os.getcwd(), list(sys.path), sys.argv, sys.stdin, sys.modules["tensorflow"]
@@ -40,6 +40,7 @@ def test_the_script_is_main_with_its_arguments_and_folder(tmp_path):
     assert seen == ["__main__", ["--count=3"], folder, folder, "a neighbour", 3]
     assert (os.getcwd(), list(sys.path), sys.argv, sys.stdin, sys.modules["tensorflow"]) == before
     assert "helper" not in sys.modules
+    assert "the script made no train call" in capfd.readouterr().err
 
 
 def test_a_module_without_a_file_is_none_of_the_script_s(tmp_path, monkeypatch):

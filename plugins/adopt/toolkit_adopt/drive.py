@@ -115,6 +115,8 @@ class Drive:
             )
         if not self._is_over and self.step > self._run.step:
             self._commit()
+        if not self.step:
+            self._run.warn("the script made no train call, so there is nothing to continue")
 
     # ------------------------------------------------------------------------------- observations
 

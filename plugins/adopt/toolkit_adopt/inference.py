@@ -53,7 +53,9 @@ def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> 
     run = DrivenRun.reopen(path)
     restart, file = run.newest(), os.path.join(run.folder, GRAPH)
     if restart is None or not os.path.isfile(file):
-        raise UsageError(f"{run} has no commit yet.", hint=f"toolkit resume {run.argument}")
+        raise UsageError(
+            f"{run} has no commit with its graph yet.", hint=f"toolkit resume {run.argument}"
+        )
     graph_def = tf.GraphDef()
     with open(file, "rb") as stream:
         graph_def.ParseFromString(stream.read())
@@ -140,10 +142,10 @@ def evaluate(function: Function, array: np.ndarray) -> np.ndarray:
     with tf.Session(graph=function.graph) as session:
         try:
             result: np.ndarray = session.run(function.output, {function.input: array})
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError):
             raise DataError(
                 f"The array of shape {list(array.shape)} and dtype {array.dtype} does not fit the "
-                f"input: {error}.",
+                "input.",
                 hint=f"It takes {function.input.dtype.name} {function.input.shape}.",
             ) from None
     return result
@@ -187,8 +189,10 @@ def predict(
     """Compute a tensor of an adopted run's graph from an array: FILE.npy to OUT.npy."""
     try:
         array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{file}: expected an array as numpy.save writes it: {error}.") from None
+    except OSError as error:
+        raise DataError(f"{file}: {error.strerror or error}.") from None
+    except (ValueError, EOFError):
+        raise DataError(f"{file}: expected an array as numpy.save writes it.") from None
     function = open_function(run_folder, source, output, feeds)
     result = evaluate(function, np.asarray(array))
     with cli_options.writing_output(out), open(cli_options.resolve_output(out), "wb") as stream:

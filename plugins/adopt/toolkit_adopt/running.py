@@ -69,6 +69,9 @@ def _run_script(run: DrivenRun, drive: Drive) -> str:
     except KeyboardInterrupt:
         if not drive.signum:
             raise ToolkitError(f"{name} raised KeyboardInterrupt.") from None
+    except ToolkitError:  # ours, not the script's
+        if drive.failure is None:
+            raise
     except BaseException as error:
         if drive.failure is None:
             raise _failed(error, name, path) from error
