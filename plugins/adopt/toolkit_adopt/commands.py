@@ -145,9 +145,9 @@ def _pin_hashes(seed: str, ctx: click.Context) -> None:
     In a process that does more than this command, the order stays as it is.
     """
     program, words = sys.argv[0], ctx.find_root().obj
-    is_own = os.path.isfile(program) and sys.argv[1:] == words
-    if is_own and os.environ.get("PYTHONHASHSEED", "random") != seed:
-        start = ["-m", "toolkit"] if os.path.basename(program) == "__main__.py" else [program]
+    starts = {"toolkit": [program], "__main__.py": ["-m", "toolkit"]}
+    start = starts.get(os.path.basename(program)) if sys.argv[1:] == words else None
+    if start is not None and os.environ.get("PYTHONHASHSEED", "random") != seed:
         sys.stdout.flush()
         sys.stderr.flush()
         environment = {**os.environ, "PYTHONHASHSEED": seed}
