@@ -9,7 +9,6 @@ import pytest
 from linear_fixtures import write_bars
 from search_fixtures import study_json
 
-from toolkit.options import Layer
 from toolkit.search.definition import Dimension, read_study
 
 SEARCH = ["search", "--plugin", "classifier", "--vary", "network=mlp,cnn"]
@@ -61,17 +60,13 @@ def test_a_study_of_somebody_else_executes_no_code_without_trust(cli, here):
     assert not (here / "executed").exists()
 
 
-@pytest.mark.parametrize(
-    "place", ["flags", "space", "configuration file", "variables"]
-)  # of a study that somebody else wrote
+@pytest.mark.parametrize("place", ["options", "space"])  # of a study that somebody else wrote
 def test_a_study_sets_options_alone_and_no_other_flag_of_the_trials(cli, here, place):
     (here / "evil.py").write_text("open('executed', 'w')")
     evil = str(here / "evil.py")
     values = {
-        "flags": {"flags": {"with": evil}},
+        "options": {"options": {"with": evil}},
         "space": {"space": (Dimension("with", "choice", choices=(evil, "b")),)},
-        "configuration file": {"layers": (Layer("c.toml", {"with": evil}),)},
-        "variables": {"variables": {"with": evil}},
     }[place]
     (here / "s").mkdir()
     (here / "s" / "study.json").write_text(study_json(**values))

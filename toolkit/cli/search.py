@@ -237,9 +237,7 @@ def _check_values(definition: Definition, plugins: Plugins, place: str) -> None:
     """
     options = typed.merge(plugins.options())
     texts = [(d.name, choice) for d in definition.space for choice in d.choices or [None]]
-    texts += [*definition.flags.items(), *definition.variables.items()]
-    texts += [pair for layer in definition.layers for pair in layer.values.items()]
-    for name, text in texts:
+    for name, text in [*texts, *definition.options.items()]:
         field = options.model_fields.get(name)
         if field is None:
             raise CheckpointError(
@@ -263,7 +261,7 @@ def _plan(
 ) -> Tuple[Definition, Plugins]:
     """Return the study that the command defines, after checking its configurations if it is new."""
     from ..search.definition import read_study, refuse_differences
-    from ..search.planning import check_stated, continue_study, plan_study
+    from ..search.planning import check_stated, complete, plan_study
     from ..search.validation import validate
 
     plugins = selection.plugins
@@ -276,12 +274,12 @@ def _plan(
             "a single run.",
         )
     resolved, rungs = resolve(selection, values), own["rungs"] or ""
-    stated = _state(selection, plugins, own, values, resolved, workers)
+    stated = _state(selection, plugins, own, resolved, workers)
     check_stated(stated, resolved.options, rungs)
     stored = read_study(folder)
     if stored is not None:
-        now = continue_study(stated, rungs, stored.definition)
         existing = stored.definition
+        now = complete(stated, existing, rungs)
         like = existing._replace(trials=now.trials)
         if now.trials != existing.trials:
             like = like._replace(rungs=now.rungs)
@@ -299,53 +297,45 @@ def _state(
     selection: Selection,
     plugins: Plugins,
     own: Dict[str, Any],
-    values: Dict[str, typed.Value],
     resolved: typed.Resolved,
     workers: int,
 ) -> Definition:
     """Return what the command says of the study; what it leaves open is false."""
     from ..search.definition import EXAMPLES, STEPS, Budget, Definition
     from ..search.space import parse_space
-    from ..search.trial_options import (
-        THREADS,
-        absolute_layer,
-        absolute_reference,
-        absolute_texts,
-        environment_texts,
-    )
+    from ..search.trial_options import THREADS, absolute_path, shared_options
 
-    options = resolved.options
+    options, origins = resolved.options, resolved.origins
     cls = type(options)
-    flags = absolute_texts({name: each.value for name, each in values.items()}, cls)
-    lengths = {"--steps": flags.get("steps"), "--epochs": flags.get("epochs")}
-    lengths["--examples"] = own["examples"]
-    names = [name for name, value in lengths.items() if value is not None]
-    if len(names) > 1:
+    lengths = [f"--{n}" for n in ("steps", "epochs") if origins[n].kind == typed.FLAG]
+    lengths += ["--examples"] * (own["examples"] is not None)
+    if len(lengths) > 1:
         raise UsageError(
-            f"Both {names[0]} and {names[1]} set the budget of a trial.", hint="Set one of them."
+            f"Both {lengths[0]} and {lengths[1]} set the budget of a trial.",
+            hint="Set one of them.",
         )
     budget = Budget(EXAMPLES, own["examples"] or 0)
-    if "steps" in flags and options.steps is not None:
+    if lengths == ["--steps"] and options.steps is not None:
         budget = Budget(STEPS, options.steps)
-    has_threads = any(name in flags or getattr(options, name) for name in THREADS)
+    shared, flags = shared_options(resolved)
+    has_threads = any(getattr(options, name) for name in THREADS)
     direction, _, metric = (own["metric"] or "").rpartition(":")
-    seed = options.seed
     stated = Definition(
-        plugin=absolute_reference(selection.plugin),
-        extensions=tuple(map(absolute_reference, selection.extensions)),
-        layers=tuple(absolute_layer(layer, cls) for layer in selection.layers),
-        variables=environment_texts(typed.environment(), cls),
-        flags={name: text for name, text in flags.items() if name not in ("steps", "seed")},
+        plugin=typed.map_reference(selection.plugin, absolute_path),
+        extensions=tuple(typed.map_reference(r, absolute_path) for r in selection.extensions),
+        options=shared,
+        flags=flags,
         space=(),
         sampler=own["sampler"] or "",
         trials=own["trials"] or 0,
-        seeds=tuple(range(seed, seed + (own["seeds"] or 1))),
+        seeds=tuple(range(options.seed, options.seed + (own["seeds"] or 1))),
         budget=budget,
         rungs=(),
         reduction=own["halving"] or 0,
         metric=metric,
         direction=direction,
         moment="",
+        interval=(options.evaluate_steps or 0) * origins["evaluate_steps"].is_choice,
         study_seed=own["study_seed"] or 0,
         threads=0 if has_threads else max(1, len(os.sched_getaffinity(0)) // workers),
     )
@@ -353,7 +343,8 @@ def _state(
     for dimension in space:
         if dimension.name in flags:
             raise UsageError(
-                f"{typed.flag_name(dimension.name)} is set to {flags[dimension.name]}, and varies.",
+                f"{typed.flag_name(dimension.name)} is set to "
+                f"{typed.format_value(shared[dimension.name])}, and varies.",
                 hint="Leave one of them out.",
             )
     return stated._replace(space=tuple(space))
@@ -361,10 +352,9 @@ def _state(
 
 def _check_value(plugins: Plugins, stated: Definition, cls: Any, name: str, value: Any) -> Any:
     """Return the value of an option as JSON has it, paths absolute; raise UsageError if wrong."""
-    from ..search.trial_options import absolute_texts, resolve_trial
+    from ..search.trial_options import absolute_path, resolve_trial
 
-    if isinstance(value, str):
-        value = absolute_texts({name: value}, cls)[name]
+    value = typed.map_paths(cls, name, value, absolute_path)
     return json_values(resolve_trial(plugins, stated, {name: value}).options)[name]
 
 

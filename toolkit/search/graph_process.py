@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from typing import Any, Mapping
 
 from ..config import run_values
@@ -14,7 +15,6 @@ from ..options import Resolved
 from ..plugins import Plugins, describe_failure
 from ..preset_choice import choose_by_data
 from ..run_data import open_run_data
-from ..storage.jsonl import JsonLines, read_json
 from ..storage.run_folder import RunFolder
 from ..training.trainer import Job, Trainer
 from .definition import Definition
@@ -22,22 +22,25 @@ from .graphs import Answer
 from .trial_options import budget_steps, load_plugins, resolve_trial
 
 
-def main(folder: str) -> None:
-    """Answer the question in a folder."""
-    question = read_json(os.path.join(folder, "question.json"))
-    definition = Definition.from_json(question[0])
-    answers = JsonLines(os.path.join(folder, "answers.jsonl"))
-    for values in question[1]:
-        place = os.path.join(folder, "run")
-        try:
-            answer = _build(definition, values, place)
-        except ToolkitError as error:
-            answer = Answer(error.message, error.hint, error.exit_code)
-        except Exception as error:  # of a plugin, where the core does not translate it
-            failure = describe_failure(error)
-            answer = Answer(f"It cannot be built: {failure.text}.", failure.hint, 1)
-        shutil.rmtree(place, ignore_errors=True)
-        answers.append_line(json.dumps(answer._asdict()))
+def main() -> None:
+    """Answer the question on stdin: write the answers to stdout, and nothing else."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)  # plugins may print
+        definition, values = json.load(sys.stdin)
+        definition = Definition.from_json(definition)
+        json.dump([_check(definition, each, sys.argv[1])._asdict() for each in values], answers)
+
+
+def _check(definition: Definition, values: Mapping[str, Any], folder: str) -> Answer:
+    try:
+        return _build(definition, values, folder)
+    except ToolkitError as error:
+        return Answer(error.message, error.hint, error.exit_code)
+    except Exception as error:  # of a plugin, where the core does not translate it
+        failure = describe_failure(error)
+        return Answer(f"It cannot be built: {failure.text}.", failure.hint, 1)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _build(definition: Definition, values: Mapping[str, Any], folder: str) -> Answer:
