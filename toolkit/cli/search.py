@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import signal
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 
@@ -139,12 +137,10 @@ def search(
     folder = os.path.abspath(search_dir)
     is_study = _check_folder(folder)
     is_continued = selection.plugins is None and (not own["vary"] or is_study)
-    with _interruptible():
-        definition, plugins = (
-            _read_study(folder, own, values)
-            if is_continued
-            else _plan(folder, selection, own, values, workers)
-        )
+    if is_continued:
+        definition, plugins = _read_study(folder, own, values)
+    else:
+        definition, plugins = _plan(folder, selection, own, values, workers)
     if dry_run:
         return _print_plan(definition, as_json)
     return _print_outcome(_train(definition, plugins, folder, workers), folder, as_json)
@@ -162,25 +158,6 @@ def _check_folder(folder: str) -> bool:
         kind = "a run, not a search" if "manifest.json" in names else "not empty, and no search"
         raise UsageError(f"{folder} is {kind}.", hint="Name a new folder with --search-dir.")
     return DEFINITION_FILE in names
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let a signal end the block by an error, so that it can remove its files."""
-
-    def interrupt(signum: int, frame: Any) -> None:
-        raise InterruptedRun("Interrupted; nothing was trained.", signum=signum)
-
-    before = {}
-    with contextlib.suppress(ValueError):  # not in the main thread: others handle the signals
-        for signum in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(signum) == signal.SIG_DFL:
-                before[signum] = signal.signal(signum, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # ---------------------------------------------------------------------------------------- continue
@@ -447,8 +424,7 @@ def _train(definition: Definition, plugins: Plugins, folder: str, workers: int) 
         raise UsageError(f"{folder} cannot be created: {error.strerror}.") from None
     study = Study(definition, folder, functools.partial(find_length, plugins, definition))
     try:
-        with _interruptible():  # which samples, and may time steps
-            study.find_due()
+        study.find_due()
         with waiting("Training the trials", is_logged=False) as wait:
             wait.show(study.num_results, count_results(study.definition))
             run_workers(
