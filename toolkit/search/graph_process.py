@@ -19,26 +19,33 @@ from ..storage.run_folder import RunFolder
 from ..training.trainer import Job, Trainer
 from .definition import Definition
 from .graphs import Answer
-from .trial_options import budget_steps, load_plugins, resolve_trial
+from .trial_options import budget_steps, load_plugins, naming_values, resolve_trial
 
 
 def main() -> None:
-    """Answer the question on stdin: write the answers to stdout, and nothing else."""
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+    """Answer the question on stdin: write answers and a fault to stdout, and nothing else."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
         os.dup2(2, 1)  # plugins may print
         definition, values = json.load(sys.stdin)
-        definition = Definition.from_json(definition)
-        json.dump([_check(definition, each, sys.argv[1])._asdict() for each in values], answers)
+        definition, fault = Definition.from_json(definition), None
+        answers = []
+        try:
+            for each in values:
+                with naming_values(each):
+                    answers.append(_check(definition, each, sys.argv[1])._asdict())
+        except ToolkitError as error:
+            fault = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+        json.dump([answers, fault], output)
 
 
 def _check(definition: Definition, values: Mapping[str, Any], folder: str) -> Answer:
     try:
         return _build(definition, values, folder)
-    except ToolkitError as error:
-        return Answer(error.message, error.hint, error.exit_code)
+    except ToolkitError:
+        raise
     except Exception as error:  # of a plugin, where the core does not translate it
         failure = describe_failure(error)
-        return Answer(f"It cannot be built: {failure.text}.", failure.hint, 1)
+        raise ToolkitError(f"It cannot be built: {failure.text}.", hint=failure.hint) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -11,7 +11,7 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..cluster.child import child_code
 from ..display.waits import waiting
-from ..errors import InterruptedRun, RetryError
+from ..errors import InterruptedRun, RetryError, ToolkitError
 from .definition import Definition
 from .trial_options import trial_environment
 
@@ -22,9 +22,6 @@ class Answer(NamedTuple):
     """What a check found of one configuration.
 
     Attributes:
-        error: why it cannot be trained, a sentence; "" if it can.
-        hint: the way out, a sentence.
-        exit_code: of a run of it.
         metrics: the names of the metrics of the validation split.
         directions: "min" or "max" by the name of a metric that declares it.
         best_metric: --best-metric, "" for none.
@@ -33,9 +30,6 @@ class Answer(NamedTuple):
         examples_per_step: how many a step reads.
     """
 
-    error: str = ""
-    hint: str = ""
-    exit_code: int = 0
     metrics: Sequence[str] = ()
     directions: Mapping[str, str] = {}
     best_metric: str = ""
@@ -57,6 +51,7 @@ def check_graphs(definition: Definition, values: Sequence[Mapping[str, Any]]) ->
     Raises:
         InterruptedRun: a signal ended the check.
         RetryError: the process died.
+        ToolkitError: one of them cannot be trained; names its values.
     """
     wait = waiting(f"Checking {len(values)} configuration{'s' * (len(values) != 1)}")
     with wait, tempfile.TemporaryDirectory(prefix="toolkit-search-") as folder:
@@ -79,4 +74,9 @@ def check_graphs(definition: Definition, values: Sequence[Mapping[str, Any]]) ->
             f"{lines[-1] if lines else 'without a message'}",
             hint="Its messages are above.",
         )
-    return [Answer(**each) for each in json.loads(process.stdout)]
+    answers, fault = json.loads(process.stdout)
+    if fault is not None:
+        error = ToolkitError(fault["message"], hint=fault["hint"])
+        error.exit_code = fault["exit_code"]
+        raise error
+    return [Answer(**each) for each in answers]

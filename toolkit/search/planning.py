@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Dict, Optional, Sequence, Tuple
 
-from ..errors import ToolkitError, UsageError, suggest
+from ..errors import UsageError, suggest
 from ..options import CoreOptions
 from . import definition as study
-from .definition import BEST, GRID, LAST, TPE, Budget, Definition, Dimension, value_text
+from .definition import BEST, GRID, LAST, TPE, Budget, Definition, Dimension
 from .graphs import Answer, check_graphs
 from .space import count_configurations
 from .trial_options import budget_steps, pause_step
@@ -35,9 +35,7 @@ def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definiti
         ToolkitError: the first configuration cannot be trained.
         UsageError: what the command says is contradictory, or is not enough.
     """
-    corner = first_values(stated.space)
-    answer = check_graphs(stated, [corner])[0]
-    refuse_faults([corner], [answer])
+    (answer,) = check_graphs(stated, [first_values(stated.space)])
     budget = Budget(study.STEPS, options.steps or 0)
     if options.steps is None:
         budget = Budget(study.EXAMPLES, math.ceil(options.epochs * answer.num_examples))
@@ -131,26 +129,6 @@ def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
 def first_values(space: Sequence[Dimension]) -> Dict[str, object]:
     """Return a configuration: the first value, or the low end, of each dimension."""
     return {each.name: each.ends[0] for each in space}
-
-
-def refuse_faults(values: Sequence[Dict[str, object]], answers: Sequence[Answer]) -> None:
-    """Raise the error of the first configuration that cannot be trained, with its values."""
-    for each, answer in zip(values, answers):
-        if answer.error:
-            text = describe_values(each)
-            error = ToolkitError(f"Trials with {text} cannot be trained: {answer.error}")
-            error.hint, error.exit_code = answer.hint, answer.exit_code or 1
-            raise error
-
-
-def describe_values(values: Dict[str, object]) -> str:
-    """Return the values of a configuration as a person reads them."""
-    if not values:
-        return "the options of the command"
-    return ", ".join(
-        f"{n}={v:.6g}" if isinstance(v, float) else f"{n}={value_text(v)}"
-        for n, v in values.items()
-    )
 
 
 # ------------------------------------------------------------------------------ trials and sampler

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shlex
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..config import json_values
 from ..errors import ToolkitError
@@ -53,6 +54,27 @@ def resolve_trial(
         flags["steps"] = length
     layer = Layer(DEFINITION_FILE, _without_flags(definition))
     return resolve(plugins.options(), [layer], flags=flags)
+
+
+@contextlib.contextmanager
+def naming_values(values: Mapping[str, Any]) -> Iterator[None]:
+    """Name the values of a configuration in an error of the block, which says what is wrong."""
+    try:
+        yield
+    except ToolkitError as error:
+        text = describe_values(values)
+        error.message = f"Trials with {text} cannot be trained: {error.message}"
+        raise
+
+
+def describe_values(values: Mapping[str, Any]) -> str:
+    """Return the values of a configuration as a person reads them."""
+    if not values:
+        return "the options of the command"
+    return ", ".join(
+        f"{n}={v:.6g}" if isinstance(v, float) else f"{n}={value_text(v)}"
+        for n, v in values.items()
+    )
 
 
 def shared_options(resolved: Resolved) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
