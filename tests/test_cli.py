@@ -236,8 +236,6 @@ def test_a_run_as_the_value_of_a_flag_is_not_the_run_to_resume(cli, trained, her
         result = cli("resume", *print_config, *argv)
         assert result.code == 0, result.err
         assert json.loads(result.out)["plugin"]["value"] == "test_cli:Named"
-    result = cli("doctor", "--allow", "source", *named, "--source", other, "named")
-    assert result.code == 0, result.out + result.err
 
 
 def test_two_values_of_set_that_differ_in_case_are_refused(cli):

@@ -46,7 +46,6 @@ def test_a_topic_shows_its_group_alone(cli, flag):
         (["run", "classifier", "--help", "classifier"], "--network --augment"),
         (["run", "--help", "command"], "--plugin --force --pause-at"),
         (["resume", "--help", "Data"], "--data --batch-size"),
-        (["doctor", "--help"], "--allow --set"),
         (["search", "--help", "optimisation"], "--optimizer"),
     ],
 )
@@ -56,7 +55,7 @@ def test_a_topic_has_its_flags(cli, words, flags):
     assert ("--print-config" in text) == ("--pause-at" in text)
 
 
-@pytest.mark.parametrize("command", ["resume", "doctor", "search", "plugins check"])
+@pytest.mark.parametrize("command", ["resume", "search", "plugins check"])
 def test_other_commands_show_their_own_flags_and_the_topics(cli, command):
     text = read(cli, *command.split(), "--help")
     assert "--learning-rate" not in text

@@ -368,7 +368,7 @@ def test_an_option_of_a_plugin_may_not_have_a_name_that_is_taken(name, message):
     assert caught.value.message.startswith(f"Option '{name}' of plugin 'second' {message}")
 
 
-@pytest.mark.parametrize("command", ["run", "resume", "doctor"])
+@pytest.mark.parametrize("command", ["run", "resume"])
 def test_each_fixed_flag_of_a_command_with_options_is_reserved(command):
     from toolkit.cli.app import app
 

@@ -134,7 +134,6 @@ def test_a_command_refuses_code_that_a_run_names_and_the_user_did_not_run(cli, s
 
 NEVER_EXECUTES = [
     ["doctor", "run"],
-    ["doctor", "run", "--learning-rate", "0.5", "--allow", "learning_rate"],
     ["verify", "run"],
     ["resume", "run", "--print-config"],
     ["resume", "run", "--print-config", "--json", "--trust"],

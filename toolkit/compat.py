@@ -29,6 +29,7 @@ import tempfile
 import warnings
 from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO, Tuple
 
+from .denormals import can_flush, flushing
 from .display.waits import waiting
 from .errors import RetryError, is_verbose
 
@@ -213,7 +214,8 @@ def make_callable(
         session: the session.
         fetches: tensors and operations.
         feeds: the tensors to feed.
-        inline: whether all ops run in the calling thread instead of TensorFlow's thread pool.
+        inline: whether all ops run in the calling thread instead of TensorFlow's thread pool, if
+            that can give the same bits.
 
     Returns:
         A function of the arrays to feed, in order, that returns the values of the fetched tensors.
@@ -222,10 +224,11 @@ def make_callable(
     for fetch in fetches:
         (options.target if isinstance(fetch, tf.Operation) else options.fetch).append(fetch.name)
     options.feed.extend(feed.name for feed in feeds)
-    if inline:
+    if inline and can_flush():
         options.run_options.inter_op_thread_pool = -1
     # The public Session.make_callable does the same, without RunOptions.
-    return session._make_callable_from_options(options)
+    call = session._make_callable_from_options(options)
+    return flushing(call) if inline and can_flush() else call
 
 
 @contextlib.contextmanager

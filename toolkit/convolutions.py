@@ -1,11 +1,11 @@
 """Convolutions, and their gradients in the form that is fastest in this version of TensorFlow.
 
-A plugin uses `convolve`, `down`, `up`, `halve` and `stage_widths`. The functions `convolution`,
-`image_gradient` and `kernel_gradient` take two tensors each; the gradients of each are the other
-two. TensorFlow's own ops for the gradients are slow in some cases. Without oneDNN (1.15), the
-gradients of a kernel or image with many channels take up to six times as long as the convolution.
-With oneDNN (2.x), the gradient of an image with few channels is slow. In these cases, forward
-convolutions compute the same values.
+A plugin uses `Layers`, `Stages`, `convolve`, `down`, `up`, `halve` and `stage_widths`. The
+functions `convolution`, `image_gradient` and `kernel_gradient` take two tensors each; the gradients
+of each are the other two. TensorFlow's own ops for the gradients are slow in some cases. Without
+oneDNN (1.15), the gradients of a kernel or image with many channels take up to six times as long as
+the convolution. With oneDNN (2.x), the gradient of an image with few channels is slow. In these
+cases, forward convolutions compute the same values.
 Legend: N batch, H W height and width of an image, h w the same after the stride, C its channels,
 F filters, the channels of the output. Kernels are [size, size, C, F]; images are zero-padded.
 """
@@ -19,6 +19,8 @@ from .compat import ONEDNN, tf
 
 WIDE = 16  # this many channels, or more, are many
 MAX_LAST_SIDE = 8  # pixels: the largest side in the last stage of a network that halves images
+NORM_MOMENTUM = 0.95  # runs of a thousand steps are common: the averages follow within fifty
+NORM_EPSILON = 1e-3
 
 
 def convolve(x, kernel):
@@ -59,6 +61,89 @@ def stage_widths(side: int, max_filters: int) -> List[int]:
     """
     halvings = math.ceil(math.log2(side / MAX_LAST_SIDE))
     return [min(16 * 2**stage, max_filters) for stage in range(max(3, halvings + 1))]
+
+
+class Layers:
+    """Creates Keras layers in one scope, with their variables, from the shape of each input.
+
+    Args:
+        run: the `Run`, whose `initializer` gives each kernel its first values.
+        scope: of the variables, which are named SCOPE/NAME/kernel, and so on.
+    """
+
+    def __init__(self, run, scope):
+        self.run = run
+        self.scope = scope
+
+    def dense(self, name, inputs, units, kind="he_normal", bias=True):
+        """A dense layer: [N, inputs] -> [N, units]."""
+        initializer = self._kernel_initializer(kind, name)
+        layer = tf.keras.layers.Dense(units, use_bias=bias, kernel_initializer=initializer)
+        return self._build(layer, name, [None, inputs])
+
+    def conv(self, name, channels, filters, size=3):
+        """A convolution without bias, which the norm after it has: [N, H, W, C] -> [N, H, W, F]."""
+        layer = tf.keras.layers.Conv2D(
+            filters,
+            size,
+            padding="same",
+            use_bias=False,
+            kernel_initializer=self._kernel_initializer("he_normal", name),
+        )
+        layer = self._build(layer, name, [None, None, None, channels])
+        return lambda x: convolve(x, layer.kernel)
+
+    def norm(self, name, channels, scale="ones", rank=4):
+        """Batch norm of the last of `rank` axes; it takes `training`, too."""
+        layer = tf.keras.layers.BatchNormalization(
+            momentum=NORM_MOMENTUM, epsilon=NORM_EPSILON, gamma_initializer=scale
+        )
+        return self._build(layer, name, [None] * (rank - 1) + [channels])
+
+    def _kernel_initializer(self, kind, name):
+        return self.run.initializer(kind, f"{self.scope}/{name}/kernel")
+
+    def _build(self, layer, name, shape):
+        # The final slash reuses the scope's exact name: a second build gets no suffix "_1".
+        with tf.name_scope(f"{self.scope}/{name}/"):
+            layer.build(tf.TensorShape(shape))
+        return layer
+
+
+class Stages:
+    """Stages of two 3x3 convolutions, then the mean over positions: [N, H, W, C] -> [N, size].
+
+    Args:
+        layers: creates conv1, norm1, conv2, ...
+        shape: (H, W, C) of the images.
+        max_filters: see `stage_widths`.
+    """
+
+    def __init__(self, layers, shape, max_filters):
+        self._layers, channels = [], shape[2]
+        widths = stage_widths(min(shape[:2]), max_filters)
+        for number, filters in enumerate([w for w in widths for _ in range(2)], start=1):
+            conv = layers.conv(f"conv{number}", channels, filters)
+            self._layers.append((conv, layers.norm(f"norm{number}", filters)))
+            channels = filters
+        self.size = channels
+
+    def __call__(self, x, training):
+        layers = [(conv, lambda x, n=norm: n(x, training=training)) for conv, norm in self._layers]
+        return apply_stages(x, layers)
+
+
+def apply_stages(x, layers):
+    """The stages of `Stages`, from a function for each convolution and one for its norm.
+
+    Pooling precedes the norm and ReLU, which then work on a quarter of the values.
+    """
+    for number, (conv, norm) in enumerate(layers, start=1):
+        x = conv(x)
+        if number % 2 == 0 and number < len(layers):  # the last of a stage
+            x = halve(x)
+        x = tf.nn.relu(norm(x))
+    return tf.reduce_mean(x, axis=[1, 2])
 
 
 # ---------------------------------------------------------------------------------- three functions

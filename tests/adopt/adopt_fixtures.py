@@ -131,6 +131,25 @@ for i in range(6):
     pool.append(drawn[0])
     second[0].run(second[3], {second[1]: [random.choice(pool)]})
 """,
+    # One variable that a call updates by two towers, and another call by one of them alone.
+    "racing": HEAD
+    + """
+mean = tf.get_variable("mean", [4], trainable=False, initializer=tf.zeros_initializer())
+power = tf.get_variable("power", [], trainable=False, initializer=tf.ones_initializer())
+def tower(rows):
+    return mean.assign_sub((mean - tf.reduce_mean(rows, 0)) * 0.3)
+one, two = tower(x), tower(tf.random_normal([900, 4]))
+train = tf.train.AdamOptimizer(0.05).minimize(loss + tf.reduce_sum(mean * w[:, 0]))
+with tf.control_dependencies([train]):
+    three = power.assign(power * 0.9)
+with tf.control_dependencies([two]):
+    four = power.assign(power + 0.1)
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    for i in range(12):
+        sess.run([train, one.op, two.op, three.op, four.op], batch())
+        sess.run([two.op, four.op])
+""",
 }
 NUM_STEPS = 12
 KILL = """

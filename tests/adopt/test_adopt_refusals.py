@@ -22,23 +22,28 @@ REFUSED = {
         + TRAIN
         + INIT
         + "tf.train.start_queue_runners(sess, tf.train.Coordinator())\n",
-        "script.py reads through queue runners, threads that call the session.",
+        "script.py reads through queue runners, threads that call the session (script.py:{line}).",
     ),
     "thread": (
         TRAIN
         + INIT
         + "import threading\n"
         + "thread = threading.Thread(target=lambda: sess.run(train, batch()))\n"
-        + "thread.start()\nthread.join()\n",
-        "script.py calls a session from a thread of its own.",
+        + "thread.start(); thread.join()\n",
+        "script.py calls a session from a thread of its own (script.py:{before}).",
     ),
     "server": (
         "tf.train.Server({'worker': ['localhost:0']}, job_name='worker', task_index=0)\n",
-        "script.py trains in several processes (tf.train.Server).",
+        "script.py trains in several processes (tf.train.Server) (script.py:{line}).",
+    ),
+    "ops of its own": (
+        "tf.load_op_library('./fast.so')\n",
+        "script.py loads ops of its own from ./fast.so, whose state no resume knows "
+        "(script.py:{line}).",
     ),
     "input": (
         LOOP + "input('more?')\n",
-        "script.py asks for input, and a resume has nobody to answer.",
+        "script.py asks for input, and a resume has nobody to answer (script.py:{line}).",
     ),
     "exception": (
         LOOP + "1 / 0\n",
@@ -59,7 +64,7 @@ def test_what_a_run_cannot_have_is_refused_in_one_sentence(name, tmp_path, capfd
     path = write_script(tmp_path / "folder", HEAD + text)
     assert adopt(path) == 1
     line = len((HEAD + text).splitlines())  # the last one
-    assert message.format(line=line) in capfd.readouterr().err
+    assert message.format(line=line, before=line - 1) in capfd.readouterr().err
 
 
 def test_a_journal_over_its_limit_is_refused(tmp_path, capfd):
@@ -96,7 +101,21 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, capfd):
     text += "    sess.run(train, feed)\n"
     path = write_script(tmp_path / "folder", text)
     assert adopt(path, "--commit-steps", "2") == 3
-    assert "Training diverged in train call 6: mul is inf." in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "Training diverged in train call 6: mul is inf." in err
+    assert max(commits(path)) == 4
+    assert "run --steps 5' trains up to the call before" in err
+    assert resume(path, "--steps", "5") == 0
+    assert max(commits(path)) == 5
+
+
+def test_weights_that_are_not_finite_are_never_committed(tmp_path, capfd):
+    text = HEAD + TRAIN + INIT + "for i in range(8):\n    sess.run(train, batch())\n"
+    text = text.replace("range(8):\n", "range(8):\n    if i == 5: sess.run(spoil)\n")
+    text = text.replace(TRAIN, "loss *= 0.0\n" + TRAIN + "spoil = w.assign(w / 0.0)\n")
+    path = write_script(tmp_path / "folder", text)
+    assert adopt(path, "--commit-steps", "2") == 3
+    assert "Training diverged in train call 6: 'w' is not finite" in capfd.readouterr().err
     assert max(commits(path)) == 4
 
 

@@ -108,7 +108,7 @@ def test_a_convolution_has_the_gradients_of_tensorflows_own(
     monkeypatch.setattr("toolkit.convolutions.ONEDNN", onednn)
     draw = np.random.RandomState(0).normal
     x = tf.constant(draw(size=[2, height, width, channels]).astype(np.float32))
-    layer = networks.Layers(make_run(), "test").conv("conv", channels, 20, size)
+    layer = networks.convolutions.Layers(make_run(), "test").conv("conv", channels, 20, size)
     kernel = tf.trainable_variables()[0]
     gradients = [
         tf.gradients(tf.reduce_sum(result**2), [x, kernel])

@@ -237,13 +237,20 @@ def test_reports_and_the_page_have_the_scores_with_their_intervals(tmp_path):
     assert len(sections.tables[0]["rows"]) == 4
 
 
+def test_the_page_of_a_classifier_without_mistakes_draws_the_confusion_once():
+    matrix, names = np.eye(3, dtype=int), list("abc")
+    report = reports.class_scores(matrix, names)
+    content = page.content(matrix, report, names, scores.to_json(matrix, None), ["confusion.png"])
+    assert len(content["matrices"]) == 1 and content["pictures"] == []
+
+
 def test_many_classes_have_a_table_of_the_worst_and_no_matrix():
     names = [str(k) for k in range(300)]
     matrix = np.eye(300, dtype=int) * 3
     matrix[7, 8] = 30
     values = scores.to_json(matrix, None)
     content = page.content(matrix, reports.class_scores(matrix, names), names, values, [])
-    assert "matrices" not in content and content["charts"] == [] and "picture" not in content
+    assert "matrices" not in content and content["charts"] == [] and "pictures" not in content
     assert len(content["tables"][0]["rows"]) == 200 and content["tables"][0]["rows"][0][0] == "7"
     assert read_sections(content).notes == []
 

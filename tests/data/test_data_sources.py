@@ -170,6 +170,15 @@ def test_an_unknown_source_gets_the_nearest_name():
         open_data("mnst5k")
 
 
+def test_a_path_that_is_not_there_gets_the_nearest_one(tmp_path, monkeypatch):
+    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for value, nearest in (("photo", "photos"), (str(tmp_path / "fotos"), tmp_path / "photos")):
+        with pytest.raises(UsageError, match="no source, and no file or folder") as error:
+            open_data(value)
+        assert error.value.hint == f"Did you mean '{nearest}'?"
+
+
 @pytest.mark.parametrize("value", ["idx:", "npz", "mnist5k:here"])
 def test_a_missing_or_needless_path_is_an_error(value):
     with pytest.raises(UsageError, match="path"):

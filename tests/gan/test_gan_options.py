@@ -20,7 +20,9 @@ from toolkit.options import resolve
         (0, 60000, "unlabelled", "the 60,000 images have no labels"),
         (1, 60000, "unlabelled", "the 60,000 images have one class"),  # which tells nothing
         (0, 100, "small-data", "the 100 images are fewer than 3,000; clusters replace labels"),
-        (0, 1, "small-data", "there is one image"),
+        (0, 90, "small-data", "the 90 images are fewer than 3,000; clusters replace labels"),
+        (2, 89, "tiny-data", "the 89 images are fewer than 90"),
+        (0, 1, "tiny-data", "there is one image"),
     ],
 )
 def test_the_data_choose_a_preset(classes, num_images, name, reason):

@@ -78,6 +78,16 @@ def test_a_score_is_recorded_with_the_metrics_of_each_evaluation(train, here, mo
     assert Brightness.closed == 1
 
 
+def test_a_scorer_without_metrics_is_not_asked_what_they_depend_on(cli, run, monkeypatch):
+    def refuse(self, split):
+        raise AssertionError("asked")  # of image scores, it would train a network
+
+    monkeypatch.setattr(Brightness, "score", lambda *_: ScoreResult({}, ["no score"]))
+    monkeypatch.setattr(Brightness, "dependencies", refuse)
+    result = cli("evaluate", "run")
+    assert result.code == 0 and "no score" in result.out
+
+
 def test_the_lines_are_printed_below_the_test_of_a_run_and_of_evaluate(cli, train):
     for result in (train(), cli("evaluate", "r")):
         lines = result.out.splitlines()

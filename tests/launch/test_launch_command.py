@@ -41,9 +41,9 @@ def fake(monkeypatch):
         ),
         ([*RUN, "--print-config"], "The command prints something and trains nothing."),
         (["run", "-h"], "The command prints something and trains nothing."),
-        (["resume"], "The folder of the run is missing after 'resume'."),
-        (["resume", "--steps", "9", "r"], "The folder of the run is missing after 'resume'."),
-        (["resume", "r", "--from", "5"], "--from creates a new run, which one process alone has"),
+        (["--steps=3", *RUN], "--steps is no option of launch.\nWrite an option of the command"),
+        (["resume"], "Missing argument 'RUN'"),
+        (["run", "--config", "mine.toml"], "mine.py', code that you have not run before"),
         (["resume", "missing"], "missing does not exist."),
         (["run"], "No plugin is named."),
         (["run", "--plugin", "clasifier"], "There is no plugin 'clasifier'."),
@@ -56,12 +56,14 @@ def fake(monkeypatch):
     ],
     ids=str,
 )
-def test_a_mistake_is_reported_once_and_starts_nothing(cli, fake, argv, message):
+def test_a_mistake_is_reported_once_and_starts_nothing(cli, fake, here, argv, message):
+    (here / "mine.toml").write_text('plugin = "./mine.py"')
+    (here / "mine.py").write_text("raise SystemExit('executed')")
     fake({})
     result = cli("launch", *argv)
     assert result.code == 2 and result.out == ""
     assert result.err.count("Error: ") == 1 and message in result.err, result.err
-    assert not os.listdir(".")
+    assert sorted(os.listdir(".")) == ["mine.py", "mine.toml"]
 
 
 LAUNCH_OPTIONS = [
@@ -85,26 +87,6 @@ def test_each_option_of_launch_is_tried_behind_run():
     assert flags - shared == {option[0].partition("=")[0] for option in LAUNCH_OPTIONS}
 
 
-@pytest.mark.parametrize(
-    "argv, message",
-    [
-        (["--workers", "2", "--plugin", "classifier", "--", "run"], "--plugin is an option of run"),
-        (["--plugin=classifier"], "--plugin is an option of run"),
-        (["--steps", "3", *RUN], "--steps is an option of run"),
-        (["--network", "mlp", *RUN], "--network is an option of run"),
-        (["--no-evaluate", *RUN], "--no-evaluate is an option of run"),
-        (["--steps", "9", "--", "resume", "r"], "--steps is an option of resume"),
-    ],
-    ids=str,
-)
-def test_an_option_of_the_command_before_it_belongs_behind_it(cli, fake, argv, message):
-    fake({})
-    result = cli("launch", *argv)
-    command = message.rpartition(" ")[2]
-    assert result.err == f"Error: {message}: write it after '{command}'.\n"
-    assert result.code == 2
-
-
 def test_all_processes_and_restarts_have_one_folder(cli, fake):
     fake({"chief": "if start == 1: sys.exit(138)", "worker 0": "if start == 1: sys.exit(138)"})
     assert cli("launch", "--", *RUN).code == 0
@@ -119,16 +101,6 @@ def test_a_folder_that_is_named_is_not_replaced(cli, fake, argv):
     fake({})
     assert cli("launch", *RUN, *argv).code == 0
     assert starts_of("chief") == [" ".join([*RUN, *argv])]
-
-
-def test_options_of_a_plugin_that_a_file_names_are_not_refused(cli, fake):
-    with open("mine.py", "w") as file:
-        file.write("raise SystemExit('executed')")
-    with open("mine.toml", "w") as file:
-        file.write('plugin = "./mine.py"')
-    fake({})
-    assert cli("launch", "run", "--config", "mine.toml", "--units", "64").code == 0
-    assert starts_of("chief")[0].startswith("run --run-dir runs/mine/")
 
 
 def test_the_environment_may_name_the_folder(cli, fake, monkeypatch):

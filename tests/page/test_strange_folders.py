@@ -137,6 +137,14 @@ def test_a_picture_outside_the_reports_is_left_out(here, name):
     assert [picture["title"] for picture in run["pictures"]] == ["Own"] and run["notes"]
 
 
+@pytest.mark.parametrize("page, titles", [({}, ["own.png"]), ({"pictures": []}, [])])
+def test_all_pictures_of_the_report_are_shown_unless_the_plugin_chose_none(here, page, titles):
+    save("run/reports/test-1/own.png")
+    test = {"reports": "reports/test-1", "page": page}
+    run = run_of(metrics={"loss": 1.0}, test=test)
+    assert [picture["title"] for picture in run["pictures"]] == titles
+
+
 @pytest.mark.parametrize(
     "place", ["/etc", "../other", "reports/../../other", 7, "samples", "reports"]
 )

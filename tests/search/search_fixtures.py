@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolkit.options import Layer
 from toolkit.search.definition import LAST, STEPS, TPE, Budget, Definition, Dimension
 
 RATE = Dimension("learning_rate", "float", 1e-4, 1e-2, is_log=True)
@@ -17,9 +16,8 @@ def small_definition(**values: Any) -> Definition:
     definition = Definition(
         plugin="classifier",
         extensions=(),
-        layers=(Layer("base.toml", {"normalize": True}),),
-        variables={},
-        flags={"network": "mlp"},
+        options={"normalize": True, "network": "mlp"},
+        flags=("network",),
         space=(RATE, SIZE),
         sampler=TPE,
         trials=4,
@@ -30,6 +28,7 @@ def small_definition(**values: Any) -> Definition:
         metric="accuracy",
         direction="max",
         moment=LAST,
+        interval=0,
         study_seed=0,
         threads=1,
     )

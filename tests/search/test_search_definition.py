@@ -3,23 +3,21 @@
 import pytest
 from search_fixtures import RATE, small_definition
 
-from toolkit.errors import CheckpointError
-from toolkit.options import Layer, Origin
+from toolkit.errors import CheckpointError, UsageError
 from toolkit.search.definition import (
     Budget,
     Configuration,
     Dimension,
     Stored,
-    find_differences,
     read_study,
+    refuse_differences,
     write_study,
 )
 
 
 def test_what_is_written_of_a_study_is_read(tmp_path):
     assert read_study(str(tmp_path)) is None
-    layer = Layer("base.toml", {"shift": 1}, (), {"shift": Origin("flag", "--shift", "x")})
-    definition = small_definition(layers=(layer,), variables={"clip": "1"})
+    definition = small_definition()
     configuration = Configuration(0, {"learning_rate": 1e-3, "batch_size": 32}, 90)
     study = Stored(definition, {0: configuration})
     write_study(str(tmp_path), study)
@@ -28,12 +26,16 @@ def test_what_is_written_of_a_study_is_read(tmp_path):
 
 def test_differences_have_the_names_that_a_user_has_for_them():
     other = small_definition(
-        budget=Budget("examples", 3e4), flags={"network": "cnn"}, space=(RATE._replace(high=1),)
+        budget=Budget("examples", 3e4), options={"network": "cnn"}, space=(RATE._replace(high=1),)
     )
-    text = "; ".join(find_differences(small_definition(), other))
+    with pytest.raises(UsageError) as caught:
+        refuse_differences(small_definition(), other, "s")
+    text = caught.value.message
     assert "budget was 100 steps per trial, now 30,000 examples per trial" in text
     assert "--network was mlp, now cnn" in text
+    assert "normalize was true, now not set" in text
     assert "--vary batch_size was" in text and "now not set" in text
+    refuse_differences(small_definition(), small_definition(threads=8), "s")  # which do not count
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"format": 1}', "{"])

@@ -11,7 +11,7 @@ from toolkit.search.definition import Budget, Dimension
 from toolkit.search.graphs import Answer
 from toolkit.search.planning import (
     choose_metric,
-    continue_study,
+    complete,
     plan_study,
     read_rungs,
     with_more_trials,
@@ -31,15 +31,15 @@ ANSWER = Answer(
 def stated(**values):
     """What a command says that leaves everything open."""
     left_open = {"sampler": "", "trials": 0, "seeds": (1,), "budget": Budget("examples", 0)}
-    left_open.update(rungs=(), metric="", direction="", moment="", layers=(), flags={})
+    left_open.update(rungs=(), metric="", direction="", moment="", options={}, flags=())
     return small_definition(**dict(left_open, **values))
 
 
 @pytest.fixture
 def plan(monkeypatch):
-    def call(answer=ANSWER, options=None, rungs="", **values):
+    def call(answer=ANSWER, run=None, rungs="", **values):
         monkeypatch.setattr(planning, "check_graphs", lambda *_: [answer])
-        return plan_study(stated(**values), CoreOptions(**(options or {})), rungs)
+        return plan_study(stated(**values), CoreOptions(**(run or {})), rungs)
 
     return call
 
@@ -71,15 +71,13 @@ def test_a_metric_without_a_meaning_is_refused(text, message):
     "values, budget",
     [
         ({}, Budget("examples", 10000)),  # ten epochs
-        ({"flags": {"epochs": "3"}, "options": {"epochs": 3}}, Budget("examples", 3000)),
-        ({"options": {"steps": 70}}, Budget("steps", 70)),  # of a configuration file
+        ({"run": {"epochs": 3}}, Budget("examples", 3000)),
+        ({"run": {"steps": 70}}, Budget("steps", 70)),  # of a configuration file
         ({"budget": Budget("examples", 500)}, Budget("examples", 500)),
     ],
 )
 def test_the_budget_is_stated_or_that_of_a_usual_run(plan, values, budget):
-    definition = plan(**values)
-    assert definition.budget == budget
-    assert "epochs" not in definition.flags
+    assert plan(**values).budget == budget
 
 
 def test_the_length_of_a_trial_follows_from_the_budget_and_the_batch():
@@ -132,7 +130,7 @@ def test_rungs_end_with_an_evaluation():
     study = small_definition(rungs=(1 / 9, 1 / 3, 1.0), reduction=3)
     assert evaluation_interval(study, 100) == 11
     assert [pause_step(study, 100, rung) for rung in range(3)] == [11, 33, 100]
-    study = study._replace(flags={"evaluate_steps": "20"})
+    study = study._replace(interval=20)
     assert [pause_step(study, 100, rung) for rung in range(3)] == [20, 40, 100]
 
 
@@ -150,15 +148,15 @@ def test_the_count_of_trials_follows_the_halving():
 def test_a_command_that_repeats_a_study_defines_the_same_one(plan):
     values = {"trials": 7, "seeds": (1, 2), "reduction": 2}
     study = plan(**values)
-    assert continue_study(stated(**values), "", study) == study
-    other = continue_study(stated(**values, metric="loss", direction="min"), "", study)
+    assert complete(stated(**values), study, "") == study
+    other = complete(stated(**values, metric="loss", direction="min"), study, "")
     assert (other.metric, other.direction) == ("loss", "min")
 
 
 def test_what_a_command_leaves_open_is_that_of_the_study(plan):
     study = plan(trials=7, sampler="random")
-    assert continue_study(stated(), "", study) == study
-    assert continue_study(stated(trials=9), "", study) == study._replace(trials=9)
+    assert complete(stated(), study, "") == study
+    assert complete(stated(trials=9), study, "") == study._replace(trials=9)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,17 @@ from synthetic_runs import Session, write_run
 
 from toolkit.comparison.record import read_record
 from toolkit.errors import RetryError
-from toolkit.options import Layer
+from toolkit.options import Layer, resolve, variable_name
+from toolkit.plugins import Plugins
 from toolkit.search.definition import Configuration, Trial
 from toolkit.search.results import choose_evaluation, find_best, find_ends, read_result
-from toolkit.search.trial_options import again_command, trial_environment, trial_words
+from toolkit.search.trial_options import (
+    again_command,
+    resolve_trial,
+    shared_options,
+    trial_environment,
+    trial_words,
+)
 from toolkit.search.trial_run import run_trial
 from toolkit.storage.folder_lock import lock_file
 
@@ -53,27 +60,59 @@ def train(tmp_path):
 
 
 def test_the_words_of_a_trial(tmp_path):
-    study = small_definition(rungs=(1 / 3, 1.0), reduction=3, layers=(Layer("a", {"shift": 1}),))
+    study = small_definition(rungs=(1 / 3, 1.0), reduction=3)
     words = trial_words(study, Trial(CONFIGURATION, 2, 0), str(tmp_path))
     text = " ".join(words).replace(str(tmp_path), "DIR")
     assert text == (
-        "run --resume --run-dir DIR/trials/0007-s2 --plugin classifier --config DIR/layers/0.json "
+        "run --resume --run-dir DIR/trials/0007-s2 --plugin classifier --config DIR/options.json "
         "--network mlp --learning-rate 0.001 --hidden 64,32 --set normalize=true --seed 2 "
         "--steps 90 --evaluate-steps 30 --intra-op-threads 1 --inter-op-threads 1 --pause-at 30"
     )
-    assert json.loads((tmp_path / "layers" / "0.json").read_text()) == {"shift": 1}
+    assert json.loads((tmp_path / "options.json").read_text()) == {"normalize": True}
 
 
-def test_variables_of_the_study_count_in_place_of_those_of_the_process(tmp_path):
-    study = small_definition(layers=(), variables={"shift": "1"})
-    outside = {"TOOLKIT_STEPS": "5", "TF_CONFIG": "{}", "PATH": "/bin", "TOOLKIT_CACHE": "c"}
-    environment = trial_environment(study, outside)
-    assert environment == {"PATH": "/bin", "TOOLKIT_CACHE": "c", "TOOLKIT_SHIFT": "1"}
-    text = again_command(study, {"clip": "a b"}, 1, 90, str(tmp_path))
-    assert text.startswith("TOOLKIT_SHIFT=1 toolkit run --plugin classifier --network mlp ")
-    assert "--clip 'a b' --seed 1 --steps 90" in text
+def test_the_command_of_a_configuration_and_its_environment_set_the_options_of_the_study(tmp_path):
+    text = again_command(small_definition(), {"clip": "a b"}, 1, 90, str(tmp_path))
+    assert text.startswith("toolkit run --plugin classifier --config ")
+    assert "--network mlp --clip 'a b' --seed 1 --steps 90" in text
     # With other threads, sums have other last bits.
     assert text.endswith("--intra-op-threads 1 --inter-op-threads 1")
+    outside = {"TOOLKIT_STEPS": "5", "TF_CONFIG": "{}", "PATH": "/bin", "TOOLKIT_CACHE": "c"}
+    assert trial_environment(outside) == {"PATH": "/bin", "TOOLKIT_CACHE": "c"}
+
+
+@pytest.mark.parametrize("place", ["flag", "variable", "file"])
+def test_what_a_command_sets_holds_in_all_trials(here, place):
+    plugins = Plugins.load("classifier")
+    values = {"clip_limit": "2", "init_from": "w.npz", "steps": "7"}
+    variables = {variable_name(name): text for name, text in values.items()}
+    resolved = resolve(
+        plugins.options(),
+        [Layer("base.toml", values)] if place == "file" else [],
+        variables if place == "variable" else {},
+        values if place == "flag" else {},
+    )
+    options, flags = shared_options(resolved)
+    assert options == {"clip_limit": 2.0, "init_from": str(here / "w.npz")}
+    assert flags == (tuple(options) if place == "flag" else ())
+    trial = resolve_trial(plugins, small_definition(options=options, flags=flags), {}, 9).options
+    assert (trial.clip_limit, trial.init_from, trial.steps) == (2.0, options["init_from"], 9)
+
+
+def test_a_preset_that_varies_replaces_values_of_a_file_and_none_of_a_flag():
+    plugins = Plugins.load("classifier")
+    preset, name = next(
+        (preset, name)
+        for _, cls in plugins.options()
+        for preset, each in cls.presets.items()
+        for name, value in each.items()
+        if isinstance(value, float)
+    )
+    option = next(cls.preset_option for _, cls in plugins.options() if cls.presets)
+    for flags, is_kept in [((name,), True), ((), False)]:
+        study = small_definition(options={name: 0.25}, flags=flags)
+        value = getattr(resolve_trial(plugins, study, {option: preset}).options, name)
+        assert (value == 0.25) == is_kept
 
 
 @pytest.mark.parametrize(

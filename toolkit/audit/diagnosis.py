@@ -239,11 +239,7 @@ def _add_advice(diagnosis: Diagnosis, folder: RunFolder, checks: List[Check], re
 
 
 def diagnose_model(
-    folder: RunFolder,
-    plugins: Plugins,
-    options: CoreOptions,
-    config: Dict[str, Any],
-    allow_other_data: bool = False,
+    folder: RunFolder, plugins: Plugins, options: CoreOptions, config: Dict[str, Any]
 ) -> Diagnosis:
     """Diagnose whether the data, this TensorFlow and the model still fit what was committed.
 
@@ -252,7 +248,6 @@ def diagnose_model(
         plugins: of the run.
         options: with which the run would be resumed.
         config: the contents of config.json with which the run would be resumed.
-        allow_other_data: whether data other than the run's is no fault.
     """
     diagnosis = Diagnosis("", [], [], [])
     try:
@@ -270,8 +265,7 @@ def diagnose_model(
         diagnosis.notes.append(f"The run was trained by {count}; a resume is exact with as many.")
     if differences:
         diagnosis.notes.append(f"A resume here is not exact: {'; '.join(differences)}.")
-    if not allow_other_data:
-        _compare_data(diagnosis, folder, run_data.dataset)
+    _compare_data(diagnosis, folder, run_data.dataset)
     start = _try(folder.checkpoints.newest)
     if start is not None:
         try:
@@ -287,9 +281,7 @@ def diagnose_model(
     return diagnosis
 
 
-def diagnose_data(
-    folder: RunFolder, options: CoreOptions, allow_other_data: bool = False
-) -> Diagnosis:
+def diagnose_data(folder: RunFolder, options: CoreOptions) -> Diagnosis:
     """Diagnose, without the plugins, whether the data is still that of the run.
 
     For the arguments, see `diagnose_model`.
@@ -303,8 +295,7 @@ def diagnose_data(
     except ToolkitError as error:
         diagnosis.add_error("data", error, DATA_ADVICE)
         return diagnosis
-    if not allow_other_data:
-        _compare_data(diagnosis, folder, dataset)
+    _compare_data(diagnosis, folder, dataset)
     return diagnosis
 
 

@@ -7,28 +7,18 @@ import io
 import os
 import shlex
 import sys
-from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import click
 
-from .. import config as configuration
 from ..cli_options import verbose_option
 from ..cluster.layout import Command, Layout, assign_hosts, has_flag, tf_config
 from ..display.escapes import escape_line
-from ..errors import ToolkitError, UsageError
-from ..plugins import is_name
+from ..errors import UsageError
 from ..storage.run_folder import new_path
 from .help import HELP
-from .plugin_command import PluginCommand, Words, name_plugin, read_words, select_named
-from .plugin_options import (
-    NO_SELECTION,
-    FieldOption,
-    Selection,
-    missing_plugin_error,
-    option_flags,
-    option_values,
-    resolve,
-)
+from .plugin_command import PluginCommand, list_flags, name_plugin
+from .plugin_options import FieldOption, Selection, missing_plugin_error, option_values, resolve
 
 COMMANDS = ("run", "resume")
 TASK_FLAGS = ("--cluster", "--task", "--channel-port")  # the launcher sets them for each process
@@ -103,20 +93,12 @@ def launch(
     For example: toolkit launch --workers 2 -- run PLUGIN
     """
     layout = Layout(workers, ps, evaluator)
-    if command and command[0].startswith("-"):
-        _refuse_unknown_option(command)
-    _check_words(command)
     if hosts is not None and not prints:
         raise UsageError(
             "--hosts is for --print: 'launch' starts processes on this machine alone.",
             hint="Add --print for the commands to start on these hosts.",
         )
-    plugin, is_unknown = _read_plugins(command)
-    if not is_unknown:
-        _check_command(command)
-    if not plugin and command[0] == "run":
-        raise missing_plugin_error()
-    job = _read_command(list(command), plugin)
+    job = _read_command(command)
     if prints:
         return _print_tasks(layout, job, hosts, port)
     environment, notes = _environment(layout)
@@ -141,129 +123,72 @@ _HINTS = {
 }
 
 
-def _check_words(words: Sequence[str]) -> None:
-    """Refuse a command that is not for several processes."""
+def _read_command(words: Sequence[str]) -> Command:
+    """Read a command as its processes will, so that a mistake is said once.
+
+    Returns:
+        The command, with a folder for the run, which all processes and restarts share.
+    """
     if not words:
         raise UsageError("The command to launch is missing.", hint=f"As in: {EXAMPLE}")
-    if words[0] not in COMMANDS:
+    name, *arguments = words
+    if name.startswith("-"):
         raise UsageError(
-            f"'toolkit launch' starts 'run' and 'resume', not '{words[0]}'.",
-            hint=_HINTS.get(os.path.basename(words[0]), f"As in: {EXAMPLE}"),
+            f"{name.partition('=')[0]} is no option of launch.",
+            hint=f"Write an option of the command behind it, as in: {EXAMPLE} --steps 100",
+        )
+    if name not in COMMANDS:
+        raise UsageError(
+            f"'toolkit launch' starts 'run' and 'resume', not '{name}'.",
+            hint=_HINTS.get(os.path.basename(name), f"As in: {EXAMPLE}"),
         )
     for flag in TASK_FLAGS:
         if has_flag(words, flag):
             raise UsageError(
                 f"{flag} is in the command, but 'toolkit launch' sets the task of each process.",
-                hint=f"Omit {flag}, or start each process by hand with 'toolkit {words[0]}'.",
+                hint=f"Omit {flag}, or start each process by hand with 'toolkit {name}'.",
             )
     if "--print-config" in words or any(HELP.fullmatch(word) for word in words):
         raise UsageError(
             "The command prints something and trains nothing.", hint="Run it without 'launch'."
         )
-    if words[0] == "resume" and has_flag(words, "--from"):
+    selection, params = _parse(name, arguments)
+    if params.get("from_step") is not None:
         raise UsageError(
             "--from creates a new run, which one process alone has to do.",
             hint="Branch off with 'toolkit resume RUN --from STEP --pause-at N', then launch "
             "'resume' with the branch.",
         )
-    if words[0] == "resume" and (len(words) == 1 or words[1].startswith("-")):
-        raise UsageError(
-            "The folder of the run is missing after 'resume'.",
-            hint="As in: toolkit launch --workers 2 -- resume RUN",
-        )
+    if selection.plugins is None:
+        raise missing_plugin_error()
+    has_json = params["as_json"]
+    if name == "resume":
+        return Command(list(words), params["run_folder"], has_json)
+    run_dir = params["run_dir"] or os.environ.get("TOOLKIT_RUN_DIR")
+    run_dir = run_dir or new_path("runs", selection.plugins.model.name)
+    if params["run_dir"]:
+        return Command(list(words), run_dir, has_json)
+    return Command([name, "--run-dir", run_dir, *name_plugin(arguments)], run_dir, has_json)
 
 
-def _read_plugins(words: Sequence[str]) -> Tuple[str, bool]:
-    """The reference of the model plugin, and whether a file names plugins that are code.
-
-    Such code is loaded by a command that trains, if it is trusted, but not by --print-config.
-    """
-    if words[0] == "resume":
-        named = Words({}, [])
-        paths = [path for path in [os.path.join(words[1], "config.json")] if os.path.isfile(path)]
-    else:
-        named = _read_run(name_plugin(words[1:]))
-        paths = named.all("--config")
-    configs = [configuration.read(path) for path in paths]
-    references = [config.plugin for config in configs if config.plugin]
-    references += [os.environ["TOOLKIT_PLUGIN"]] if os.environ.get("TOOLKIT_PLUGIN") else []
-    references += named.all("--plugin")
-    in_files = [name for config in configs for name in [config.plugin, *config.extensions]]
-    return (references or [""])[-1], not all(map(is_name, in_files))
-
-
-def _check_command(words: Sequence[str]) -> None:
-    """Resolve the options as the processes will, so that a mistake is said once."""
-    command = _command(words[0])
-    with contextlib.redirect_stderr(io.StringIO()):  # each process prints its warnings
-        try:
-            with command.make_context(words[0], [*words[1:], "--print-config"]) as ctx:
-                flags = [p.name for p in ctx.command.params if isinstance(p, FieldOption)]
-                values = option_values({n: ctx.params[n] for n in flags}, ctx.params["sets"])
-                resolve(ctx.obj, values, use_environment=words[0] == "run")
-        except click.NoSuchOption as error:
-            if error.option_name not in _flags(launch.params):
-                raise
-            raise UsageError(
-                f"{error.option_name} is an option of launch: write it before '{words[0]}'."
-            ) from None
-
-
-def _refuse_unknown_option(words: Sequence[str]) -> None:
-    """Refuse an option before the command, which may be one that belongs behind it."""
-    flag = words[0].partition("=")[0]
-    name = next((word for word in words if word in COMMANDS), COMMANDS[0])
-    if flag not in _flags([*_command(name).params, *option_flags(_selected(words).plugins)]):
-        raise click.NoSuchOption(flag)
-    _check_words([name, "RUN", flag])  # some are refused there, too
-    raise UsageError(f"{flag} is an option of {name}: write it after '{name}'.")
-
-
-def _read_run(words: Sequence[str]) -> Words:
-    """Read the flags of `run` in words, all that do not depend on a plugin."""
-    return read_words([*_command("run").own_params, *option_flags(None)], words)
-
-
-def _command(name: str) -> PluginCommand:
+def _parse(name: str, arguments: Sequence[str]) -> Tuple[Selection, Dict[str, Any]]:
+    """Return the plugins and the parameters of a command, whose options can be resolved."""
     from . import run as commands
 
     command: PluginCommand = getattr(commands, name)
-    return command
-
-
-def _selected(words: Sequence[str]) -> Selection:
-    """The plugins that the words name, for their options; none if they cannot be loaded."""
-    with contextlib.suppress(ToolkitError):
-        return select_named(_read_run(words))
-    return NO_SELECTION
-
-
-def _flags(params: Iterable[click.Parameter]) -> Set[str]:
-    return {flag for param in params for flag in [*param.opts, *param.secondary_opts]}
-
-
-def _read_command(words: List[str], plugin: str) -> Command:
-    """The command, with a folder for the run, which all processes and restarts share."""
-    name, *arguments = words
-    has_json = "--json" in arguments
-    if name == "resume":
-        return Command(words, arguments[0], has_json)
-    named = _read_run(name_plugin(arguments)).all("--run-dir")
-    run_dir = [os.environ.get("TOOLKIT_RUN_DIR", ""), *named][-1]
-    if not run_dir:
-        run_dir = new_path("runs", _folder_name(plugin))
-    if not has_flag(arguments, "--run-dir"):
-        words = [name, "--run-dir", run_dir, *name_plugin(arguments)]
-    return Command(words, run_dir, has_json)
-
-
-def _folder_name(reference: str) -> str:
-    """The name of the folder of a plugin's runs, without an import of the plugin."""
-    name = os.path.basename(reference)
-    if name.endswith(".py"):
-        return name[:-3]
-    module, _, attribute = name.partition("@")[0].partition(":")
-    return attribute or module
+    with contextlib.redirect_stderr(io.StringIO()):  # each process prints its warnings
+        try:
+            with command.make_context(name, list(arguments)) as ctx:
+                flags = [p.name for p in ctx.command.params if isinstance(p, FieldOption)]
+                values = option_values({n: ctx.params[n] for n in flags}, ctx.params["sets"])
+                resolve(ctx.obj, values, use_environment=name == "run")
+                return ctx.obj, ctx.params
+        except click.NoSuchOption as error:
+            if error.option_name not in list_flags(launch.params):
+                raise
+            raise UsageError(
+                f"{error.option_name} is an option of launch: write it before '{name}'."
+            ) from None
 
 
 # ------------------------------------------------------------------------------------- environment

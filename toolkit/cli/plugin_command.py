@@ -151,13 +151,15 @@ class PluginCommand(click.Command):
         is_short: bool = True,
         **kwargs: Any,
     ):
-        # Click keeps the flags of the first context that asks, which may be none of `toolkit`.
-        kwargs.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
         super().__init__(*args, **kwargs)
         self.own_params = list(self.params)
         self._select, self._plugin_flags, self._names_plugin = select, plugin_flags, names_plugin
         self._examples, self._most_used, self._is_short = examples, most_used or {}, is_short
         self._topic = ""
+
+    def get_help_option_names(self, ctx: click.Context) -> List[str]:
+        # Click keeps the flags of the first context that asks, which may be none of `toolkit`.
+        return ["-h", "--help"]
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
         args, self._topic = split_topic(args)

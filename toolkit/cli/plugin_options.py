@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from .. import options as typed
 from ..cli_options import warn
-from ..errors import ToolkitError, UsageError
+from ..errors import UsageError
 from ..plugins import (
     Plugins,
     choose,
@@ -33,7 +33,6 @@ class Selection(NamedTuple):
         unloaded: the references of files and modules that this command does not execute; the
             values of their options are not typed.
         permission: the flag to add to have them executed; "" for the one that names them.
-        failure: why nothing could be loaded, for a command that goes on without it.
     """
 
     plugin: str
@@ -42,7 +41,6 @@ class Selection(NamedTuple):
     layers: List[typed.Layer]
     unloaded: Sequence[str] = ()
     permission: str = ""
-    failure: Optional[ToolkitError] = None
 
     @property
     def note(self) -> str:

@@ -1,14 +1,10 @@
-"""A run that continues: its saved configuration, and changes to it, for `resume`, `run --resume`
-and `doctor`.
-"""
+"""A run that continues: its saved configuration, and changes to it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, TypeVar
-
-import click
+from typing import Iterable, Iterator, Optional, Sequence
 
 from .. import config as configuration
 from .. import options as typed
@@ -19,8 +15,6 @@ from ..storage.run_folder import RunFolder, open_run
 from ..storage.source_copies import naming_copies
 from .plugin_command import Words
 from .plugin_options import NO_SELECTION, Selection, load_selection
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def select_run(words: Words) -> Selection:
@@ -83,60 +77,7 @@ def _check_names(flag: str, names: Sequence[str], references: Sequence[str]) -> 
             )
 
 
-def name_flags(command: Command) -> Command:
-    """Add --plugin and --with, which repeat what a run names, so that its code is executed."""
-    for option in (
-        click.option(
-            "--with",
-            multiple=True,
-            metavar="NAME",
-            expose_value=False,
-            help="The run's extension, if it is a file or a module: execute it.",
-        ),
-        click.option(
-            "--plugin",
-            metavar="NAME",
-            expose_value=False,
-            help="The run's plugin, if it is a file or a module: execute it.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-# ------------------------------------------------------------------------------------------- flags
-
-
-def change_flags(command: Command) -> Command:
-    """Add the flag that allows changes which a resume refuses otherwise."""
-    return click.option(
-        "--allow",
-        multiple=True,
-        metavar="NAME",
-        help="Allow another value of this option; data: other contents too; steps: a jump of "
-        "the learning rate.",
-    )(command)
-
-
 # ----------------------------------------------------------------------------------------- changes
-
-
-def parse_allow(
-    options: typed.CoreOptions, allow: Sequence[str], untyped: Iterable[str] = ()
-) -> List[str]:
-    """Return the option names of `--allow`. Raises UsageError.
-
-    Args:
-        options: of the run.
-        allow: the values of the flag.
-        untyped: the names of further options, of plugins that are not loaded.
-    """
-    known = [*type(options).model_fields, *untyped, "plugin", "with"]
-    names = [text.replace("-", "_") for text in allow]
-    for name in names:
-        if name not in known:
-            raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, known))
-    return names
 
 
 def refuse_changes(
@@ -147,9 +88,17 @@ def refuse_changes(
 ) -> None:
     """Raise UsageError if options that the result depends on changed and are not allowed to.
 
-    For `untyped`, see `parse_allow`.
+    Args:
+        folder: of the run.
+        options: with which it is to continue.
+        allow: the values of --allow.
+        untyped: the names of further options, of plugins that are not loaded.
     """
-    names = parse_allow(options, allow, untyped)
+    known = [*type(options).model_fields, *untyped, "plugin", "with"]
+    names = [text.replace("-", "_") for text in allow]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, known))
     differences = find_changes(folder, options)
     refuse_other_start(folder, differences)
     changes = [change for change in differences if change.name not in names]

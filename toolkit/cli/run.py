@@ -57,10 +57,8 @@ from .plugin_options import (
     untyped_values,
 )
 from .resume_options import (
-    change_flags,
     check_resume_flags,
     find_begun,
-    name_flags,
     naming_resume,
     refuse_changes,
     refuse_other_plugins,
@@ -204,8 +202,26 @@ def run(
     help="Branch off: continue from the checkpoint of this step in a new run.",
 )
 @click.option("--run-dir", metavar="DIR", help="The folder of the branch [default RUN-from-STEP].")
-@change_flags
-@name_flags
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="NAME",
+    help="Allow another value of this option; data: other contents too; steps: a jump of the "
+    "learning rate.",
+)
+@click.option(
+    "--plugin",
+    metavar="NAME",
+    expose_value=False,
+    help="The run's plugin, if it is a file or a module: execute it.",
+)
+@click.option(
+    "--with",
+    multiple=True,
+    metavar="NAME",
+    expose_value=False,
+    help="The run's extension, if it is a file or a module: execute it.",
+)
 @trust_option
 @cluster_flags
 @train_flags

@@ -23,7 +23,6 @@ COLUMNS = ("name", "status", "step", "metric", "time", "data", "options")
 MORE_COLUMNS = ("plugin", "created", "path", "reason")
 RIGHT_ALIGNED = ("step", "time")
 MAX_NOTES = 5
-_MIN_LAST_WIDTH = 16  # of a table in a terminal, before intervals are left out
 UNRANKED = ("step", "time", "created", "name")  # keys that say nothing of better and worse
 
 
@@ -147,24 +146,9 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     header = [common if name == "metric" and common else name for name in columns]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     cells = [[_cell(row, name, common is not None) for name in columns] for row in rows]
-    if width is not None and _fixed_width(header, cells) > width:
-        rows = [_without_interval(row) for row in rows]
-        cells = [[_cell(row, name, common is not None) for name in columns] for row in rows]
     for line in format_table(header, cells, width, RIGHT_ALIGNED):
         sys.stdout.write(line + "\n")
     sys.stdout.flush()
-
-
-def _fixed_width(header: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
-    """The width of a table whose last column is narrow."""
-    from ..display.table import GAP, text_width
-
-    widths = [max(map(text_width, column)) for column in zip(header, *cells)]
-    return sum(widths[:-1]) + GAP * (len(widths) - 1) + min(widths[-1], _MIN_LAST_WIDTH)
-
-
-def _without_interval(row: Row) -> Row:
-    return row._replace(metric=row.metric and row.metric._replace(low=None, high=None))
 
 
 def _cell(row: Row, column: str, is_common_metric: bool) -> str:

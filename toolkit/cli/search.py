@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import signal
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 
@@ -139,12 +137,10 @@ def search(
     folder = os.path.abspath(search_dir)
     is_study = _check_folder(folder)
     is_continued = selection.plugins is None and (not own["vary"] or is_study)
-    with _interruptible():
-        definition, plugins = (
-            _read_study(folder, own, values)
-            if is_continued
-            else _plan(folder, selection, own, values, workers)
-        )
+    if is_continued:
+        definition, plugins = _read_study(folder, own, values)
+    else:
+        definition, plugins = _plan(folder, selection, own, values, workers)
     if dry_run:
         return _print_plan(definition, as_json)
     return _print_outcome(_train(definition, plugins, folder, workers), folder, as_json)
@@ -162,25 +158,6 @@ def _check_folder(folder: str) -> bool:
         kind = "a run, not a search" if "manifest.json" in names else "not empty, and no search"
         raise UsageError(f"{folder} is {kind}.", hint="Name a new folder with --search-dir.")
     return DEFINITION_FILE in names
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let a signal end the block by an error, so that it can remove its files."""
-
-    def interrupt(signum: int, frame: Any) -> None:
-        raise InterruptedRun("Interrupted; nothing was trained.", signum=signum)
-
-    before = {}
-    with contextlib.suppress(ValueError):  # not in the main thread: others handle the signals
-        for signum in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(signum) == signal.SIG_DFL:
-                before[signum] = signal.signal(signum, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # ---------------------------------------------------------------------------------------- continue
@@ -237,9 +214,7 @@ def _check_values(definition: Definition, plugins: Plugins, place: str) -> None:
     """
     options = typed.merge(plugins.options())
     texts = [(d.name, choice) for d in definition.space for choice in d.choices or [None]]
-    texts += [*definition.flags.items(), *definition.variables.items()]
-    texts += [pair for layer in definition.layers for pair in layer.values.items()]
-    for name, text in texts:
+    for name, text in [*texts, *definition.options.items()]:
         field = options.model_fields.get(name)
         if field is None:
             raise CheckpointError(
@@ -263,7 +238,7 @@ def _plan(
 ) -> Tuple[Definition, Plugins]:
     """Return the study that the command defines, after checking its configurations if it is new."""
     from ..search.definition import read_study, refuse_differences
-    from ..search.planning import check_stated, continue_study, plan_study
+    from ..search.planning import check_stated, complete, plan_study
     from ..search.validation import validate
 
     plugins = selection.plugins
@@ -276,12 +251,12 @@ def _plan(
             "a single run.",
         )
     resolved, rungs = resolve(selection, values), own["rungs"] or ""
-    stated = _state(selection, plugins, own, values, resolved, workers)
+    stated = _state(selection, plugins, own, resolved, workers)
     check_stated(stated, resolved.options, rungs)
     stored = read_study(folder)
     if stored is not None:
-        now = continue_study(stated, rungs, stored.definition)
         existing = stored.definition
+        now = complete(stated, existing, rungs)
         like = existing._replace(trials=now.trials)
         if now.trials != existing.trials:
             like = like._replace(rungs=now.rungs)
@@ -299,53 +274,45 @@ def _state(
     selection: Selection,
     plugins: Plugins,
     own: Dict[str, Any],
-    values: Dict[str, typed.Value],
     resolved: typed.Resolved,
     workers: int,
 ) -> Definition:
     """Return what the command says of the study; what it leaves open is false."""
     from ..search.definition import EXAMPLES, STEPS, Budget, Definition
     from ..search.space import parse_space
-    from ..search.trial_options import (
-        THREADS,
-        absolute_layer,
-        absolute_reference,
-        absolute_texts,
-        environment_texts,
-    )
+    from ..search.trial_options import THREADS, absolute_path, shared_options
 
-    options = resolved.options
+    options, origins = resolved.options, resolved.origins
     cls = type(options)
-    flags = absolute_texts({name: each.value for name, each in values.items()}, cls)
-    lengths = {"--steps": flags.get("steps"), "--epochs": flags.get("epochs")}
-    lengths["--examples"] = own["examples"]
-    names = [name for name, value in lengths.items() if value is not None]
-    if len(names) > 1:
+    lengths = [f"--{n}" for n in ("steps", "epochs") if origins[n].kind == typed.FLAG]
+    lengths += ["--examples"] * (own["examples"] is not None)
+    if len(lengths) > 1:
         raise UsageError(
-            f"Both {names[0]} and {names[1]} set the budget of a trial.", hint="Set one of them."
+            f"Both {lengths[0]} and {lengths[1]} set the budget of a trial.",
+            hint="Set one of them.",
         )
     budget = Budget(EXAMPLES, own["examples"] or 0)
-    if "steps" in flags and options.steps is not None:
+    if lengths == ["--steps"] and options.steps is not None:
         budget = Budget(STEPS, options.steps)
-    has_threads = any(name in flags or getattr(options, name) for name in THREADS)
+    shared, flags = shared_options(resolved)
+    has_threads = any(getattr(options, name) for name in THREADS)
     direction, _, metric = (own["metric"] or "").rpartition(":")
-    seed = options.seed
     stated = Definition(
-        plugin=absolute_reference(selection.plugin),
-        extensions=tuple(map(absolute_reference, selection.extensions)),
-        layers=tuple(absolute_layer(layer, cls) for layer in selection.layers),
-        variables=environment_texts(typed.environment(), cls),
-        flags={name: text for name, text in flags.items() if name not in ("steps", "seed")},
+        plugin=typed.map_reference(selection.plugin, absolute_path),
+        extensions=tuple(typed.map_reference(r, absolute_path) for r in selection.extensions),
+        options=shared,
+        flags=flags,
         space=(),
         sampler=own["sampler"] or "",
         trials=own["trials"] or 0,
-        seeds=tuple(range(seed, seed + (own["seeds"] or 1))),
+        seeds=tuple(range(options.seed, options.seed + (own["seeds"] or 1))),
         budget=budget,
         rungs=(),
         reduction=own["halving"] or 0,
         metric=metric,
         direction=direction,
         moment="",
+        interval=(options.evaluate_steps or 0) * origins["evaluate_steps"].is_choice,
         study_seed=own["study_seed"] or 0,
         threads=0 if has_threads else max(1, len(os.sched_getaffinity(0)) // workers),
     )
@@ -353,7 +320,8 @@ def _state(
     for dimension in space:
         if dimension.name in flags:
             raise UsageError(
-                f"{typed.flag_name(dimension.name)} is set to {flags[dimension.name]}, and varies.",
+                f"{typed.flag_name(dimension.name)} is set to "
+                f"{typed.format_value(shared[dimension.name])}, and varies.",
                 hint="Leave one of them out.",
             )
     return stated._replace(space=tuple(space))
@@ -361,10 +329,9 @@ def _state(
 
 def _check_value(plugins: Plugins, stated: Definition, cls: Any, name: str, value: Any) -> Any:
     """Return the value of an option as JSON has it, paths absolute; raise UsageError if wrong."""
-    from ..search.trial_options import absolute_texts, resolve_trial
+    from ..search.trial_options import absolute_path, resolve_trial
 
-    if isinstance(value, str):
-        value = absolute_texts({name: value}, cls)[name]
+    value = typed.map_paths(cls, name, value, absolute_path)
     return json_values(resolve_trial(plugins, stated, {name: value}).options)[name]
 
 
@@ -457,8 +424,7 @@ def _train(definition: Definition, plugins: Plugins, folder: str, workers: int) 
         raise UsageError(f"{folder} cannot be created: {error.strerror}.") from None
     study = Study(definition, folder, functools.partial(find_length, plugins, definition))
     try:
-        with _interruptible():  # which samples, and may time steps
-            study.find_due()
+        study.find_due()
         with waiting("Training the trials", is_logged=False) as wait:
             wait.show(study.num_results, count_results(study.definition))
             run_workers(

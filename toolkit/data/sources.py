@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
@@ -115,8 +116,18 @@ def resolve_path(value: str, base: Optional[str] = None) -> str:
 def _find_source(value: str) -> Source:
     prefix, colon, path = value.partition(":")
     source = SOURCES.get(prefix)
-    if source is None and os.sep in value and not os.path.exists(os.path.expanduser(value)):
-        raise UsageError(f"The data '{value}' is no source, and no file or folder.")
+    full_path = os.path.expanduser(value)
+    if source is None and value and not colon and not os.path.exists(full_path):
+        names = [each.value for each in SOURCES.values()]
+        with contextlib.suppress(OSError):
+            folder = os.path.dirname(value)
+            files = os.listdir(os.path.dirname(full_path) or os.curdir)
+            names += [os.path.join(folder, name) for name in files]
+        matches = difflib.get_close_matches(value, names, n=1)
+        raise UsageError(
+            f"The data '{value}' is no source, and no file or folder.",
+            hint=f"Did you mean '{matches[0]}'?" if matches else "'toolkit data list' has all.",
+        )
     if source is None:
         raise UsageError(
             f"The data '{value}' names no source.",

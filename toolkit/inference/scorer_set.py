@@ -88,7 +88,9 @@ class ScorerSet:
                 )
             _check_result(scorer, result)
             depends_on = _to_json(scorer, result.depends_on)
-            if folder is not None and not depends_on:  # for comparisons with other runs
+            if (
+                folder is not None and result.metrics and not depends_on
+            ):  # for comparisons with other runs
                 with contextlib.suppress(ToolkitError):  # no reason to lose a test
                     depends_on = self._call_dependencies(scorer, split)
             metrics = {n: float(v) for n, v in result.metrics.items()}

@@ -248,7 +248,8 @@ def _list_files(record: RunRecord, sections: Sections) -> List[Tuple[str, str, s
     place, title = fields(record.test).get("reports"), ""
     if not isinstance(place, str) or place.split("/")[0] != REPORTS:
         place = ""
-    if place and sections.pictures:
+    has_none = fields(fields(record.test).get("page")).get("pictures") == []
+    if place and (sections.pictures or has_none):
         return [(f"{place}/{p['file']}", p["title"], p["alt"]) for p in sections.pictures]
     if not place and record.status == events.DIVERGED:
         place, title = f"{REPORTS}/autopsy-{record.step}", "The batch at which training diverged"

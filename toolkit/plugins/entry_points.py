@@ -7,7 +7,7 @@ import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
 from .. import __version__
-from .static_checks import find_fault
+from .modules import find_fault
 
 GROUPS = {"model": "toolkit.plugins", "extension": "toolkit.extensions"}
 COMMANDS = {"command": "toolkit.commands"}

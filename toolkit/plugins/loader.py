@@ -17,10 +17,10 @@ from ..errors import ToolkitError, UsageError, suggest
 from . import trust
 from .entry_points import GROUPS, Entry, EntryPoint, find_entry_points, normalize_distribution
 from .failures import TRACEBACK_HINT, describe_failure
+from .modules import find_file
 from .neighbours import find_module, let_import
 from .plugin import Plugin, check_hooks, plugin_name
 from .source_files import SourceFiles, is_file, is_name, locate
-from .static_checks import find_file
 
 PACKAGE = __name__.partition(".")[0]
 

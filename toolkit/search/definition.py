@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import CheckpointError, RetryError, UsageError
 from ..files import write_json
-from ..options import Layer, Origin, format_value
+from ..options import format_value
 from ..storage.folder import shell_argument
 from ..storage.jsonl import read_json
 
-FORMAT = 2
+FORMAT = 3
 DEFINITION_FILE = "study.json"
 FLOAT, INT, CHOICE = "float", "int", "choice"  # kinds of dimensions
 STEPS, EXAMPLES = "steps", "examples"  # kinds of budgets
@@ -122,10 +122,9 @@ class Definition(NamedTuple):
     Attributes:
         plugin: the reference of the model plugin; of a file with its absolute path.
         extensions: the references of the extensions, likewise.
-        layers: configuration files with values that hold in all trials, the weakest first; paths
-            in them are absolute.
-        variables: the texts of environment variables that set options of all trials, by option.
-        flags: the texts of the options that flags set for all trials, by name.
+        options: those that a person set for all trials: JSON values by name, paths absolute.
+        flags: the names of those that a flag set; files and variables set the others, which a
+            preset that varies may replace.
         space: the options that vary.
         sampler: RANDOM, TPE or GRID.
         trials: the number of configurations; for GRID at most all of them.
@@ -137,6 +136,7 @@ class Definition(NamedTuple):
         metric: the name of the metric of the validation split that chooses.
         direction: "min" or "max": which values are better.
         moment: LAST or BEST: which evaluation of a trial counts.
+        interval: of the evaluations of a trial in steps; 0 if it follows from its length.
         study_seed: of the sampler.
         threads: what --intra-op-threads and --inter-op-threads are in each trial; 0 for the run's
             own choice.
@@ -144,9 +144,8 @@ class Definition(NamedTuple):
 
     plugin: str
     extensions: Tuple[str, ...]
-    layers: Tuple[Layer, ...]
-    variables: Dict[str, str]
-    flags: Dict[str, str]
+    options: Dict[str, Any]
+    flags: Tuple[str, ...]
     space: Tuple[Dimension, ...]
     sampler: str
     trials: int
@@ -157,6 +156,7 @@ class Definition(NamedTuple):
     metric: str
     direction: str
     moment: str
+    interval: int
     study_seed: int
     threads: int
 
@@ -165,7 +165,6 @@ class Definition(NamedTuple):
         return dict(
             self._asdict(),
             format=FORMAT,
-            layers=[layer._asdict() for layer in self.layers],
             space=[dimension._asdict() for dimension in self.space],
             budget=self.budget._asdict(),
         )
@@ -177,23 +176,14 @@ class Definition(NamedTuple):
             raise ValueError(f"expected format {FORMAT}, found {values['format']!r}")
         fields = {name: values[name] for name in cls._fields}
         fields.update(
-            extensions=tuple(values["extensions"]),
-            layers=tuple(map(_read_layer, values["layers"])),
+            options=dict(values["options"]),
             space=tuple(
                 Dimension(**dict(each, choices=tuple(each["choices"]))) for each in values["space"]
             ),
-            seeds=tuple(values["seeds"]),
             budget=Budget(**values["budget"]),
-            rungs=tuple(values["rungs"]),
+            **{name: tuple(values[name]) for name in ("extensions", "flags", "seeds", "rungs")},
         )
         return cls(**fields)
-
-
-def _read_layer(values: Mapping[str, Any]) -> Layer:
-    origins = values["origins"]
-    if origins is not None:
-        origins = {name: Origin(*each) for name, each in origins.items()}
-    return Layer(values["file"], values["values"], (), origins)
 
 
 class Configuration(NamedTuple):
@@ -329,12 +319,19 @@ def write_study(folder: str, study: Stored) -> None:
 def refuse_differences(before: Definition, now: Definition, folder: str) -> None:
     """Raise UsageError with the differences of two definitions, if there are any.
 
+    The threads do not count: a study keeps those of its first command.
+
     Args:
         before: of the study.
         now: of the command.
         folder: of the study.
     """
-    differences = find_differences(before, now)
+    old, new = map(_flat_values, (before, now))
+    differences = [
+        f"{name} was {old.get(name, 'not set')}, now {new.get(name, 'not set')}"
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    ]
     if differences:
         raise UsageError(
             f"The study in {folder} is another one: {'; '.join(differences)}.",
@@ -343,29 +340,11 @@ def refuse_differences(before: Definition, now: Definition, folder: str) -> None
         )
 
 
-def find_differences(before: Definition, now: Definition) -> List[str]:
-    """Return a clause for each difference of two definitions.
-
-    The threads do not count: a study keeps those of its first command.
-    """
-    old, new = (_flat_values(definition) for definition in (before, now))
-    names = [*old, *(name for name in new if name not in old)]
-    return [
-        f"{name} was {old.get(name, 'not set')}, now {new.get(name, 'not set')}"
-        for name in names
-        if old.get(name) != new.get(name)
-    ]
-
-
 def _flat_values(definition: Definition) -> Dict[str, Any]:
     """Return the parts of a definition by the names that a user has for them."""
-    flat = dict(definition._asdict())
-    for name in ("threads", "layers", "variables", "flags", "space"):
+    flat = dict(definition._asdict(), budget=str(definition.budget))
+    for name in ("threads", "options", "flags", "space"):
         del flat[name]
-    flat["budget"] = str(definition.budget)
-    for layer in definition.layers:
-        flat.update({f"{name} ({layer.file})": value for name, value in layer.values.items()})
-    flat.update({f"{name} (variable)": text for name, text in definition.variables.items()})
-    flat.update({f"--{name}": text for name, text in definition.flags.items()})
-    flat.update({f"--vary {dimension.name}": str(dimension) for dimension in definition.space})
-    return flat
+    for name, value in definition.options.items():
+        flat[f"--{name}" if name in definition.flags else name] = value_text(value)
+    return {**flat, **{f"--vary {each.name}": str(each) for each in definition.space}}

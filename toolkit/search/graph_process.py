@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from typing import Any, Mapping
 
 from ..config import run_values
@@ -14,30 +15,39 @@ from ..options import Resolved
 from ..plugins import Plugins, describe_failure
 from ..preset_choice import choose_by_data
 from ..run_data import open_run_data
-from ..storage.jsonl import JsonLines, read_json
 from ..storage.run_folder import RunFolder
 from ..training.trainer import Job, Trainer
 from .definition import Definition
 from .graphs import Answer
-from .trial_options import budget_steps, load_plugins, resolve_trial
+from .trial_options import budget_steps, load_plugins, naming_values, resolve_trial
 
 
-def main(folder: str) -> None:
-    """Answer the question in a folder."""
-    question = read_json(os.path.join(folder, "question.json"))
-    definition = Definition.from_json(question[0])
-    answers = JsonLines(os.path.join(folder, "answers.jsonl"))
-    for values in question[1]:
-        place = os.path.join(folder, "run")
+def main() -> None:
+    """Answer the question on stdin: write answers and a fault to stdout, and nothing else."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
+        os.dup2(2, 1)  # plugins may print
+        definition, values = json.load(sys.stdin)
+        definition, fault = Definition.from_json(definition), None
+        answers = []
         try:
-            answer = _build(definition, values, place)
+            for each in values:
+                with naming_values(each):
+                    answers.append(_check(definition, each, sys.argv[1])._asdict())
         except ToolkitError as error:
-            answer = Answer(error.message, error.hint, error.exit_code)
-        except Exception as error:  # of a plugin, where the core does not translate it
-            failure = describe_failure(error)
-            answer = Answer(f"It cannot be built: {failure.text}.", failure.hint, 1)
-        shutil.rmtree(place, ignore_errors=True)
-        answers.append_line(json.dumps(answer._asdict()))
+            fault = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+        json.dump([answers, fault], output)
+
+
+def _check(definition: Definition, values: Mapping[str, Any], folder: str) -> Answer:
+    try:
+        return _build(definition, values, folder)
+    except ToolkitError:
+        raise
+    except Exception as error:  # of a plugin, where the core does not translate it
+        failure = describe_failure(error)
+        raise ToolkitError(f"It cannot be built: {failure.text}.", hint=failure.hint) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _build(definition: Definition, values: Mapping[str, Any], folder: str) -> Answer:

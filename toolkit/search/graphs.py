@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
+from ..cluster.child import child_code
 from ..display.waits import waiting
 from ..errors import InterruptedRun, RetryError, ToolkitError
-from ..storage.jsonl import JsonLines
-from .children import Children
 from .definition import Definition
 from .trial_options import trial_environment
 
-_STATEMENTS = "import sys; from toolkit.search.graph_process import main; main(sys.argv[1])"
+_STATEMENTS = "from toolkit.search.graph_process import main; main()"
 
 
 class Answer(NamedTuple):
     """What a check found of one configuration.
 
     Attributes:
-        error: why it cannot be trained, a sentence; "" if it can.
-        hint: the way out, a sentence.
-        exit_code: of a run of it.
         metrics: the names of the metrics of the validation split.
         directions: "min" or "max" by the name of a metric that declares it.
         best_metric: --best-metric, "" for none.
@@ -33,9 +30,6 @@ class Answer(NamedTuple):
         examples_per_step: how many a step reads.
     """
 
-    error: str = ""
-    hint: str = ""
-    exit_code: int = 0
     metrics: Sequence[str] = ()
     directions: Mapping[str, str] = {}
     best_metric: str = ""
@@ -57,31 +51,32 @@ def check_graphs(definition: Definition, values: Sequence[Mapping[str, Any]]) ->
     Raises:
         InterruptedRun: a signal ended the check.
         RetryError: the process died.
+        ToolkitError: one of them cannot be trained; names its values.
     """
-    count = len(values)
-    environment = trial_environment(definition, os.environ)
-    with tempfile.TemporaryDirectory(prefix="toolkit-search-") as folder:
-        answers, log_path = (os.path.join(folder, name) for name in ("answers.jsonl", "log"))
-        with open(os.path.join(folder, "question.json"), "w", encoding="utf-8") as file:
-            json.dump([definition.as_json(), list(values)], file)
-        wait = waiting(f"Checking {count} configuration{'s' * (count != 1)}")
-        with wait, open(log_path, "ab") as log:
-            code = Children().run([folder], log.fileno(), environment, statements=_STATEMENTS)
-        found = [Answer(**each) for each in JsonLines(answers).read()]
-        if code or len(found) != count:
-            raise _process_error(code, log_path)
-        return found
-
-
-def _process_error(code: int, log: str) -> ToolkitError:
+    wait = waiting(f"Checking {len(values)} configuration{'s' * (len(values) != 1)}")
+    with wait, tempfile.TemporaryDirectory(prefix="toolkit-search-") as folder:
+        process = subprocess.run(
+            [sys.executable, "-c", child_code(_STATEMENTS), os.path.join(folder, "run")],
+            input=json.dumps([definition.as_json(), list(values)]),
+            capture_output=True,
+            env=trial_environment(os.environ),
+            encoding="utf-8",
+            errors="replace",
+        )
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     if code in (130, 143):
-        return InterruptedRun("The check was interrupted.", signum=code - 128)
-    with open(log, encoding="utf-8", errors="replace") as file:
-        text = file.read()
-    sys.stderr.write(text)
-    lines = text.strip().splitlines()
-    return RetryError(
-        f"The process that checks ended with exit code {code}: "
-        f"{lines[-1] if lines else 'without a message'}",
-        hint="Its messages are above.",
-    )
+        raise InterruptedRun("The check was interrupted.", signum=code - 128)
+    if code:
+        sys.stderr.write(process.stderr)
+        lines = process.stderr.strip().splitlines()
+        raise RetryError(
+            f"The process that checks ended with exit code {code}: "
+            f"{lines[-1] if lines else 'without a message'}",
+            hint="Its messages are above.",
+        )
+    answers, fault = json.loads(process.stdout)
+    if fault is not None:
+        error = ToolkitError(fault["message"], hint=fault["hint"])
+        error.exit_code = fault["exit_code"]
+        raise error
+    return [Answer(**each) for each in answers]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Dict, Optional, Sequence, Tuple
 
-from ..errors import ToolkitError, UsageError, suggest
+from ..errors import UsageError, suggest
 from ..options import CoreOptions
 from . import definition as study
-from .definition import BEST, GRID, LAST, TPE, Budget, Definition, Dimension, value_text
+from .definition import BEST, GRID, LAST, TPE, Budget, Definition, Dimension
 from .graphs import Answer, check_graphs
 from .space import count_configurations
 from .trial_options import budget_steps, pause_step
@@ -27,7 +27,7 @@ def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definiti
     """Return the definition of a new study.
 
     Args:
-        stated: what the command says; its flags may have "epochs".
+        stated: what the command says.
         options: of a run, as they are without what varies.
         rungs: the text of --rungs; "" without.
 
@@ -35,61 +35,42 @@ def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definiti
         ToolkitError: the first configuration cannot be trained.
         UsageError: what the command says is contradictory, or is not enough.
     """
-    corner = first_values(stated.space)
-    answer = check_graphs(stated, [corner])[0]
-    refuse_faults([corner], [answer])
-    flags = dict(stated.flags)
-    epochs, budget = flags.pop("epochs", None), stated.budget
-    if not budget.amount and options.steps is not None and epochs is None:
-        budget = Budget(study.STEPS, options.steps)
-    elif not budget.amount:
+    (answer,) = check_graphs(stated, [first_values(stated.space)])
+    budget = Budget(study.STEPS, options.steps or 0)
+    if options.steps is None:
         budget = Budget(study.EXAMPLES, math.ceil(options.epochs * answer.num_examples))
     prefix = f"{stated.direction}:" if stated.direction else ""
     metric, direction = choose_metric(prefix + stated.metric, answer)
-    if answer.interval and not (stated.reduction and "evaluate_steps" not in flags):
-        flags["evaluate_steps"] = str(answer.interval)
-    trials, sampler = _number_and_sampler(stated)
-    definition = stated._replace(
-        flags=flags,
-        sampler=sampler,
-        trials=trials,
+    usual = stated._replace(
         budget=budget,
-        rungs=read_rungs(rungs, stated.reduction, budget, trials),
         metric=metric,
         direction=direction,
         moment=BEST if answer.best_metric else LAST,
+        interval=0 if stated.reduction else answer.interval or 0,
     )
-    _check_rungs(definition, budget_steps(budget, answer.examples_per_step))
+    definition = complete(stated, usual, rungs)
+    _check_rungs(definition, budget_steps(definition.budget, answer.examples_per_step))
     return definition
 
 
-def continue_study(stated: Definition, rungs: str, existing: Definition) -> Definition:
-    """Return the definition that a command repeats; what it leaves open is that of the study.
+def complete(stated: Definition, usual: Definition, rungs: str) -> Definition:
+    """Return what a command says, and what it leaves open as it is in another definition.
 
     Args:
         stated: what the command says.
+        usual: the other one: that of the study which the command continues, perhaps.
         rungs: the text of --rungs; "" without.
-        existing: the study that is to continue.
     """
-    flags = {name: text for name, text in stated.flags.items() if name != "epochs"}
-    if "evaluate_steps" in existing.flags:
-        flags.setdefault("evaluate_steps", existing.flags["evaluate_steps"])
-    budget = stated.budget if stated.budget.amount else existing.budget
-    trials, sampler = _number_and_sampler(
-        stated._replace(
-            sampler=stated.sampler or existing.sampler, trials=stated.trials or existing.trials
-        )
-    )
+    names = ("sampler", "trials", "metric", "direction", "moment", "interval")
+    stated = stated._replace(**{n: getattr(stated, n) or getattr(usual, n) for n in names})
+    budget = stated.budget if stated.budget.amount else usual.budget
+    trials, sampler = _number_and_sampler(stated)
     return stated._replace(
-        flags=flags,
         sampler=sampler,
         trials=trials,
         budget=budget,
         rungs=read_rungs(rungs, stated.reduction, budget, trials),
-        metric=stated.metric or existing.metric,
-        direction=stated.direction or existing.direction,
-        moment=existing.moment,
-        threads=existing.threads,
+        threads=usual.threads,
     )
 
 
@@ -148,26 +129,6 @@ def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
 def first_values(space: Sequence[Dimension]) -> Dict[str, object]:
     """Return a configuration: the first value, or the low end, of each dimension."""
     return {each.name: each.ends[0] for each in space}
-
-
-def refuse_faults(values: Sequence[Dict[str, object]], answers: Sequence[Answer]) -> None:
-    """Raise the error of the first configuration that cannot be trained, with its values."""
-    for each, answer in zip(values, answers):
-        if answer.error:
-            text = describe_values(each)
-            error = ToolkitError(f"Trials with {text} cannot be trained: {answer.error}")
-            error.hint, error.exit_code = answer.hint, answer.exit_code or 1
-            raise error
-
-
-def describe_values(values: Dict[str, object]) -> str:
-    """Return the values of a configuration as a person reads them."""
-    if not values:
-        return "the options of the command"
-    return ", ".join(
-        f"{n}={v:.6g}" if isinstance(v, float) else f"{n}={value_text(v)}"
-        for n, v in values.items()
-    )
 
 
 # ------------------------------------------------------------------------------ trials and sampler

@@ -9,9 +9,9 @@ from typing import Callable, Optional, Sequence
 from ..display.escapes import escape_line
 from ..display.numbers import format_duration, format_number
 from .definition import Definition, Trial, TrialResult
-from .planning import describe_values
 from .sampler import count_results, rung_counts
 from .study import Study
+from .trial_options import describe_values
 
 
 class ProgressLines:

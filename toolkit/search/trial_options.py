@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shlex
-from typing import Any, Callable, Dict, List, Mapping, Optional, Type
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
+from ..config import json_values
 from ..errors import ToolkitError
 from ..files import write_json
-from ..options import (
-    FLAG,
-    ORIGINS,
-    CoreOptions,
-    Layer,
-    Origin,
-    Resolved,
-    Value,
-    find_path,
-    flag_name,
-    map_paths,
-    map_reference,
-    resolve,
-    variable_name,
-)
+from ..options import FLAG, Layer, Origin, Resolved, Value, flag_name, map_paths, resolve
 from ..plugins import Plugins, choose
 from ..preset_choice import choose_by_data
 from ..storage.jsonl import read_json
-from .definition import EXAMPLES, STEPS, Budget, Definition, Trial, value_text
+from .definition import DEFINITION_FILE, EXAMPLES, STEPS, Budget, Definition, Trial, value_text
 
-LAYERS = "layers"  # the subfolder with the configuration files of all trials
+OPTIONS_FILE = "options.json"  # the configuration file of all trials
 TRIALS = "trials"  # the subfolder with the runs
 THREADS = ("intra_op_threads", "inter_op_threads")  # the options that a study sets for its trials
+_OF_TRIALS = ("seed", "steps", "epochs", "evaluate_steps")  # what a trial has of its own
 
 
 def load_plugins(definition: Definition) -> Plugins:
@@ -58,13 +47,55 @@ def resolve_trial(
     Raises:
         UsageError: a value is wrong, alone or beside the others.
     """
-    flags: Dict[str, Any] = dict(definition.flags)
+    flags: Dict[str, Any] = {name: definition.options[name] for name in definition.flags}
     for name, value in values.items():
         flags[name] = Value(value, Origin(FLAG, f"--vary {name}"))
     if length is not None:
-        flags["steps"] = str(length)
-    variables = {variable_name(name): text for name, text in definition.variables.items()}
-    return resolve(plugins.options(), definition.layers, variables, flags)
+        flags["steps"] = length
+    layer = Layer(DEFINITION_FILE, _without_flags(definition))
+    return resolve(plugins.options(), [layer], flags=flags)
+
+
+@contextlib.contextmanager
+def naming_values(values: Mapping[str, Any]) -> Iterator[None]:
+    """Name the values of a configuration in an error of the block, which says what is wrong."""
+    try:
+        yield
+    except ToolkitError as error:
+        text = describe_values(values)
+        error.message = f"Trials with {text} cannot be trained: {error.message}"
+        raise
+
+
+def describe_values(values: Mapping[str, Any]) -> str:
+    """Return the values of a configuration as a person reads them."""
+    if not values:
+        return "the options of the command"
+    return ", ".join(
+        f"{n}={v:.6g}" if isinstance(v, float) else f"{n}={value_text(v)}"
+        for n, v in values.items()
+    )
+
+
+def shared_options(resolved: Resolved) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
+    """Return what a command says of the options of all trials; see `Definition`."""
+    values, cls = json_values(resolved.options), type(resolved.options)
+    chosen = {name: origin for name, origin in resolved.origins.items() if origin.is_choice}
+    options = {
+        name: map_paths(cls, name, values[name], absolute_path)
+        for name in chosen
+        if name not in _OF_TRIALS
+    }
+    return options, tuple(name for name in options if chosen[name].kind == FLAG)
+
+
+def absolute_path(path: str) -> str:
+    """Return an absolute path, `~` expanded."""
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _without_flags(definition: Definition) -> Dict[str, Any]:
+    return {n: value for n, value in definition.options.items() if n not in definition.flags}
 
 
 # ----------------------------------------------------------------------------------------- lengths
@@ -97,9 +128,8 @@ def evaluation_interval(definition: Definition, length: int) -> int:
 
     With halving it is the length of the first rung, so that each rung ends with an evaluation.
     """
-    text = definition.flags.get("evaluate_steps")
-    if text:
-        return int(text)
+    if definition.interval:
+        return definition.interval
     if definition.reduction:
         return max(1, math.floor(length * definition.rungs[0]))
     return max(1, math.ceil(length / 10))
@@ -127,7 +157,7 @@ def trial_words(definition: Definition, trial: Trial, folder: str) -> List[str]:
     Args:
         definition: of the study.
         trial: what to train.
-        folder: of the study, in which the configuration files of all trials are written.
+        folder: of the study, in which the configuration file of all trials is written.
     """
     length = trial.configuration.length
     words = ["run", "--resume", "--run-dir", run_path(folder, trial)]
@@ -142,11 +172,8 @@ def again_command(
     definition: Definition, values: Mapping[str, Any], seed: int, length: int, folder: str
 ) -> str:
     """Return the shell command that trains a configuration again as a run of its own."""
-    variables = "".join(
-        f"{variable_name(name)}={shlex.quote(text)} " for name, text in definition.variables.items()
-    )
     words = ["toolkit", "run", *_run_words(definition, values, seed, length, folder)]
-    return variables + " ".join(map(shlex.quote, words))
+    return " ".join(map(shlex.quote, words))
 
 
 def _run_words(
@@ -155,92 +182,35 @@ def _run_words(
     words = ["--plugin", definition.plugin]
     for extension in definition.extensions:
         words += ["--with", extension]
-    for path in _write_layers(definition, folder):
-        words += ["--config", path]
-    texts: Dict[str, Any] = dict(definition.flags)
-    texts.update({name: value_text(value) for name, value in values.items()})
-    texts.update(seed=str(seed), steps=str(length))
-    texts["evaluate_steps"] = str(evaluation_interval(definition, length))
+    if _without_flags(definition):
+        words += ["--config", _write_options(definition, folder)]
+    flags = {**{name: definition.options[name] for name in definition.flags}, **values}
+    flags.update(seed=seed, steps=length, evaluate_steps=evaluation_interval(definition, length))
     if definition.threads:  # sums in another number of threads have other last bits
-        texts.update(dict.fromkeys(THREADS, str(definition.threads)))
-    for name, text in texts.items():
+        flags.update(dict.fromkeys(THREADS, definition.threads))
+    for name, text in ((name, value_text(value)) for name, value in flags.items()):
         # --set where a value may be a switch or look like a flag.
         is_plain = text.lower() not in ("true", "false") and not text.startswith("-")
         words += [flag_name(name), text] if is_plain else ["--set", f"{name}={text}"]
     return words
 
 
-def _write_layers(definition: Definition, folder: str) -> List[str]:
-    """Write the configuration files of all trials, unless they exist; return their paths."""
-    paths = []
-    for number, layer in enumerate(definition.layers):
-        values = dict(layer.values)
-        if layer.origins is not None:
-            values[ORIGINS] = {name: origin.saved for name, origin in layer.origins.items()}
-        path = os.path.join(folder, LAYERS, f"{number}.json")
-        if not os.path.exists(path) or read_json(path) != values:
-            write_json(path, values)
-        paths.append(path)
-    return paths
+def _write_options(definition: Definition, folder: str) -> str:
+    """Write the configuration file of all trials, unless it exists; return its path."""
+    path, values = os.path.join(folder, OPTIONS_FILE), _without_flags(definition)
+    if not os.path.exists(path) or read_json(path) != values:
+        write_json(path, values)
+    return path
 
 
 # Those that every command reads, whatever it trains.
 _OWN_VARIABLES = ("TOOLKIT_VERBOSE", "TOOLKIT_CACHE", "TOOLKIT_MIRRORS")
 
 
-def trial_environment(definition: Definition, environment: Mapping[str, str]) -> Dict[str, str]:
-    """Return the environment of a trial: no variable of a command counts but the study's.
-
-    Args:
-        definition: of the study.
-        environment: of this process.
-    """
-    others = {
+def trial_environment(environment: Mapping[str, str]) -> Dict[str, str]:
+    """Return the environment of a trial: without the variables that set options of a run."""
+    return {
         name: text
         for name, text in environment.items()
         if name in _OWN_VARIABLES or not (name == "TF_CONFIG" or name.startswith("TOOLKIT_"))
     }
-    return {**others, **{variable_name(n): text for n, text in definition.variables.items()}}
-
-
-# --------------------------------------------------------------------------------- of the command
-
-
-def absolute_reference(reference: str) -> str:
-    """Return the reference of a plugin, a file by its absolute path."""
-    return map_reference(reference, _absolute)
-
-
-def absolute_layer(layer: Layer, options: Type[CoreOptions]) -> Layer:
-    """Return the values of a configuration file with absolute paths."""
-    values = _map_values(options, layer.values, lambda path: find_path(path, layer.folders))
-    return Layer(os.path.abspath(layer.file), values, (), layer.origins)
-
-
-def environment_texts(environment: Mapping[str, str], options: Type[CoreOptions]) -> Dict[str, str]:
-    """Return the texts of the options that environment variables set, by option."""
-    names = {name: variable_name(name) for name in options.model_fields}
-    texts = {n: environment[variable] for n, variable in names.items() if variable in environment}
-    return absolute_texts(texts, options)
-
-
-def absolute_texts(texts: Mapping[str, Any], options: Type[CoreOptions]) -> Dict[str, str]:
-    """Return the texts of options by name, paths in them absolute."""
-    values = _map_values(options, texts, lambda path: path)
-    return {name: str(value) for name, value in values.items()}
-
-
-def _map_values(
-    options: Type[CoreOptions], values: Mapping[str, Any], find: Callable[[str], str]
-) -> Dict[str, Any]:
-    """Return values by name with the absolute paths of what `find` finds; others as they are."""
-    return {
-        name: map_paths(options, name, value, lambda path: _absolute(find(path)))
-        if name in options.model_fields
-        else value
-        for name, value in values.items()
-    }
-
-
-def _absolute(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))

@@ -92,7 +92,7 @@ def _run_process(
             hint="Free some space, then continue with the same command.",
         ) from None
     notes, begin = read_notes(path), time.monotonic()
-    environment = trial_environment(definition, os.environ)
+    environment = trial_environment(os.environ)
 
     def count_time(cpu_secs: float) -> None:
         seconds = round(notes.seconds + time.monotonic() - begin, 2)

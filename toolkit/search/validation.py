@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Optional, Sequence
 
-from ..errors import ToolkitError, UsageError
 from ..plugins import Plugins
 from . import sampler
 from .definition import FLOAT, Configuration, Definition, Dimension
 from .graphs import check_graphs
-from .planning import describe_values, first_values, refuse_faults
-from .trial_options import resolve_trial
+from .planning import first_values
+from .trial_options import naming_values, resolve_trial
 
 MAX_GRAPHS = 32
 Values = Dict[str, Any]
@@ -38,17 +37,12 @@ def validate(definition: Definition, plugins: Plugins) -> str:
     known = [configuration.values for configuration in known_configurations(definition)]
     limits = limit_values(definition.space, known[0] if known else None)
     for values in [*known, *limits]:
-        try:
+        with naming_values(values):
             resolve_trial(plugins, definition, values)
-        except ToolkitError as error:
-            raise UsageError(
-                f"Trials with {describe_values(values)} cannot be trained: {error.message}",
-                hint=error.hint,
-            ) from None
     kinds = _unlike_values(definition.space, [*known, *limits])
     sample = [*limits_of_ranges(definition.space, kinds[0]), *_spread(kinds, MAX_GRAPHS)]
     sample = list({json.dumps(each, sort_keys=True): each for each in sample}.values())
-    refuse_faults(sample, check_graphs(definition, sample))
+    check_graphs(definition, sample)
     text = f"the options of {len(known)} configuration{'s' * (len(known) != 1)} and of the space's "
     text += f"limits; {len(sample)} graph{'s' * (len(sample) != 1)} built"
     is_sample = len(sample) < len(kinds)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from typing import IO, Any, Dict, Optional
+from typing import IO, Any, Dict, Iterator, Optional
 
 from ..errors import CheckpointError
 from ..files import atomic_write, open_regular_file, open_without_links, sync, write_json
@@ -118,7 +118,8 @@ def read_values(checkpoint: Checkpoint) -> Dict[str, Any]:
 def copy_journal(folder: Folder, target: Folder, checkpoint: Checkpoint) -> None:
     """Copy the journal up to a checkpoint to another run folder."""
     with open_regular_file(folder.file(JOURNAL)) as file, atomic_write(target.file(JOURNAL)) as new:
-        new.write(file.read(read_position(checkpoint).bytes))
+        for chunk in _chunks(file, read_position(checkpoint).bytes):
+            new.write(chunk)
 
 
 def find_journal_fault(folder: Folder, checkpoint: Checkpoint) -> str:
@@ -135,10 +136,16 @@ def find_journal_fault(folder: Folder, checkpoint: Checkpoint) -> str:
 def _hash_start(file: IO[bytes], size: int) -> Any:
     """A hashlib object with the first bytes of a file."""
     digest = hashlib.sha256()
+    for chunk in _chunks(file, size):
+        digest.update(chunk)
+    return digest
+
+
+def _chunks(file: IO[bytes], size: int) -> Iterator[bytes]:
+    """The first bytes of a file, part by part."""
     while size > 0:
         chunk = file.read(min(size, _CHUNK))
         if not chunk:
             break
-        digest.update(chunk)
+        yield chunk
         size -= len(chunk)
-    return digest

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import os
+import traceback
 import weakref
 from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
@@ -27,6 +28,7 @@ _WRITES = (
     *("Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp"),
     *("AssignSubVariableOp", "ResourceScatterUpdate", "ResourceScatterAdd", "ScatterUpdate"),
 )
+_ASSIGNS = ("Assign", "AssignVariableOp")
 _FILES = ("RestoreV2", "Restore", "RestoreSlice")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _QUEUES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "ReaderReadV2")
@@ -35,6 +37,14 @@ _RESOURCES = (
     *("InitializeTableFromTextFileV2", "LookupTableInsertV2", "LookupTableImportV2"),
 )
 _SUMMARIES = ("MergeSummary", "ScalarSummary", "HistogramSummary", "ImageSummary")
+
+
+class Gate(NamedTuple):
+    """A tensor, bool [], behind an update of a variable, for which a newer update of it waits."""
+
+    tensor: Any
+    older: Any
+    newer: Any
 
 
 class Kind(NamedTuple):
@@ -51,6 +61,7 @@ class Kind(NamedTuple):
         resources: ops whose state no variable has, which a resume runs again: iterators, tables.
         noise: the names of random ops that no resume can put at their position.
         unordered: the names of variables that the call updates twice without an order.
+        closed: what the call is fed for the gates behind updates that it does not make.
     """
 
     text: str
@@ -63,6 +74,7 @@ class Kind(NamedTuple):
     resources: List[Any]
     noise: List[str]
     unordered: List[str]
+    closed: Dict[Any, Any]
 
     @property
     def title(self) -> str:
@@ -108,7 +120,14 @@ class Calls:
             names = {each.op.name for each in gradients if each is not None}
             self._losses.setdefault(loss.graph, []).append((loss, names))
 
-    def find(self, graph: Any, targets: Sequence[Any], fetches: Sequence[Any], feeds: Any) -> Kind:
+    def find(
+        self,
+        graph: Any,
+        targets: Sequence[Any],
+        fetches: Sequence[Any],
+        feeds: Any,
+        gates: Sequence[Gate],
+    ) -> Kind:
         """The kind of a call.
 
         Args:
@@ -116,6 +135,7 @@ class Calls:
             targets: ops that are run.
             fetches: tensors whose values are returned.
             feeds: the fed tensors.
+            gates: of the graph.
 
         Raises:
             ToolkitError: it cannot be made exactly; names the line of the script.
@@ -127,12 +147,15 @@ class Calls:
         )
         kinds = self._kinds.setdefault(graph, {})
         if key not in kinds:
-            kinds[key] = self._make(graph, key, targets, fetches, feeds)
+            kinds[key] = self._make(graph, key, targets, fetches, gates)
         kind: Kind = kinds[key]
         return kind
 
-    def _make(self, graph: Any, key: Any, targets: Any, fetches: Any, feeds: Any) -> Kind:
-        reached = reach([*targets, *(tensor.op for tensor in fetches)], fetches, key[2])
+    def _make(self, graph: Any, key: Any, targets: Any, fetches: Any, gates: Any) -> Kind:
+        fed = [*key[2], *(gate.tensor.name for gate in gates)]
+        reached = reach([*targets, *(tensor.op for tensor in fetches)], fetches, fed)
+        names = {op.name for op in reached}
+        closed = [g.tensor for g in gates if g.newer.name in names and g.older.name not in names]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
         trains = any(_trains(op, trainable, key[2]) for op in reached)
         if trains:
@@ -157,6 +180,7 @@ class Calls:
             resources=[op for op in reached if op.type in _RESOURCES],
             noise=sorted(op.name for op in reached if op.type in STATEFUL) if trains else [],
             unordered=find_unordered(reached) if trains else [],
+            closed=dict.fromkeys(closed, np.ones((), bool)),
         )
 
     def _find_losses(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
@@ -186,9 +210,10 @@ class Calls:
 
         Args:
             what: it does, as a clause without a subject.
-            op: the op that is at fault, if there is one.
+            op: the op that is at fault; None: the line that is executed now.
         """
-        place = find_line(getattr(op, "traceback", None), self._script)
+        frames = traceback.extract_stack() if op is None else op.traceback
+        place = find_line(frames, self._script)
         return ToolkitError(
             f"{os.path.basename(self._script)} {what}{place}.",
             hint="docs/adopt.md says what can be adopted; a plugin can do it all.",
@@ -231,8 +256,15 @@ def written_variable(op: Any) -> str:
 
 
 def is_update(op: Any) -> bool:
-    """Whether an op changes a variable from its value before."""
-    return any(word in op.type for word in _UPDATES) and bool(written_variable(op))
+    """Whether an op changes a variable while a script trains: it neither begins nor restores it."""
+    if any(word in op.type for word in _UPDATES):
+        return bool(written_variable(op))
+    if op.type not in _ASSIGNS or _is_initializer(op):
+        return False
+    source = op.inputs[1].op
+    while source.type == "Identity":
+        source = source.inputs[0].op
+    return source.type not in _FILES
 
 
 def find_unordered(reached: Sequence[Any]) -> List[str]:
@@ -247,11 +279,11 @@ def find_unordered(reached: Sequence[Any]) -> List[str]:
     return [
         name
         for name, ops in updates.items()
-        if any(not _waits(later, earlier) for earlier, later in zip(ops, ops[1:]))
+        if any(not waits(later, earlier) for earlier, later in zip(ops, ops[1:]))
     ]
 
 
-def _waits(op: Any, other: Any) -> bool:
+def waits(op: Any, other: Any) -> bool:
     """Whether an op runs after another one, in each call of both."""
     return other in reach([op], (), ())
 
@@ -269,7 +301,7 @@ def _trains(op: Any, trainable: Set[str], fed: Sequence[str]) -> bool:
 
 def _is_initializer(op: Any) -> bool:
     """Whether an op is the first that writes its variable, which it does not read before."""
-    is_first = op.type in ("Assign", "AssignVariableOp")
+    is_first = op.type in _ASSIGNS
     users = [user for user in op.inputs[0].consumers() if user.type == op.type]
     return is_first and op._id == min(user._id for user in users)
 
@@ -278,10 +310,10 @@ def _short(name: str) -> str:
     return name[:-2] if name.endswith(":0") else name
 
 
-def find_line(traceback: Any, script: str) -> str:
+def find_line(frames: Any, script: str) -> str:
     """` (script.py:12)`, the last line of a traceback that is in the folder of the script."""
     folder = os.path.dirname(script) + os.sep
-    for frame in reversed(list(traceback or ())):
+    for frame in reversed(list(frames or ())):
         path, line = (
             (frame[0], frame[1]) if isinstance(frame, tuple) else (frame.filename, frame.lineno)
         )

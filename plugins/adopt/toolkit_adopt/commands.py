@@ -88,8 +88,11 @@ def adopt(
             hint="Unset it.",
         )
     refuse_missing_names(path)
+    hash_seed = os.environ.get("PYTHONHASHSEED", "0")
+    _pin_hashes(hash_seed, ctx)
     settings = {
         "script": path,
+        "hash_seed": hash_seed,
         "args": list(args),
         "directory": os.getcwd(),
         "journal_limit": journal_limit * MB,
@@ -127,12 +130,28 @@ def resume(
     from toolkit import DrivenRun
 
     run = DrivenRun.reopen(run_folder)
+    _pin_hashes(run.settings.get("hash_seed", "random"), ctx)
     if steps is not None:
         run.settings["steps"] = steps
     if run.is_finished and (steps is None or steps <= run.last_step):
         sys.stderr.write(f"Nothing left to do: {run} is finished.\n")
         return 0
     return _train(run, ctx, as_json, allow, pause_at)
+
+
+def _pin_hashes(seed: str, ctx: click.Context) -> None:
+    """Begin this process again with a PYTHONHASHSEED, on which the order of sets of texts depends.
+
+    In a process that does more than this command, the order stays as it is.
+    """
+    program, words = sys.argv[0], ctx.find_root().obj
+    starts = {"toolkit": [program], "__main__.py": ["-m", "toolkit"]}
+    start = starts.get(os.path.basename(program)) if sys.argv[1:] == words else None
+    if start is not None and os.environ.get("PYTHONHASHSEED", "random") != seed:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        os.execve(sys.executable, [sys.executable, *start, *words], environment)
 
 
 def _train(

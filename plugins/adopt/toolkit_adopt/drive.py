@@ -51,6 +51,7 @@ class Drive:
     def __init__(self, run: DrivenRun, argv: List[str], pause_at: Optional[int] = None):
         settings = run.settings
         self.step, self.signum = 0, 0
+        self._process = os.getpid()
         self.is_at_end = False
         self._error: Optional[ToolkitError] = None
         self._run, self._argv = run, argv
@@ -96,8 +97,10 @@ class Drive:
 
     def interrupt(self, signum: int, frame: Any) -> None:
         """End after the next train call, which is committed; a second signal ends at once."""
-        self.signum = signum
         signal.signal(signum, signal.SIG_DFL)
+        if os.getpid() != self._process:  # of a worker that the script forked
+            os.kill(os.getpid(), signum)
+        self.signum = signum
 
     @property
     def failure(self) -> Optional[ToolkitError]:
@@ -144,11 +147,11 @@ class Drive:
 
     def _answer_next(self, session, targets, fetches, feeds, run) -> List[Any]:
         self._number += 1
-        self._order.complete(session.graph)
-        kind = self._calls.find(session.graph, targets, fetches, feeds)
+        gates = self._order.complete(session.graph)
+        kind = self._calls.find(session.graph, targets, fetches, feeds, gates)
         self._warn(kind)
         arrays = list(feeds.values())
-        feeds = with_number(session.graph, feeds, self._number)
+        feeds = {**with_number(session.graph, feeds, self._number), **kind.closed}
         if self._replay is not None:
             values = self._recorder.read(self._replay, self._number, kind, arrays)
             self._move_resources(kind, feeds, run)
@@ -197,13 +200,19 @@ class Drive:
         if kind.trains:
             bad = [n for n, v in {**metrics, **named}.items() if not np.isfinite(v)]
             if bad:
-                value = {**metrics, **named}[bad[0]]
-                raise DivergedError(
-                    f"Training diverged in train call {self.step + 1}: {bad[0]} is {value}.",
-                    hint=f"Step {self._run.step} is kept; try a lower rate in the script.",
-                )
+                raise self._diverged(self.step + 1, f"{bad[0]} is {({**metrics, **named})[bad[0]]}")
         if kind.trains or kind.summaries:
             self._metrics.update({**named, **metrics})
+
+    def _diverged(self, step: int, what: str) -> DivergedError:
+        """The error of a train call, whose last good state a resume can make again."""
+        before = f"'toolkit resume {self._run.argument} --steps {step - 1}' trains up to the call "
+        return DivergedError(
+            f"Training diverged in train call {step}: {what}.",
+            hint=f"Step {self._run.step} is kept"
+            + (f"; {before}before, and ends there" if step - 1 > self._run.step else "")
+            + ". Try a lower rate in the script.",
+        )
 
     def _warn(self, kind: Kind) -> None:
         """Say once for each name why a resume may not have the bits of an undisturbed run."""
@@ -222,6 +231,10 @@ class Drive:
         tensors, self._closed = self._closed, {}
         for number, session in self._sessions.open().items():
             tensors.update(self._read(number, session))
+            for variable in session.graph.get_collection("trainable_variables"):
+                value = tensors.get(_start(number) + variable.op.name, np.zeros(0))
+                if value.dtype.kind == "f" and not np.isfinite(value).all():
+                    raise self._diverged(self.step, f"'{variable.op.name}' is not finite")
         graph, start = self._trained
         if graph.version != self._graph_version:
             self._graph_version = graph.version

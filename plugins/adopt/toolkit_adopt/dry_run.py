@@ -68,18 +68,18 @@ class Observation:
 
     def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         self._number += 1
-        self._order.complete(session.graph)
+        gates = self._order.complete(session.graph)
         if session.graph not in self.graphs:
             self.graphs.append(session.graph)
         try:
-            kind = self._calls.find(session.graph, targets, fetches, feeds)
+            kind = self._calls.find(session.graph, targets, fetches, feeds, gates)
         except ToolkitError as error:
             self.refusal = error
             raise
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
         for name, value in zip(kind.feeds, feeds.values()):
             self.feeds.setdefault(name, FeedValues()).add(value)
-        values = run(feeds=with_number(session.graph, feeds, self._number))
+        values = run(feeds={**with_number(session.graph, feeds, self._number), **kind.closed})
         if kind.trains:
             self.trained.append(kind)
             if len(self.trained) >= _MOST or find_period(self.trained):

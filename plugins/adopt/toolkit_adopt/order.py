@@ -1,19 +1,26 @@
-"""Order state as far as a script leaves it to chance: what is read is the value before the update.
+"""Order state as far as a script leaves it to chance: what is read is the value before the update,
+and of two updates the older op comes first.
 
 A call that trains and fetches `global_step`, or summaries of the weights, reads variables that it
 writes, and nothing says which comes first. So before a session sees new ops, each read of a
 variable that waits for nothing becomes a control input of the variable's updates. Such a read costs
-nothing where a call did not need it, and it changes no other call. Two updates of one variable
-without an order stay as they are: `calls.find_unordered` names them.
+nothing where a call did not need it, and it changes no other call.
+
+Two updates of one variable in one call, as of the averages of a network that is built twice, wait
+for each other by a *gate*: a tensor behind the older update, for which the newer one waits. A call
+that makes the newer one alone is fed the tensor, so it runs nothing more than before.
 """
 
 from __future__ import annotations
 
 import collections
+import itertools
 import weakref
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterable, List
 
-from .calls import is_update, reach, written_variable
+from toolkit import tf
+
+from .calls import Gate, is_update, reach, waits, written_variable
 
 
 class Order:
@@ -21,23 +28,54 @@ class Order:
 
     def __init__(self) -> None:
         self._done: Any = weakref.WeakKeyDictionary()  # graph -> the version up to which it is
+        self._gates: Any = weakref.WeakKeyDictionary()  # graph -> its gates
 
-    def complete(self, graph: Any) -> None:
-        """Order what the graph got since the last time; before a session runs it."""
-        done = self._done.get(graph, 0)
+    def complete(self, graph: Any) -> List[Gate]:
+        """Order what the graph got since the last time, before a session runs it.
+
+        Returns:
+            All gates of the graph.
+        """
+        done, gates = self._done.get(graph, 0), self._gates.setdefault(graph, [])
         if graph.version <= done:
-            return
-        self._done[graph] = graph.version
+            return gates
         reads: Dict[str, List[Any]] = collections.defaultdict(list)
+        late: Dict[str, List[Any]] = collections.defaultdict(list)  # reads that wait for something
         updates: Dict[str, List[Any]] = collections.defaultdict(list)
         for op in graph.get_operations():
             if op.type == "ReadVariableOp":
                 reads[_handle(op)].extend(_ends_of_read(op))
-            elif op._id > done and is_update(op) and op._get_control_flow_context() is None:
+                if op.control_inputs and op._get_control_flow_context() is None:
+                    late[_handle(op)].append(op)
+            elif is_update(op) and op._get_control_flow_context() is None:
                 updates[written_variable(op)].append(op)
+        is_finalized = graph.finalized
+        graph._unsafe_unfinalize()
         for name, ops in updates.items():
             for op in ops:
-                op._add_control_inputs(reads.get(name, ()))
+                if op._id > done:
+                    op._add_control_inputs(reads.get(name, ()))
+            for older, newer in itertools.combinations(ops, 2):
+                if newer._id > done and not waits(newer, older) and not waits(older, newer):
+                    gates.append(_make_gate(graph, older, newer, late.get(name, ())))
+        if is_finalized:
+            graph.finalize()
+        self._done[graph] = graph.version
+        return gates
+
+
+def _make_gate(graph: Any, older: Any, newer: Any, late: Iterable[Any]) -> Gate:
+    """Let an update, and what it reads late, wait for another update in calls that make both."""
+    waiting = [newer, *(op for op in late if waits(newer, op) and not waits(older, op))]
+    with graph.as_default(), tf.name_scope(None), graph.control_dependencies(None):
+        reads = [op for op in late if op.control_inputs == [older]]  # such as what `assign` returns
+        with graph.control_dependencies([older, *reads]), tf.device("/cpu:0"):
+            tensor = tf.constant(True, name="toolkit_adopt_gate")
+        # Grappler would bypass an Identity, and the feed with it.
+        gate = tf.raw_ops.Assert(condition=tensor, data=[tensor], name="toolkit_adopt_wait")
+    for op in waiting:
+        op._add_control_input(gate)
+    return Gate(tensor, older, newer)
 
 
 def _handle(read: Any) -> str:

@@ -5,19 +5,22 @@ Patched while the script runs, on the base class of all sessions, so that `Sessi
 the same: `__init__` (threads of the process, numbers of the sessions), `_do_run` (one call, with
 flat fetches and arrays as feeds), `make_callable`, `partial_run_setup`, `close`. What would call a
 session from a thread or by a clock is refused or counts calls in place of seconds: queue runners,
-the services of a Supervisor, timers of session hooks. Checkpoints that the script looks for
-(`latest_checkpoint`, `get_checkpoint_state`) are observations, so that a resume finds what the run
-found. All is put back when the script has ended.
+the services of a Supervisor, timers of session hooks. Ops of the script's own are refused.
+Checkpoints that the script looks for (`latest_checkpoint`, `get_checkpoint_state`, `os.path.exists`
+of their files) are observations, so that a resume finds what the run found. All is put back when
+the script has ended.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import Any, Callable, Dict, List
 
 import tensorflow
 from tensorflow.python.client import session as sessions
+from tensorflow.python.framework import load_library
 from tensorflow.python.training import (
     basic_session_run_hooks,
     queue_runner_impl,
@@ -31,6 +34,8 @@ from toolkit import tf
 from .patches import Patches
 
 _IS_VERSION_1 = hasattr(tensorflow, "Session")  # whose feeds are by tensor, not by reference
+
+_CHECKPOINT_FILES = (".index", ".meta", ".ckpt", ".data-00000-of-00001")  # ends of names
 
 # session, targets, fetches, feeds (tensor -> array), run -> values of the fetches
 Answer = Callable[[Any, List[Any], List[Any], Dict[Any, Any], Callable[..., Any]], List[Any]]
@@ -183,6 +188,13 @@ class Sessions:
         def server(original, *args, **kwargs):
             raise self._refuse("trains in several processes (tf.train.Server)")
 
+        def load_op_library(original, path, *args, **kwargs):
+            if not os.path.abspath(path).startswith(os.path.dirname(tensorflow.__file__)):
+                raise self._refuse(f"loads ops of its own from {path}, whose state no resume knows")
+            return original(path, *args, **kwargs)
+
+        for module in (tensorflow, tf, load_library):
+            patches.wrap(module, "load_op_library", load_op_library)
         for module in (tf.train, queue_runner_impl):
             patches.wrap(module, "start_queue_runners", start_queue_runners)
         patches.wrap(queue_runner_impl.QueueRunner, "create_threads", create_threads)
@@ -205,6 +217,15 @@ class Sessions:
             text = self._see("get_checkpoint_state", read)
             return text and CheckpointState.FromString(text.encode("latin-1"))
 
+        def file_exists(original, path):
+            name = os.path.basename(str(path))
+            if name != "checkpoint" and not name.endswith(_CHECKPOINT_FILES):
+                return original(path)
+            found = self._see("file_exists", lambda: bool(original(path)))
+            return found or os.path.isdir(path)  # a folder is there to be made only once
+
+        for owner, name in ((os.path, "exists"), (os.path, "isfile"), (tf.gfile, "Exists")):
+            patches.wrap(owner, name, file_exists)
         checkpoint_management = sys.modules[tf.train.latest_checkpoint.__module__]
         for module in (tf.train, checkpoint_management):
             patches.wrap(module, "latest_checkpoint", latest)

@@ -30,8 +30,6 @@ from toolkit import augmentation, check_features, check_image_size, convolutions
 MIN_SIDE = 8  # pixels
 MAX_FILTERS = 64
 PROJECTION_SIZE = 128
-NORM_EPSILON = 1e-3
-NORM_MOMENTUM = 0.95  # runs of a thousand steps are common: the averages follow within fifty
 SIMILARITY_WEIGHT, VARIANCE_WEIGHT, COVARIANCE_WEIGHT = 25.0, 25.0, 1.0
 EPSILON = 1e-4  # added to a variance under its root
 
@@ -123,75 +121,30 @@ def _degrees(projections):
 
 
 class Encoder:
-    """Convolutions, then the mean over positions; two dense layers project it."""
+    """Stages of convolutions as the classifier's cnn has them; two dense layers project them."""
 
     def __init__(self, run):
-        self._run, self._convolutions = run, []
-        channels = run.data.shape[2]
-        for number, filters in enumerate(layer_widths(run.data.shape), start=1):
-            name = f"agreement/conv{number}/kernel"
-            kernel = tf.get_variable(
-                name,
-                [3, 3, channels, filters],
-                initializer=run.initializer("he_normal", name),
-                use_resource=True,
-            )
-            self._convolutions.append((kernel, self._norm(f"norm{number}", [None] * 3 + [filters])))
-            channels = filters
-        self._hidden = self._dense("hidden", channels, bias=False)
-        self._hidden_norm = self._norm("hidden_norm", [None, PROJECTION_SIZE])
-        self._projection = self._dense("projection", PROJECTION_SIZE)
+        layers = convolutions.Layers(run, "agreement")
+        self._data = run.data
+        self._stages = convolutions.Stages(layers, run.data.shape, MAX_FILTERS)
+        self._hidden = layers.dense("hidden", self._stages.size, PROJECTION_SIZE, bias=False)
+        self._hidden_norm = layers.norm("hidden_norm", PROJECTION_SIZE, rank=2)
+        self._projection = layers.dense("projection", PROJECTION_SIZE, PROJECTION_SIZE)
 
     def embed(self, images, training):
         """The embeddings [N, E] of images [N, H, W, C] in [0, 1]."""
-        layers = [
-            (kernel.read_value(), functools.partial(norm, training=training))
-            for kernel, norm in self._convolutions
-        ]
-        return convolve(normalize(images, self._run.data), layers)
+        return self._stages(normalize(images, self._data), training)
 
     def project(self, images, training):
         """The projections [N, P] of images [N, H, W, C] in [0, 1]."""
         x = self._hidden(self.embed(images, training))
         return self._projection(tf.nn.relu(self._hidden_norm(x, training=training)))
 
-    def _dense(self, name, inputs, bias=True):
-        initializer = self._run.initializer("he_normal", f"agreement/{name}/kernel")
-        layer = tf.keras.layers.Dense(
-            PROJECTION_SIZE, use_bias=bias, kernel_initializer=initializer
-        )
-        return self._build(layer, name, [None, inputs])
-
-    def _norm(self, name, shape):
-        layer = tf.keras.layers.BatchNormalization(momentum=NORM_MOMENTUM, epsilon=NORM_EPSILON)
-        return self._build(layer, name, shape)
-
-    def _build(self, layer, name, shape):
-        # The final slash reuses the scope's exact name: a second build gets no suffix "_1".
-        with tf.name_scope(f"agreement/{name}/"):
-            layer.build(tf.TensorShape(shape))
-        return layer
-
 
 def layer_widths(shape):
     """The filters of each convolution for images of this shape: two for each stage."""
     widths = convolutions.stage_widths(min(shape[:2]), MAX_FILTERS)
     return [width for width in widths for _ in range(2)]
-
-
-def convolve(x, layers):
-    """Stages of two convolutions [N, H, W, C] -> [N, E], the mean over positions.
-
-    Args:
-        x: the images.
-        layers: a kernel [3, 3, C, F] and a function for the norm of each convolution.
-    """
-    for number, (kernel, norm) in enumerate(layers, start=1):
-        x = convolutions.convolve(x, kernel)
-        if number % 2 == 0 and number < len(layers):  # the last of a stage
-            x = convolutions.halve(x)
-        x = tf.nn.relu(norm(x))
-    return tf.reduce_mean(x, axis=[1, 2])
 
 
 # -------------------------------------------------------------------------- weights without a run
@@ -212,7 +165,7 @@ def read_weights(checkpoint: str) -> List[Weights]:
             reader.get_tensor(f"agreement/norm{number}/{name}")
             for name in ("gamma", "beta", "moving_mean", "moving_variance")
         )
-        factor = gamma / np.sqrt(variance + NORM_EPSILON)
+        factor = gamma / np.sqrt(variance + convolutions.NORM_EPSILON)
         kernel = reader.get_tensor(f"agreement/conv{number}/kernel")
         weights.append((kernel, factor, beta - mean * factor))
     return weights
@@ -226,7 +179,10 @@ def embed(images, weights: Sequence[Weights]):
         weights: of `read_weights`, as arrays or tensors.
     """
     layers = [
-        (kernel, lambda x, factor=factor, offset=offset: x * factor + offset)
+        (
+            functools.partial(convolutions.convolve, kernel=kernel),
+            lambda x, factor=factor, offset=offset: x * factor + offset,
+        )
         for kernel, factor, offset in weights
     ]
-    return convolve(images, layers)
+    return convolutions.apply_stages(images, layers)

@@ -4,9 +4,6 @@ Legend: N examples in a batch, H W height and width, C channels, K classes, F fi
 length of the embedding (the output of the penultimate layer). A network creates all its variables
 in its constructor, under `<network>/<layer>/`. Calling it with `features` float32 [N, ...] and
 `training` returns `(logits [N, K], embedding [N, E])`.
-
-Pooling halves the sizes. It precedes batch norm and ReLU, which then work on a quarter of the
-values.
 """
 
 from __future__ import annotations
@@ -29,7 +26,6 @@ from .losses import one_hot
 
 MIN_SIDE = 8  # pixels; after two poolings, a smaller image leaves nothing to convolve
 MAX_FILTERS = 128
-NORM_MOMENTUM = 0.95  # runs of a thousand steps are common: the averages follow within fifty
 
 
 def build(run):
@@ -127,49 +123,11 @@ def check_data(network, data) -> None:
         check_image_size(data.shape, MIN_SIDE, f"Network '{network}'", "Set network=mlp")
 
 
-class Layers:
-    """Creates Keras layers in one scope, with their variables, from the shape of each input."""
-
-    def __init__(self, run, scope):
-        self.run = run
-        self.scope = scope
-
-    def dense(self, name, inputs, units, kind="he_normal"):
-        layer = tf.keras.layers.Dense(
-            units, kernel_initializer=self._kernel_initializer(kind, name)
-        )
-        return self._build(layer, name, [None, inputs])
-
-    def conv(self, name, channels, filters, size=3):
-        layer = tf.keras.layers.Conv2D(
-            filters,
-            size,
-            padding="same",
-            use_bias=False,  # the batch norm that follows has one
-            kernel_initializer=self._kernel_initializer("he_normal", name),
-        )
-        layer = self._build(layer, name, [None, None, None, channels])
-        return lambda x: convolutions.convolve(x, layer.kernel)
-
-    def norm(self, name, channels, scale="ones"):
-        layer = tf.keras.layers.BatchNormalization(momentum=NORM_MOMENTUM, gamma_initializer=scale)
-        return self._build(layer, name, [None, None, None, channels])
-
-    def _kernel_initializer(self, kind, name):
-        return self.run.initializer(kind, f"{self.scope}/{name}/kernel")
-
-    def _build(self, layer, name, shape):
-        # The final slash reuses the scope's exact name: a second build gets no suffix "_1".
-        with tf.name_scope(f"{self.scope}/{name}/"):
-            layer.build(tf.TensorShape(shape))
-        return layer
-
-
 class Mlp:
     """Flatten, then dense, ReLU and dropout per hidden layer; the embedding is the last of them."""
 
     def __init__(self, run):
-        layers = Layers(run, "mlp")
+        layers = convolutions.Layers(run, "mlp")
         self.run = run
         self.dropout = 0.2 if run.options.dropout is None else run.options.dropout
         self.inputs = width = functools.reduce(operator.mul, run.data.shape, 1)
@@ -191,35 +149,22 @@ class Cnn:
     """Stages of two 3x3 convolutions, then the mean over positions, dropout and logits."""
 
     def __init__(self, run):
-        layers = Layers(run, "cnn")
+        layers = convolutions.Layers(run, "cnn")
         self.run = run
-        self.stages = []
-        channels, number = run.data.shape[2], 1
-        for filters in convolutions.stage_widths(min(run.data.shape[:2]), MAX_FILTERS):
-            stage = []
-            for _ in range(2):
-                conv = layers.conv(f"conv{number}", channels, filters)
-                stage.append((conv, layers.norm(f"norm{number}", filters)))
-                channels, number = filters, number + 1
-            self.stages.append(stage)
-        self.logits = layers.dense("logits", channels, run.data.num_classes, "glorot_uniform")
+        self.stages = convolutions.Stages(layers, run.data.shape, MAX_FILTERS)
+        self.logits = layers.dense(
+            "logits", self.stages.size, run.data.num_classes, "glorot_uniform"
+        )
 
     def __call__(self, features, training):
-        x = features
-        for stage in self.stages:
-            for position, (conv, norm) in enumerate(stage):
-                x = conv(x)
-                if position == 1 and stage is not self.stages[-1]:
-                    x = convolutions.halve(x)  # [N, H/2, W/2, filters]
-                x = tf.nn.relu(norm(x, training=training))
-        return head(self, x, "cnn")
+        return head(self, self.stages(features, training), "cnn")
 
 
 class Resnet:
     """A convolution, stages of two residual blocks, then the mean over positions and logits."""
 
     def __init__(self, run):
-        layers = Layers(run, "resnet")
+        layers = convolutions.Layers(run, "resnet")
         self.run = run
         widths = convolutions.stage_widths(min(run.data.shape[:2]), MAX_FILTERS)
         self.conv = layers.conv("conv", run.data.shape[2], widths[0])
@@ -239,14 +184,14 @@ class Resnet:
             if number > 0:
                 x = convolutions.halve(x)  # [N, H/2, W/2, C]
             x = second(first(x, training), training)
-        return head(self, x, "resnet")
+        return head(self, tf.reduce_mean(x, axis=[1, 2]), "resnet")
 
 
 class Block:
     """Two convolutions plus a shortcut, which is a 1x1 convolution if the filters change."""
 
     def __init__(self, run, scope, channels, filters):
-        layers = Layers(run, scope)
+        layers = convolutions.Layers(run, scope)
         self.conv1 = layers.conv("conv1", channels, filters)
         self.norm1 = layers.norm("norm1", filters)
         self.conv2 = layers.conv("conv2", filters, filters)
@@ -262,9 +207,8 @@ class Block:
         return tf.nn.relu(y + (x if self.shortcut is None else self.shortcut(x)))
 
 
-def head(network, x, name):
-    """Logits [N, K] and embedding [N, E] from the output x [N, h, w, E] of the last stage."""
-    embedding = tf.reduce_mean(x, axis=[1, 2])  # [N, E]
+def head(network, embedding, name):
+    """Logits [N, K] and the embedding [N, E]."""
     run = network.run
     x = run.dropout(embedding, run.options.dropout or 0.0, name + "/dropout")
     return network.logits(x), embedding

@@ -25,10 +25,11 @@ def content(matrix, report, names, values, files):
     }
     if "mistakes.png" in files:
         title, alt = "Most confident mistakes", "Images with true and predicted class"
-        sections["picture"] = {"file": "mistakes.png", "title": title, "alt": alt}
+        sections["pictures"] = [{"file": "mistakes.png", "title": title, "alt": alt}]
     if len(names) <= MAX_CLASSES:
         counts = {"title": "Confusion", "names": names, "counts": matrix.tolist()}
         sections["matrices"] = [counts]
+        sections.setdefault("pictures", [])  # confusion.png would say the same again
     return sections
 
 

@@ -47,6 +47,7 @@ class GanOptions(Options):
         "quick",
         "unlabelled",
         "small-data",
+        "tiny-data",
         "dcgan",
         "wgan",
         "wgan-gp",
@@ -56,8 +57,8 @@ class GanOptions(Options):
         "r1r2",
     ] = option(
         "auto",
-        "the method; auto: quick with labels, unlabelled without, small-data for few images; the "
-        "others as their papers have it",
+        "the method; auto: quick with labels, unlabelled without, small-data or tiny-data for few "
+        "images; the others as their papers have it",
         group="Method",
     )
     loss: Literal[

@@ -12,6 +12,7 @@ from toolkit import DataSpec
 from .checks import MIN_SIDE
 
 FEW_IMAGES = 3000  # below, a discriminator learns the training images by heart
+TOO_FEW_IMAGES = 90  # below, a tenth of the data is too few images for a validation by scores
 FEW_PER_CLASS = 15  # images; below, a class or a cluster is an image and its copies
 
 
@@ -43,12 +44,15 @@ UNLABELLED = {**QUICK, "steps": 5000, "conditional": "clusters", "cluster_featur
 # Our own, for few images: augmentation for a discriminator that would learn them by heart, and
 # small clusters, within the classes if there are any. More steps than that of many images.
 SMALL_DATA = {**QUICK, "steps": 12_000, "diff_augment": ["auto"], "conditional": "clusters"}
+# For so few that the last checkpoint has to do: no score of the validation can name the best one.
+TINY_DATA = {**SMALL_DATA, "batch_size": 8, "best_metric": None}
 
 # The options that each preset sets. Flags and configuration files take precedence.
 PRESETS: Dict[str, Dict[str, Any]] = {
     "quick": QUICK,
     "unlabelled": UNLABELLED,
     "small-data": SMALL_DATA,
+    "tiny-data": TINY_DATA,
     **_read_papers(),
 }
 
@@ -69,10 +73,11 @@ def choose(data: DataSpec, num_images: int) -> Choice:
     """
     images = f"the {num_images:,} images"
     if num_images == 1:
-        return Choice("small-data", "there is one image")
-    if num_images < FEW_IMAGES:
-        few = f"{images} are fewer than {FEW_IMAGES:,}"
-        return Choice("small-data", few + describe_classes(data, num_images))
+        return Choice("tiny-data", "there is one image")
+    for name, limit in (("tiny-data", TOO_FEW_IMAGES), ("small-data", FEW_IMAGES)):
+        if num_images < limit:
+            few = f"{images} are fewer than {limit:,}"
+            return Choice(name, few + describe_classes(data, num_images))
     if data.num_classes > 1:
         classes = f"{images} have labels of {data.num_classes} classes"
         return Choice("quick", classes + describe_classes(data, num_images))

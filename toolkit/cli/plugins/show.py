@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 
 from ...cli_options import json_option, print_json, trust_option, verbose_option
 from ...display.table import print_table
-from ...errors import ToolkitError
 from ...plugins import Plugins, choose
 from ..plugin_command import PluginCommand, Words, select_named
 from ..plugin_options import (
@@ -23,27 +22,21 @@ from ..plugin_options import (
 )
 from .references import TINY_MODEL, find_kind, split_references
 
-if TYPE_CHECKING:
-    from ...plugins import Entry
-
 
 def _select(words: Words) -> Selection:
-    """Load the plugin and its extensions for --summary; what cannot be loaded has no flags."""
+    """Load the plugin and its extensions for --summary."""
     name = words.argument()
-    if not words.all("--summary") or not name or words.all("--help"):
+    if not name or not words.all("--summary") or words.all("--help"):
         return NO_SELECTION
-    try:
-        if _describe(name)["state"] != "ok" or find_kind(name) == "command":
-            return NO_SELECTION
-        for reference in (name, TINY_MODEL):
-            choose(reference)
-        named = select_named(words._replace(values={**words.values, "--plugin": [""]}))
-        references = split_references(name, named.extensions)
-        files = [] if words.all("--with") else words.all("--config")
-        origins = dict.fromkeys(named.extensions, files[-1]) if files else {}
-        return load_selection(*references, origins, named.layers, True)
-    except ToolkitError as error:
-        return NO_SELECTION._replace(failure=error)
+    if find_kind(name) == "command":
+        return NO_SELECTION
+    for reference in (name, TINY_MODEL):
+        choose(reference)
+    named = select_named(words._replace(values={**words.values, "--plugin": [""]}))
+    references = split_references(name, named.extensions)
+    files = [] if words.all("--with") else words.all("--config")
+    origins = dict.fromkeys(named.extensions, files[-1]) if files else {}
+    return load_selection(*references, origins, named.layers, True)
 
 
 def _summary_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
@@ -82,63 +75,39 @@ def show(
     graph of a run with the same flags, and trains nothing.
     """
     facts = _describe(name)
-    if summary and facts["state"] == "ok" and facts["kind"] != "command":
-        if ctx.obj.failure is not None:
-            raise ctx.obj.failure
+    if summary and facts["kind"] != "command":
         facts.update(_summarize(ctx.obj, option_values(flags, sets)))
     if as_json:
         print_json(facts)
     else:
         _print_facts(facts)
-    return 0 if facts["state"] == "ok" else 1
+    return 0
 
 
 def _describe(name: str) -> Dict[str, Any]:
-    from ...errors import ToolkitError, UsageError
+    """Load a plugin or a command, and return what is to be known of it."""
     from ...options import describe
     from ...plugins import hook_names, list_commands, list_plugins, load
+    from ..plugin_commands import load as load_command
 
-    installed = list_plugins() + list_commands()
-    entries = [entry for entry in installed if entry.name == name]
+    entries = [entry for entry in list_plugins() + list_commands() if entry.name == name]
     kind = find_kind(name)
     facts: Dict[str, Any] = {"name": name, "kind": kind, "distribution": "", "version": ""}
-    facts.update(state="ok", reason="", file="", hooks=[], implementations=[], options=[])
     if entries:
         facts.update(distribution=entries[0].distribution, version=entries[0].version)
+    facts.update(file="", hooks=[], implementations=[], options=[])
     if kind == "command":
-        return _describe_command(facts, entries)
-    try:
-        plugin = load(name, kind)
-        classes = Plugins(plugin).options()
-    except UsageError as error:
-        if not entries and not _exists(name):
-            raise
-        return dict(facts, state=_find_state(entries), reason=str(error))
-    except ToolkitError as error:
-        return dict(facts, state="broken", reason=str(error))
-    fields = [dict(field._asdict()) for _, cls in classes for field in describe(cls)]
-    places = _list_implementations(plugin)
+        code = getattr(getattr(load_command(name), "callback", None), "__code__", None)
+        return dict(facts, file=entries[0].target if code is None else code.co_filename)
+    plugin = load(name, kind)
+    classes = Plugins(plugin).options()
     return dict(
-        facts, file=plugin.file, hooks=hook_names(plugin), implementations=places, options=fields
+        facts,
+        file=plugin.file,
+        hooks=hook_names(plugin),
+        implementations=_list_implementations(plugin),
+        options=[dict(field._asdict()) for _, cls in classes for field in describe(cls)],
     )
-
-
-def _find_state(entries: Sequence[Entry]) -> str:
-    """The state of a plugin that cannot be loaded."""
-    states = [entry.state for entry in entries if entry.state != "ok"]
-    return states[0] if states else "broken"
-
-
-def _describe_command(facts: Dict[str, Any], entries: Sequence[Entry]) -> Dict[str, Any]:
-    from ...errors import ToolkitError
-    from ..plugin_commands import load
-
-    try:
-        command = load(facts["name"])
-    except ToolkitError as error:
-        return dict(facts, state=_find_state(entries), reason=str(error))
-    code = getattr(getattr(command, "callback", None), "__code__", None)
-    return dict(facts, file=entries[0].target if code is None else code.co_filename)
 
 
 def _list_implementations(plugin: Any) -> List[Dict[str, Any]]:
@@ -150,17 +119,6 @@ def _list_implementations(plugin: Any) -> List[Dict[str, Any]]:
         {"hook": each.hook, "wraps": each.is_wrapper, "place": place_of(each.function, plugin)}
         for each in sorted(functions, key=lambda each: HOOKS.index(each.hook))
     ]
-
-
-def _exists(name: str) -> bool:
-    """Whether a reference that is no installed name has a file or a module behind it."""
-    from ...errors import UsageError
-    from ...plugins import is_name, locate
-
-    try:
-        return not is_name(name) and bool(locate(name))
-    except UsageError:
-        return False
 
 
 def _summarize(selection: Selection, values: Dict[str, Any]) -> Dict[str, Any]:
@@ -176,7 +134,7 @@ def _summarize(selection: Selection, values: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _print_facts(facts: Dict[str, Any]) -> None:
-    for key in ("name", "kind", "distribution", "version", "file", "state", "reason"):
+    for key in ("name", "kind", "distribution", "version", "file"):
         if facts[key]:
             sys.stdout.write(f"{key:13}{facts[key]}\n")
     if "variables" in facts:
