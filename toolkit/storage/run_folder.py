@@ -27,13 +27,13 @@ import os
 import re
 import secrets
 import stat
-from typing import Any, Dict, Iterable, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 from ..errors import CheckpointError, UsageError
 from ..files import TEMPORARY_PREFIX, make_folders, write_json
 from . import folder_lock
-from .checkpoint_store import CHECKPOINTS, CheckpointStore
-from .commit_log import MANIFEST, FormatError
+from .checkpoint_store import CHECKPOINTS, QUARANTINE, CheckpointStore
+from .commit_log import MANIFEST, Checkpoint, FormatError
 from .folder import Folder, shell_argument
 from .folder_lock import LOCK, FolderLock
 from .jsonl import read_json
@@ -143,6 +143,23 @@ class RunFolder(Folder):
         """Add an entry to the commit log; see `CommitLog.add`."""
         with self.writing():
             self.commits.add(kind, **values)
+
+    def begin_session(
+        self, start: Optional[Checkpoint], warn: Callable[[str], None], **facts: Any
+    ) -> None:
+        """Add the entry of a training session, and put aside what came after its start.
+
+        Args:
+            start: the checkpoint that training continues from; None: from the beginning.
+            warn: called with a message for what is put aside though it may be of use.
+            facts: of the session.
+        """
+        names = self.checkpoints.begin_session(start, **facts)
+        if names:
+            warn(f"moved to {self}/{CHECKPOINTS}/{QUARANTINE}: {', '.join(names)}")
+        fault = self.metrics.cut_back(start)
+        if fault:
+            warn(f"{fault}; its contents stay")
 
     def read_distributions(self) -> Dict[str, str]:
         """The name -> the distribution of each plugin that began the run; {} if nothing says it.

@@ -10,9 +10,9 @@ contains the variable's name, as in `linear/w/Adam` and `toolkit/accumulated/lin
 
 from __future__ import annotations
 
-import difflib
+import os
 import re
-from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
 
 from ..compat import tf
 from ..errors import UsageError, suggest
@@ -20,8 +20,6 @@ from .checkpoint_reader import open_reader
 
 STEP = tf.GraphKeys.GLOBAL_STEP
 _OTHER_SCOPES = ("toolkit/", "state/")  # of counters, sums of gradients and state of plugins
-_MIN_SIMILARITY = 0.6  # of two names that are alike, by difflib's ratio
-Pair = Tuple[str, str]  # a name of the source, a name of the graph
 
 
 class VariableSpec(NamedTuple):
@@ -93,13 +91,16 @@ def join_names(names: List[str], limit: int = 5) -> str:
     return text + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
-def find_renamed_scope(in_checkpoint: Specs, in_graph: Specs) -> Tuple[str, ...]:
-    """The old and the new name of the scope by which alone the weights differ; () for others."""
-    pairs = [(in_checkpoint, in_graph), (in_graph, in_checkpoint)]
-    names = [[n for n in a if n not in b and is_weight(n, a)] for a, b in pairs]
-    scopes = [{n.partition("/")[0] for n in part} for part in names]
-    old, new = ({n.partition("/")[2] for n in part} for part in names)
-    return (*scopes[0], *scopes[1]) if len(scopes[0]) == len(scopes[1]) == 1 and old == new else ()
+def find_renamed_scope(source: Specs, graph: Specs) -> str:
+    """`--map OLD/=NEW/` if all weights that one side lacks differ by a scope alone; else ""."""
+    scopes, weights = [], []
+    for own, other in ((source, graph), (graph, source)):
+        names = [name for name in own if name not in other and is_weight(name, own)]
+        parts = os.path.commonprefix([name.split("/")[:-1] for name in names])
+        scope = "/".join([*parts, ""])
+        scopes.append(scope or "/")
+        weights.append({name[len(scope) :]: own[name] for name in names})
+    return f"--map {'='.join(scopes)}" if weights[0] == weights[1] != {} else ""
 
 
 # ----------------------------------------------------------------------------------------- weights
@@ -198,22 +199,23 @@ def match(source: Specs, graph: Specs, renames: Mapping[str, str]) -> Match:
         UsageError: a renaming names a variable or a scope that does not exist.
     """
     for old, new in renames.items():
-        if not _contains(source, old) or new and not list(_find_pairs(source, graph, old, new)):
+        targets = [_rename(name, old, new) for name in source]
+        if not _contains(source, old) or new and not any(name in graph for name in targets):
             raise _unknown_name_error(source, graph, old, new)
-    targets: Dict[str, str] = {}  # by the name in the source; "" for what is left out
+    done: Set[str] = set()  # names of the source: with their targets, or left out
     pairs: Dict[str, str] = {}
     for old, new in sorted(renames.items(), key=lambda pair: (_is_scope(pair[0]), -len(pair[0]))):
         for name in sorted(source):
             target = _rename(name, old, new)
-            if target is None or name in targets:
+            if target is None or name in done:
                 continue
             if not new:
-                targets[name] = ""
+                done.add(name)
             elif target in graph and target not in pairs:
-                targets[name] = target
+                done.add(name)
                 pairs[target] = name
     for name in source:
-        if name in graph and name not in targets:
+        if name in graph and name not in done:
             pairs.setdefault(name, name)
     names = {new: old for new, old in pairs.items() if source[old].fits(graph[new])}
     used = set(pairs.values())
@@ -223,14 +225,6 @@ def match(source: Specs, graph: Specs, renames: Mapping[str, str]) -> Match:
         sorted(name for name in graph if name not in names),
         sorted(name for name in source if name not in used),
     )
-
-
-def _find_pairs(source: Specs, graph: Specs, old: str, new: str) -> Iterator[Pair]:
-    """The pairs of existing names to which one renaming applies."""
-    for name in sorted(source):
-        target = _rename(name, old, new)
-        if target is not None and target in graph:
-            yield name, target
 
 
 def _rename(name: str, old: str, new: str) -> Optional[str]:
@@ -274,62 +268,3 @@ def _contains(specs: Specs, name: str) -> bool:
 
 def _is_scope(name: str) -> bool:
     return name.endswith("/")
-
-
-# ----------------------------------------------------------------------------------- likely renames
-
-
-def find_likely_maps(
-    source: Specs, graph: Specs, removals: Set[str], additions: Set[str]
-) -> List[str]:
-    """The values for --map that perform likely renamings: of a scope if several variables share it.
-
-    Args:
-        source: the specs of a checkpoint.
-        graph: those of a model.
-        removals: the names of the source among which to look.
-        additions: those of the graph.
-    """
-    scores: Dict[Pair, Tuple[bool, float]] = {}  # equal last parts come first, then alike names
-    for new in sorted(additions):
-        matcher = difflib.SequenceMatcher(None, "", new, autojunk=False)
-        for old in sorted(removals):
-            if source[old] == graph[new]:
-                matcher.set_seq1(old)
-                score = old.split("/")[-1] == new.split("/")[-1], matcher.ratio()
-                if score[0] or score[1] >= _MIN_SIMILARITY:
-                    scores[old, new] = score
-    groups: Dict[Pair, Set[Pair]] = {}
-    for pair in _find_best(scores, 0) & _find_best(scores, 1):
-        groups.setdefault(_differing_scopes(*pair), set()).add(pair)
-    texts = []
-    for (old, new), pairs in sorted(groups.items()):
-        # Renaming the scope could rename more than these variables.
-        if len(pairs) > 1 and set(_find_pairs(source, graph, old, new)) == pairs:
-            pairs = {(old, new)}
-        texts += [f"{old_name}={new_name}" for old_name, new_name in sorted(pairs)]
-    return texts
-
-
-def _find_best(scores: Mapping[Pair, Tuple[bool, float]], side: int) -> Set[Pair]:
-    """The best pair of each name of one side, where no other is equally good."""
-    ranks: Dict[str, List[Pair]] = {}
-    for pair in sorted(scores, key=lambda pair: scores[pair], reverse=True):
-        ranks.setdefault(pair[side], []).append(pair)
-    return {
-        pairs[0]
-        for pairs in ranks.values()
-        if len(pairs) == 1 or scores[pairs[0]] > scores[pairs[1]]
-    }
-
-
-def _differing_scopes(old: str, new: str) -> Pair:
-    """The scopes in which two names differ, such as a/ and b/ for a/c/d and b/c/d. If their last
-    parts differ, the names themselves.
-    """
-    olds, news = old.split("/"), new.split("/")
-    if olds[-1] != news[-1]:
-        return old, new
-    while olds and news and olds[-1] == news[-1]:
-        del olds[-1], news[-1]
-    return "/".join(olds) + "/", "/".join(news) + "/"

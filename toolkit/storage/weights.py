@@ -26,7 +26,7 @@ from .variables import (
     STEP,
     Specs,
     VariableSpec,
-    find_likely_maps,
+    find_renamed_scope,
     is_counter,
     is_weight,
     join_names,
@@ -79,13 +79,13 @@ class WeightPlan(NamedTuple):
         names: variable of the graph -> variable of the source.
         fresh: the variables that keep their initial values, each with the reason if it is a shape.
         unused: the variables of the source that no variable of the graph gets, without slots.
-        maps: the texts for --map that perform renamings which are likely.
+        rename: the flag --map that finds them, if they differ by the name of a scope alone; "".
     """
 
     names: Dict[str, str]
     fresh: List[str]
     unused: List[str]
-    maps: List[str]
+    rename: str
 
     def sentences(self, source: str) -> List[str]:
         """What the plan does; `source` names where the weights are from."""
@@ -95,8 +95,8 @@ class WeightPlan(NamedTuple):
             result.append(f"Initialised: {join_names(self.fresh, _MANY)}.")
         if self.unused:
             result.append(f"Not used of {source}: {join_names(self.unused, _MANY)}.")
-        if self.maps:
-            result.append(f"Some may only have other names: {' '.join(self.maps)}")
+        if self.rename:
+            result.append(f"They may only have another name: {self.rename}")
         return result
 
 
@@ -268,15 +268,15 @@ def plan_weights(source: WeightSource, in_graph: Specs, renames: Dict[str, str])
                 hint="Omit it: a variable of another shape is initialised.",
             )
     unused = [name for name in found.unused if is_weight(name, specs)]
-    both = set(unused) & set(found.fresh)  # which a renaming leaves out
-    additions = set(found.fresh) - set(found.others) - both
-    texts = find_likely_maps(specs, targets, set(unused) - both, additions)
-    maps = [f"--map {text}" for text in texts]
+    rename = find_renamed_scope(
+        {name: specs[name] for name in unused},
+        {name: targets[name] for name in found.fresh if name not in found.others},
+    )
     if not found.names:
-        raise _misfit_error(source, found.fresh, unused, maps)
+        raise _misfit_error(source, found.fresh, unused, rename)
     shapes = {new: f" {targets[new]} (there {specs[old]})" for new, old in found.others.items()}
     fresh = [name + shapes.get(name, "") for name in found.fresh]
-    return WeightPlan(found.names, fresh, unused, maps)
+    return WeightPlan(found.names, fresh, unused, rename)
 
 
 def read_weights(source: WeightSource, plan: WeightPlan, in_graph: Specs) -> Dict[str, np.ndarray]:
@@ -289,10 +289,10 @@ def read_weights(source: WeightSource, plan: WeightPlan, in_graph: Specs) -> Dic
 
 
 def _misfit_error(
-    source: WeightSource, fresh: List[str], unused: List[str], maps: List[str]
+    source: WeightSource, fresh: List[str], unused: List[str], rename: str
 ) -> CheckpointError:
-    hint = f"Rename them: {' '.join(maps)}"
-    if not maps:
+    hint = f"Rename them: {rename}"
+    if not rename:
         hint = (
             f"It has {join_names(unused) or 'no weights'}; the model has {join_names(fresh)}. "
             "Rename variables or scopes with --map OLD=NEW."

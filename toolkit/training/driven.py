@@ -9,7 +9,6 @@ is made of are the driver's (cli/drivers.py).
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
 import time
@@ -23,15 +22,14 @@ from ..errors import ToolkitError, UsageError
 from ..files import atomic_write, plain_path
 from ..storage import journal as journals
 from ..storage.checkpoint_reader import fingerprint, read_tensors
-from ..storage.checkpoint_store import QUARANTINE
 from ..storage.commit_log import retention_rule
 from ..storage.entries import FINISHED
 from ..storage.journal import Journal
 from ..storage.run_folder import DRIVER, RunFolder, new_path, open_run, reserve
 from ..storage.session_changes import find_session_changes
 from . import provenance
-from .faults import describe_failure
 from .run_summary import list_summary_lines
+from .session_record import SessionRecord, TrainResult
 
 _NO_SPEC = {"shape": [], "dtype": ""}
 
@@ -70,7 +68,8 @@ class DrivenRun:
         self._folder = folder
         self.journal = Journal(folder)
         self._checkpoint: Any = None
-        self._seconds_before, self._start = 0.0, time.monotonic()
+        self._record = SessionRecord(folder, driver, self.console)
+        self._start = time.monotonic()
         self._keep = int(settings.get("keep_checkpoints", 3))
         self._writer = _CheckpointWriter()
 
@@ -192,21 +191,14 @@ class DrivenRun:
             folder.create(config)
             folder.record("run", **self._run_facts())
         else:
-            self._seconds_before = folder.state()["seconds"]
+            self._record.seconds_before = folder.state()["seconds"]
             sessions = folder.commits.sessions()
             changes = find_session_changes(sessions[-1], session) if sessions else []
             folder.write_config(config)
         self.console.open_file(folder.path, list(argv))
         session.update(argv=list(argv), total_steps=total_steps, session_start=time.time())
-        names = folder.checkpoints.begin_session(
-            self._checkpoint, seconds_before=self._seconds_before, **session
-        )
-        if names:
-            self.warn(f"moved to {folder}/checkpoints/{QUARANTINE}: {', '.join(names)}")
-        fault = folder.metrics.cut_back(self._checkpoint)
-        if fault:
-            self.warn(f"{fault}; its contents stay")
-        start = self._checkpoint
+        start, seconds_before = self._checkpoint, self._record.seconds_before
+        folder.begin_session(start, self.warn, seconds_before=seconds_before, **session)
         self.journal.cut_back(journals.read_position(start) if start else None)
         return changes
 
@@ -260,26 +252,10 @@ class DrivenRun:
             reason: a clause.
             is_done: False if it only paused.
         """
-        seconds = round(self._seconds_before + time.monotonic() - self._start, 2)
-        summary = {
-            "run": ".",
-            "plugin": self.driver,
-            "steps": self.step,
-            "seconds": seconds,
-            "reason": reason,
-            "finished": is_done,
-            "best": None,
-            "test": None,
-        }
-        end = {"step": self.step, "reason": reason, "seconds": seconds, "exit_code": 0}
-        if is_done:
-            metrics = dict(self._folder.metrics.position()._asdict())
-            facts = dict(end, summary=summary, metrics=metrics, reports={})
-            self._folder.record("seal", status=FINISHED, **facts)
-        else:
-            self._folder.record("end", status="stopped", summary=summary, **end)
-        summary["run"] = str(self._folder)
-        page = self._write_page()
+        result = TrainResult(self.step, time.monotonic() - self._start, reason, is_done)
+        self._record.end(result)
+        summary = self._record.finish(result)
+        page = self._record.write_page()
         for line in list_summary_lines(summary, page):
             self.console.log(line)
         return dict(summary, page=page)
@@ -289,25 +265,10 @@ class DrivenRun:
         if self._folder.is_new:
             return
         resume = f"Continue with: toolkit resume {self.argument}"
-        status = describe_failure(error, self._folder, self.step, resume)
-        seconds = round(self._seconds_before + time.monotonic() - self._start, 2)
-        facts = {"step": self.step, "reason": error.message, "seconds": seconds}
-        with contextlib.suppress(ToolkitError):  # the folder may be what failed
-            self._folder.record("end", status=status, exit_code=error.exit_code, **facts)
+        seconds = time.monotonic() - self._start
+        self._record.write_failure(error, self.step, seconds, resume)
         self.console.record(f"Error: {error}")
-        self._write_page()
-
-    def _write_page(self) -> str:
-        """Write the page of the run; return its path."""
-        from ..page.writer import PAGE, write_run_page
-
-        try:
-            with self._folder.writing():
-                write_run_page(self.folder, self._folder.file(PAGE))
-        except Exception as error:  # the run is what counts
-            self.warn(f"{PAGE} is not written: {error}")
-            return ""
-        return os.path.join(str(self._folder), PAGE)
+        self._record.write_page()
 
 
 class _CheckpointWriter:

@@ -106,27 +106,15 @@ def describe_other_classes(
     names = [n for n in in_graph if n in plan.names and in_graph[n].shape[-1:] == [size]]
     if before == now or len(before) != size or not names:
         return ""
-    scope = _scope(names[-1])
-    layer = [name for name in names if _scope(name) == scope]
-    olds, scopes = [plan.names[n] for n in layer], {_scope(plan.names[n]) for n in layer}
-    is_whole = all(name in layer for name in plan.names if name.startswith(scope))
-    if is_whole and len(scopes) == 1 and "" not in scopes:
-        olds = list(scopes)
+    scope = names[-1].rpartition("/")[0]
+    layer = [name for name in names if name.rpartition("/")[0] == scope]
     first = next(i for i in range(size) if before[i] != now[i])
-    texts = [
-        ", ".join(["..."] * bool(first) + list(each[first:][:5]) + ["..."] * (size > first + 5))
-        for each in (before, now)
-    ]
+    flags = " ".join(f"--map {plan.names[name]}=" for name in layer)
     return (
-        f"{scope or layer[-1]} starts with weights for other classes: {source.place} has "
-        f"{texts[0]}; the data has {texts[1]}. "
-        f"To initialise it: {' '.join(f'--map {old}=' for old in olds)}"
+        f"{scope or layer[-1]} starts with weights for other classes: number {first} is "
+        f"{before[first]} in {source.place}, and {now[first]} in the data. To initialise it: "
+        f"{flags}"
     )
-
-
-def _scope(name: str) -> str:
-    """The scope of a variable, with "/" at its end; "" if it is in none."""
-    return name[: name.rfind("/") + 1]
 
 
 def open_initial_weights(

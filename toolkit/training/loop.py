@@ -26,7 +26,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from ..compat import summarize_tf_error, tf
 from ..display.console import Console
@@ -35,7 +35,6 @@ from ..files import plain_path
 from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..storage.checkpoint_reader import fingerprint
-from ..storage.checkpoint_store import QUARANTINE
 from ..storage.commit_log import retention_rule
 from .faults import diverged, diverged_before, translated_errors
 from .hooks import hook_state
@@ -45,27 +44,12 @@ from .hooks.summaries import Summaries
 from .initial_weights import compute_initial_values
 from .opening import Training
 from .peers import STEP
+from .session_record import TrainResult
 from .signals import FirstSignal
 from .step_runner import CallResult, StepRunner, parse_refusal, refusal_fetches
 
 MAX_RETRIES = 3
 CLOSE_SECS = 10
-
-
-class TrainResult(NamedTuple):
-    """How training ended.
-
-    Attributes:
-        step: the last step.
-        seconds: how long the loop took.
-        reason: why it ended.
-        is_done: False if it paused, to continue another time.
-    """
-
-    step: int
-    seconds: float
-    reason: str
-    is_done: bool
 
 
 class StopKind(enum.Enum):
@@ -351,12 +335,7 @@ class Loop:
         elif weights is not None:
             weights.assign(session)
         # The folder: an entry of this session; what came after the checkpoint is put aside.
-        names = folder.checkpoints.begin_session(checkpoint, **self._facts)
-        if names:
-            self.warn(f"moved to {folder}/checkpoints/{QUARANTINE}: {', '.join(names)}")
-        fault = folder.metrics.cut_back(checkpoint)
-        if fault:
-            self.warn(f"{fault}; its contents stay")
+        folder.begin_session(checkpoint, self.warn, **self._facts)
         # At the beginning, the values that are computed from the data.
         if checkpoint is None:
             run, read_split = self._graph.run, training.run_data.prepare_split

@@ -135,13 +135,12 @@ def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
     in_graph = variable_specs(tf.global_variables())
     misfit = find_misfit(in_checkpoint, in_graph)
     if misfit:
-        scopes = find_renamed_scope(in_checkpoint, in_graph)
-        renamed = f" --map {scopes[0]}/={scopes[1]}/" if scopes else ""
+        renamed = find_renamed_scope(in_checkpoint, in_graph)
         raise CheckpointError(
             misfit,
             hint="Resume with the plugin and the options with which the run was started, or begin "
             f"a new run with its weights: toolkit run --config {folder.argument}/config.json "
-            f"--init-from {folder.argument}{renamed}",
+            f"--init-from {folder.argument} {renamed}".rstrip(),
         )
 
 

@@ -8,33 +8,6 @@ from ..autopsy.op_traceback import plugin_lines
 from ..compat import tf
 from ..graph.ops import function_names, upstream_nodes
 
-# TensorFlow's ops that draw from a stream of the session, which starts again in the next one. Not
-# among them: stateless ops, and tf.random.Generator, whose state is a variable.
-STATEFUL_OPS = frozenset(
-    [
-        "AllCandidateSampler",
-        "FixedUnigramCandidateSampler",
-        "FractionalAvgPool",
-        "FractionalMaxPool",
-        "LearnedUnigramCandidateSampler",
-        "LogUniformCandidateSampler",
-        "Multinomial",
-        "ParameterizedTruncatedNormal",
-        "RandomGamma",
-        "RandomPoisson",
-        "RandomPoissonV2",
-        "RandomShuffle",
-        "RandomStandardNormal",
-        "RandomUniform",
-        "RandomUniformInt",
-        "SampleDistortedBoundingBox",
-        "SampleDistortedBoundingBoxV2",
-        "ThreadUnsafeUnigramCandidateSampler",
-        "TruncatedNormal",
-        "UniformCandidateSampler",
-    ]
-)
-
 
 class RandomOp(NamedTuple):
     """A stateful random op, and the line of a plugin that created it."""
@@ -57,7 +30,7 @@ def find_random_ops(train_op: tf.Operation) -> List[RandomOp]:
     iterators = [node.name for node in graph_def.node if node.op == "MakeIterator"]
     ops = []
     for name in sorted(upstream_nodes([train_op.name, *iterators], nodes)):
-        types = set(_types(nodes[name], functions, set())) & STATEFUL_OPS
+        types = {node.op for node in _inner(nodes[name], functions, set()) if _is_random(node)}
         if types:
             lines = plugin_lines(train_op.graph.get_operation_by_name(name))
             location = lines[-1].location if lines else name
@@ -76,11 +49,20 @@ def describe_random_ops(ops: Sequence[RandomOp], limit: int = 3) -> str:
     )
 
 
-def _types(node: Any, functions: Dict[str, Any], visited: Set[str]) -> Iterator[str]:
-    """The type of a node, and those of the nodes in the functions that it calls."""
-    yield node.op
+def _is_random(node: Any) -> bool:
+    """Whether a node draws from a stream of the session, which starts again in the next one.
+
+    Stateless ops get their seeds as inputs, and the state of tf.random.Generator is a variable. The
+    ops of cuDNN draw only for a dropout, which layers of Keras make outside of them.
+    """
+    return "seed2" in node.attr and not node.op.startswith("Cudnn")
+
+
+def _inner(node: Any, functions: Dict[str, Any], visited: Set[str]) -> Iterator[Any]:
+    """A node, and those in the functions that it calls."""
+    yield node
     for name in function_names(node):
         if name in functions and name not in visited:
             visited.add(name)
             for inner in functions[name]:
-                yield from _types(inner, functions, visited)
+                yield from _inner(inner, functions, visited)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from typing import Any, Dict, List, Optional, Sequence
@@ -13,22 +12,18 @@ from .. import autopsy
 from ..data.examples import LENGTH
 from ..data.files.hash_list import LIST_FILE, is_long, write_list
 from ..display.console import Console
-from ..display.waits import waiting
-from ..errors import DivergedError, InterruptedRun, ToolkitError
+from ..errors import DivergedError, ToolkitError
 from ..graph.model_summary import count_parameters, list_model_variables
 from ..graph.session_config import effective_threads
 from ..options import DATA
 from ..run_data import RunData, describe_missing_splits
-from ..storage.entries import FINISHED, TRAINED
-from ..storage.report_folder import hash_reports
 from ..storage.session_changes import THREADS, find_session_changes
 from . import provenance
 from .best_metric import BestMetric
-from .faults import describe_failure
 from .hooks.runner import RunHook
-from .loop import TrainResult
 from .notes import plan_notes
 from .opening import Training
+from .session_record import SessionRecord
 from .setup import training_reader, training_run
 
 # Where training reads its examples, by the kind of the reader, if they are not in memory.
@@ -40,7 +35,7 @@ _PLACES = {
 }
 
 
-class RunLog:
+class RunLog(SessionRecord):
     """Writes how a run begins and ends, and tells the console what a user needs to know.
 
     Args:
@@ -49,14 +44,12 @@ class RunLog:
     """
 
     def __init__(self, training: Training, console: Console):
-        self._job, self._peers = training.job, training.peers
-        self._folder = training.job.folder
+        job = training.job
+        super().__init__(job.folder, job.plugins.model.name, console)
+        self._job, self._peers = job, training.peers
         self._run_data, self._plan = training.run_data, training.plan
-        self._console = console
         self._parent, self._initial_weights = training.parent, training.initial_weights
         self._facts: Optional[Dict[str, Any]] = None
-        self._seconds_before = 0.0
-        self._last_end: Dict[str, Any] = {}
 
     # ---------------------------------------------------------------------------------- beginning
 
@@ -75,7 +68,7 @@ class RunLog:
             run_facts.update({"presets": presets} if presets else {})
             folder.record("run", **run_facts, **self._parent_facts())
         else:
-            self._seconds_before = folder.state()["seconds"]
+            self.seconds_before = folder.state()["seconds"]
             folder.write_config(job.config)
             if job.allow_other_data:
                 data_facts = provenance.run_facts(job.plugins, self._run_data)["data"]
@@ -99,7 +92,7 @@ class RunLog:
             git=provenance.read_git_commits(job.plugins.all),
             keeps_sources=job.options.keep_sources,
             sources=copies,
-            seconds_before=self._seconds_before,
+            seconds_before=self.seconds_before,
             session_start=time.time(),
         )
 
@@ -165,46 +158,6 @@ class RunLog:
 
     # ------------------------------------------------------------------------------------- ending
 
-    def end(self, result: TrainResult, hook_ms: Optional[Dict[str, float]] = None) -> None:
-        """Write how training ended, before the test.
-
-        Args:
-            hook_ms: milliseconds per step of this session by the name of the hook.
-        """
-        status = TRAINED if result.is_done else "stopped"
-        self._write_end(status, result.step, result.reason, result.seconds, hook_ms=hook_ms)
-
-    def finish(self, result: TrainResult, test: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-        """Write the summary of the run, and return it.
-
-        Args:
-            test: the result of the test split, or None.
-        """
-        summary = {
-            "run": str(self._folder),
-            "plugin": self._job.plugins.model.name,
-            "steps": result.step,
-            "seconds": round(result.seconds, 2),
-            "reason": result.reason,
-            "finished": result.is_done,
-            "best": self._folder.checkpoints.best(),
-            "test": test,
-        }
-        relative = dict(summary, run=".")
-        if result.is_done:  # written last: a resume repeats what a kill prevents
-            self._folder.record(
-                "seal",
-                status=FINISHED,
-                step=result.step,
-                exit_code=0,
-                summary=relative,
-                metrics=dict(self._folder.metrics.position()._asdict()),
-                reports=hash_reports(self._folder, (test or {}).get("reports", "")),
-            )
-        else:
-            self._folder.record("end", **dict(self._last_end, summary=relative, exit_code=0))
-        return summary
-
     def fail(self, error: ToolkitError, step: int, seconds: float = 0.0) -> None:
         """Write how training failed, and add to the error what the loop cannot know: the folder,
         and how to continue.
@@ -214,47 +167,16 @@ class RunLog:
             seconds: of this session.
         """
         resume = self._peers.describe_resume(self._folder.argument)
-        status = describe_failure(error, self._folder, step, resume)
-        with contextlib.suppress(ToolkitError):  # the folder may be what failed
-            self._write_end(status, step, error.message, seconds, exit_code=error.exit_code)
+        self.write_failure(error, step, seconds, resume)
         if isinstance(error, DivergedError) and error.is_repeatable:
             source = self._examine(step)
             if source:
                 error.hint = f"Step {step} is kept; {source}."
         self._console.record(f"Error: {error}")
 
-    def fail_test(self, error: BaseException) -> None:
-        """Write that the test failed after the training, for who waits for the end of the run."""
-        code = error.exit_code if isinstance(error, ToolkitError) else InterruptedRun.exit_code
-        self._console.record(f"Error: {str(error) or 'Interrupted.'}")
-        with contextlib.suppress(ToolkitError):
-            self._folder.record("end", **dict(self._last_end, exit_code=code))
-
     def write_page(self) -> str:
-        """Write the page of the run, unless the options leave it out.
-
-        Returns:
-            The path of the page; "" if there is none.
-        """
-        from ..page.writer import PAGE, write_run_page
-
-        if not self._job.options.page or self._folder.is_new:
-            return ""
-        path = self._folder.file(PAGE)
-        try:
-            with self._folder.writing(), waiting("Writing the page"):
-                write_run_page(self._folder.path, path)
-        except Exception as error:  # the run is what counts
-            message = error.message if isinstance(error, ToolkitError) else f"{error!r}."
-            self.warn(f"{PAGE} is not written: {message}")
-            return ""
-        return os.path.join(str(self._folder), PAGE)
-
-    def _write_end(self, status: str, step: int, reason: str, seconds: float, **facts: Any) -> None:
-        """Write how the session ended; `seconds` are its own, `facts` further values."""
-        seconds = round(self._seconds_before + seconds, 2)
-        self._last_end = {"status": status, "step": step, "reason": reason, "seconds": seconds}
-        self._folder.record("end", **self._last_end, **dict({"exit_code": None}, **facts))
+        """See `SessionRecord`; the options may leave it out."""
+        return super().write_page() if self._job.options.page else ""
 
     def _examine(self, step: int) -> str:
         """Say where a divergence began, by repeating the step after the last good one."""
@@ -283,10 +205,6 @@ class RunLog:
         log(f"autopsy  The batch is in {self._folder}/reports/autopsy-{step}")
         installed = [each for each in job.plugins.all if each.distribution]
         return finding.way_out([os.path.join(os.path.dirname(p.file), "") for p in installed])
-
-    def warn(self, text: str) -> None:
-        """Show a warning."""
-        self._console.log("warning: " + text)
 
 
 def _describe_examples(spec) -> str:

@@ -20,11 +20,12 @@ from .devices import open_devices
 from .hook_list import build_hooks
 from .hooks.runner import list_costs
 from .length import check_other_length
-from .loop import Loop, TrainResult
+from .loop import Loop
 from .opening import check_model, open_training
 from .peers import NoPeers, shared_facts
 from .run_log import RunLog
 from .run_summary import list_summary_lines
+from .session_record import TrainResult
 from .setup import Job
 
 __all__ = ["Job", "Trainer"]

@@ -1,0 +1,138 @@
+"""How a session of a run ended, as its commit log has it, and the page of the run.
+
+Both kinds of runs write it: those of the training loop (run_log.py) and of drivers (driven.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Dict, NamedTuple, Optional
+
+from ..display.console import Console
+from ..display.waits import waiting
+from ..errors import InterruptedRun, ToolkitError
+from ..storage.entries import FINISHED, TRAINED
+from ..storage.report_folder import hash_reports
+from ..storage.run_folder import RunFolder
+from .faults import describe_failure
+
+
+class TrainResult(NamedTuple):
+    """How training ended.
+
+    Attributes:
+        step: the last step.
+        seconds: how long the loop took.
+        reason: why it ended.
+        is_done: False if it paused, to continue another time.
+    """
+
+    step: int
+    seconds: float
+    reason: str
+    is_done: bool
+
+
+class SessionRecord:
+    """Writes how a session ends.
+
+    Args:
+        folder: of the run.
+        subject: the name of the plugin or driver.
+        console: shows warnings.
+
+    Attributes:
+        seconds_before: of training, in the sessions before.
+    """
+
+    def __init__(self, folder: RunFolder, subject: str, console: Console):
+        self._folder, self._subject, self._console = folder, subject, console
+        self.seconds_before = 0.0
+        self._last_end: Dict[str, Any] = {}
+
+    def end(self, result: TrainResult, hook_ms: Optional[Dict[str, float]] = None) -> None:
+        """Write how training ended, before the test.
+
+        Args:
+            hook_ms: milliseconds per step of this session by the name of the hook.
+        """
+        status = TRAINED if result.is_done else "stopped"
+        self._write_end(status, result.step, result.reason, result.seconds, hook_ms=hook_ms)
+
+    def finish(self, result: TrainResult, test: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        """Write the summary of the run, and return it.
+
+        Args:
+            test: the result of the test split, or None.
+        """
+        folder = self._folder
+        summary = {
+            "run": str(folder),
+            "plugin": self._subject,
+            "steps": result.step,
+            "seconds": round(result.seconds, 2),
+            "reason": result.reason,
+            "finished": result.is_done,
+            "best": folder.checkpoints.best(),
+            "test": test,
+        }
+        relative = dict(summary, run=".")
+        if result.is_done:  # written last: a resume repeats what a kill prevents
+            folder.record(
+                "seal",
+                status=FINISHED,
+                step=result.step,
+                exit_code=0,
+                summary=relative,
+                metrics=dict(folder.metrics.position()._asdict()),
+                reports=hash_reports(folder, (test or {}).get("reports", "")),
+            )
+        else:
+            folder.record("end", **dict(self._last_end, summary=relative, exit_code=0))
+        return summary
+
+    def write_failure(self, error: ToolkitError, step: int, seconds: float, resume: str) -> None:
+        """Write that the session failed, and add to the error how to continue.
+
+        Args:
+            step: the last good step.
+            seconds: of this session.
+            resume: the sentence that says how to continue.
+        """
+        status = describe_failure(error, self._folder, step, resume)
+        with contextlib.suppress(ToolkitError):  # the folder may be what failed
+            self._write_end(status, step, error.message, seconds, exit_code=error.exit_code)
+
+    def fail_test(self, error: BaseException) -> None:
+        """Write that the test failed after the training, for who waits for the end of the run."""
+        code = error.exit_code if isinstance(error, ToolkitError) else InterruptedRun.exit_code
+        self._console.record(f"Error: {str(error) or 'Interrupted.'}")
+        with contextlib.suppress(ToolkitError):
+            self._folder.record("end", **dict(self._last_end, exit_code=code))
+
+    def write_page(self) -> str:
+        """Write the page of the run; return its path, "" if there is none."""
+        from ..page.writer import PAGE, write_run_page
+
+        if self._folder.is_new:
+            return ""
+        path = self._folder.file(PAGE)
+        try:
+            with self._folder.writing(), waiting("Writing the page"):
+                write_run_page(self._folder.path, path)
+        except Exception as error:  # the run is what counts
+            message = error.message if isinstance(error, ToolkitError) else f"{error!r}."
+            self.warn(f"{PAGE} is not written: {message}")
+            return ""
+        return os.path.join(str(self._folder), PAGE)
+
+    def _write_end(self, status: str, step: int, reason: str, seconds: float, **facts: Any) -> None:
+        """Write how the session ended; `seconds` are its own, `facts` further values."""
+        seconds = round(self.seconds_before + seconds, 2)
+        self._last_end = {"status": status, "step": step, "reason": reason, "seconds": seconds}
+        self._folder.record("end", **self._last_end, **dict({"exit_code": None}, **facts))
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        self._console.log("warning: " + text)
