@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import types
 from typing import Any, Callable, List, Tuple
 
 Wrapper = Callable[..., Any]  # of the original and its arguments
@@ -35,6 +37,10 @@ class Patches:
 
     def wrap(self, owner: Any, name: str, wrapper: Wrapper) -> None:
         """Let `wrapper(original, *arguments)` be called in place of a function, if it exists."""
+        for each in _with_twin(owner):
+            self._wrap(each, name, wrapper)
+
+    def _wrap(self, owner: Any, name: str, wrapper: Wrapper) -> None:
         original = getattr(owner, name, None)
         if original is None:
             return
@@ -45,3 +51,11 @@ class Patches:
         call.__name__ = call.__qualname__ = name
         call.__doc__ = original.__doc__
         self.replace(owner, name, call)
+
+
+def _with_twin(owner: Any) -> List[Any]:
+    """A module of `tensorflow.compat.v1`, and on 1.15 the one of the same name in `tensorflow`."""
+    name = getattr(owner, "__name__", "") if isinstance(owner, types.ModuleType) else ""
+    start, v1, rest = name.partition("._api.v1.compat.v1")
+    twin = sys.modules.get(f"{start}._api.v1{rest}" if rest else start) if v1 else None
+    return [owner] if twin is None else [owner, twin]

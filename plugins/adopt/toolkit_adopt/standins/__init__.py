@@ -62,6 +62,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "tensorflow.examples.tutorials.mnist": (),
     "tensorflow.examples.tutorials.mnist.input_data": ("mnist",),
 }
+_REAL = importlib.import_module("tensorflow")
 INPUT_DATA = "tensorflow.examples.tutorials.mnist.input_data"
 
 _restorers: List[Callable[[], None]] = []  # what `uninstall` calls, the last one first
@@ -100,7 +101,7 @@ class _TensorFlow(types.ModuleType):
 
 def has_own_contrib() -> bool:
     """Whether this TensorFlow is 1.15, which has what the stand-ins stand for."""
-    return hasattr(tf, "contrib") and not isinstance(tf.contrib, StandIn)
+    return hasattr(_REAL, "contrib")
 
 
 def make_modules() -> Dict[str, types.ModuleType]:
@@ -118,7 +119,7 @@ def make_modules() -> Dict[str, types.ModuleType]:
             public += origin.__all__
         vars(module)["__all__"] = public
     if not has_own_contrib():
-        made["tensorflow"] = _TensorFlow(importlib.import_module("tensorflow"))
+        made["tensorflow"] = _TensorFlow(_REAL)
     for name, module in made.items():
         parent, _, last = name.rpartition(".")
         if parent in made:
@@ -164,10 +165,8 @@ def install(replaces_queues: bool = True) -> None:
     parent, _, last = INPUT_DATA.rpartition(".")
     if parent in sys.modules:
         _replace(sys.modules[parent], last, sys.modules[INPUT_DATA])
-    owners = [sys.modules["tensorflow"].estimator.inputs, tf.estimator.inputs]
-    for owner in owners if replaces_queues else []:
-        for name in inputs.__all__:
-            _replace(owner, name, getattr(inputs, name))
+    for name in inputs.__all__ if replaces_queues else []:
+        _replace(tf.estimator.inputs, name, getattr(inputs, name))
 
 
 def uninstall() -> None:
