@@ -135,7 +135,7 @@ def network_in_arg_scopes(tf, layers, framework):
     return tf.reduce_sum(net, 1) + tf.add_n(losses)
 
 
-def losses(tf, losses, learning, seq2seq):
+def losses(tf, losses, learning, seq2seq, legacy):
     """Each loss of contrib, whose arguments are (predictions, labels)."""
     logits, labels = tf.constant(images(3, 4)), tf.constant(np.eye(3, 4, dtype=np.float32))
     probabilities, weights = tf.nn.sigmoid(logits), tf.constant([1.0, 0.0, 2.0])
@@ -153,7 +153,7 @@ def losses(tf, losses, learning, seq2seq):
     return tf.stack([*values, losses.get_total_loss()])
 
 
-def sequence_loss(tf, losses, learning, seq2seq):
+def sequence_loss(tf, losses, learning, seq2seq, legacy):
     logits, targets = tf.constant(images(2, 3, 4)), tf.constant([[0, 1, 2], [3, 0, 1]])
     weights = tf.constant([[1.0, 1.0, 0.0], [1.0, 0.5, 0.0]])
 
@@ -164,7 +164,25 @@ def sequence_loss(tf, losses, learning, seq2seq):
     return tf.concat([averaged(*each) for each in ((1, 1), (1, 0), (0, 1), (0, 0))], 0)
 
 
-def create_train_op(tf, losses, learning, seq2seq):
+def legacy_decoder(tf, losses, learning, seq2seq, legacy):
+    inputs = [tf.constant(images(2, 3) + step) for step in range(3)]
+    cell = tf.nn.rnn_cell.BasicRNNCell(3)
+    outputs, state = legacy.rnn_decoder(inputs, tf.zeros([2, 3]), cell)
+    fed, _ = legacy.rnn_decoder(
+        inputs, tf.zeros([2, 3]), cell, lambda before, step: before * step, scope="fed"
+    )
+    targets = [tf.constant([0, 2]), tf.constant([1, 1]), tf.constant([2, 0])]
+    weights = [tf.constant([1.0, 0.5]), tf.constant([1.0, 1.0]), tf.constant([0.0, 2.0])]
+    values = [
+        legacy.sequence_loss_by_example(outputs, targets, weights),
+        legacy.sequence_loss_by_example(outputs, targets, weights, False),
+        [legacy.sequence_loss(fed, targets, weights)],
+        [legacy.sequence_loss(fed, targets, weights, True, False)],
+    ]
+    return tf.concat([*values, tf.reshape(state, [-1])], 0)
+
+
+def create_train_op(tf, losses, learning, seq2seq, legacy):
     """Two variables, clipped gradients, one of them multiplied, and an update before the loss."""
     one = tf.get_variable("one", [2], initializer=tf.ones_initializer())
     two = tf.get_variable("two", [2], initializer=tf.ones_initializer())
@@ -177,7 +195,7 @@ def create_train_op(tf, losses, learning, seq2seq):
     return learning.create_train_op(loss, optimizer, **options)
 
 
-OTHER_GRAPHS = [losses, sequence_loss, create_train_op]
+OTHER_GRAPHS = [losses, sequence_loss, legacy_decoder, create_train_op]
 GRAPHS = [
     conv2d,
     conv2d_valid_with_rate,
@@ -264,7 +282,7 @@ def answers(tf, layers, framework, rnn, others):
     Args:
         tf: TensorFlow.
         layers, framework, rnn: those of contrib.
-        others: its losses, slim's learning, and its seq2seq.
+        others: its losses, slim's learning, its seq2seq and legacy_seq2seq.
     """
     found = {}
 
@@ -382,7 +400,12 @@ if __name__ == "__main__":
     import tensorflow as tensorflow1
 
     contrib = tensorflow1.contrib
-    rest = contrib.losses, contrib.slim.learning, contrib.seq2seq
+    rest = (
+        contrib.losses,
+        contrib.slim.learning,
+        contrib.seq2seq,
+        contrib.legacy_seq2seq,
+    )
     arrays = answers(tensorflow1, contrib.layers, contrib.framework, contrib.rnn, rest)
     reader = contrib.learn.datasets.mnist.read_data_sets
     with tempfile.TemporaryDirectory() as temporary:

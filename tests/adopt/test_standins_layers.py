@@ -20,6 +20,7 @@ def found():
         initializers,
         layers,
         learning,
+        legacy_sequences,
         losses,
         normalization,
         rnn,
@@ -31,7 +32,7 @@ def found():
     names = {}
     for module in (initializers, layers, normalization):
         names.update({name: getattr(module, name) for name in module.__all__})
-    others = losses, learning, sequences
+    others = losses, learning, sequences, legacy_sequences
     return answers(tf, types.SimpleNamespace(**names), arg_scope, rnn, others)
 
 

@@ -1,0 +1,94 @@
+"""`tf.contrib.legacy_seq2seq`: a decoder and losses of sequences that are lists of time steps."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+from toolkit import tf
+
+__all__ = ["rnn_decoder", "sequence_loss", "sequence_loss_by_example"]
+
+
+def rnn_decoder(decoder_inputs, initial_state, cell, loop_function=None, scope=None):
+    """Unroll a cell.
+
+    Args:
+        decoder_inputs: list of T tensors [N, D].
+        initial_state: of the cell.
+        cell: a recurrent cell.
+        loop_function: called with the output before, [N, K], and the time step, for the input of
+            each step but the first; None: the inputs are those given.
+        scope: of the variables, by default "rnn_decoder".
+
+    Returns:
+        A list of T outputs [N, K], and the last state.
+    """
+    outputs: List[Any] = []
+    state = initial_state
+    with tf.variable_scope(scope or "rnn_decoder") as variables:
+        for step, value in enumerate(decoder_inputs):
+            if loop_function is not None and outputs:
+                with tf.variable_scope("loop_function", reuse=True):
+                    value = loop_function(outputs[-1], step)
+            if step:
+                variables.reuse_variables()
+            output, state = cell(value, state)
+            outputs.append(output)
+    return outputs, state
+
+
+def sequence_loss_by_example(
+    logits,
+    targets,
+    weights,
+    average_across_timesteps=True,
+    softmax_loss_function=None,
+    name=None,
+):
+    """The weighted cross entropy of each sequence, float [N].
+
+    Args:
+        logits: list of T tensors, float [N, K].
+        targets: list of T tensors, int [N], the classes.
+        weights: list of T tensors, float [N].
+        average_across_timesteps: whether to divide by the sum of a sequence's weights.
+        softmax_loss_function: called with `labels` and `logits` in place of the cross entropy.
+        name: of the scope.
+
+    Raises:
+        ValueError: the lists are not of one length.
+    """
+    if not len(logits) == len(targets) == len(weights):
+        lengths = f"{len(logits)}, {len(targets)} and {len(weights)}"
+        raise ValueError(f"logits, targets and weights have {lengths} time steps")
+    function = softmax_loss_function or tf.nn.sparse_softmax_cross_entropy_with_logits
+    with tf.name_scope(name, "sequence_loss_by_example", [*logits, *targets, *weights]):
+        losses = tf.add_n(
+            [
+                function(labels=tf.reshape(target, [-1]), logits=logit) * weight
+                for logit, target, weight in zip(logits, targets, weights)
+            ]
+        )
+        if average_across_timesteps:
+            losses /= tf.add_n(list(weights)) + 1e-12  # for sequences without any weight
+        return losses
+
+
+def sequence_loss(
+    logits,
+    targets,
+    weights,
+    average_across_timesteps=True,
+    average_across_batch=True,
+    softmax_loss_function=None,
+    name=None,
+):
+    """The sum of `sequence_loss_by_example`, or its mean over the batch."""
+    with tf.name_scope(name, "sequence_loss", [*logits, *targets, *weights]):
+        by_example = sequence_loss_by_example(
+            logits, targets, weights, average_across_timesteps, softmax_loss_function
+        )
+        loss = tf.reduce_sum(by_example)
+        if average_across_batch:
+            loss /= tf.cast(tf.shape(targets[0])[0], loss.dtype)
+        return loss
