@@ -1,7 +1,9 @@
 """What a script cannot do in a run: one sentence each, with the line where there is one."""
 
+import json
+
 import pytest
-from adopt_fixtures import HEAD, adopt, commits, killed, resume, write_script
+from adopt_fixtures import HEAD, adopt, commits, killed, metrics, resume, write_script
 
 from toolkit.errors import RetryError
 from toolkit.storage.run_folder import RunFolder
@@ -107,6 +109,14 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, capfd):
     assert "run --steps 5' trains up to the call before" in err
     assert resume(path, "--steps", "5") == 0
     assert max(commits(path)) == 5
+
+
+def test_a_metric_that_is_not_finite_is_left_out_of_a_record(tmp_path):
+    text = HEAD + TRAIN + "precision = tf.divide(loss * 0.0, 0.0, name='precision')\n" + INIT
+    text += "for i in range(3):\n    sess.run([train, precision], batch())\n"
+    path = write_script(tmp_path / "folder", text)
+    assert adopt(path, "--log-steps", "1") == 0
+    assert [sorted(json.loads(row)) for row in metrics(path)] == 3 * [["kind", "loss", "step"]]
 
 
 def test_weights_that_are_not_finite_are_never_committed(tmp_path, capfd):

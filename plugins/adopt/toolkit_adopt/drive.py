@@ -198,11 +198,13 @@ class Drive:
         metrics = scalars_of(values, kind)
         named = {loss.op.name: float(value) for loss, value in zip(kind.losses, losses)}
         if kind.trains:
-            bad = [n for n, v in {**metrics, **named}.items() if not np.isfinite(v)]
-            if bad:
-                raise self._diverged(self.step + 1, f"{bad[0]} is {({**metrics, **named})[bad[0]]}")
+            judged = named or metrics  # a precision, say, may be 0/0 in a batch
+            for name, value in judged.items():
+                if not np.isfinite(value):
+                    raise self._diverged(self.step + 1, f"{name} is {value}")
         if kind.trains or kind.summaries:
-            self._metrics.update({**named, **metrics})
+            values_by_name = {**named, **metrics}.items()
+            self._metrics.update({n: value for n, value in values_by_name if np.isfinite(value)})
 
     def _diverged(self, step: int, what: str) -> DivergedError:
         """The error of a train call, whose last good state a resume can make again."""
