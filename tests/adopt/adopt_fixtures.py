@@ -90,13 +90,17 @@ for epoch in range(3):
         except tf.errors.OutOfRangeError:
             break
 """,
-    # Saves by its own Saver, and restores what is there when it starts.
+    # Saves by its own Saver, and restores what is there when it starts; bytes that end in zeros.
     "saver": HEAD
     + """
+import tempfile
+
+out = tempfile.mkdtemp()
 train = tf.train.AdamOptimizer(0.05).minimize(loss)
 saver = tf.train.Saver(max_to_keep=2)
 sess = tf.InteractiveSession()
-path = tf.train.latest_checkpoint("out")
+path = tf.train.latest_checkpoint(out)
+assert sess.run(tf.io.serialize_tensor(tf.zeros([3]))).endswith(b"\\0")
 if path:
     saver.restore(sess, path)
 else:
@@ -104,7 +108,7 @@ else:
 for i in range(12):
     sess.run(train, batch())
     if i % 2 == 1:
-        saver.save(sess, "out/model", global_step=i)
+        saver.save(sess, out + "/model", global_step=i)
 """,
     # Two graphs and their sessions, trained in turn; a pool in Python of what one has drawn.
     "sessions": """

@@ -62,7 +62,7 @@ class Recorder:
         if isinstance(values, tf.errors.OpError):
             header["e"] = [type(values).__name__, values.message]
         else:
-            header["v"] = [_describe(np.asarray(value), parts) for value in values]
+            header["v"] = [_describe(value, parts) for value in values]
         self._add(header, parts, number, kind.title)
 
     def write_observation(self, number: int, name: str, value: Any) -> None:
@@ -140,8 +140,10 @@ def _title(text: Optional[str]) -> str:
     return "another call" if text is None else text if len(text) < 120 else text[:117] + "..."
 
 
-def _describe(array: np.ndarray, parts: List[bytes]) -> List[Any]:
+def _describe(value: Any, parts: List[bytes]) -> List[Any]:
     """The JSON of an array, whose bytes are added to `parts`."""
+    # An array of bytes would lose the zeros at their end.
+    array = np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
     if array.dtype.kind in "OSU":
         items = [i if isinstance(i, bytes) else str(i).encode("utf-8") for i in array.ravel()]
         parts.extend(items)

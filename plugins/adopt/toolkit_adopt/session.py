@@ -7,14 +7,15 @@ flat fetches and arrays as feeds), `make_callable`, `partial_run_setup`, `close`
 session from a thread or by a clock is refused or counts calls in place of seconds: queue runners,
 the services of a Supervisor, timers of session hooks. Ops of the script's own are refused.
 Checkpoints that the script looks for (`latest_checkpoint`, `get_checkpoint_state`, `os.path.exists`
-of their files) are observations, so that a resume finds what the run found. All is put back when
-the script has ended.
+of their files) are observations, so that a resume finds what the run found; so is the name of a new
+temporary folder (`tempfile.mkdtemp`). All is put back when the script has ended.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 from typing import Any, Callable, Dict, List
 
@@ -226,6 +227,13 @@ class Sessions:
 
         for owner, name in ((os.path, "exists"), (os.path, "isfile"), (tf.gfile, "Exists")):
             patches.wrap(owner, name, file_exists)
+
+        def make_folder(original, *args, **kwargs):
+            path = self._see("mkdtemp", lambda: original(*args, **kwargs))
+            os.makedirs(path, exist_ok=True)
+            return path
+
+        patches.wrap(tempfile, "mkdtemp", make_folder)
         checkpoint_management = sys.modules[tf.train.latest_checkpoint.__module__]
         for module in (tf.train, checkpoint_management):
             patches.wrap(module, "latest_checkpoint", latest)
