@@ -10,6 +10,7 @@ from typing import Any, Dict, Mapping, Sequence, Tuple
 import numpy as np
 
 from ...errors import DataError
+from ..column import first_not_finite
 from ..examples import Dataset, Split, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
@@ -160,29 +161,18 @@ def _make_split(
     except DataError as error:
         raise DataError(f"{source}: {error.message}", hint=error.hint) from None
     for column in split.columns.values():
-        if column.component.dtype == "float32":
-            check_finite(column.values, source)
+        row = first_not_finite(column.values) if column.component.dtype == "float32" else None
+        if row is not None:
+            raise DataError(
+                f"{source}: expected finite numbers, found NaN or infinity in example {row}.",
+                hint="Repair or remove that example.",
+            )
     return split
 
 
 def _pack(by_name: Dict[str, Any]) -> Any:
     """A single component, a dict of them by name, or None."""
     return by_name.get("", by_name) if by_name else None
-
-
-def check_finite(features: np.ndarray, source: str) -> None:
-    """Raise a DataError that names the first example with a value that is not finite."""
-    if features.dtype.kind != "f":
-        return
-    for start in range(0, len(features), 4096):
-        is_finite = np.isfinite(features[start : start + 4096])
-        if not is_finite.all():
-            rows = is_finite.reshape(len(is_finite), -1).all(axis=1)
-            position = start + int(np.flatnonzero(~rows)[0])
-            raise DataError(
-                f"{source}: expected finite numbers, found NaN or infinity in example {position}.",
-                hint="Repair or remove that example.",
-            )
 
 
 def _check_alike(path: str, splits: Dict[str, Split]) -> None:
