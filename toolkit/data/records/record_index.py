@@ -187,7 +187,7 @@ def values_of(features: Features, key: str) -> Any:
     if kind == BYTES:
         return list(feature.bytes_list.value)
     values = feature.float_list.value if kind == FLOATS else feature.int64_list.value
-    return np.array(values, _DTYPES.get(kind))
+    return np.array(values, _DTYPES[FLOATS if kind == FLOATS else INTEGERS])
 
 
 def only_value(features: Features, key: str, name: str) -> bytes:
