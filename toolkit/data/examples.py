@@ -410,6 +410,27 @@ def feature_bytes(split: Split) -> Iterator[List[Any]]:
             yield [_bytes_of(np.asarray(array)) for array in rows.values()]
 
 
+def check_alike(splits: Mapping[str, Split], source: str) -> None:
+    """Raise a DataError if examples differ in names, shapes or dtypes from those to train on."""
+    expected = _describe_examples(splits["train"])
+    for name, split in splits.items():
+        if len(split) and _describe_examples(split) != expected:
+            raise DataError(
+                f"{source}: expected {expected} in '{name}' as in 'train', found "
+                f"{_describe_examples(split)}.",
+                hint="Give all splits the same names, shapes and dtypes.",
+            )
+
+
+def _describe_examples(split: Split) -> str:
+    """`features float32 [4], labels/mask uint8 [8, 8]`."""
+    texts = []
+    for key, component in split.components.items():
+        sizes = ", ".join("?" if size is None else str(size) for size in component.shape)
+        texts.append(f"{key} {component.dtype} [{sizes}]")
+    return ", ".join(texts)
+
+
 def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: str) -> None:
     """Raise a DataError that names the first label outside [0, num_classes)."""
     if labels is None or not len(labels):

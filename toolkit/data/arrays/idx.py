@@ -18,7 +18,7 @@ from typing import Dict, Tuple
 import numpy as np
 
 from ...errors import DataError
-from ..examples import Dataset, Split, check_label_range, describe
+from ..examples import Dataset, Split, check_alike, check_label_range, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
 
@@ -96,13 +96,7 @@ def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
     paths = _find_files(folder)
     files = {os.path.basename(path): path for pair in paths.values() for path in pair}
     splits = {split: _read_pair(*pair) for split, pair in paths.items()}
-    shapes = {split: part.shape for split, part in splits.items()}
-    if "test" in shapes and shapes["test"] != shapes["train"]:
-        raise DataError(
-            f"{paths['test'][0]}: expected images of {list(shapes['train'])} as in "
-            f"{paths['train'][0]}, found {list(shapes['test'])}.",
-            hint="Use training and test files of one data set.",
-        )
+    check_alike(splits, f"idx:{folder}")
     count = len(class_names) or 1 + max(int(part.labels.max()) for part in splits.values())
     for split, part in splits.items():
         check_label_range(part.labels, count, paths[split][1])

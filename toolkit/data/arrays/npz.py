@@ -11,10 +11,9 @@ import numpy as np
 
 from ...errors import DataError
 from ..column import first_not_finite
-from ..examples import Dataset, Split, describe
+from ..examples import Dataset, Split, check_alike, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
-from ..structure import FEATURES
 from .label_arrays import LabelArrays, read_label_arrays
 from .npz_keys import HINT, find_keys
 
@@ -66,7 +65,7 @@ def make_splits(
         by_split = {split: each[name] for split, (_, each) in parts.items() if name in each}
         labels[name] = read_label_arrays(source, by_split, label_kind)
     splits = {name: _make_split(source, name, each, labels) for name, each in parts.items()}
-    _check_alike(source, splits)
+    check_alike(splits, source)
     return splits, labels
 
 
@@ -173,26 +172,3 @@ def _make_split(
 def _pack(by_name: Dict[str, Any]) -> Any:
     """A single component, a dict of them by name, or None."""
     return by_name.get("", by_name) if by_name else None
-
-
-def _check_alike(path: str, splits: Dict[str, Split]) -> None:
-    """Raise a DataError unless all splits have one shape and dtype, and all or none have labels."""
-    expected = _describe_examples(splits["train"])
-    for name, split in splits.items():
-        if _describe_examples(split) != expected:
-            raise DataError(
-                f"{path}: expected examples {expected} in '{name}' as in 'train', found "
-                f"{_describe_examples(split)}.",
-                hint="Give splits of one shape and dtype.",
-            )
-
-
-def _describe_examples(split: Split) -> str:
-    parts = []
-    for key, component in split.components.items():
-        role, _, name = key.partition("/")
-        if role == FEATURES:
-            parts.append(f"{name + ' ' if name else ''}{component.dtype} {list(component.shape)}")
-        elif component.shape:
-            parts.append(f"label {name} {list(component.shape)}".replace("  ", " "))
-    return f"{', '.join(parts)}{'' if split.has_labels else ' without labels'}"

@@ -28,7 +28,6 @@ SPLIT_FOLDERS = {
     "testing": "test",
 }
 _IGNORED_FOLDERS = ("__MACOSX", "@eaDir")  # which archives and network disks add
-_CHUNK = 256  # images
 _LAYOUT = "Give a folder with a folder of images for each class, or with images."
 
 
@@ -62,39 +61,10 @@ def open_images(settings: Settings) -> Dataset:
     spec = describe(splits["train"], listings["train"].class_names)
     names = [path[len(folder) :].lstrip(os.sep).replace(os.sep, "/") for path in paths]
     files, hashes = dict(zip(names, paths)), dict(zip(names, images.digests))
-    constant = [
-        f"All {len(split):,} images of '{name}' are equal."
-        for name, split in splits.items()
-        if len(split) > 1 and _is_constant(split)
-    ]
-    notes = [*damage, *images.notes, *constant, *_describe_similar_names(spec.class_names)]
-    notes += describe_other_files(folder)
+    notes = [*damage, *images.notes, *describe_other_files(folder)]
     # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
     splits = hold_out(splits, settings.shares, images.select_digests(listings["train"].paths))
     return Dataset("images:" + folder, spec, splits, files, notes, hashes)
-
-
-def _is_constant(split: Split) -> bool:
-    """Whether all images are equal; reading ends at the first that differs."""
-    first = split.take(slice(0, 1))[0]
-    start, count = 1, 1
-    while start < len(split):
-        if (split.take(slice(start, start + count))[0] != first).any():
-            return False
-        start, count = start + count, min(2 * count, _CHUNK)
-    return True
-
-
-def _describe_similar_names(class_names: Sequence[str]) -> List[str]:
-    """A sentence if names of classes differ in nothing but upper and lower case."""
-    groups: Dict[str, List[str]] = {}
-    for name in class_names:
-        groups.setdefault(name.lower(), []).append(name)
-    similar = [names for names in groups.values() if len(names) > 1]
-    if not similar:
-        return []
-    names = " and ".join(similar[0])
-    return [f"The classes {names} differ only in upper and lower case: are they one?"]
 
 
 # ------------------------------------------------------------------------------------ the folder

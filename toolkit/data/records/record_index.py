@@ -30,7 +30,7 @@ from .record_files import GROUP, Shard, iterate_records, read_span
 BYTES, FLOATS, INTEGERS, EMPTY = "bytes", "floats", "integers", "empty"  # kinds of features
 IMAGE, SPAN, NAME = "image", "span", "name"  # further kinds of keys, beside FLOATS and INTEGERS
 _KINDS = {"bytes_list": BYTES, "float_list": FLOATS, "int64_list": INTEGERS, None: EMPTY}
-_DTYPES = {FLOATS: np.dtype(np.float32), INTEGERS: np.dtype(np.int64)}
+_DTYPES: Dict[str, Any] = {FLOATS: np.dtype(np.float32), INTEGERS: np.dtype(np.int64)}
 _VERSION = 6  # of the files in the cache
 _MAX_NAMES = 12  # keys in a message
 

@@ -310,9 +310,9 @@ class _RecordReader:
             labels, names = self.index.names(key)
             return labels, tuple(names)
         values, starts = self.index.numbers(key) if kind in (FLOATS, INTEGERS) else (None, None)
-        if values is not None and starts is None and kind == INTEGERS and wanted != "value":
-            if values.shape[1:] == (1,):
-                return self._number_classes(key, values[:, 0])
+        is_one = values is not None and starts is None and values.shape[1:] == (1,)
+        if values is not None and is_one and kind == INTEGERS and wanted != "value":
+            return self._number_classes(key, values[:, 0])
         if wanted == "class":
             raise UsageError(
                 f"--label-kind class: the values of the key '{key}' are no classes.",

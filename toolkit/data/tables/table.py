@@ -132,8 +132,8 @@ def read_rows(
     if roles.labels:
         schema = schema._replace(label_kind=labels.kind)
         notes.append(_describe_labels(roles.labels, labels))
-    largest = np.fmax.reduce(np.abs(table.numbers), axis=0) if schema.numbers else np.zeros(0)
-    notes += describe_rounding({name: largest[table.positions[name]] for name in schema.numbers})
+    numbers = {name: np.abs(table.numbers[name]) for name in schema.numbers}
+    notes += describe_rounding({name: np.fmax.reduce(each) for name, each in numbers.items()})
     splits = _divide(table, roles.split, rows, is_other)
     images = {
         name: read_image_column(
