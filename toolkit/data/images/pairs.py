@@ -22,7 +22,7 @@ import re
 from typing import AbstractSet, Dict, List, NamedTuple, NoReturn, Sequence, Tuple
 
 from ...errors import DataError
-from ..column import VOID, Column
+from ..column import Column
 from ..examples import Dataset, Split, describe
 from ..held_out import Shares, hold_out
 from ..reading_options import Settings
@@ -37,7 +37,7 @@ from .folder import (
     list_image_files,
 )
 from .image_paths import ImagePaths, open_paths
-from .label_images import check_sizes, find_values, open_label_images
+from .label_images import LabelValues, check_sizes, find_values, open_label_images
 
 MASK_FOLDERS = (
     *("mask", "masks", "label", "labels", "annotation", "annotations"),
@@ -227,31 +227,27 @@ def open_pairs(settings: Settings) -> Dataset:
     sides = [[p for each in listings.values() for p in each.paths[side]] for side in (0, 1)]
     names = component_names((first, second))
     left = open_paths(folder, sides[0], index, options, names[first])
+    label_scale = 0
     if second.lower() in MASK_FOLDERS:
-        return _open_masks(settings, listings, left, damage)
-    right = open_paths(folder, sides[1], index, options, names[second])
-    build = _pair_domains if not listings["train"].is_aligned else _pair_images
-    splits, notes = build(listings, left, right, settings.shares)
-    files = dict(_name_files(folder, *left[:2]), **_name_files(folder, *right[:2]))
-    return _as_dataset(folder, splits, files, [*damage, *left.notes, *right.notes, *notes])
-
-
-def _as_dataset(
-    folder: str, splits: Dict[str, Split], files: Dict[str, Tuple[str, str]], notes: List[str]
-) -> Dataset:
-    """The data set of some splits; `files` are paths and hashes by name."""
-    paths = {name: path for name, (path, _) in files.items()}
-    hashes = {name: digest for name, (_, digest) in files.items()}
-    notes = [*notes, *describe_other_files(folder)]
-    return Dataset("pairs:" + folder, describe(splits["train"]), splits, paths, notes, hashes)
-
-
-def _name_files(
-    folder: str, paths: Sequence[str], digests: Sequence[str]
-) -> Dict[str, Tuple[str, str]]:
-    """The path and the hash of each file by its path in a folder."""
-    names = [os.path.relpath(path, folder).replace(os.sep, "/") for path in paths]
-    return dict(zip(names, zip(paths, digests)))
+        masks = index.describe_images(sides[1])
+        check_sizes(sides[1], masks.sizes, sides[0], left.sizes)
+        values = find_values(sides[1], masks.digests, index, settings.label_scale)
+        label_scale = values.known_scale
+        right_digests = masks.digests
+        splits = _add_masks(listings, left, dict(zip(sides[1], right_digests)), values)
+        train = left.select_digests(listings["train"].paths[0])
+        splits, notes = hold_out(splits, settings.shares, train), [values.describe()]
+    else:
+        right = open_paths(folder, sides[1], index, options, names[second])
+        build = _pair_images if listings["train"].is_aligned else _pair_domains
+        splits, notes = build(listings, left, right, settings.shares)
+        notes, right_digests = [*right.notes, *notes], right.digests
+    paths = sides[0] + sides[1]
+    files = [os.path.relpath(path, folder).replace(os.sep, "/") for path in paths]
+    hashes = dict(zip(files, left.digests + right_digests))
+    notes = [*damage, *left.notes, *notes, *describe_other_files(folder)]
+    spec = describe(splits["train"])._replace(label_scale=label_scale)
+    return Dataset("pairs:" + folder, spec, splits, dict(zip(files, paths)), notes, hashes)
 
 
 Splits = Tuple[Dict[str, Split], List[str]]  # and sentences on what was done
@@ -368,28 +364,15 @@ def _hold_out_paths(
     }
 
 
-def _open_masks(
-    settings: Settings, listings: Dict[str, Listing], pictures: ImagePaths, damage: List[str]
-) -> Dataset:
-    """Pictures as features, and their label images as labels."""
-    folder, index = settings.path, settings.files
-    paths = [path for listing in listings.values() for path in listing.paths[1]]
-    table = index.describe_images(paths)
-    check_sizes(paths, table.sizes, pictures.paths, pictures.sizes)
-    values = find_values(paths, table.digests, index, settings.label_scale)
-    digest_of = dict(zip(paths, table.digests))
-    size = pictures.shape[:2]
+def _add_masks(
+    listings: Dict[str, Listing], pictures: ImagePaths, digests: Dict[str, str], values: LabelValues
+) -> Dict[str, Split]:
+    """Pictures as features, and their label images, whose hashes are `digests`, as labels."""
     splits = {}
     for split, listing in listings.items():
-        digests = [digest_of[path] for path in listing.paths[1]]
-        labels = open_label_images(listing.paths[1], digests, pictures.form, size, values.scale)
-        column = Column(labels, "class", values.num_classes)
-        splits[split] = Split(pictures.select(listing.paths[0]), column)
-    splits = hold_out(splits, settings.shares, pictures.select_digests(listings["train"].paths[0]))
-    files = dict(_name_files(folder, *pictures[:2]), **_name_files(folder, paths, table.digests))
-    scale = ", saved as 0 and 255" if values.scale > 1 else ""
-    void = f"; {VOID} is no class" if values.has_void else ""
-    note = f"Each pixel has one of {values.num_classes} classes{scale}{void}."
-    dataset = _as_dataset(folder, splits, files, [*damage, *pictures.notes, note])
-    dataset.spec = dataset.spec._replace(label_scale=values.known_scale)
-    return dataset
+        left, right = listing.paths
+        hashes = [digests[path] for path in right]
+        size = pictures.shape[:2]
+        labels = open_label_images(right, hashes, pictures.form, size, values.scale)
+        splits[split] = Split(pictures.select(left), Column(labels, "class", values.num_classes))
+    return splits
