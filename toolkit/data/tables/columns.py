@@ -91,8 +91,7 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
     Raises:
         DataError: a field does not fit its column, or there are no rows.
     """
-    columns = file.read()
-    num_rows = len(columns[file.columns[0]])
+    num_rows = len(file.fields[file.columns[0]])
     if not num_rows:
         raise DataError(
             f"{file.path}: expected rows below the header, found none.",
@@ -102,7 +101,7 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
     texts: Dict[str, TextColumn] = {}
     lists: Dict[str, List[np.ndarray]] = {}
     for name in file.columns:
-        fields, kind = columns.pop(name), kinds.get(name, "")
+        fields, kind = file.fields[name], kinds.get(name, "")
         if kind == "none":
             continue
         if file.is_json and _are_lists(file, name, fields):

@@ -34,7 +34,7 @@ from .labels import Labels, missing_labels, read_labels
 from .repair import TableFault, read_with_all_faults
 from .roles import LABEL_NAMES, Roles, choose_roles, follow_schema, unused_columns
 from .schema import NUMBERS, TableSchema
-from .table_file import open_table_file
+from .table_file import read_table_file
 from .table_images import read_image_column
 
 SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in its column
@@ -114,7 +114,7 @@ def read_rows(
         index: what is known of the files.
         schema: the columns that a model was trained on; None to find them.
     """
-    file = open_table_file(path)
+    file = read_table_file(path)
     roles = choose_roles(file, options) if schema is None else follow_schema(file, schema, options)
     table = read_table(file, roles.kinds(file, schema))
     notes = _check_index(table, roles)
