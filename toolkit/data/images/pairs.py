@@ -21,6 +21,8 @@ import os
 import re
 from typing import AbstractSet, Dict, List, NamedTuple, NoReturn, Sequence, Tuple
 
+import numpy as np
+
 from ...errors import DataError
 from ..column import Column
 from ..examples import Dataset, Split, describe
@@ -283,40 +285,43 @@ def _group_pairs(left: Sequence[str], right: Sequence[str]) -> List[str]:
     Args:
         left, right: a hash of each image, [N].
     """
-    pairs = [(f"left {first}", f"right {second}") for first, second in zip(left, right)]
-    parents = {image: image for pair in pairs for image in pair}
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
 
-    def find_root(image: str) -> str:
-        while parents[image] != image:
-            parents[image] = parents[parents[image]]
-            image = parents[image]
-        return image
-
-    for first, second in pairs:
-        parents[find_root(second)] = find_root(first)
-    roots = [find_root(first) for first, _ in pairs]
-    texts: Dict[str, str] = {}
-    for root, text in zip(roots, map(" ".join, zip(left, right))):
-        texts[root] = min(text, texts.get(root, text))
-    return [texts[root] for root in roots]
+    ends = [np.unique(side, return_inverse=True)[1].reshape(-1) for side in (left, right)]
+    ends[1] += len(left)  # at most as many images are left
+    edges = coo_matrix((np.ones(len(left)), ends), shape=[2 * len(left)] * 2)
+    groups = connected_components(edges, directed=False)[1][ends[0]].tolist()
+    texts: Dict[int, str] = {}
+    for group, text in zip(groups, map(" ".join, zip(left, right))):
+        texts[group] = min(text, texts.get(group, text))
+    return [texts[group] for group in groups]
 
 
 def _pair_domains(
     listings: Dict[str, Listing], left: ImagePaths, right: ImagePaths, shares: Shares
 ) -> Splits:
     """Splits of two domains; in each split the smaller domain repeats."""
-    sides = [
-        _hold_out_paths(listings, side, images, shares) for side, images in enumerate((left, right))
-    ]
     names = list(component_names(listings["train"].names).values())
-    notes = _return_lonely(listings["train"], names, sides)
+    domains = left, right
+    notes: List[str] = []
+    sides = [_hold_out_paths(listings, side, domains[side], shares) for side in (0, 1)]
+    lonely = set(sides[0]) ^ set(sides[1])
+    if lonely:  # one domain is too small: nothing is held out of the other one either
+        few = shares._replace(**dict.fromkeys(lonely, 0))
+        few = few._replace(folds=0, fold=0) if "test" in lonely else few
+        sides = [_hold_out_paths(listings, side, domains[side], few) for side in (0, 1)]
+        count, name = min((len(side["train"]), name) for side, name in zip(sides, names))
+        notes.append(
+            f"No {' and '.join(sorted(lonely))} split is held out: the domain {name} ({count:,}) "
+            "has too few images."
+        )
     splits = {}
     for split in sides[0]:
-        domains = [side[split] for side in sides]
-        count = max(map(len, domains))
+        count = max(len(side[split]) for side in sides)
         features = {
-            name: images.select(list(itertools.islice(itertools.cycle(paths), count)))
-            for name, images, paths in zip(names, (left, right), domains)
+            name: images.select(list(itertools.islice(itertools.cycle(side[split]), count)))
+            for name, images, side in zip(names, domains, sides)
         }
         splits[split] = Split(features)
     counts = [len(side["train"]) for side in sides]
@@ -324,31 +329,6 @@ def _pair_domains(
     repeats = "" if counts[0] == counts[1] else "; the smaller one repeats"
     note = f"No name is in both folders: two domains, {sizes} images to train on{repeats}."
     return splits, [note, *notes]
-
-
-def _return_lonely(
-    train: Listing, names: Sequence[str], sides: Sequence[Dict[str, List[str]]]
-) -> List[str]:
-    """Train on what is held out of one domain alone, since the other is too small to hold out.
-
-    Args:
-        train: the files in the folders to train on.
-        names: of the domains.
-        sides: split name -> files, of each domain; changed in place.
-
-    Returns:
-        A sentence if there are such images.
-    """
-    lonely = [split for split in sides[0] if split not in sides[1]]
-    lonely += [split for split in sides[1] if split not in sides[0]]
-    if not lonely:
-        return []
-    for side, paths in zip(sides, train.paths):
-        files = set(side["train"]).union(*(side.pop(split, []) for split in lonely))
-        side["train"] = [path for path in paths if path in files]
-    count, name = min((len(paths), name) for name, paths in zip(names, train.paths))
-    splits = " and ".join(sorted(lonely))
-    return [f"No {splits} split is held out: the domain {name} ({count:,}) has too few images."]
 
 
 def _hold_out_paths(
