@@ -14,7 +14,7 @@ import functools
 import io
 import os
 import warnings
-from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import IO, Any, Callable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -69,9 +69,7 @@ class ImageReader:
 
     def read(self, path: str) -> np.ndarray:
         """Read an image file as uint8 [H, W, C]. Raises a DataError that names the file."""
-        self._check_channels(path)
-        with translated_errors(path):
-            return self._read(open_file(path))
+        return self._read(lambda: open_file(path), path)
 
     def decode(self, content: bytes, name: str) -> np.ndarray:
         """Read the bytes of an image file as uint8 [H, W, C].
@@ -83,29 +81,24 @@ class ImageReader:
         Raises:
             DataError: the bytes are no image.
         """
-        self._check_channels(name)
-        with translated_errors(name):
-            return self._read(io.BytesIO(content))
+        return self._read(lambda: io.BytesIO(content), name)
 
-    def _check_channels(self, name: str) -> None:
-        if self.form.channels not in MODES:
-            raise DataError(f"{name}: no image has {self.form.channels} channels.")
-
-    def _read(self, stream: IO[bytes]) -> np.ndarray:
-        """The image in a stream of bytes, which is closed."""
+    def _read(self, open_stream: Callable[[], IO[bytes]], name: str) -> np.ndarray:
         from PIL import Image
 
         form = self.form
-        with open_image(stream) as file:
+        if form.channels not in MODES:
+            raise DataError(f"{name}: no image has {form.channels} channels.")
+        with translated_errors(name), open_image(open_stream()) as file:
             file.load()
             image = turn_upright(_to_8_bits(file), file)
             if form.channels != 4 and _is_transparent(image):
                 paper = Image.new("RGBA", image.size, form.background + (255,))
                 image = Image.alpha_composite(paper, image.convert("RGBA"))
             image = image.convert(MODES[form.channels])
-        if form.size is not None and image.size != form.size:
-            fill = _border_mean(image) if form.extends_border else _fill(form)
-            image = fit_image(image, form, Image.Resampling.LANCZOS, fill)
+            if form.size is not None and image.size != form.size:
+                fill = _border_mean(image) if form.extends_border else _fill(form)
+                image = fit_image(image, form, Image.Resampling.LANCZOS, fill)
         return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
 
 

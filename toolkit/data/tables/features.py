@@ -75,8 +75,15 @@ def _kind_of_texts(column: TextColumn) -> str:
 
 def _refuse_doubtful(table: Table, names: Sequence[str]) -> None:
     """Raise a DataError that names all columns that look like no features."""
-    reasons = {name: _find_reason(table, name, len(names) == 1) for name in names}
-    doubtful = {name: reason for name, reason in reasons.items() if reason}
+    doubtful = {}
+    for name in names:
+        reason = ""
+        if name in table.texts:
+            reason = _doubt_texts(table.texts[name])
+        elif name in table.numbers and len(names) > 1:
+            reason = _doubt_numbers(name, table.numbers[name])
+        if reason:
+            doubtful[name] = reason
     if doubtful:
         listing = ", ".join(f"'{shorten(name)}' {reason}" for name, reason in doubtful.items())
         raise TableFault(
@@ -87,16 +94,8 @@ def _refuse_doubtful(table: Table, names: Sequence[str]) -> None:
         )
 
 
-def _find_reason(table: Table, name: str, is_only: bool) -> str:
-    """Why a column looks like no feature; "" if it looks like one."""
-    if name in table.texts:
-        return _doubt_texts(table.texts[name])
-    if name in table.numbers and not is_only:
-        return _doubt_numbers(name, table.numbers[name])
-    return ""
-
-
 def _doubt_numbers(name: str, numbers: np.ndarray) -> str:
+    """Why numbers look like no feature; "" if they look like one."""
     if numbers[0] != numbers[0] and np.isnan(numbers).all():
         return "is empty"
     if len(numbers) > 2 and numbers[1] - numbers[0] == 1 and (np.diff(numbers) == 1).all():
@@ -108,14 +107,13 @@ def _doubt_numbers(name: str, numbers: np.ndarray) -> str:
 
 
 def _doubt_texts(column: TextColumn) -> str:
+    """Why texts look like no feature; "" if they look like one."""
     texts = [text for text in column.values if text]
-    if all(_DATE.match(text) for text in texts):
+    if all(map(_DATE.match, texts)):
         return "has dates"
-    if _kind_of_texts(column) != "text" or sum(
-        bool(_WORDS.search(text)) for text in texts
-    ) * 2 >= len(texts):
-        return ""
-    return "has a different word in almost every row"
+    have_words = 2 * sum(bool(_WORDS.search(text)) for text in texts) >= len(texts)
+    is_text = _kind_of_texts(column) == "text"
+    return "has a different word in almost every row" if is_text and not have_words else ""
 
 
 # ------------------------------------------------------------------------------------ the features
