@@ -123,9 +123,9 @@ def _read_csv(path: str, stream: IO[str], delimiter: str, has_returns: bool) -> 
             f"{path}: expected rows of CSV, found {finding}.",
             hint="Close each quote, and write a quote within a quoted field twice.",
         ) from error
-    frame = frame[(frame != "").any(axis=1)]  # without the empty lines of a spreadsheet
-    header = [name.strip() for name in frame.iloc[0]]
-    return [header, *(frame[number].tolist()[1:] for number in frame)]
+    header, rows = [name.strip() for name in frame.iloc[0]], frame.iloc[1:]
+    rows = rows[(rows != "").any(axis=1)]  # without the empty lines of a spreadsheet
+    return [header, *(rows[number].tolist() for number in rows)]
 
 
 def _find_delimiter(header: str) -> str:
