@@ -179,10 +179,10 @@ class _RecordReader:
             self.notes.append(f"Keys that are not read: {describe_keys(others)}.")
         contents: Dict[bytes, str] = {}
         for shard, part in zip(self._shards, np.split(self.index.digests, self.index.ends)):
-            name = os.path.basename(shard.path)
-            other = contents.setdefault(part.tobytes(), name) if len(part) else name
-            if other != name:
-                self.notes.append(f"{name} has the same examples as {other}.")
+            content, name = part.tobytes(), os.path.basename(shard.path)
+            if content and content in contents:
+                self.notes.append(f"{name} has the same examples as {contents[content]}.")
+            contents.setdefault(content, name)
 
     # ------------------------------------------------------------------------------- components
 
