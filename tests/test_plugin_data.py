@@ -170,8 +170,8 @@ def test_splits_of_different_examples_are_refused(other, text):
     with pytest.raises(DataError) as error:
         open_data(Own(lambda split, run: other if split == "test" else train))
     assert error.value.message == (
-        f"Hook 'data' of plugin 'own' returned {text} for 'test', but features float32 [2], "
-        "labels int32 [] for 'train'."
+        "Hook 'data' of plugin 'own': expected features float32 [2], labels int32 [] in 'test' as "
+        f"in 'train', found {text}."
     )
 
 

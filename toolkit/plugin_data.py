@@ -15,6 +15,7 @@ from .data.examples import (
     LENGTH,
     Dataset,
     Split,
+    check_alike,
     check_label_range,
     describe,
     iterate_slices,
@@ -76,7 +77,7 @@ def open_from_plugin(
         )
     splits = _align_sequences(splits)
     if not plugins.has_hook("convert"):
-        _check_alike(plugin, splits)
+        check_alike(splits, f"Hook 'data' of plugin '{plugin}'")
     spec = _describe_all(splits)
     for name, split in splits.items():
         _check_classes(plugin, name, split, spec)
@@ -210,27 +211,6 @@ def _as_sequences(split: Split, keys: List[str]) -> Split:
     aligned = Split(*pack(leaves), index=split.index)
     aligned.make_dataset = split.make_dataset
     return aligned
-
-
-def _check_alike(plugin: str, splits: Mapping[str, Split]) -> None:
-    """Refuse splits whose examples differ in names, shapes or dtypes from those to train on."""
-    train = _describe_components(splits["train"])
-    for name, split in splits.items():
-        if len(split) and _describe_components(split) != train:
-            raise DataError(
-                f"Hook 'data' of plugin '{plugin}' returned {_describe_components(split)} for "
-                f"'{name}', but {train} for 'train'.",
-                hint="Return the same names, shapes and dtypes for all splits.",
-            )
-
-
-def _describe_components(split: Split) -> str:
-    """`features float32 [4], labels/mask uint8 [8, 8]`."""
-    texts = []
-    for key, component in split.components.items():
-        sizes = ", ".join("?" if size is None else str(size) for size in component.shape)
-        texts.append(f"{key} {component.dtype} [{sizes}]")
-    return ", ".join(texts)
 
 
 def _check_classes(plugin: str, name: str, split: Split, spec: DataSpec) -> None:

@@ -19,10 +19,8 @@ from .data.prepare import (
     ExampleConverter,
     ExampleHooks,
     filter_split,
-    iterate,
     model_spec,
     prepare,
-    subset_positions,
 )
 from .data.readers.mapped import decode_splits
 from .data.readers.options import RESIDENT_LIMIT
@@ -129,11 +127,8 @@ class RunData:
                 yield train.take(slice(start, min(start + count, len(train))))[0]
             return
         converter = ExampleConverter(self.hooks.convert, stored)
-        examples = zip(iterate(train), subset_positions(stored, train).tolist())
-        while True:
-            chunk = [converter.convert(*pair) for pair in itertools.islice(examples, count)]
-            if not chunk:
-                return
+        examples = converter.convert_all(train)
+        for chunk in iter(lambda: list(itertools.islice(examples, count)), []):
             yield converter.join(chunk).features
 
     def _value_range(self, spec: DataSpec, recorded: Optional[DataSpec]) -> Tuple[float, ...]:

@@ -303,7 +303,7 @@ def test_a_damaged_image_leaves_with_its_partner_and_never_a_whole_split(tree, t
     assert not {f"train/{side}/{n}.png" for side in "ab" for n in (1, 3)} & set(dataset.files)
     images = ImageOptions(skip_damaged=True)
     folder = tree({f"cat/{number}.png": b"no image" for number in range(3)})
-    assert "none of 3 images can be read" in message(open_data, "images:" + folder, images=images)
+    assert "none of its images can be read" in message(open_data, "images:" + folder, images=images)
     with pytest.raises(UsageError, match="--skip-damaged has no effect on the data 'mnist5k'"):
         open_data("mnist5k", images=images)
 

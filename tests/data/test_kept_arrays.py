@@ -59,7 +59,10 @@ def test_arrays_are_examples_as_those_of_a_file(data, description):
         (("photos", "labels"), "has 'photos' as x_train, expected an array"),
         ((X.astype(complex), Y), "of type complex128"),
         ({"training": (X, Y)}, "has the splits training, expected train, validation, test"),
-        ({"train": (X, Y), "test": (X[:, :3], Y)}, "in 'test' as in 'train', found uint8 \\[3, 4"),
+        (
+            {"train": (X, Y), "test": (X[:, :3], Y)},
+            "in 'test' as in 'train', found features uint8 \\[3, 4",
+        ),
         ((X, Y - 1), "expected labels from 0, found label -1"),
     ],
 )

@@ -142,8 +142,8 @@ def test_arrays_that_are_not_read_are_noted(opened):
         ({"x": np.where(np.arange(40).reshape(20, 2) == 7, np.nan, X)}, "infinity in example 3"),
         ({"x": X, "X": X}, "differ in case alone"),
         ({"x_left": X, "x_right": X[:3]}, "different numbers of examples"),
-        ({"x_train": X, "y_train": EVEN, "x_test": X}, "without labels"),
-        ({"x_train": IMAGES, "x_test": IMAGES[:, 1:]}, "found uint8 [3, 4, 1]"),
+        ({"x_train": X, "y_train": EVEN, "x_test": X}, "labels int32 [] in 'test' as"),
+        ({"x_train": IMAGES, "x_test": IMAGES[:, 1:]}, "found features uint8 [3, 4, 1]"),
         ({"pictures": IMAGES}, "x_train, images"),
     ],
 )

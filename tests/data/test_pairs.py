@@ -160,10 +160,16 @@ def test_a_pair_may_be_in_folders_below(tree):
         (["masks/1.png", "labels/1.png"], "label images in both"),
         (["a/1.png", "a/1.bmp", "b/1.png"], "expected one image of each name"),
         (["testA/1.png", "testB/1.png"], "found test without 'train'"),
-        (["trainA/1.png", "testB/1.png"], "only one folder of 'test'"),
-        (["train/a/1.png", "train/b/1.png", "more/1.png"], "the folder 'more' beside folders of"),
-        (["a/train/1.png", "b/train/1.png", "b/test/1.png"], "other splits in 'a' than in 'b'"),
-        (["train/a/1.png", "train/b/1.png", "test/c/1.png", "test/d/1.png"], "other names in one"),
+        (["trainA/1.png", "testB/1.png"], "found b in 'test', and a in 'train'"),
+        (
+            ["train/a/1.png", "train/b/1.png", "more/1.png"],
+            "folders more, train, which are not one",
+        ),
+        (["a/train/1.png", "b/train/1.png", "b/test/1.png"], "found b in 'test', and a and b in"),
+        (
+            ["train/a/1.png", "train/b/1.png", "test/c/1.png", "test/d/1.png"],
+            "found c and d in 'test', and a and b",
+        ),
         (["trainA/1.png", "trainB/1.png", "testA/1.png", "testB/2.png"], "equal names in some"),
     ],
 )

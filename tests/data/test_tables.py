@@ -82,10 +82,13 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
         ("a,label\n", "expected rows below the header, found none"),
         (
             "a,label\n1,x\n1,2,x\n",
-            "t.csv: row 2: expected 2 fields as in the header, found 3 fields",
+            "t.csv: line 3: expected as many fields as in the header (2), found 3.",
         ),
         ('a,label\n"1\n2",x\n1\n', "t.csv: row 2: expected a value in 'label', found none"),
-        ("a,label\n1,x,,y\n", "t.csv: row 1: expected 2 fields as in the header, found 4 fields"),
+        (
+            "a,label\n1,x,,y\n",
+            "t.csv: line 2: expected as many fields as in the header (2), found 4.",
+        ),
         ("sep=;", "expected the names of columns, found none"),
         ("a,a,label\n1,2,x\n", "the columns 1 and 2 are both named 'a'"),
         ("a,,label\n1,2,x\n", "column 2 of 3 has no name"),

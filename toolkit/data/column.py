@@ -23,6 +23,7 @@ VOID = 255  # in images of classes: a pixel of no class
 TEXT = "string"  # the dtype of text, as TensorFlow names it
 _BE = ("is", "are")  # verbs of a sentence
 _TEXT_BYTES = 64  # assumed of one text
+_CHUNK = 4096  # examples that are checked at once
 
 
 class Component(NamedTuple):
@@ -384,6 +385,16 @@ def check_map(values: Any) -> None:
             "was used.",
             hint="Put the same file back.",
         )
+
+
+def first_not_finite(values: np.ndarray) -> Optional[int]:
+    """The first row of values [M, ...] that has NaN or infinity; None if none has."""
+    for start in range(0, len(values) if values.dtype.kind == "f" else 0, _CHUNK):
+        part = values[start : start + _CHUNK]
+        is_finite = np.isfinite(part).all(axis=tuple(range(1, part.ndim)))
+        if not is_finite.all():
+            return start + int(np.argmin(is_finite))
+    return None
 
 
 def describe_rounding(largest: Mapping[str, float]) -> List[str]:

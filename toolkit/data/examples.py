@@ -13,6 +13,7 @@ from typing import (
     Callable,
     Dict,
     FrozenSet,
+    Iterable,
     Iterator,
     List,
     Mapping,
@@ -377,21 +378,17 @@ def _count_classes(split: Split, key: str) -> int:
             hint="Declare it: toolkit.Column(values, num_classes=...).",
         )
     largest = -1
-    for part in iterate_slices(split):
-        classes = _read_unpadded(split, part, key)
+    is_sequence = split.components[key].is_sequence  # whose padding is no class
+    parts: Iterable[np.ndarray] = (
+        [split.select_sequences(key).values]
+        if is_sequence
+        else (split.read(part, [key])[key] for part in iterate_slices(split))
+    )
+    for classes in parts:
         if split.components[key].shape:
             classes = classes[classes != VOID]
         largest = max(largest, int(classes.max()) if classes.size else -1)
     return largest + 1
-
-
-def _read_unpadded(split: Split, part: slice, key: str) -> np.ndarray:
-    """The values of a component of some examples; of sequences without their padding."""
-    if not split.components[key].is_sequence:
-        return split.read(part, [key])[key]
-    rows = as_rows(part, len(split))
-    records = rows if split.index is None else split.index[rows]
-    return split.columns[key].values.select(records).values
 
 
 def feature_bytes(split: Split) -> Iterator[List[Any]]:
@@ -408,6 +405,27 @@ def feature_bytes(split: Split) -> Iterator[List[Any]]:
             for key in sequences:
                 rows[key] = rows[key][: rows[key + LENGTH]]
             yield [_bytes_of(np.asarray(array)) for array in rows.values()]
+
+
+def check_alike(splits: Mapping[str, Split], source: str) -> None:
+    """Raise a DataError if examples differ in names, shapes or dtypes from those to train on."""
+    expected = _describe_examples(splits["train"])
+    for name, split in splits.items():
+        if len(split) and _describe_examples(split) != expected:
+            raise DataError(
+                f"{source}: expected {expected} in '{name}' as in 'train', found "
+                f"{_describe_examples(split)}.",
+                hint="Give all splits the same names, shapes and dtypes.",
+            )
+
+
+def _describe_examples(split: Split) -> str:
+    """`features float32 [4], labels/mask uint8 [8, 8]`."""
+    texts = []
+    for key, component in split.components.items():
+        sizes = ", ".join("?" if size is None else str(size) for size in component.shape)
+        texts.append(f"{key} {component.dtype} [{sizes}]")
+    return ", ".join(texts)
 
 
 def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: str) -> None:

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterator,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -58,6 +48,7 @@ class ExampleConverter:
         self.form: Dict[str, Component] = {}
         self._first = 0  # the position of that example, in the split
         self._convert = convert
+        self._split = split
         self._columns = split.columns
         self._bound: Dict[str, Column] = {}  # those of the first example
         self._raw: Dict[str, Any] = {}  # flat key -> dtype and shape that need no further check
@@ -109,6 +100,11 @@ class ExampleConverter:
         }
         return {key: column.take(slice(0, 1), lengths[key])[0] for key, column in columns.items()}
 
+    def convert_all(self, subset: Split) -> Iterator[Dict[str, np.ndarray]]:
+        """Convert the examples of a subset of the split, one by one."""
+        positions = subset_positions(self._split, subset).tolist()
+        return map(self.convert, iterate(subset), positions)
+
     def join(self, examples: Sequence[Mapping[str, np.ndarray]]) -> Split:
         """The split of converted examples, one or more."""
         flat = {}
@@ -158,13 +154,7 @@ def prepare(split: Split, hooks: ExampleHooks) -> Split:
     if hooks.convert is None:
         return subset
     converter = ExampleConverter(hooks.convert, split)
-    positions = subset_positions(split, subset)
-    return converter.join(
-        [
-            converter.convert(example, int(position))
-            for position, example in zip(positions, iterate(subset))
-        ]
-    )
+    return converter.join(list(converter.convert_all(subset)))
 
 
 def filter_split(split: Split, filter: Optional[Filter]) -> Split:

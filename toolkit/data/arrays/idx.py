@@ -6,17 +6,19 @@ big-endian 32-bit integer), then the elements. A file whose name ends in .gz is 
 
 from __future__ import annotations
 
+import functools
 import gzip
+import operator
 import os
 import re
 import struct
 import zlib
-from typing import Dict, NamedTuple, Tuple
+from typing import Dict, Tuple
 
 import numpy as np
 
 from ...errors import DataError
-from ..examples import Dataset, Split, check_label_range, describe
+from ..examples import Dataset, Split, check_alike, check_label_range, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
 
@@ -26,29 +28,7 @@ LABEL_TYPES = ("uint8", ">i4")
 _NAME = re.compile(r"^(?P<split>train|t10k|test)[-.](?P<kind>images|labels)[-.]idx\d-ubyte(\.gz)?$")
 _RECOPY = "Copy or download the file again."
 _GZIP = b"\x1f\x8b"
-_CHUNK = 1 << 20  # bytes to unpack at a time
 _MAX_HEADER = 4 + 4 * 8  # bytes
-_MAX_EXPANSION = 1032  # uncompressed bytes for one byte of gzip data, at most
-
-
-class Header(NamedTuple):
-    """The header of an IDX file."""
-
-    dtype: str  # a value of ELEMENTS
-    shape: Tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """Bytes before the first element."""
-        return 4 + 4 * len(self.shape)
-
-    @property
-    def payload(self) -> int:
-        """Bytes of all elements."""
-        count = 1
-        for dimension in self.shape:
-            count *= dimension
-        return count * np.dtype(self.dtype).itemsize
 
 
 def read_idx(path: str, kind: str = "images") -> np.ndarray:
@@ -66,7 +46,27 @@ def read_idx(path: str, kind: str = "images") -> np.ndarray:
     """
     if not os.path.isfile(path):
         raise DataError(f"{path}: expected an IDX file, found none.", hint=_RECOPY)
-    return _read_gzip(path, kind) if path.endswith(".gz") else _map_plain(path, kind)
+    with open(path, "rb") as file:
+        head = file.read(_MAX_HEADER)
+    if path.endswith(".gz"):
+        if head[:2] != _GZIP:
+            hint = "If it is a plain IDX file, remove '.gz' from its name."
+            raise _wrong(path, "gzip data", head[:4].hex() or "an empty file", hint)
+        content = _unpack(path)
+        dtype, shape = _parse_header(path, content[:_MAX_HEADER], kind, len(content))
+        return np.frombuffer(content, dtype, offset=4 + 4 * len(shape)).reshape(shape)
+    dtype, shape = _parse_header(path, head, kind, os.path.getsize(path))
+    return np.memmap(path, dtype, "r", offset=4 + 4 * len(shape), shape=shape)
+
+
+def _unpack(path: str) -> bytes:
+    try:
+        with gzip.open(path, "rb") as file:
+            return file.read()
+    except EOFError as error:
+        raise _wrong(path, "complete gzip data", "an end in the middle") from error
+    except (OSError, zlib.error) as error:
+        raise _wrong(path, "intact gzip data", str(error).rstrip(".")) from error
 
 
 def starts_as_idx(path: str) -> bool:
@@ -96,13 +96,7 @@ def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
     paths = _find_files(folder)
     files = {os.path.basename(path): path for pair in paths.values() for path in pair}
     splits = {split: _read_pair(*pair) for split, pair in paths.items()}
-    shapes = {split: part.shape for split, part in splits.items()}
-    if "test" in shapes and shapes["test"] != shapes["train"]:
-        raise DataError(
-            f"{paths['test'][0]}: expected images of {list(shapes['train'])} as in "
-            f"{paths['train'][0]}, found {list(shapes['test'])}.",
-            hint="Use training and test files of one data set.",
-        )
+    check_alike(splits, f"idx:{folder}")
     count = len(class_names) or 1 + max(int(part.labels.max()) for part in splits.values())
     for split, part in splits.items():
         check_label_range(part.labels, count, paths[split][1])
@@ -151,8 +145,12 @@ def _find_files(folder: str) -> Dict[str, Tuple[str, str]]:
     return {split: (kinds["images"], kinds["labels"]) for split, kinds in paths.items()}
 
 
-def _parse_header(path: str, head: bytes, kind: str) -> Header:
-    """The header in the first bytes of a file. Refuses what cannot be "images" or "labels"."""
+def _parse_header(path: str, head: bytes, kind: str, size: int) -> Tuple[str, Tuple[int, ...]]:
+    """The type and the shape of the array in a file of `size` bytes, by its first ones.
+
+    Raises:
+        DataError: they are not those of "images" or "labels", or the file has another size.
+    """
     if head[:2] == _GZIP:
         hint = "Add '.gz' to its name, or decompress it."
         raise _wrong(path, "a plain IDX file", "gzip data", hint)
@@ -165,70 +163,21 @@ def _parse_header(path: str, head: bytes, kind: str) -> Header:
         raise _wrong(path, "an IDX element type", f"0x{code:02x}")
     if not 1 <= rank <= 8:
         raise _wrong(path, "1 to 8 dimensions", str(rank))
-    if len(head) < 4 + 4 * rank:
-        raise _wrong(path, f"an IDX header of {4 + 4 * rank} bytes", f"{len(head)} bytes")
-    header = Header(ELEMENTS[code], struct.unpack(f">{rank}I", head[4 : 4 + 4 * rank]))
-    if header.dtype not in (FEATURE_TYPES if kind == "images" else LABEL_TYPES):
-        name = np.dtype(header.dtype).newbyteorder("=").name
+    start = 4 + 4 * rank
+    if len(head) < start:
+        raise _wrong(path, f"an IDX header of {start} bytes", f"{len(head)} bytes")
+    dtype, shape = ELEMENTS[code], struct.unpack(f">{rank}I", head[4:start])
+    if dtype not in (FEATURE_TYPES if kind == "images" else LABEL_TYPES):
+        name = np.dtype(dtype).newbyteorder("=").name
         raise _wrong(path, "element type uint8 (0x08)", f"{name} (0x{code:02x})")
     if (rank < 2) if kind == "images" else (rank != 1):
         raise _wrong(path, f"{kind} of {3 if kind == 'images' else 1} dimension(s)", str(rank))
-    if 0 in header.shape:
-        raise _wrong(path, "one example or more", f"dimensions {list(header.shape)}")
-    return header
-
-
-def _map_plain(path: str, kind: str) -> np.ndarray:
-    """A memory map of a plain file."""
-    with open(path, "rb") as file:
-        header = _parse_header(path, file.read(_MAX_HEADER), kind)
-    _check_size(path, header, os.path.getsize(path))
-    return np.memmap(path, header.dtype, "r", offset=header.size, shape=header.shape)
-
-
-def _read_gzip(path: str, kind: str) -> np.ndarray:
-    """The array of a compressed file."""
-    with open(path, "rb") as file:
-        start = file.read(4)
-    if start[:2] != _GZIP:
-        hint = "If it is a plain IDX file, remove '.gz' from its name."
-        raise _wrong(path, "gzip data", start.hex() or "an empty file", hint)
-    try:
-        with gzip.open(path, "rb") as file:
-            header = _parse_header(path, file.read(_MAX_HEADER), kind)
-            limit = _MAX_EXPANSION * os.path.getsize(path)
-            if header.payload > limit:  # before memory is allocated
-                raise _wrong_size(path, header, f"at most {limit:,}")
-            file.seek(header.size)
-            array = np.empty(header.shape, header.dtype)
-            rest = array.reshape(-1).view(np.uint8).data
-            while len(rest):
-                count = file.readinto(rest[:_CHUNK])
-                if not count:
-                    break
-                rest = rest[count:]
-            # One byte more than the header says shows that a file is longer, and otherwise makes
-            # gzip check its own checksum.
-            is_longer = bool(file.read(1))
-    except EOFError as error:
-        raise _wrong(path, "complete gzip data", "an end in the middle") from error
-    except (OSError, zlib.error) as error:
-        raise _wrong(path, "intact gzip data", str(error).rstrip(".")) from error
-    size = header.size + header.payload - len(rest) + is_longer
-    _check_size(path, header, size, at_least=is_longer)
-    array.flags.writeable = False
-    return array
-
-
-def _check_size(path: str, header: Header, size: int, at_least: bool = False) -> None:
-    """Compare the size of a file in bytes with its header. at_least: the file may be larger."""
-    if size != header.size + header.payload:
-        raise _wrong_size(path, header, f"{size:,}{' or more' if at_least else ''}")
-
-
-def _wrong_size(path: str, header: Header, actual: str) -> DataError:
-    expected = f"{header.size + header.payload:,} bytes for dimensions {list(header.shape)}"
-    return _wrong(path, expected, actual)
+    if 0 in shape:
+        raise _wrong(path, "one example or more", f"dimensions {list(shape)}")
+    expected = start + functools.reduce(operator.mul, shape) * np.dtype(dtype).itemsize
+    if size != expected:
+        raise _wrong(path, f"{expected:,} bytes for dimensions {list(shape)}", f"{size:,}")
+    return dtype, shape
 
 
 def _wrong(path: str, expected: str, actual: str, hint: str = _RECOPY) -> DataError:

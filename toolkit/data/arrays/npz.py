@@ -10,10 +10,10 @@ from typing import Any, Dict, Mapping, Sequence, Tuple
 import numpy as np
 
 from ...errors import DataError
-from ..examples import Dataset, Split, describe
+from ..column import first_not_finite
+from ..examples import Dataset, Split, check_alike, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
-from ..structure import FEATURES
 from .label_arrays import LabelArrays, read_label_arrays
 from .npz_keys import HINT, find_keys
 
@@ -65,7 +65,7 @@ def make_splits(
         by_split = {split: each[name] for split, (_, each) in parts.items() if name in each}
         labels[name] = read_label_arrays(source, by_split, label_kind)
     splits = {name: _make_split(source, name, each, labels) for name, each in parts.items()}
-    _check_alike(source, splits)
+    check_alike(splits, source)
     return splits, labels
 
 
@@ -160,49 +160,15 @@ def _make_split(
     except DataError as error:
         raise DataError(f"{source}: {error.message}", hint=error.hint) from None
     for column in split.columns.values():
-        if column.component.dtype == "float32":
-            check_finite(column.values, source)
+        row = first_not_finite(column.values) if column.component.dtype == "float32" else None
+        if row is not None:
+            raise DataError(
+                f"{source}: expected finite numbers, found NaN or infinity in example {row}.",
+                hint="Repair or remove that example.",
+            )
     return split
 
 
 def _pack(by_name: Dict[str, Any]) -> Any:
     """A single component, a dict of them by name, or None."""
     return by_name.get("", by_name) if by_name else None
-
-
-def check_finite(features: np.ndarray, source: str) -> None:
-    """Raise a DataError that names the first example with a value that is not finite."""
-    if features.dtype.kind != "f":
-        return
-    for start in range(0, len(features), 4096):
-        is_finite = np.isfinite(features[start : start + 4096])
-        if not is_finite.all():
-            rows = is_finite.reshape(len(is_finite), -1).all(axis=1)
-            position = start + int(np.flatnonzero(~rows)[0])
-            raise DataError(
-                f"{source}: expected finite numbers, found NaN or infinity in example {position}.",
-                hint="Repair or remove that example.",
-            )
-
-
-def _check_alike(path: str, splits: Dict[str, Split]) -> None:
-    """Raise a DataError unless all splits have one shape and dtype, and all or none have labels."""
-    expected = _describe_examples(splits["train"])
-    for name, split in splits.items():
-        if _describe_examples(split) != expected:
-            raise DataError(
-                f"{path}: expected examples {expected} in '{name}' as in 'train', found "
-                f"{_describe_examples(split)}.",
-                hint="Give splits of one shape and dtype.",
-            )
-
-
-def _describe_examples(split: Split) -> str:
-    parts = []
-    for key, component in split.components.items():
-        role, _, name = key.partition("/")
-        if role == FEATURES:
-            parts.append(f"{name + ' ' if name else ''}{component.dtype} {list(component.shape)}")
-        elif component.shape:
-            parts.append(f"label {name} {list(component.shape)}".replace("  ", " "))
-    return f"{', '.join(parts)}{'' if split.has_labels else ' without labels'}"

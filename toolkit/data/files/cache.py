@@ -7,7 +7,6 @@ folder `content`, with the sizes of the files in `entry.json`.
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import shutil
@@ -241,36 +240,20 @@ def one_process_at_a_time(folder: str) -> Iterator[bool]:
     """
     with writing_to_cache():
         os.makedirs(folder, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY) if fcntl else -1
+    is_locked, descriptor = False, -1
     try:
-        is_locked = _lock(descriptor)
+        if fcntl is not None:
+            descriptor = os.open(folder, os.O_RDONLY)
+            with contextlib.suppress(OSError):  # of a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                is_locked = True
         if not is_locked:
-            _warn_of_no_locks()
+            text = "processes that need the same data at once compute it several times"
+            warnings.warn(f"The cache has no locks: {text}.", RuntimeWarning, stacklevel=3)
         yield is_locked
     finally:
-        if fcntl:
+        if descriptor >= 0:
             os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    """Wait for the lock of a folder; False if the system or its file system has no locks."""
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:
-        return False
-    return True
-
-
-@functools.lru_cache(maxsize=None)  # once in a process
-def _warn_of_no_locks() -> None:
-    warnings.warn(
-        f"The cache {cache_folder()} has no locks: processes that need the same data at once "
-        "compute it several times.",
-        RuntimeWarning,
-        stacklevel=4,
-    )
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import os
 import re
 import sqlite3
 import time
-from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -117,30 +117,31 @@ class FileIndex:
 
     def load(self, name: str) -> Optional[np.ndarray]:
         """An array that `save` stored under a name; None if there is none."""
-        with self._connection() as table, contextlib.suppress(ValueError, EOFError):
-            row = table.execute("SELECT content FROM arrays WHERE name = ?", [name]).fetchone()
-            return None if row is None else np.load(io.BytesIO(row[0]), allow_pickle=False)
+        find = "SELECT content FROM arrays WHERE name = ?"
+        row = self._use(lambda table: table.execute(find, [name]).fetchone())
+        with contextlib.suppress(ValueError, EOFError):
+            return row and np.load(io.BytesIO(row[0]), allow_pickle=False)
         return None
 
     def save(self, name: str, array: np.ndarray) -> None:
         """Store an array, which is a function of the contents of the files and of its name."""
         content = io.BytesIO()
         np.save(content, array)
-        with self._connection(is_new=True) as table:
-            row = (name, content.getvalue())
-            table.execute("INSERT OR REPLACE INTO arrays VALUES (?, ?)", row)
+        row = (name, content.getvalue())
+        store = "INSERT OR REPLACE INTO arrays VALUES (?, ?)"
+        self._use(lambda table: table.execute(store, row), is_new=True)
 
     def _rows(self, paths: Sequence[str], read: Callable[[str], Row], needs_header: bool) -> Any:
         """The rows of files, in their order; `read` is called with the path of each new one."""
         started = time.time()
         states = [_state(path) for path in paths]
         rows: List[Optional[Row]] = [None] * len(paths)
-        with self._connection() as table:
-            find = "SELECT * FROM files WHERE path = ?"
-            for number, path in enumerate(paths):
-                row = table.execute(find, [os.fsencode(path)]).fetchone()
-                if row and row[1:4] == states[number] and (row[5] >= 0 or not needs_header):
-                    rows[number] = row[4:]
+        names = [os.fsencode(path) for path in paths]
+        find = "SELECT * FROM files WHERE path = ?"
+        known = self._use(lambda table: [table.execute(find, [n]).fetchone() for n in names]) or ()
+        for number, row in enumerate(known):
+            if row and row[1:4] == states[number] and (row[5] >= 0 or not needs_header):
+                rows[number] = row[4:]
         missing = [number for number, row in enumerate(rows) if row is None]
         text = f"Reading {len(missing):,} files"
         results = map_parallel(lambda number: read(paths[number]), missing, _BATCH, text)
@@ -149,45 +150,39 @@ class FileIndex:
         is_large = len(paths) >= SMALL_COUNT or sum(state[0] for state in states) >= SMALL_BYTES
         if missing and is_large:
             new = [
-                (os.fsencode(paths[number]), *states[number], *row)
+                (names[number], *states[number], *row)
                 for number, row in zip(missing, results)
                 if _is_settled(paths[number], states[number], started)
             ]
-            with self._connection(is_new=True) as table:
+
+            def store(table: Any) -> None:
                 (count,) = table.execute("SELECT COUNT(*) FROM files").fetchone()
                 if count > 2 * len(paths) + _MIN_ROWS:  # most are of files that are gone
                     table.execute("DELETE FROM files")
                 places = ", ".join("?" * 10)
                 table.executemany(f"INSERT OR REPLACE INTO files VALUES ({places})", new)
+
+            self._use(store, is_new=True)
         return rows
 
-    @contextlib.contextmanager
-    def _connection(self, is_new: bool = False) -> Iterator[Any]:
-        """The tables, in one transaction; `is_new` says whether to create them in the cache."""
-        with contextlib.closing(self._connect(is_new)) as connection:
-            try:
-                with connection:
-                    yield connection
-            except sqlite3.Error as error:
-                self._forget_damaged(error)
+    def _use(self, action: Callable[[Any], Any], is_new: bool = False) -> Any:
+        """What an action returns for the tables, in one transaction; None if they cannot be used.
 
-    def _connect(self, is_new: bool) -> Any:
-        """A connection to the tables; to empty ones where the cache has none that can be used."""
-        try:
-            if is_new and self._path:
-                os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            is_there = self._path and (is_new or os.path.exists(self._path))
-            connection = sqlite3.connect(self._path if is_there else ":memory:")
-            connection.executescript(_TABLES)
-        except (OSError, sqlite3.Error) as error:
-            self._forget_damaged(error)
-            connection = sqlite3.connect(":memory:")
-            connection.executescript(_TABLES)
-        return connection
-
-    def _forget_damaged(self, error: Exception) -> None:
-        if type(error) is sqlite3.DatabaseError:  # others are of a table in use, or a full disk
-            self._forget()
+        `is_new` says whether to create them in the cache.
+        """
+        if not self._path or not (is_new or os.path.exists(self._path)):
+            return None
+        with contextlib.suppress(OSError, sqlite3.Error):
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            with contextlib.closing(sqlite3.connect(self._path)) as connection, connection:
+                try:
+                    connection.executescript(_TABLES)
+                    return action(connection)
+                except sqlite3.DatabaseError as error:
+                    if type(error) is sqlite3.DatabaseError:  # others: in use, or a full disk
+                        self._forget()
+                    raise
+        return None
 
     def _forget(self) -> None:
         with contextlib.suppress(OSError):

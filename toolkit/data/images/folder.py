@@ -8,7 +8,7 @@ ways is refused: no image is left out without a word.
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
@@ -28,7 +28,6 @@ SPLIT_FOLDERS = {
     "testing": "test",
 }
 _IGNORED_FOLDERS = ("__MACOSX", "@eaDir")  # which archives and network disks add
-_CHUNK = 256  # images
 _LAYOUT = "Give a folder with a folder of images for each class, or with images."
 
 
@@ -52,7 +51,7 @@ def open_images(settings: Settings) -> Dataset:
     if settings.images.skip_damaged:
         paths = [path for listing in listings.values() for path in listing.paths]
         damaged, damage = find_damaged(folder, paths, settings.files)
-        listings = {name: _without(damaged, listing) for name, listing in listings.items()}
+        listings = list_images(folder, damaged)
     paths = [path for listing in listings.values() for path in listing.paths]
     images = open_paths(folder, paths, settings.files, settings.images)
     splits = {
@@ -62,69 +61,29 @@ def open_images(settings: Settings) -> Dataset:
     spec = describe(splits["train"], listings["train"].class_names)
     names = [path[len(folder) :].lstrip(os.sep).replace(os.sep, "/") for path in paths]
     files, hashes = dict(zip(names, paths)), dict(zip(names, images.digests))
-    constant = [
-        f"All {len(split):,} images of '{name}' are equal."
-        for name, split in splits.items()
-        if len(split) > 1 and _is_constant(split)
-    ]
-    notes = [*damage, *images.notes, *constant, *_describe_similar_names(spec.class_names)]
-    notes += describe_other_files(folder)
+    notes = [*damage, *images.notes, *describe_other_files(folder)]
     # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
     splits = hold_out(splits, settings.shares, images.select_digests(listings["train"].paths))
     return Dataset("images:" + folder, spec, splits, files, notes, hashes)
 
 
-def _without(damaged: Set[str], listing: Listing) -> Listing:
-    """A listing without some files; at least one other is left."""
-    rows = [row for row, path in enumerate(listing.paths) if path not in damaged]
-    if not rows:
-        root = os.path.dirname(listing.paths[0])
-        raise DataError(
-            f"{root}: none of {len(listing.paths):,} images can be read.",
-            hint="'toolkit data check DATA' says why.",
-        )
-    labels = None if listing.labels is None else [listing.labels[row] for row in rows]
-    return Listing([listing.paths[row] for row in rows], labels, listing.class_names)
-
-
-def _is_constant(split: Split) -> bool:
-    """Whether all images are equal; reading ends at the first that differs."""
-    first = split.take(slice(0, 1))[0]
-    start, count = 1, 1
-    while start < len(split):
-        if (split.take(slice(start, start + count))[0] != first).any():
-            return False
-        start, count = start + count, min(2 * count, _CHUNK)
-    return True
-
-
-def _describe_similar_names(class_names: Sequence[str]) -> List[str]:
-    """A sentence if names of classes differ in nothing but upper and lower case."""
-    groups: Dict[str, List[str]] = {}
-    for name in class_names:
-        groups.setdefault(name.lower(), []).append(name)
-    similar = [names for names in groups.values() if len(names) > 1]
-    if not similar:
-        return []
-    names = " and ".join(similar[0])
-    return [f"The classes {names} differ only in upper and lower case: are they one?"]
-
-
 # ------------------------------------------------------------------------------------ the folder
 
 
-def list_images(folder: str) -> Dict[str, Listing]:
+def list_images(folder: str, damaged: AbstractSet[str] = frozenset()) -> Dict[str, Listing]:
     """Split name -> its image files; always with "train".
+
+    Args:
+        folder: of images, of folders of classes, or of folders of splits.
+        damaged: paths of files to leave out.
 
     Raises:
         DataError: there are no images, or the folder can be understood in two ways.
     """
     if not os.path.isdir(folder):
         raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
-    roots = _split_folders(folder)
-    if not roots:
-        return {"train": _list_split(folder)}
-    listings = {name: _list_split(root) for name, root in roots.items()}
+    roots = split_folders(folder) or {"train": folder}
+    listings = {name: _list_split(root, damaged) for name, root in roots.items()}
     names = listings["train"].class_names
     for name, listing in listings.items():
         if listing.class_names != names:
@@ -137,7 +96,7 @@ def list_images(folder: str) -> Dict[str, Listing]:
     return listings
 
 
-def _split_folders(folder: str) -> Dict[str, str]:
+def split_folders(folder: str) -> Dict[str, str]:
     """Split name -> its folder, with "train"; {} if the folders inside `folder` are classes."""
     roots: Dict[str, str] = {}
     classes = []
@@ -167,18 +126,26 @@ def _split_folders(folder: str) -> Dict[str, str]:
     return roots
 
 
-def _list_split(root: str) -> Listing:
+def _list_split(root: str, damaged: AbstractSet[str]) -> Listing:
     classes = tuple(list_folders(root))
-    if not classes:
-        return Listing(list_image_files(root), None, ())
-    _refuse_images_beside(root, f"the class folders {', '.join(classes[:3])}")
+    if classes:
+        _refuse_images_beside(root, f"the class folders {', '.join(classes[:3])}")
     paths: List[str] = []
     labels: List[int] = []
-    for label, name in enumerate(classes):
-        files = list_image_files(os.path.join(root, name))
+    for label, place in enumerate([os.path.join(root, name) for name in classes] or [root]):
+        files = [path for path in list_image_files(place) if path not in damaged]
         paths += files
         labels += [label] * len(files)
-    return Listing(paths, labels, classes)
+    check_rest(root, paths)
+    return Listing(paths, labels if classes else None, classes)
+
+
+def check_rest(root: str, paths: Sequence[str]) -> None:
+    """Raise a DataError if no path is left of the images in a folder."""
+    if not paths:
+        raise DataError(
+            f"{root}: none of its images can be read.", hint="'toolkit data check DATA' says why."
+        )
 
 
 def _refuse_images_beside(root: str, subject: str) -> None:

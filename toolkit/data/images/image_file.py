@@ -14,7 +14,7 @@ import functools
 import io
 import os
 import warnings
-from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import IO, Any, Callable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -69,9 +69,7 @@ class ImageReader:
 
     def read(self, path: str) -> np.ndarray:
         """Read an image file as uint8 [H, W, C]. Raises a DataError that names the file."""
-        self._check_channels(path)
-        with translated_errors(path):
-            return self._read(open_file(path))
+        return self._read(lambda: open_file(path), path)
 
     def decode(self, content: bytes, name: str) -> np.ndarray:
         """Read the bytes of an image file as uint8 [H, W, C].
@@ -83,25 +81,24 @@ class ImageReader:
         Raises:
             DataError: the bytes are no image.
         """
-        self._check_channels(name)
-        with translated_errors(name):
-            return self._read(io.BytesIO(content))
+        return self._read(lambda: io.BytesIO(content), name)
 
-    def _check_channels(self, name: str) -> None:
-        if self.form.channels not in MODES:
-            raise DataError(f"{name}: no image has {self.form.channels} channels.")
+    def _read(self, open_stream: Callable[[], IO[bytes]], name: str) -> np.ndarray:
+        from PIL import Image
 
-    def _read(self, stream: IO[bytes]) -> np.ndarray:
-        """The image in a stream of bytes, which is closed."""
         form = self.form
-        with open_image(stream) as file:
+        if form.channels not in MODES:
+            raise DataError(f"{name}: no image has {form.channels} channels.")
+        with translated_errors(name), open_image(open_stream()) as file:
             file.load()
             image = turn_upright(_to_8_bits(file), file)
             if form.channels != 4 and _is_transparent(image):
-                image = _lay_on(image, form.background)
+                paper = Image.new("RGBA", image.size, form.background + (255,))
+                image = Image.alpha_composite(paper, image.convert("RGBA"))
             image = image.convert(MODES[form.channels])
-        if form.size is not None and image.size != form.size:
-            image = _resize(image, form)
+            if form.size is not None and image.size != form.size:
+                fill = _border_mean(image) if form.extends_border else _fill(form)
+                image = fit_image(image, form, Image.Resampling.LANCZOS, fill)
         return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
 
 
@@ -271,7 +268,8 @@ def open_image(stream: IO[bytes]) -> Iterator[Any]:
     """
     from PIL import Image
 
-    _ignore_warnings()
+    # For good: a filter for a block is lost when blocks of several threads end in another order.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     with stream, Image.open(stream, formats=_formats()) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
@@ -286,14 +284,6 @@ def _formats() -> Tuple[str, ...]:
 
     Image.init()
     return tuple(name for name in FORMATS if name in Image.OPEN)
-
-
-def _ignore_warnings() -> None:
-    """Ignore Pillow's warnings in all threads, for good: of large images, of metadata, ...
-
-    A filter for a block alone is lost when blocks of several threads end in another order.
-    """
-    warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 @contextlib.contextmanager
@@ -355,14 +345,10 @@ def turn_upright(image: Any, file: Any) -> Any:
     """
     from PIL import Image
 
+    turn = Image.Transpose
     turns = {
-        2: Image.Transpose.FLIP_LEFT_RIGHT,
-        3: Image.Transpose.ROTATE_180,
-        4: Image.Transpose.FLIP_TOP_BOTTOM,
-        5: Image.Transpose.TRANSPOSE,
-        6: Image.Transpose.ROTATE_270,
-        7: Image.Transpose.TRANSVERSE,
-        8: Image.Transpose.ROTATE_90,
+        **{2: turn.FLIP_LEFT_RIGHT, 3: turn.ROTATE_180, 4: turn.FLIP_TOP_BOTTOM},
+        **{5: turn.TRANSPOSE, 6: turn.ROTATE_270, 7: turn.TRANSVERSE, 8: turn.ROTATE_90},
     }
     orientation = _orientation(file)
     return image.transpose(turns[orientation]) if orientation in turns else image
@@ -375,6 +361,8 @@ def _to_8_bits(file: Any) -> Any:
         ValueError: the values have no fixed range: 32-bit or signed integers, or floats outside
             [0, 1].
     """
+    from PIL import Image
+
     if file.mode == "F":
         values = np.asarray(file)
         if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= 1):
@@ -382,7 +370,7 @@ def _to_8_bits(file: Any) -> Any:
                 f"floats from {values.min():g} to {values.max():g}, not from 0 to 1; "
                 "convert it to 8 or 16 bits"
             )
-        return _grey_image(np.rint(values * 255))
+        return Image.fromarray(np.rint(values * 255).astype(np.uint8))
     if file.mode.startswith("I"):
         tags = getattr(file, "tag_v2", {})
         bits = int(np.max(tags.get(_BITS_PER_SAMPLE, 16)))
@@ -392,14 +380,8 @@ def _to_8_bits(file: Any) -> Any:
         white = 2**bits - 1
         values = np.asarray(file, np.int64).clip(0, white)
         values = white - values if tags.get(_PHOTOMETRIC) == 0 else values
-        return _grey_image(np.rint(values * (255 / white)))
+        return Image.fromarray(np.rint(values * (255 / white)).astype(np.uint8))
     return file
-
-
-def _grey_image(values: np.ndarray) -> Any:
-    from PIL import Image
-
-    return Image.fromarray(values.astype(np.uint8))
 
 
 def _is_transparent(image: Any) -> bool:
@@ -409,23 +391,7 @@ def _is_transparent(image: Any) -> bool:
     return image.convert("RGBA").getextrema()[3][0] < 255
 
 
-def _lay_on(image: Any, background: Tuple[int, int, int]) -> Any:
-    """The opaque image that shows `image` on paper of a colour."""
-    from PIL import Image
-
-    paper = Image.new("RGBA", image.size, background + (255,))
-    return Image.alpha_composite(paper, image.convert("RGBA"))
-
-
 # -------------------------------------------------------------------------------------------- size
-
-
-def _resize(image: Any, form: ImageForm) -> Any:
-    """The image at the size of the form."""
-    from PIL import Image
-
-    fill = _border_mean(image) if form.extends_border else _fill(form)
-    return fit_image(image, form, Image.Resampling.LANCZOS, fill)
 
 
 def fit_image(image: Any, form: ImageForm, resampling: Any, fill: Any) -> Any:

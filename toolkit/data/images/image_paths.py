@@ -148,22 +148,12 @@ def common_size(place: str, name: Callable[[int], str], sizes: np.ndarray) -> Tu
     if smallest == largest:  # all have one area
         largest = int((sizes != sizes[smallest]).any(axis=1).argmax())
     common = values[counts.argmax()]
-    raise DataError(
-        f"{place}: expected images of one size, found {len(values):,} sizes, from "
-        f"{_format_image(name(smallest), sizes[smallest])} to "
-        f"{_format_image(name(largest), sizes[largest])}, most often {common[0]}x{common[1]} "
-        f"({counts.max():,} of {len(sizes):,}).",
-        hint="Scale all images to one size with --image-size, for example "
-        f"--image-size {_suggest_size(common)}.",
-    )
-
-
-def _format_image(name: str, size: np.ndarray) -> str:
-    return f"{size[0]}x{size[1]} ({name})"
-
-
-def _suggest_size(common: np.ndarray) -> str:
-    """The commonest size, or one of its shape that is small enough to train on."""
-    scale = min(1.0, _SUGGESTED_SIDE / int(common.max()))
+    first, last = (f"{'x'.join(map(str, sizes[row]))} ({name(row)})" for row in (smallest, largest))
+    scale = min(1.0, _SUGGESTED_SIDE / int(common.max()))  # small enough to train on
     width, height = (max(1, round(int(side) * scale)) for side in common)
-    return format_size(width, height)
+    raise DataError(
+        f"{place}: expected images of one size, found {len(values):,} sizes, from {first} to "
+        f"{last}, most often {common[0]}x{common[1]} ({counts.max():,} of {len(sizes):,}).",
+        hint="Scale all images to one size with --image-size, for example "
+        f"--image-size {format_size(width, height)}.",
+    )

@@ -115,6 +115,12 @@ class LabelValues(NamedTuple):
         is_known = self.scale > 1 or self.has_void or self.num_classes > 2
         return self.scale if is_known else 0
 
+    def describe(self) -> str:
+        """A sentence on the classes."""
+        scale = ", saved as 0 and 255" if self.scale > 1 else ""
+        void = f"; {VOID} is no class" if self.has_void else ""
+        return f"Each pixel has one of {self.num_classes} classes{scale}{void}."
+
 
 def find_values(
     paths: Sequence[str], digests: Sequence[str], index: FileIndex, scale: int = 0

@@ -19,10 +19,12 @@ import collections
 import itertools
 import os
 import re
-from typing import Dict, List, NamedTuple, NoReturn, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, List, NamedTuple, NoReturn, Sequence, Tuple
+
+import numpy as np
 
 from ...errors import DataError
-from ..column import VOID, Column
+from ..column import Column
 from ..examples import Dataset, Split, describe
 from ..held_out import Shares, hold_out
 from ..reading_options import Settings
@@ -30,13 +32,14 @@ from ..tables.schema import component_names
 from .damage import find_damaged
 from .folder import (
     SPLIT_FOLDERS,
+    check_rest,
     describe_other_files,
     is_image_name,
     list_folders,
     list_image_files,
 )
 from .image_paths import ImagePaths, open_paths
-from .label_images import check_sizes, find_values, open_label_images
+from .label_images import LabelValues, check_sizes, find_values, open_label_images
 
 MASK_FOLDERS = (
     *("mask", "masks", "label", "labels", "annotation", "annotations"),
@@ -63,16 +66,19 @@ class Listing(NamedTuple):
     is_aligned: bool
 
 
-def list_pairs(folder: str) -> Dict[str, Listing]:
+def list_pairs(folder: str, damaged: AbstractSet[str] = frozenset()) -> Dict[str, Listing]:
     """Split name -> its image files; always with "train".
+
+    Args:
+        folder: that has the two folders.
+        damaged: paths of files to leave out, with those that are pairs with them.
 
     Raises:
         DataError: there are not two folders, or images have no partner.
     """
     if not os.path.isdir(folder):
         raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
-    roots = _find_roots(folder)
-    listings = {split: _match(folder, pair) for split, pair in roots.items()}
+    listings = {split: _match(folder, pair, damaged) for split, pair in _find(folder).items()}
     if len({listing.is_aligned for listing in listings.values()}) > 1:
         raise DataError(
             f"{folder}: expected pairs in all splits or in none, found equal names in some.",
@@ -84,41 +90,45 @@ def list_pairs(folder: str) -> Dict[str, Listing]:
 Pair = List[Tuple[str, str]]  # the names of two folders, and their paths
 
 
-def _find_roots(folder: str) -> Dict[str, Pair]:
+# ----------------------------------------------------------------------------------------- folders
+
+
+def _find(folder: str) -> Dict[str, Pair]:
     """Split name -> its two folders."""
     names = list_folders(folder)
-    splits = {name: SPLIT_FOLDERS.get(name.lower()) for name in names}
-    if any(splits.values()):
-        roots = {name: os.path.join(folder, name) for name in names}
-        unknown = [name for name in names if not splits[name]]
-        if unknown:
-            _refuse_layout(folder, f"the folder '{unknown[0]}' beside folders of splits")
-        return _check_splits(folder, [(splits[n] or "", _two(roots[n])) for n in names])
-    domains = [_DOMAIN.match(name) for name in names]
-    if domains and all(domains):
-        pairs: Dict[str, Pair] = {}
-        for name, match in zip(names, domains):
-            assert match is not None
-            pair = pairs.setdefault(SPLIT_FOLDERS[match.group(1).lower()], [])
-            pair.append((match.group(2).lower(), os.path.join(folder, name)))
-        for split, pair in pairs.items():
-            if [name for name, _ in pair] != ["a", "b"]:
-                _refuse_layout(folder, f"only one folder of '{split}'")
-        return _check_splits(folder, list(pairs.items()))
-    pair = _two(folder)
-    inner = [_split_folders(path) for _, path in pair]
-    if not any(inner):
-        return {"train": pair}
-    if set(inner[0]) != set(inner[1]):
-        _refuse_layout(folder, f"other splits in '{pair[0][0]}' than in '{pair[1][0]}'")
-    return _check_splits(
-        folder,
-        [(split, [(n, each[split]) for (n, _), each in zip(pair, inner)]) for split in inner[0]],
-    )
+    domains = list(filter(None, map(_DOMAIN.match, names)))
+    if domains and len(domains) == len(names):
+        places = [
+            (SPLIT_FOLDERS[each.group(1).lower()], each.group(2).lower(), each.group())
+            for each in domains
+        ]
+    elif any(name.lower() in SPLIT_FOLDERS for name in names):
+        places = [
+            (split, side, os.path.join(root, side))
+            for split, root in _split_folders(folder).items()
+            for side in _two(os.path.join(folder, root))
+        ]
+    else:
+        places = [
+            (split, side, os.path.join(side, root))
+            for side in _two(folder)
+            for split, root in _split_folders(os.path.join(folder, side)).items()
+        ]
+    pairs: Dict[str, Pair] = {}
+    for split, side, path in places:
+        pairs.setdefault(split, []).append((side, os.path.join(folder, path)))
+    if "train" not in pairs:
+        _refuse_layout(folder, f"{', '.join(pairs)} without 'train'")
+    sides = [side for side, _ in pairs["train"]]
+    for split, pair in pairs.items():
+        if [side for side, _ in pair] != sides or len(pair) != 2:
+            found = " and ".join(side for side, _ in pair)
+            _refuse_layout(folder, f"{found} in '{split}', and {' and '.join(sides)} in 'train'")
+    return pairs
 
 
-def _two(folder: str) -> Pair:
-    """The two folders in a folder; label images come second."""
+def _two(folder: str) -> List[str]:
+    """The names of the two folders in a folder; that of label images comes second."""
     names = list_folders(folder)
     if len(names) != 2:
         _refuse_layout(folder, ", ".join(names[:5] + ["..."] * (len(names) > 5)) or "none")
@@ -127,29 +137,18 @@ def _two(folder: str) -> Pair:
         _refuse_layout(folder, f"images beside them ({images[0]}, ...)")
     if all(name.lower() in MASK_FOLDERS for name in names):
         _refuse_layout(folder, f"label images in both, {names[0]} and {names[1]}")
-    names.sort(key=lambda name: name.lower() in MASK_FOLDERS)
-    return [(name, os.path.join(folder, name)) for name in names]
+    return sorted(names, key=lambda name: name.lower() in MASK_FOLDERS)
 
 
 def _split_folders(folder: str) -> Dict[str, str]:
-    """Split name -> its folder; {} if the folders in it are none of splits."""
+    """Split name -> the name of its folder; "" as that of "train" if there are no splits."""
     names = list_folders(folder)
-    splits = {SPLIT_FOLDERS.get(name.lower(), ""): os.path.join(folder, name) for name in names}
-    if "" in splits and len(splits) > 1:
-        _refuse_layout(folder, f"{os.path.basename(splits[''])} beside folders of splits")
-    return {} if "" in splits else splits
-
-
-def _check_splits(folder: str, items: List[Tuple[str, Pair]]) -> Dict[str, Pair]:
-    splits = [split for split, _ in items]
-    if len(set(splits)) < len(splits):
-        _refuse_layout(folder, "two folders of one split")
-    if "train" not in splits:
-        _refuse_layout(folder, f"{', '.join(splits)} without 'train'")
-    names = {tuple(name for name, _ in pair) for _, pair in items}
-    if len(names) > 1:
-        _refuse_layout(folder, "other names in one split than in another")
-    return dict(items)
+    splits = {SPLIT_FOLDERS.get(name.lower(), ""): name for name in names}
+    if set(splits) <= {""}:
+        return {"train": ""}
+    if "" in splits or len(splits) < len(names):
+        _refuse_layout(folder, f"the folders {', '.join(names)}, which are not one for each split")
+    return splits
 
 
 def _refuse_layout(folder: str, content: str) -> NoReturn:
@@ -159,7 +158,7 @@ def _refuse_layout(folder: str, content: str) -> NoReturn:
 # ------------------------------------------------------------------------------------------- pairs
 
 
-def _match(folder: str, pair: Pair) -> Listing:
+def _match(folder: str, pair: Pair, damaged: AbstractSet[str]) -> Listing:
     """The images of two folders by pairs, or as two domains if no name is in both."""
     (first, first_root), (second, second_root) = pair
     is_masked = second.lower() in MASK_FOLDERS
@@ -170,9 +169,8 @@ def _match(folder: str, pair: Pair) -> Listing:
     common = sorted(set(left) & set(right))
     lonely = [left[name] for name in sorted(set(left) - set(right))]
     lonely += [right[name] for name in sorted(set(right) - set(left))]
-    if not common and not is_masked:
-        return Listing((first, second), (sorted(left.values()), sorted(right.values())), False)
-    if lonely:
+    is_aligned = bool(common) or is_masked
+    if lonely and is_aligned:
         count = len(lonely)
         raise DataError(
             f"{folder}: expected two images of each name, in '{first}' and in '{second}', found "
@@ -180,8 +178,15 @@ def _match(folder: str, pair: Pair) -> Listing:
             f"({', '.join(lonely[:3])}{', ...' if count > 3 else ''}).",
             hint="Add the missing images or remove these; names differ in their endings alone.",
         )
-    paths = [left[name] for name in common], [right[name] for name in common]
-    return Listing((first, second), paths, True)
+    sides = [common if is_aligned else sorted(each, key=each.__getitem__) for each in (left, right)]
+    lost = {name for each in (left, right) for name in each if each[name] in damaged}
+    paths = (
+        [left[name] for name in sides[0] if name not in lost],
+        [right[name] for name in sides[1] if name not in lost],
+    )
+    check_rest(first_root, paths[0])
+    check_rest(second_root, paths[1])
+    return Listing((first, second), paths, is_aligned)
 
 
 def _by_name(root: str, has_suffix: bool) -> Paths:
@@ -213,69 +218,38 @@ def open_pairs(settings: Settings) -> Dataset:
     Raises:
         DataError: images have no partner, or label images other sizes than their pictures.
     """
-    folder = settings.path
+    folder, options, index = settings.path, settings.images, settings.files
     listings = list_pairs(folder)
     damage: List[str] = []
-    if settings.images.skip_damaged:
+    if options.skip_damaged:
         paths = [path for listing in listings.values() for side in listing.paths for path in side]
-        damaged, damage = find_damaged(folder, paths, settings.files)
-        listings = {name: _without(damaged, listing) for name, listing in listings.items()}
-    dataset = _open_listings(settings, listings)
-    dataset.notes = damage + dataset.notes
-    return dataset
-
-
-def _without(damaged: Set[str], listing: Listing) -> Listing:
-    """A listing without some files, and without those that are pairs with them."""
-    sides = listing.paths
-    if listing.is_aligned:
-        whole = [pair for pair in zip(*sides) if not damaged.intersection(pair)]
-        left = [first for first, _ in whole], [second for _, second in whole]
-    else:
-        first, second = ([path for path in side if path not in damaged] for side in sides)
-        left = first, second
-    if not all(left):
-        raise DataError(
-            f"{os.path.dirname(sides[0][0])}: none of {len(sides[0]):,} images can be used.",
-            hint="'toolkit data check DATA' says why.",
-        )
-    return listing._replace(paths=left)
-
-
-def _open_listings(settings: Settings, listings: Dict[str, Listing]) -> Dataset:
-    """The data set of the image files of its splits."""
-    folder, options, index = settings.path, settings.images, settings.files
+        damaged, damage = find_damaged(folder, paths, index)
+        listings = list_pairs(folder, damaged)
     first, second = listings["train"].names
-    sides = tuple(
-        [path for listing in listings.values() for path in listing.paths[side]] for side in (0, 1)
-    )
+    sides = [[p for each in listings.values() for p in each.paths[side]] for side in (0, 1)]
     names = component_names((first, second))
     left = open_paths(folder, sides[0], index, options, names[first])
+    label_scale = 0
     if second.lower() in MASK_FOLDERS:
-        return _open_masks(settings, listings, left)
-    right = open_paths(folder, sides[1], index, options, names[second])
-    build = _pair_domains if not listings["train"].is_aligned else _pair_images
-    splits, notes = build(listings, left, right, settings.shares)
-    files = dict(_name_files(folder, *left[:2]), **_name_files(folder, *right[:2]))
-    return _as_dataset(folder, splits, files, [*left.notes, *right.notes, *notes])
-
-
-def _as_dataset(
-    folder: str, splits: Dict[str, Split], files: Dict[str, Tuple[str, str]], notes: List[str]
-) -> Dataset:
-    """The data set of some splits; `files` are paths and hashes by name."""
-    paths = {name: path for name, (path, _) in files.items()}
-    hashes = {name: digest for name, (_, digest) in files.items()}
-    notes = [*notes, *describe_other_files(folder)]
-    return Dataset("pairs:" + folder, describe(splits["train"]), splits, paths, notes, hashes)
-
-
-def _name_files(
-    folder: str, paths: Sequence[str], digests: Sequence[str]
-) -> Dict[str, Tuple[str, str]]:
-    """The path and the hash of each file by its path in a folder."""
-    names = [os.path.relpath(path, folder).replace(os.sep, "/") for path in paths]
-    return dict(zip(names, zip(paths, digests)))
+        masks = index.describe_images(sides[1])
+        check_sizes(sides[1], masks.sizes, sides[0], left.sizes)
+        values = find_values(sides[1], masks.digests, index, settings.label_scale)
+        label_scale = values.known_scale
+        right_digests = masks.digests
+        splits = _add_masks(listings, left, dict(zip(sides[1], right_digests)), values)
+        train = left.select_digests(listings["train"].paths[0])
+        splits, notes = hold_out(splits, settings.shares, train), [values.describe()]
+    else:
+        right = open_paths(folder, sides[1], index, options, names[second])
+        build = _pair_images if listings["train"].is_aligned else _pair_domains
+        splits, notes = build(listings, left, right, settings.shares)
+        notes, right_digests = [*right.notes, *notes], right.digests
+    paths = sides[0] + sides[1]
+    files = [os.path.relpath(path, folder).replace(os.sep, "/") for path in paths]
+    hashes = dict(zip(files, left.digests + right_digests))
+    notes = [*damage, *left.notes, *notes, *describe_other_files(folder)]
+    spec = describe(splits["train"])._replace(label_scale=label_scale)
+    return Dataset("pairs:" + folder, spec, splits, dict(zip(files, paths)), notes, hashes)
 
 
 Splits = Tuple[Dict[str, Split], List[str]]  # and sentences on what was done
@@ -311,40 +285,43 @@ def _group_pairs(left: Sequence[str], right: Sequence[str]) -> List[str]:
     Args:
         left, right: a hash of each image, [N].
     """
-    pairs = [(f"left {first}", f"right {second}") for first, second in zip(left, right)]
-    parents = {image: image for pair in pairs for image in pair}
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
 
-    def find_root(image: str) -> str:
-        while parents[image] != image:
-            parents[image] = parents[parents[image]]
-            image = parents[image]
-        return image
-
-    for first, second in pairs:
-        parents[find_root(second)] = find_root(first)
-    roots = [find_root(first) for first, _ in pairs]
-    texts: Dict[str, str] = {}
-    for root, text in zip(roots, map(" ".join, zip(left, right))):
-        texts[root] = min(text, texts.get(root, text))
-    return [texts[root] for root in roots]
+    ends = [np.unique(side, return_inverse=True)[1].reshape(-1) for side in (left, right)]
+    ends[1] += len(left)  # at most as many images are left
+    edges = coo_matrix((np.ones(len(left)), ends), shape=[2 * len(left)] * 2)
+    groups = connected_components(edges, directed=False)[1][ends[0]].tolist()
+    texts: Dict[int, str] = {}
+    for group, text in zip(groups, map(" ".join, zip(left, right))):
+        texts[group] = min(text, texts.get(group, text))
+    return [texts[group] for group in groups]
 
 
 def _pair_domains(
     listings: Dict[str, Listing], left: ImagePaths, right: ImagePaths, shares: Shares
 ) -> Splits:
     """Splits of two domains; in each split the smaller domain repeats."""
-    sides = [
-        _hold_out_paths(listings, side, images, shares) for side, images in enumerate((left, right))
-    ]
     names = list(component_names(listings["train"].names).values())
-    notes = _return_lonely(listings["train"], names, sides)
+    domains = left, right
+    notes: List[str] = []
+    sides = [_hold_out_paths(listings, side, domains[side], shares) for side in (0, 1)]
+    lonely = set(sides[0]) ^ set(sides[1])
+    if lonely:  # one domain is too small: nothing is held out of the other one either
+        few = shares._replace(**dict.fromkeys(lonely, 0))
+        few = few._replace(folds=0, fold=0) if "test" in lonely else few
+        sides = [_hold_out_paths(listings, side, domains[side], few) for side in (0, 1)]
+        count, name = min((len(side["train"]), name) for side, name in zip(sides, names))
+        notes.append(
+            f"No {' and '.join(sorted(lonely))} split is held out: the domain {name} ({count:,}) "
+            "has too few images."
+        )
     splits = {}
     for split in sides[0]:
-        domains = [side[split] for side in sides]
-        count = max(map(len, domains))
+        count = max(len(side[split]) for side in sides)
         features = {
-            name: images.select(list(itertools.islice(itertools.cycle(paths), count)))
-            for name, images, paths in zip(names, (left, right), domains)
+            name: images.select(list(itertools.islice(itertools.cycle(side[split]), count)))
+            for name, images, side in zip(names, domains, sides)
         }
         splits[split] = Split(features)
     counts = [len(side["train"]) for side in sides]
@@ -352,31 +329,6 @@ def _pair_domains(
     repeats = "" if counts[0] == counts[1] else "; the smaller one repeats"
     note = f"No name is in both folders: two domains, {sizes} images to train on{repeats}."
     return splits, [note, *notes]
-
-
-def _return_lonely(
-    train: Listing, names: Sequence[str], sides: Sequence[Dict[str, List[str]]]
-) -> List[str]:
-    """Train on what is held out of one domain alone, since the other is too small to hold out.
-
-    Args:
-        train: the files in the folders to train on.
-        names: of the domains.
-        sides: split name -> files, of each domain; changed in place.
-
-    Returns:
-        A sentence if there are such images.
-    """
-    lonely = [split for split in sides[0] if split not in sides[1]]
-    lonely += [split for split in sides[1] if split not in sides[0]]
-    if not lonely:
-        return []
-    for side, paths in zip(sides, train.paths):
-        files = set(side["train"]).union(*(side.pop(split, []) for split in lonely))
-        side["train"] = [path for path in paths if path in files]
-    count, name = min((len(paths), name) for name, paths in zip(names, train.paths))
-    splits = " and ".join(sorted(lonely))
-    return [f"No {splits} split is held out: the domain {name} ({count:,}) has too few images."]
 
 
 def _hold_out_paths(
@@ -392,26 +344,15 @@ def _hold_out_paths(
     }
 
 
-def _open_masks(settings: Settings, listings: Dict[str, Listing], pictures: ImagePaths) -> Dataset:
-    """Pictures as features, and their label images as labels."""
-    folder, index = settings.path, settings.files
-    paths = [path for listing in listings.values() for path in listing.paths[1]]
-    table = index.describe_images(paths)
-    check_sizes(paths, table.sizes, pictures.paths, pictures.sizes)
-    values = find_values(paths, table.digests, index, settings.label_scale)
-    digest_of = dict(zip(paths, table.digests))
-    size = pictures.shape[:2]
+def _add_masks(
+    listings: Dict[str, Listing], pictures: ImagePaths, digests: Dict[str, str], values: LabelValues
+) -> Dict[str, Split]:
+    """Pictures as features, and their label images, whose hashes are `digests`, as labels."""
     splits = {}
     for split, listing in listings.items():
-        digests = [digest_of[path] for path in listing.paths[1]]
-        labels = open_label_images(listing.paths[1], digests, pictures.form, size, values.scale)
-        column = Column(labels, "class", values.num_classes)
-        splits[split] = Split(pictures.select(listing.paths[0]), column)
-    splits = hold_out(splits, settings.shares, pictures.select_digests(listings["train"].paths[0]))
-    files = dict(_name_files(folder, *pictures[:2]), **_name_files(folder, paths, table.digests))
-    scale = ", saved as 0 and 255" if values.scale > 1 else ""
-    void = f"; {VOID} is no class" if values.has_void else ""
-    note = f"Each pixel has one of {values.num_classes} classes{scale}{void}."
-    dataset = _as_dataset(folder, splits, files, [*pictures.notes, note])
-    dataset.spec = dataset.spec._replace(label_scale=values.known_scale)
-    return dataset
+        left, right = listing.paths
+        hashes = [digests[path] for path in right]
+        size = pictures.shape[:2]
+        labels = open_label_images(right, hashes, pictures.form, size, values.scale)
+        splits[split] = Split(pictures.select(left), Column(labels, "class", values.num_classes))
+    return splits

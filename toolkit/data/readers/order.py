@@ -10,9 +10,9 @@ Legend: N examples, W examples in a window, S examples in a block.
 
 from __future__ import annotations
 
-import collections
+import functools
 import threading
-from typing import Callable, Tuple
+from typing import Tuple
 
 import numpy as np
 
@@ -44,8 +44,9 @@ class EpochOrder:
         self._num_blocks = -(-num_examples // self._block_size)
         blocks_in_window = max(1, window // self._block_size)
         self._num_windows = -(-self._num_blocks // blocks_in_window)
-        self._blocks = _Cache(self._shuffle_blocks)
-        self._windows = _Cache(self._shuffle_window)
+        self._lock = threading.Lock()  # so that one thread alone computes a window
+        self._blocks = functools.lru_cache(_CACHE_SIZE)(self._shuffle_blocks)
+        self._windows = functools.lru_cache(_CACHE_SIZE)(self._shuffle_window)
 
     def positions(self, first: int, count: int) -> np.ndarray:
         """The positions of some examples.
@@ -66,7 +67,9 @@ class EpochOrder:
             number = ((place + 1) * self._num_windows - 1) // self._num_blocks
             before = min(self._num_examples, self._first_place(number) * self._block_size)
             start = offset - before
-            part = self._windows.get(epoch, number)[start : start + count]
+            with self._lock:
+                window = self._windows(epoch, number)
+            part = window[start : start + count]
             parts.append(part)
             first, count = first + len(part), count - len(part)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -78,14 +81,14 @@ class EpochOrder:
     def _shuffle_window(self, epoch: int, window: int) -> np.ndarray:
         """The positions of the examples of a window in their order, int64 [about W]."""
         first, last = self._first_place(window), self._first_place(window + 1)
-        blocks, shift = self._blocks.get(epoch, 0)
+        blocks, shift = self._blocks(epoch)
         starts = blocks[first:last] * self._block_size
         positions = (starts[:, np.newaxis] + np.arange(self._block_size)).ravel()
         positions = positions[positions < self._num_examples]  # the last block may be shorter
         positions = (positions + shift) % self._num_examples
         return self._random(_WINDOWS, epoch, window).permutation(positions)
 
-    def _shuffle_blocks(self, epoch: int, _: int) -> Tuple[np.ndarray, int]:
+    def _shuffle_blocks(self, epoch: int) -> Tuple[np.ndarray, int]:
         """The blocks of an epoch in their order, int64, and what is added to all positions."""
         random = self._random(_ORDERS, epoch, 0)
         order = random.permutation(self._num_blocks - 1)  # the last one, which may be shorter, last
@@ -95,21 +98,3 @@ class EpochOrder:
     def _random(self, purpose: int, epoch: int, window: int) -> np.random.RandomState:
         epoch_words = [epoch & 0xFFFFFFFF, epoch >> 32]
         return np.random.RandomState([self._seed, purpose, *epoch_words, window])
-
-
-class _Cache:
-    """The newest values of a function of two numbers; each is computed by one thread only."""
-
-    def __init__(self, compute: Callable[[int, int], object]):
-        self._compute = compute
-        self._values: collections.OrderedDict = collections.OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, epoch: int, number: int):
-        key = (epoch, number)
-        with self._lock:
-            if key not in self._values:
-                self._values[key] = self._compute(epoch, number)
-                if len(self._values) > _CACHE_SIZE:
-                    self._values.popitem(last=False)
-            return self._values[key]

@@ -59,21 +59,16 @@ def read_dataset(make_dataset: MakeDataset, count: int, num_classes: int = 0) ->
         values = [example[key] for example in examples]
         is_sequence = key in sequences or len({value.shape for value in values}) > 1
         flat[key] = Sequences.join(values) if is_sequence else np.stack(values)
-    if num_classes:
-        flat[LABELS] = _declare_classes(flat.get(LABELS), num_classes)
-    split = Split(*pack(flat))
-    split.make_dataset = make_dataset
-    return split
-
-
-def _declare_classes(labels: Any, num_classes: int) -> Column:
-    """The column of labels with their number of classes. Raises a UsageError if there are none."""
-    if labels is None:
+    if num_classes and LABELS not in flat:
         raise UsageError(
             f"num_classes is {num_classes}, and the tf.data.Dataset has no single label.",
             hint="Leave it out.",
         )
-    return Column(labels, num_classes=num_classes)
+    if num_classes:
+        flat[LABELS] = Column(flat[LABELS], num_classes=num_classes)
+    split = Split(*pack(flat))
+    split.make_dataset = make_dataset
+    return split
 
 
 def _read_examples(

@@ -205,9 +205,9 @@ class StreamReader(IteratorReader):
         The first one tells it. Lengths that depend on the longest sequence need all of them.
         """
         assert self._converter is not None
-        examples = enumerate(iterate(self._split))
-        numbers = range(self.num_examples) if self._numbers is None else self._numbers
-        first = self._converter.convert(next(examples)[1], int(numbers[0]))
+        numbers = range(self.num_examples) if self._numbers is None else self._numbers.tolist()
+        examples = map(self._converter.convert, iterate(self._split), numbers)
+        first = next(examples)
         form = BatchForm.of(self._converter.join([first]), pads_to_longest)
         needs_all = [
             key for key in form.longest if pads_to_longest or form.components[key].boundaries
@@ -215,8 +215,7 @@ class StreamReader(IteratorReader):
         if not needs_all:
             return form
         longest = {key: len(first[key]) for key in needs_all}
-        for place, example in examples:
-            flat = self._converter.convert(example, int(numbers[place]))
+        for flat in examples:
             longest.update((key, max(longest[key], len(flat[key]))) for key in needs_all)
         return form._replace(longest={**form.longest, **longest})
 

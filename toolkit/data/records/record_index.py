@@ -8,14 +8,14 @@ Legend: M records of all files, S files (shards), T values of all records togeth
 
 from __future__ import annotations
 
+import array
 import collections
 import functools
 import hashlib
 import json
 import os
-import struct
 import warnings
-from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -30,7 +30,8 @@ from .record_files import GROUP, Shard, iterate_records, read_span
 BYTES, FLOATS, INTEGERS, EMPTY = "bytes", "floats", "integers", "empty"  # kinds of features
 IMAGE, SPAN, NAME = "image", "span", "name"  # further kinds of keys, beside FLOATS and INTEGERS
 _KINDS = {"bytes_list": BYTES, "float_list": FLOATS, "int64_list": INTEGERS, None: EMPTY}
-_VERSION = 5  # of the files in the cache
+_DTYPES: Dict[str, Any] = {FLOATS: np.dtype(np.float32), INTEGERS: np.dtype(np.int64)}
+_VERSION = 6  # of the files in the cache
 _MAX_NAMES = 12  # keys in a message
 
 warnings.filterwarnings("ignore", "Unexpected end-group tag")  # of protobuf; see `parse_record`
@@ -61,31 +62,30 @@ class RecordIndex:
     Args:
         folder: the folder.
         shards: the files.
+        plans: what the index has of each key.
 
     Attributes:
-        counts: records of each shard, int64 [S].
+        ends: records of each shard and of those before it, int64 [S].
         keys: name -> number of records that have the key.
         digests: a hash of the content of each example, uint64 [M].
     """
 
-    def __init__(self, folder: str, shards: Sequence[Shard]):
+    def __init__(self, folder: str, shards: Sequence[Shard], plans: Sequence[KeyPlan]):
         with open(os.path.join(folder, "index.json"), encoding="utf-8") as file:
-            values = json.load(file)
+            ends, self.keys, self._names = json.load(file)
+        self.ends = np.array(ends, np.int64)
         self._folder = folder
         self.shards = list(shards)
-        self.counts = np.array(values["counts"], np.int64)
-        self.ends = np.cumsum(self.counts)
-        self.keys: Dict[str, int] = values["keys"]
-        self._columns: Dict[str, Dict[str, Any]] = values["columns"]
+        self._plans = {plan.key: (f"key{i}", plan.kind) for i, plan in enumerate(plans)}
         self.digests = self._map("digests", "<u8")
 
     def __len__(self) -> int:
-        return int(self.counts.sum())
+        return int(self.ends[-1])
 
     def locate(self, row: int) -> Tuple[Shard, int]:
         """The shard of a record, and the number of the record in it."""
         number = int(np.searchsorted(self.ends, row, side="right"))
-        return self.shards[number], row - int(self.ends[number] - self.counts[number])
+        return self.shards[number], row - (int(self.ends[number - 1]) if number else 0)
 
     def name_of(self, row: int) -> str:
         """A record in a message."""
@@ -94,7 +94,7 @@ class RecordIndex:
 
     def spans(self, key: str) -> np.ndarray:
         """Where the bytes of a key are in their shards: start and size, int64 [M, 2]."""
-        return self._map(self._columns[key]["file"], "<i8").reshape(-1, 2)
+        return self._rows(key).reshape(-1, 2)
 
     def bytes_reader(self, key: str) -> Callable[[int], bytes]:
         """A function that reads the bytes of a key in the record of a row."""
@@ -103,12 +103,11 @@ class RecordIndex:
 
     def headers(self, key: str) -> np.ndarray:
         """Width, height, is_grey and has_alpha of each image, int32 [M, 4]."""
-        return self._map(self._columns[key]["file"] + "-headers", "<i4").reshape(-1, 4)
+        return self._map(self._plans[key][0] + "-headers", np.int32).reshape(-1, 4)
 
     def names(self, key: str) -> Tuple[np.ndarray, List[str]]:
         """The number of the text of each record, int32 [M], and the texts, sorted."""
-        column = self._columns[key]
-        return self._map(column["file"], "<i4"), column["names"]
+        return self._rows(key).astype(np.int32), self._names[key]
 
     def numbers(self, key: str) -> Tuple[np.ndarray, Optional[np.ndarray]]:
         """The values of a key, and where those of each record begin.
@@ -117,13 +116,16 @@ class RecordIndex:
             values: float32 or int64: [M, length] if all records have one length, else [T].
             starts: int64 [M + 1], or None if all records have one length.
         """
-        column = self._columns[key]
-        values = self._map(column["file"], column["dtype"])
-        if column["length"] is not None:
-            return values.reshape(len(self), column["length"]), None
-        return values, self._map(column["file"] + "-starts", "<i8")
+        name, kind = self._plans[key]
+        values, lengths = self._map(name + "-values", _DTYPES[kind]), self._rows(key)
+        if (lengths == lengths[0]).all():
+            return values.reshape(len(self), -1 if len(values) else 0), None
+        return values, np.concatenate([[0], np.cumsum(lengths)])
 
-    def _map(self, name: str, dtype: str) -> np.ndarray:
+    def _rows(self, key: str) -> np.ndarray:
+        return self._map(self._plans[key][0], np.int64)
+
+    def _map(self, name: str, dtype: Any) -> np.ndarray:
         path = os.path.join(self._folder, name + ".bin")
         return np.memmap(path, dtype, "r") if os.path.getsize(path) else np.zeros(0, dtype)
 
@@ -144,13 +146,13 @@ def open_index(
     values = json.dumps([_VERSION, [shard.digest for shard in shards], plans])
     name = "index-" + hashlib.sha256(values.encode()).hexdigest()[:32]
     build = functools.partial(_write_index, shards, plans)
-    return RecordIndex(open_entry(GROUP, name, build, cache_dir), shards)
+    return RecordIndex(open_entry(GROUP, name, build, cache_dir), shards, plans)
 
 
 # ----------------------------------------------------------------------------------------- records
 
 
-def parse_record(shard: Shard, number: int, record: bytes) -> Features:
+def parse_record(name: str, record: bytes, is_first: bool = False) -> Features:
     """The features of a record. Raises a DataError that names it if it is no Example."""
     example = tf.train.Example()
     try:
@@ -159,16 +161,19 @@ def parse_record(shard: Shard, number: int, record: bytes) -> Features:
             warnings.simplefilter("ignore", RuntimeWarning)
             if example.MergeFromString(record) != len(record):
                 raise DecodeError
-            features = dict(example.features.feature)
-            if number or not tf.train.SequenceExample.FromString(record).HasField("feature_lists"):
-                return features
+            if not is_first or not _is_sequence_example(record):
+                return dict(example.features.feature)
         finding = "a tf.train.SequenceExample"
     except DecodeError:
         finding = "bytes that are no tf.train.Example"
     raise DataError(
-        f"{shard.path}: record {number}: expected a tf.train.Example, found {finding}.",
+        f"{name}: expected a tf.train.Example, found {finding}.",
         hint="Write each record as tf.train.Example(...).SerializeToString().",
     )
+
+
+def _is_sequence_example(record: bytes) -> bool:
+    return tf.train.SequenceExample.FromString(record).HasField("feature_lists")
 
 
 def kind_of(features: Features, key: str) -> str:
@@ -179,11 +184,25 @@ def kind_of(features: Features, key: str) -> str:
 def values_of(features: Features, key: str) -> Any:
     """The values of a key: a list of bytes, float32 [length] or int64 [length]."""
     kind, feature = kind_of(features, key), features[key]
-    if kind == FLOATS:
-        return np.array(feature.float_list.value, "<f4")
-    if kind == INTEGERS:
-        return np.array(feature.int64_list.value, "<i8")
-    return list(feature.bytes_list.value)
+    if kind == BYTES:
+        return list(feature.bytes_list.value)
+    values = feature.float_list.value if kind == FLOATS else feature.int64_list.value
+    return np.array(values, _DTYPES[FLOATS if kind == FLOATS else INTEGERS])
+
+
+def only_value(features: Features, key: str, name: str) -> bytes:
+    """The bytes of a key in a record. Raises a DataError if it has none or several."""
+    values = values_of(features, key)
+    if len(values) != 1:
+        raise _value_error(name, key, f"{len(values)} values")
+    return values[0]
+
+
+def _value_error(name: str, key: str, finding: str) -> DataError:
+    return DataError(
+        f"{name}: expected one value in the key '{key}', found {finding}.",
+        hint="Write one value for each record, or name another key.",
+    )
 
 
 def describe_keys(keys: Any) -> str:
@@ -198,148 +217,106 @@ def describe_keys(keys: Any) -> str:
 
 def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str) -> None:
     """Read all records of shards and write their index into a folder."""
-    writers: List[_Writer] = [
-        _WRITERS[plan.kind](folder, f"key{i}", plan) for i, plan in enumerate(plans)
-    ]
+    writers = [_KeyWriter(os.path.join(folder, f"key{i}"), plan) for i, plan in enumerate(plans)]
     keys: Counter[str] = collections.Counter()
-    counts = []
+    ends: List[int] = []
+    count = 0
     with open(os.path.join(folder, "digests.bin"), "wb") as digests:
         for shard in shards:
-            number = -1
             for number, (position, record) in enumerate(iterate_records(shard)):
-                features = parse_record(shard, number, record)
-                place = f"{shard.path}: record {number}"
+                name = f"{shard.path}: record {number}"
+                features = parse_record(name, record, is_first=not number)
                 keys.update(list(features))
                 digest = hashlib.blake2b(digest_size=8)
-                for plan, writer in zip(plans, writers):
-                    values = _take(plan, features, place)
-                    content = writer.add(values, record, position, place)
-                    if plan.is_content:
+                for writer in writers:
+                    content = writer.add(features, record, position, name)
+                    if writer.plan.is_content:
                         digest.update(len(content).to_bytes(8, "little") + content)
                 digests.write(digest.digest())
-            counts.append(number + 1)
-    columns = {plan.key: writer.finish() for plan, writer in zip(plans, writers)}
-    values = {"counts": counts, "keys": keys, "columns": columns}
+                count += 1
+            ends.append(count)
+    names = {writer.plan.key: writer.finish() for writer in writers}
     with open(os.path.join(folder, "index.json"), "w", encoding="utf-8") as file:
-        json.dump(values, file)
+        json.dump([ends, keys, names], file)
 
 
-def _take(plan: KeyPlan, features: Features, place: str) -> Any:
-    """The values of a key in a record: an array of numbers, or the only bytes."""
-    expected = plan.kind if plan.kind in (FLOATS, INTEGERS) else BYTES
-    if plan.key not in features:
-        raise DataError(
-            f"{place}: expected the key '{plan.key}' as in the first record, found the keys "
-            f"{describe_keys(features)}.",
-            hint="Write the key in all records or in none, or name another one.",
-        )
-    kind = kind_of(features, plan.key)
-    if kind != expected:
-        raise DataError(
-            f"{place}: expected {expected} in the key '{plan.key}' as in the first record, found "
-            f"{kind}.",
-            hint="Write each key with one type.",
-        )
-    values = values_of(features, plan.key)
-    if kind == BYTES and len(values) != 1:
-        raise _value_error(place, plan.key, f"{len(values)} values")
-    return values[0] if kind == BYTES else values
+class _KeyWriter:
+    """Writes what the index has of a key; values of numbers at once, the rest at the end.
 
-
-def _value_error(place: str, key: str, finding: str) -> DataError:
-    return DataError(
-        f"{place}: expected one value in the key '{key}', found {finding}.",
-        hint="Write one value for each record, or name another key.",
-    )
-
-
-class _Writer:
-    """Writes what the index has of a key, record by record.
-
-    `add` returns the values of a record as bytes, which do not depend on how the message is
-    written: equal values have equal bytes.
+    Args:
+        path: with which the names of its files begin.
+        plan: of the key.
     """
 
-    def __init__(self, folder: str, name: str, plan: KeyPlan):
-        self.plan = plan
-        self._folder, self._name = folder, name
-        self._files: Dict[str, Any] = {}
+    def __init__(self, path: str, plan: KeyPlan):
+        self.plan, self._path = plan, path
+        self._expected = plan.kind if plan.kind in _DTYPES else BYTES
+        self._rows = array.array("q")  # how many numbers; start and size of bytes; or of a text
+        self._headers = array.array("i")
+        self._texts: Dict[bytes, int] = {}
+        self._values = open(path + "-values.bin", "wb")  # noqa: SIM115 - `finish` closes it
 
-    def add(self, values: Any, record: bytes, position: int, place: str) -> bytes:
-        raise NotImplementedError
+    def add(self, features: Features, record: bytes, position: int, name: str) -> bytes:
+        """Add the values of a record, and return them as bytes.
 
-    def write(self, content: bytes, ending: str = "") -> None:
-        if ending not in self._files:
-            path = os.path.join(self._folder, f"{self._name}{ending}.bin")
-            self._files[ending] = open(path, "wb")  # noqa: SIM115 - `finish` closes it
-        self._files[ending].write(content)
+        These do not depend on how the message is written: equal values have equal bytes.
 
-    def finish(self) -> Dict[str, Any]:
-        """Close the files, and return what `index.json` has of the key."""
-        for file in self._files.values():
-            file.close()
-        return {"file": self._name}
-
-
-class _Spans(_Writer):
-    """Positions of bytes, and the headers of images."""
-
-    def add(self, content: bytes, record: bytes, position: int, place: str) -> bytes:
-        self.write(struct.pack("<2q", position + record.index(content), len(content)))
-        if self.plan.kind == IMAGE:
-            self.write(struct.pack("<4i", *decode_header(content, place)[:4]), "-headers")
+        Args:
+            features: of the record.
+            record: the message.
+            position: of the message in its shard.
+            name: of the record, for error messages.
+        """
+        key, kind = self.plan.key, self.plan.kind
+        _check_kind(features, key, self._expected, name)
+        if kind in _DTYPES:
+            values = values_of(features, key)
+            self._rows.append(len(values))
+            self._values.write(values.tobytes())
+            return values.tobytes()
+        content = only_value(features, key, name)
+        if kind == NAME:
+            self._rows.append(self._number_text(content, name))
+            return content
+        self._rows.extend((position + record.index(content), len(content)))
+        if kind == IMAGE:
+            self._headers.extend(map(int, decode_header(content, name)[:4]))
         return content
 
-
-class _Names(_Writer):
-    """Texts as numbers."""
-
-    def __init__(self, folder: str, name: str, plan: KeyPlan):
-        super().__init__(folder, name, plan)
-        self._numbers: Dict[bytes, int] = {}
-        self._rows: List[int] = []
-
-    def add(self, text: bytes, record: bytes, position: int, place: str) -> bytes:
-        if text not in self._numbers:
-            if len(self._numbers) >= MAX_CLASSES:
-                finding = f"more than {MAX_CLASSES:,} different texts"
-                raise _value_error(place, self.plan.key, finding)
+    def _number_text(self, text: bytes, name: str) -> int:
+        if text not in self._texts:
+            if len(self._texts) >= MAX_CLASSES:
+                raise _value_error(name, self.plan.key, f"more than {MAX_CLASSES:,} texts")
             try:
                 text.decode("utf-8")
             except UnicodeDecodeError:
-                raise _value_error(place, self.plan.key, "other bytes than UTF-8") from None
-        self._rows.append(self._numbers.setdefault(text, len(self._numbers)))
-        return text
+                raise _value_error(name, self.plan.key, "other bytes than UTF-8") from None
+        return self._texts.setdefault(text, len(self._texts))
 
-    def finish(self) -> Dict[str, Any]:
-        texts = sorted(self._numbers)
-        ranks = np.zeros(len(texts), "<i4")
-        ranks[[self._numbers[text] for text in texts]] = np.arange(len(texts))
-        self.write(ranks[self._rows].tobytes())
-        return dict(super().finish(), names=[text.decode("utf-8") for text in texts])
-
-
-class _Numbers(_Writer):
-    """Values of a list of numbers."""
-
-    def __init__(self, folder: str, name: str, plan: KeyPlan):
-        super().__init__(folder, name, plan)
-        self._end = 0
-        self._lengths: Set[int] = set()
-        self.write(struct.pack("<q", 0), "-starts")
-
-    def add(self, values: np.ndarray, record: bytes, position: int, place: str) -> bytes:
-        content = values.tobytes()
-        self.write(content)
-        self._end += len(values)
-        self.write(struct.pack("<q", self._end), "-starts")
-        self._lengths.add(len(values))
-        return content
-
-    def finish(self) -> Dict[str, Any]:
-        length = next(iter(self._lengths), 1) if len(self._lengths) < 2 else None
-        dtype = "<f4" if self.plan.kind == FLOATS else "<i8"
-        return dict(super().finish(), dtype=dtype, length=length)
+    def finish(self) -> List[str]:
+        """Write the files, and return the different texts, sorted."""
+        self._values.close()
+        texts, rows = sorted(self._texts), np.array(self._rows, np.int64)
+        if texts:
+            ranks = np.empty(len(texts), np.int64)
+            ranks[[self._texts[text] for text in texts]] = np.arange(len(texts))
+            rows = ranks[rows]
+        rows.tofile(self._path + ".bin")
+        np.array(self._headers, np.int32).tofile(self._path + "-headers.bin")
+        return [text.decode("utf-8") for text in texts]
 
 
-_WRITERS = {IMAGE: _Spans, SPAN: _Spans, NAME: _Names, FLOATS: _Numbers, INTEGERS: _Numbers}
+def _check_kind(features: Features, key: str, expected: str, name: str) -> None:
+    """Refuse a record that lacks a key of the first record, or has it with another type."""
+    if key not in features:
+        raise DataError(
+            f"{name}: expected the key '{key}' as in the first record, found the keys "
+            f"{describe_keys(features)}.",
+            hint="Write the key in all records or in none, or name another one.",
+        )
+    kind = kind_of(features, key)
+    if kind != expected:
+        raise DataError(
+            f"{name}: expected {expected} in the key '{key}' as in the first record, found {kind}.",
+            hint="Write each key with one type.",
+        )

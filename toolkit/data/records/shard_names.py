@@ -55,11 +55,14 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
         has_magic = any(character in rest for character in _MAGIC)
         matches = sorted(glob.glob(pattern, recursive=True)) if has_magic else []
         paths = [path for path in matches if not os.path.isdir(path)]
-    unique = {os.path.realpath(path): path for path in reversed(paths)}
-    copies = [os.path.basename(path) for path in paths if path not in set(unique.values())]
-    if copies:
-        notes.append(f"Links to a file that is read anyway are left out: {_list_names(copies)}.")
-    return [path for path in paths if path in set(unique.values())], notes
+    first_of: Dict[str, str] = {}  # the first path of each file
+    for path in paths:
+        first_of.setdefault(os.path.realpath(path), path)
+    read = set(first_of.values())
+    links = [os.path.basename(path) for path in paths if path not in read]
+    if links:
+        notes.append(f"Links to a file that is read anyway are left out: {_list_names(links)}.")
+    return list(first_of.values()), notes
 
 
 def _walk(root: str) -> List[str]:

@@ -8,6 +8,8 @@ Legend: M records of all files, K classes.
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 import re
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -15,7 +17,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ...errors import DataError, UsageError
-from ..column import MAX_CLASSES, Column, Sequences, describe_rounding
+from ..column import MAX_CLASSES, Column, Sequences, describe_rounding, first_not_finite
 from ..decoded import Decoded, hash_texts
 from ..examples import Dataset, Split, describe
 from ..held_out import hold_out
@@ -36,6 +38,7 @@ from .record_index import (
     RecordIndex,
     describe_keys,
     kind_of,
+    only_value,
     open_index,
     parse_record,
     values_of,
@@ -49,7 +52,6 @@ NAME_KEY = "image/class/text"  # the names of the classes in image/class/label
 _HEIGHTS, _WIDTHS = ("height", "rows"), ("width", "cols")
 _CHANNELS = ("channels", "depth")
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"RIFF")
-_CHUNK = 1 << 20  # values that are checked at once
 
 
 Roles = Tuple[List[str], List[str]]  # the keys of features, and those of labels
@@ -119,11 +121,14 @@ class _RecordReader:
 
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
         """The features and the labels of all records, and the names of the classes."""
-        shard, record = self._first_record()
-        first = parse_record(shard, 0, record)
-        features, labels = self._choose_roles(shard, first)
-        self.schema = self._model or RecordSchema(tuple(features), tuple(labels))
-        keys = [_plan_key(shard, first, key, key in labels) for key in features + labels]
+        name, first = self._first_record()
+        if self._model is None:
+            features, labels = _choose_roles(name, first, self._columns)
+            self.schema = RecordSchema(tuple(features), tuple(labels))
+        else:
+            features, labels = _follow_schema(name, first, self._model)
+            self.schema = self._model
+        keys = [_plan_key(name, first, key, key in labels) for key in features + labels]
         if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
             keys += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
         plans: Dict[str, KeyPlan] = {}
@@ -138,37 +143,18 @@ class _RecordReader:
         has_images = any(plan.kind == IMAGE or plan.size_keys for plan in keys)
         if self._model is None and not has_images:
             refuse_idle_images(self._place, self._images)
-        if not labels:
-            return feature_values, None, ()
         if len(labels) == 1:
             return (feature_values, *self._read_label(labels[0]))
-        return feature_values, self._collect(labels), ()
+        return feature_values, self._collect(labels) if labels else None, ()
 
-    def _choose_roles(self, shard: Shard, features: Features) -> Roles:
-        """The keys of features and labels. Refuses a kind that the labels cannot have."""
-        if self._model is not None:
-            return _follow_schema(shard, features, self._model)
-        roles = _choose_roles(shard, features, self._columns)
-        kind, labels = self._columns.label_kind, roles[1]
-        if kind != "auto" and not labels:
-            raise UsageError(
-                f"--label-kind {kind} has no effect on {self._place}, which has no labels.",
-                hint="Omit it, or name the key of the labels with --label-column.",
-            )
-        if kind == "class" and len(labels) > 1:
-            raise UsageError(
-                f"--label-kind class: expected one key of classes, found {len(labels)}.",
-                hint="Name one key with --label-column.",
-            )
-        return roles
-
-    def _first_record(self) -> Tuple[Shard, bytes]:
+    def _first_record(self) -> Tuple[str, Features]:
+        """The name and the features of the first record."""
         for shard in self._shards:
             for _, record in iterate_records(shard):
-                return shard, record
+                name = f"{shard.path}: record 0"
+                return name, parse_record(name, record, is_first=True)
         raise DataError(
-            f"{self._place}: expected one record or more, found empty files.",
-            hint=HINT,
+            f"{self._place}: expected one record or more, found empty files.", hint=HINT
         )
 
     def _check_labels(self, features: List[str], labels: List[str]) -> None:
@@ -192,13 +178,11 @@ class _RecordReader:
         if others:
             self.notes.append(f"Keys that are not read: {describe_keys(others)}.")
         contents: Dict[bytes, str] = {}
-        for shard, end, count in zip(self.index.shards, self.index.ends, self.index.counts):
-            content = self.index.digests[end - count : end].tobytes()
+        for shard, part in zip(self._shards, np.split(self.index.digests, self.index.ends)):
+            content, name = part.tobytes(), os.path.basename(shard.path)
             if content and content in contents:
-                self.notes.append(
-                    f"{os.path.basename(shard.path)} has the same examples as {contents[content]}."
-                )
-            contents.setdefault(content, os.path.basename(shard.path))
+                self.notes.append(f"{name} has the same examples as {contents[content]}.")
+            contents.setdefault(content, name)
 
     # ------------------------------------------------------------------------------- components
 
@@ -302,28 +286,22 @@ class _RecordReader:
         return Decoded(decode, (len(self.index), *shape), identity=identity, paths=paths)
 
     def _check_finite(self, key: str, values: np.ndarray, starts: Optional[np.ndarray]) -> None:
-        if values.dtype.kind != "f":
-            return
-        flat, width = values.reshape(-1), values[0].size if starts is None else 1
-        for start in range(0, len(flat), _CHUNK):
-            is_finite = np.isfinite(flat[start : start + _CHUNK])
-            if not is_finite.all():
-                place = start + int(np.argmin(is_finite))
-                row = place // width
-                if starts is not None:
-                    row = int(np.searchsorted(starts, place, side="right")) - 1
-                raise DataError(
-                    f"{self.index.name_of(row)}: expected finite numbers in the key '{key}', found "
-                    f"{flat[place]}.",
-                    hint="Repair or remove that record.",
-                )
+        row = first_not_finite(values)
+        if row is not None:
+            if starts is not None:
+                row = int(np.searchsorted(starts, row, side="right")) - 1
+            raise DataError(
+                f"{self.index.name_of(row)}: expected finite numbers in the key '{key}', found NaN "
+                "or infinity.",
+                hint="Repair or remove that record.",
+            )
 
     # ----------------------------------------------------------------------------------- labels
 
     def _read_label(self, key: str) -> Tuple[Any, Tuple[str, ...]]:
         """The labels of all records, and the names of the classes; () if they are no classes."""
-        kind = self._plans[key].kind
-        if kind == NAME and self._columns.label_kind == "value":
+        kind, wanted = self._plans[key].kind, self._columns.label_kind
+        if kind == NAME and wanted == "value":
             raise DataError(
                 f"{self._place}: expected labels that are values in the key '{key}', found texts.",
                 hint="Write values as floats, or omit --label-kind value.",
@@ -331,22 +309,19 @@ class _RecordReader:
         if kind == NAME:
             labels, names = self.index.names(key)
             return labels, tuple(names)
-        if kind == INTEGERS and self._columns.label_kind != "value":
-            values, starts = self.index.numbers(key)
-            if starts is None and values.shape[1:] == (1,):
-                return self._number_classes(key, values[:, 0])
-        if self._columns.label_kind == "class":
+        values, starts = self.index.numbers(key) if kind in (FLOATS, INTEGERS) else (None, None)
+        is_one = values is not None and starts is None and values.shape[1:] == (1,)
+        if values is not None and is_one and kind == INTEGERS and wanted != "value":
+            return self._number_classes(key, values[:, 0])
+        if wanted == "class":
             raise UsageError(
                 f"--label-kind class: the values of the key '{key}' are no classes.",
                 hint="Classes are one integer or one text in each record.",
             )
-        if kind not in (FLOATS, INTEGERS):
+        if values is None or starts is not None:
             return self._collect([key]), ()
-        values, starts = self.index.numbers(key)
         self._check_finite(key, values, starts)
-        if starts is None:
-            return Column(_squeeze(values), kind="value"), ()
-        return self._collect([key]), ()
+        return Column(_squeeze(values), kind="value"), ()
 
     def _number_classes(self, key: str, values: np.ndarray) -> Tuple[np.ndarray, Tuple[str, ...]]:
         """Class numbers from 0: labels that begin at 1, or higher, are counted from 1."""
@@ -429,52 +404,66 @@ def component_name(key: str) -> str:
 # -------------------------------------------------------------------------------------------- keys
 
 
-def _choose_roles(shard: Shard, features: Features, columns: ColumnOptions) -> Roles:
+def _choose_roles(name: str, features: Features, columns: ColumnOptions) -> Roles:
     """The keys of features and labels: those of the options, or those with usual names."""
-    names = sorted(features)
+    keys = sorted(features)
     explicit = [*columns.feature_columns, *filter(None, [columns.image_column])]
     labels = [] if columns.label_column == (NONE,) else list(columns.label_column)
     ignored = columns.ignore_columns
     hint = "Name other keys with --image-column, --feature-columns and --label-column."
-    _check_keys(shard, names, [*explicit, *labels], hint)
-    _check_keys(shard, names, ignored, "Name other keys with --ignore-columns.")
+    _check_keys(name, keys, [*explicit, *labels], hint)
+    _check_keys(name, keys, ignored, "Name other keys with --ignore-columns.")
+    rest = [key for key in keys if key not in explicit and key not in ignored]
     if not columns.label_column:
-        rest = [key for key in names if key not in explicit and key not in ignored]
         labels = [key for key in LABEL_KEYS if key in rest][:1]
+    _check_label_kind(name, columns.label_kind, labels)
     if explicit:
         return list(dict.fromkeys(explicit)), labels
-    rest = [key for key in names if key not in labels and key not in ignored]
+    rest = [key for key in rest if key not in labels]
     pictures = [key for key in IMAGE_KEYS if key in rest][:1]
     numbers = [key for key in rest if kind_of(features, key) in (FLOATS, INTEGERS)]
     if not pictures + numbers:
         raise DataError(
-            f"{shard.path}: record 0: expected the key {' or '.join(IMAGE_KEYS)}, or keys of "
-            f"numbers, found the keys {describe_keys(names)}.",
+            f"{name}: expected the key {' or '.join(IMAGE_KEYS)}, or keys of numbers, found the "
+            f"keys {describe_keys(keys)}.",
             hint="Name the keys of the features with --image-column or --feature-columns.",
         )
     return pictures or numbers, labels
 
 
-def _follow_schema(shard: Shard, features: Features, schema: RecordSchema) -> Roles:
+def _check_label_kind(name: str, kind: str, labels: Sequence[str]) -> None:
+    """Refuse a kind that the labels cannot have."""
+    if kind != "auto" and not labels:
+        raise UsageError(
+            f"--label-kind {kind} has no effect on {name}, which has no labels.",
+            hint="Omit it, or name the key of the labels with --label-column.",
+        )
+    if kind == "class" and len(labels) > 1:
+        raise UsageError(
+            f"--label-kind class: expected one key of classes, found {len(labels)}.",
+            hint="Name one key with --label-column.",
+        )
+
+
+def _follow_schema(name: str, features: Features, schema: RecordSchema) -> Roles:
     """The keys that a model was trained on; no labels if the records have none of them."""
     labels = list(schema.labels) if any(key in features for key in schema.labels) else []
     hint = f"The model was trained on the keys {', '.join(schema.features)}."
-    _check_keys(shard, list(features), [*schema.features, *labels], hint)
+    _check_keys(name, list(features), [*schema.features, *labels], hint)
     return list(schema.features), labels
 
 
-def _check_keys(shard: Shard, names: Sequence[str], keys: Sequence[str], hint: str) -> None:
-    """Refuse the first of some keys that is none of the names in the first record."""
+def _check_keys(name: str, present: Sequence[str], keys: Sequence[str], hint: str) -> None:
+    """Refuse the first of some keys that is none of those in the first record."""
     for key in keys:
-        if key not in names:
+        if key not in present:
             raise DataError(
-                f"{shard.path}: record 0: expected the key '{key}', found the keys "
-                f"{describe_keys(names)}.",
+                f"{name}: expected the key '{key}', found the keys {describe_keys(present)}.",
                 hint=hint,
             )
 
 
-def _plan_key(shard: Shard, features: Features, key: str, is_label: bool) -> KeyPlan:
+def _plan_key(name: str, features: Features, key: str, is_label: bool) -> KeyPlan:
     """What the values of a key become, by those of the first record.
 
     Integers and floats are numbers. Bytes are the pixels of an image if there are as many as the
@@ -484,17 +473,10 @@ def _plan_key(shard: Shard, features: Features, key: str, is_label: bool) -> Key
     kind = kind_of(features, key)
     if kind in (FLOATS, INTEGERS):
         return KeyPlan(key, kind, not is_label)
-    values = values_of(features, key)
-    if len(values) != 1:
-        raise DataError(
-            f"{shard.path}: record 0: expected one value in the key '{key}', found {len(values)}.",
-            hint="Write one value for each record, or name another key.",
-        )
-    content = values[0]
+    content = only_value(features, key, name)
     size_keys = _find_size_keys(features, key, len(content))
     if size_keys and not content.startswith(_IMAGE_STARTS):
         return KeyPlan(key, SPAN, not is_label, size_keys)
-    name = f"{shard.path}: record 0"
     if key in IMAGE_KEYS or _is_image(content, name):
         return KeyPlan(key, IMAGE, not is_label)
     try:
@@ -525,14 +507,10 @@ def _find_size_keys(features: Features, key: str, num_bytes: int) -> Tuple[str, 
         return next((each for each in keys if kind_of(features, each) == INTEGERS), None)
 
     names = [find(_HEIGHTS), find(_WIDTHS), find(_CHANNELS)]
-    if None in names[:2]:
-        return ()
     size_keys = tuple(name for name in names if name is not None)
-    values = [values_of(features, name).tolist() for name in size_keys]
-    if any(len(value) != 1 for value in values):
+    values = [values_of(features, name) for name in size_keys]
+    if None in names[:2] or any(len(value) != 1 for value in values):
         return ()
-    count = 1
-    for value in values:
-        count *= value[0]
+    count = functools.reduce(operator.mul, (int(value[0]) for value in values))
     is_raw = count == num_bytes or (len(values) == 2 and 3 * count == num_bytes)
     return size_keys if is_raw and count > 0 else ()

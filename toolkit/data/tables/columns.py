@@ -3,7 +3,7 @@
 A column is one of numbers if each field is a number, True or False, or missing. Otherwise it is one
 of texts, unless most of its fields are numbers: then one is wrong, and the table is refused.
 
-Legend: N rows, n rows of a chunk, F columns of numbers.
+Legend: N rows, n fields.
 """
 
 from __future__ import annotations
@@ -57,16 +57,14 @@ class Table(NamedTuple):
     Attributes:
         file: the file.
         num_rows: N.
-        positions: of the columns of numbers in `numbers`, by name.
-        numbers: float32 [N, F], NaN where a field is missing.
+        numbers: the columns of numbers by name, float32 [N] each, NaN where a field is missing.
         texts: the columns of texts by name.
         lists: the columns of a JSON table whose fields are lists, each [N] arrays, by name.
     """
 
     file: TableFile
     num_rows: int
-    positions: Dict[str, int]
-    numbers: np.ndarray
+    numbers: Dict[str, np.ndarray]
     texts: Dict[str, TextColumn]
     lists: Dict[str, List[np.ndarray]]
 
@@ -93,8 +91,7 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
     Raises:
         DataError: a field does not fit its column, or there are no rows.
     """
-    columns = file.read()
-    num_rows = len(columns[file.columns[0]])
+    num_rows = len(file.fields[file.columns[0]])
     if not num_rows:
         raise DataError(
             f"{file.path}: expected rows below the header, found none.",
@@ -104,7 +101,7 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
     texts: Dict[str, TextColumn] = {}
     lists: Dict[str, List[np.ndarray]] = {}
     for name in file.columns:
-        fields, kind = columns.pop(name), kinds.get(name, "")
+        fields, kind = file.fields[name], kinds.get(name, "")
         if kind == "none":
             continue
         if file.is_json and _are_lists(file, name, fields):
@@ -122,10 +119,7 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
         texts[name] = TextColumn(np.array(codes, np.int32), list(codes_of))
         if kind != "text":
             refuse_stray_text(file, name, texts[name])
-    positions = dict(zip(numbers, range(len(numbers))))
-    empty = np.empty((0, 0), np.float32)
-    array = np.stack(list(numbers.values()), axis=1) if numbers else empty
-    return Table(file, num_rows, positions, array, texts, lists)
+    return Table(file, num_rows, numbers, texts, lists)
 
 
 def _as_float32(file: TableFile, name: str, numbers: np.ndarray) -> np.ndarray:

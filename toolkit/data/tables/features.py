@@ -52,7 +52,7 @@ def find_schema(table: Table, roles: Roles, has_missing: bool) -> TableSchema:
         if kinds.get(name) == "category"
     }
     return TableSchema(
-        numbers=tuple(name for name in names if name in table.positions),
+        numbers=tuple(name for name in names if name in table.numbers),
         categories=categories,
         texts=tuple(name for name in names if kinds.get(name) == "text"),
         lists=tuple(name for name in names if name in table.lists),
@@ -75,8 +75,15 @@ def _kind_of_texts(column: TextColumn) -> str:
 
 def _refuse_doubtful(table: Table, names: Sequence[str]) -> None:
     """Raise a DataError that names all columns that look like no features."""
-    reasons = {name: _find_reason(table, name, len(names) == 1) for name in names}
-    doubtful = {name: reason for name, reason in reasons.items() if reason}
+    doubtful = {}
+    for name in names:
+        reason = ""
+        if name in table.texts:
+            reason = _doubt_texts(table.texts[name])
+        elif name in table.numbers and len(names) > 1:
+            reason = _doubt_numbers(name, table.numbers[name])
+        if reason:
+            doubtful[name] = reason
     if doubtful:
         listing = ", ".join(f"'{shorten(name)}' {reason}" for name, reason in doubtful.items())
         raise TableFault(
@@ -87,16 +94,8 @@ def _refuse_doubtful(table: Table, names: Sequence[str]) -> None:
         )
 
 
-def _find_reason(table: Table, name: str, is_only: bool) -> str:
-    """Why a column looks like no feature; "" if it looks like one."""
-    if name in table.texts:
-        return _doubt_texts(table.texts[name])
-    if name in table.positions and not is_only:
-        return _doubt_numbers(name, table.numbers[:, table.positions[name]])
-    return ""
-
-
 def _doubt_numbers(name: str, numbers: np.ndarray) -> str:
+    """Why numbers look like no feature; "" if they look like one."""
     if numbers[0] != numbers[0] and np.isnan(numbers).all():
         return "is empty"
     if len(numbers) > 2 and numbers[1] - numbers[0] == 1 and (np.diff(numbers) == 1).all():
@@ -108,14 +107,13 @@ def _doubt_numbers(name: str, numbers: np.ndarray) -> str:
 
 
 def _doubt_texts(column: TextColumn) -> str:
+    """Why texts look like no feature; "" if they look like one."""
     texts = [text for text in column.values if text]
-    if all(_DATE.match(text) for text in texts):
+    if all(map(_DATE.match, texts)):
         return "has dates"
-    if _kind_of_texts(column) != "text" or sum(
-        bool(_WORDS.search(text)) for text in texts
-    ) * 2 >= len(texts):
-        return ""
-    return "has a different word in almost every row"
+    have_words = 2 * sum(bool(_WORDS.search(text)) for text in texts) >= len(texts)
+    is_text = _kind_of_texts(column) == "text"
+    return "has a different word in almost every row" if is_text and not have_words else ""
 
 
 # ------------------------------------------------------------------------------------ the features
@@ -123,9 +121,7 @@ def _doubt_texts(column: TextColumn) -> str:
 
 def find_missing(table: Table, schema: TableSchema) -> Dict[str, np.ndarray]:
     """Where each column of features lacks a value, bool [N], of the columns that lack some."""
-    missing = {}
-    for name in schema.numbers:
-        missing[name] = np.isnan(table.numbers[:, table.positions[name]])
+    missing = {name: np.isnan(table.numbers[name]) for name in schema.numbers}
     for name in (*schema.categories, *schema.texts, *schema.images):
         column = table.texts[name]
         missing[name] = np.array([not text for text in column.values])[column.codes]
@@ -144,13 +140,17 @@ def build_features(
         images: the images in each column of paths.
     """
     features: Dict[str, Any] = {}
-    numbers = _build_numbers(table, schema, rows)
-    if numbers.size:
-        features[NUMBERS] = numbers
+    numbers = [table.numbers[name] for name in schema.numbers]
+    if schema.is_one_hot:
+        for name, texts in schema.categories.items():
+            codes = _category_codes(table, schema, name, rows)
+            numbers += [(codes == code).astype(np.float32) for code in range(len(texts))]
+    if numbers:
+        features[NUMBERS] = np.stack(numbers, axis=1)
     for name in schema.categories if not schema.is_one_hot else ():
         codes = _category_codes(table, schema, name, rows)
-        texts = [text or MISSING for text in schema.categories[name]]
-        features[name] = Column(codes, "class", class_names=texts)
+        names_of = [text or MISSING for text in schema.categories[name]]
+        features[name] = Column(codes, "class", class_names=names_of)
     features.update((name, table.texts[name].take()) for name in schema.texts)
     features.update((name, _join_lists(table.lists[name])) for name in schema.lists)
     features.update(images)
@@ -161,21 +161,6 @@ def build_features(
         return next(iter(features.values()))
     names = component_names([name for name in features if name != NUMBERS])
     return {names.get(name, name): value for name, value in features.items()}
-
-
-def _build_numbers(table: Table, schema: TableSchema, rows: np.ndarray) -> np.ndarray:
-    """The columns of numbers, and those of categories as 0 and 1: float32 [N, F]."""
-    positions = [table.positions[name] for name in schema.numbers]
-    numbers = table.numbers
-    if positions != list(range(numbers.shape[1])):
-        numbers = numbers[:, positions]
-    if not schema.is_one_hot or not schema.categories:
-        return numbers
-    parts = [numbers] if positions else []
-    for name, texts in schema.categories.items():
-        codes = _category_codes(table, schema, name, rows)
-        parts.append((codes[:, np.newaxis] == np.arange(len(texts))).astype(np.float32))
-    return np.concatenate(parts, axis=1)
 
 
 def _category_codes(table: Table, schema: TableSchema, name: str, rows: np.ndarray) -> np.ndarray:

@@ -54,15 +54,10 @@ def read_with_all_faults(read: Callable[[ColumnOptions], Rows], options: ColumnO
     message = "; ".join(fault.message.rstrip(".") for fault in faults)
     hint = faults[-1].hint
     if isinstance(faults[-1], TableFault):
-        hint = f"These options would do: {_describe(options, repaired)}"
+        flags = []
+        for name, value in repaired._asdict().items():
+            if value != getattr(options, name):
+                text = ",".join(value) if isinstance(value, tuple) else value
+                flags.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
+        hint = f"These options would do: {' '.join(flags)}"
     raise DataError(message + "." * (not message.endswith("?")), hint=hint)
-
-
-def _describe(options: ColumnOptions, repaired: ColumnOptions) -> str:
-    """The flags of the fields that differ."""
-    flags = []
-    for name, value in repaired._asdict().items():
-        if value != getattr(options, name):
-            text = ",".join(value) if isinstance(value, tuple) else value
-            flags.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
-    return " ".join(flags)

@@ -125,25 +125,20 @@ def refuse_conflicts(options: ColumnOptions) -> None:
         UsageError: options contradict each other.
     """
     roles: Dict[str, str] = {}
-    for option in _ROLE_OPTIONS:
+    for option in (*_ROLE_OPTIONS, "image_column"):
         for name in _names(option, options):
-            if name in roles:
-                raise _double_role_error(roles[name], _flag(option), name)
-            roles[name] = _flag(option)
-    image = options.image_column
-    if image is not None and roles.get(image, "--feature-columns") != "--feature-columns":
-        raise _double_role_error(roles[image], "--image-column", image)
+            other = roles.get(name)
+            if other and (other, option) != ("feature_columns", "image_column"):
+                raise UsageError(
+                    f"Both {_flag(other)} and {_flag(option)} name the column '{name}'.",
+                    hint="Name it in one of them.",
+                )
+            roles[name] = option
     if options.label_kind != "auto" and options.label_column == (NONE,):
         raise UsageError(
             f"--label-kind {options.label_kind} has no effect with --label-column none.",
             hint="Omit one of them.",
         )
-
-
-def _double_role_error(flag: str, other: str, name: str) -> UsageError:
-    return UsageError(
-        f"Both {flag} and {other} name the column '{name}'.", hint="Name it in one of them."
-    )
 
 
 def _flag(option: str) -> str:

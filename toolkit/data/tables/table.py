@@ -34,7 +34,7 @@ from .labels import Labels, missing_labels, read_labels
 from .repair import TableFault, read_with_all_faults
 from .roles import LABEL_NAMES, Roles, choose_roles, follow_schema, unused_columns
 from .schema import NUMBERS, TableSchema
-from .table_file import open_table_file
+from .table_file import read_table_file
 from .table_images import read_image_column
 
 SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in its column
@@ -78,10 +78,16 @@ def open_table(settings: Settings) -> Dataset:
         name: Split(rows.features, rows.labels.values, positions)
         for name, positions in rows.splits.items()
     }
-    is_filled = columns.missing == "fill" and schema is None
-    splits = hold_out(splits, settings.shares, _digests(rows, splits["train"], is_filled))
+    numbers = _numbers_of(rows.features, rows.schema)
+    is_missing = np.isnan(numbers)
+    is_filled = columns.missing == "fill" and schema is None and bool(numbers.size)
+    if is_filled:  # with the means of all: which ones train is not known yet
+        _fill(numbers, is_missing, splits["train"], rows.schema)
+    digests = _digests(rows, splits["train"], is_filled and bool(is_missing.any()))
+    splits = hold_out(splits, settings.shares, digests)
     if is_filled:
-        rows = rows._replace(schema=_fill(rows, splits["train"]))
+        fills = _fill(numbers, is_missing, splits["train"], rows.schema)
+        rows = rows._replace(schema=rows.schema._replace(fills=fills))
     spec = describe(splits["train"], rows.labels.class_names)
     spec = spec._replace(table=rows.schema.to_json())
     files = {os.path.basename(path): path}
@@ -108,7 +114,7 @@ def read_rows(
         index: what is known of the files.
         schema: the columns that a model was trained on; None to find them.
     """
-    file = open_table_file(path)
+    file = read_table_file(path)
     roles = choose_roles(file, options) if schema is None else follow_schema(file, schema, options)
     table = read_table(file, roles.kinds(file, schema))
     notes = _check_index(table, roles)
@@ -132,8 +138,8 @@ def read_rows(
     if roles.labels:
         schema = schema._replace(label_kind=labels.kind)
         notes.append(_describe_labels(roles.labels, labels))
-    largest = np.fmax.reduce(np.abs(table.numbers), axis=0) if schema.numbers else np.zeros(0)
-    notes += describe_rounding({name: largest[table.positions[name]] for name in schema.numbers})
+    sizes = {name: np.abs(table.numbers[name]) for name in schema.numbers}
+    notes += describe_rounding({name: np.fmax.reduce(each) for name, each in sizes.items()})
     splits = _divide(table, roles.split, rows, is_other)
     images = {
         name: read_image_column(
@@ -145,7 +151,8 @@ def read_rows(
     arrays = {name: column.select(column.paths) for name, (column, _) in images.items()}
     features = build_features(table, schema, rows, arrays)
     if schema.fills:
-        _fill_numbers(_numbers_of(features, schema), schema)
+        numbers = _numbers_of(features, schema)
+        np.copyto(numbers, np.array(schema.fills, np.float32), where=np.isnan(numbers))
     return TableRows(features, labels, schema, splits, roles.split is not None, images, notes)
 
 
@@ -296,16 +303,8 @@ def _divide(
 
 def _digests(rows: TableRows, train: Split, is_filled: bool) -> Union[None, List[str], np.ndarray]:
     """A hash of the content of each training example, without decoding its images; None if there
-    are no images, and no missing numbers to be filled in.
+    are no images, and no missing numbers that were filled in.
     """
-    is_filled = is_filled and bool(rows.schema.numbers)
-    is_filled = is_filled and bool(np.isnan(_numbers_of(rows.features, rows.schema)).any())
-    if is_filled:
-        is_dict = isinstance(rows.features, dict)
-        numbers = (rows.features[NUMBERS] if is_dict else rows.features).copy()
-        features = dict(rows.features, **{NUMBERS: numbers}) if is_dict else numbers
-        rows = rows._replace(features=features)
-        _fill(rows, train)  # with the means of all: which ones train is not known yet
     if not rows.images:
         return content_keys(Split(rows.features, index=train.index)) if is_filled else None
     texts = [column.digests for column, _ in rows.images.values()]
@@ -318,40 +317,31 @@ def _digests(rows: TableRows, train: Split, is_filled: bool) -> Union[None, List
     return [" ".join(column[position] for column in texts) for position in positions]
 
 
-def _fill(rows: TableRows, train: Split) -> TableSchema:
-    """Replace missing numbers, in place, by the means of the training examples.
+def _numbers_of(features: Any, schema: TableSchema) -> np.ndarray:
+    """The columns of numbers, float32 [N, F], a view of the features."""
+    if not schema.numbers:
+        return np.zeros((0, 0), np.float32)
+    numbers = features[NUMBERS] if isinstance(features, dict) else features
+    return numbers[:, : len(schema.numbers)]
+
+
+def _fill(
+    numbers: np.ndarray, is_missing: np.ndarray, train: Split, schema: TableSchema
+) -> Tuple[float, ...]:
+    """Replace missing numbers [N, F], in place, by the means of the training examples.
 
     Returns:
-        The schema with these means.
+        The means.
     """
-    schema = rows.schema
-    if not schema.numbers:
-        return schema
-    part = _numbers_of(rows.features, schema)
-    own = part if train.index is None else part[train.index]
-    is_there = ~np.isnan(own)
-    counts = is_there.sum(axis=0)
+    rows = slice(None) if train.index is None else train.index
+    counts = (~is_missing[rows]).sum(axis=0)
     if not counts.all():
         name = schema.numbers[int(np.argmin(counts))]
         raise DataError(
             f"The column '{name}' is empty in all training examples, so it has no mean.",
             hint=f"Leave it out with --ignore-columns {name}.",
         )
-    means = np.where(is_there, own, 0).sum(axis=0, dtype=np.float64) / counts
-    schema = schema._replace(fills=tuple(float(np.float32(mean)) for mean in means))
-    _fill_numbers(part, schema)
-    return schema
-
-
-def _numbers_of(features: Any, schema: TableSchema) -> np.ndarray:
-    """The columns of numbers, float32 [N, F], a view of the features."""
-    numbers = features[NUMBERS] if isinstance(features, dict) else features
-    return numbers[:, : len(schema.numbers)]
-
-
-def _fill_numbers(numbers: np.ndarray, schema: TableSchema) -> None:
-    """Replace missing numbers [N, F], in place, by those of the schema."""
-    is_missing = np.isnan(numbers)
-    numbers[is_missing] = np.broadcast_to(np.array(schema.fills, np.float32), numbers.shape)[
-        is_missing
-    ]
+    totals = np.where(is_missing[rows], 0, numbers[rows]).sum(axis=0, dtype=np.float64)
+    means = (totals / counts).astype(np.float32)
+    np.copyto(numbers, means, where=is_missing)
+    return tuple(means.tolist())
