@@ -7,10 +7,9 @@ import pytest
 from toolkit_adopt.lift import refs
 from toolkit_adopt.lift.fragment import connect, make_fragment, make_variables, with_resources
 from toolkit_adopt.lift.nodes import find_losses
-from toolkit_adopt.lift.plan import Plan, parse_rule, rules_of
+from toolkit_adopt.lift.rules import parse_rule, rules_of
 
 from toolkit import UsageError, tf
-from toolkit.testing import make_run
 
 
 def graph_of(build, resource=True):
@@ -256,10 +255,3 @@ def test_what_is_no_rule_is_refused(text):
 def test_a_rule_of_one_call_replaces_that_of_all():
     feeds = {"z": "uniform:0:1", "z@2": "0.5"}
     assert [rules_of(feeds, call)["z:0"].kind for call in (1, 2)] == ["uniform", "constant"]
-
-
-def test_a_plan_gives_the_options_of_the_plugin():
-    plan = Plan("m.meta", ["D", "G"], feeds={"z": "normal:0:1"}, input="z", outputs=["fake"])
-    run = make_run("lift", "predict", None, **plan.as_options())
-    assert (run.options.train_op, run.options.graph_output) == (["D", "G"], ["fake"])
-    assert run.options.feed == {"z": "normal:0:1"}

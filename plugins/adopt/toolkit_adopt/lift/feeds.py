@@ -6,7 +6,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 
 from toolkit import UsageError, tf
 
-from .plan import RULES, Rule
+from .rules import RULES, Rule
 
 
 class Batch(NamedTuple):

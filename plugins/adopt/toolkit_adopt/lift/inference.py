@@ -9,7 +9,7 @@ from toolkit import UsageError, tf
 from .feeds import Batch, make_feed
 from .fragment import connect, make_fragment
 from .period import complete_rules
-from .plan import rules_of, tensor_name
+from .rules import rules_of, tensor_name
 
 
 class Inference:

@@ -24,8 +24,8 @@ from .graph import make_model
 from .inference import Inference, batch_size
 from .initial import MetaGraph
 from .period import Period
-from .plan import rules_of
 from .plugin import Lifted
+from .rules import rules_of
 
 _MODES = {"train": "train", "eval": "eval", "predict": "infer"}  # those of tf.estimator.ModeKeys
 

@@ -8,7 +8,7 @@ import pydantic
 
 from toolkit import Options, option
 
-from .plan import parse_rule
+from .rules import parse_rule
 
 _FEED = "how tensors of the graph are fed: NAME=RULE,..., where NAME@2 is for the second call alone"
 

@@ -9,7 +9,7 @@ from toolkit import UsageError, tf
 from .feeds import Batch, guess_rule, make_feed
 from .fragment import Fragment, connect, make_fragment
 from .nodes import find_losses
-from .plan import Rule, parse_rule, rules_of, tensor_name
+from .rules import Rule, parse_rule, rules_of, tensor_name
 
 
 class Call(NamedTuple):
@@ -51,7 +51,8 @@ class Period:
         graph_def: whose variables are resources.
         train_ops: of each call, joined by "+".
         losses: names of scalars.
-        feeds: as in `Plan`.
+        feeds: the name of a placeholder, or of another tensor at which the graph is cut, to the
+            text of its rule; `NAME@2` is for the second call alone.
         data: the `DataSpec` of the run.
     """
 

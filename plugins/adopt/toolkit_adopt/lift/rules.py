@@ -1,4 +1,4 @@
-"""What is trained of a graph: the calls of a period, and the rule by which each tensor is fed.
+"""The rule by which each tensor of a lifted graph is fed.
 
 A rule is a text, words between colons. This module imports no TensorFlow.
 """
@@ -6,7 +6,7 @@ A rule is a text, words between colons. This module imports no TensorFlow.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
 from toolkit import UsageError
 
@@ -41,42 +41,6 @@ class Rule(NamedTuple):
     words: Tuple[str, ...] = ()
     scale: Tuple[float, ...] = ()
     shape: Tuple[int, ...] = ()
-
-
-class Plan(NamedTuple):
-    """What of a graph is trained. `as_options` gives the options of the plugin `lift`, so that
-    `toolkit.train("lift", run_dir, plan.as_options(), data=...)` trains it.
-
-    Attributes:
-        meta: the path of a file .meta; a checkpoint of the same name beside it, or `checkpoint`,
-            has the initial values.
-        train_ops: the names of what each call of a period fetches to train, in order; several of
-            one call are joined by "+". A step of the run is one period.
-        losses: names of float scalars of the graph, which are reported and have to be finite.
-        feeds: the name of a placeholder, or of another tensor at which the graph is cut
-            (`IteratorGetNext:1`), to the text of a rule. `NAME@2` is for the second call alone.
-        checkpoint: the prefix of the checkpoint's files; "" for the one beside the graph.
-        input: the tensor that predictions are fed; "" for the features.
-        outputs: the tensors that predictions are of, NAME or KEY=NAME.
-        infer_feeds: rules that hold in evaluations and predictions in place of `feeds`.
-    """
-
-    meta: str
-    train_ops: Sequence[str]
-    losses: Sequence[str] = ()
-    feeds: Dict[str, str] = {}
-    checkpoint: str = ""
-    input: str = ""
-    outputs: Sequence[str] = ()
-    infer_feeds: Dict[str, str] = {}
-
-    def as_options(self) -> Dict[str, Any]:
-        """The values of the options of the plugin `lift`, by name."""
-        values = self._asdict()
-        values.update(feed=values.pop("feeds"), infer_feed=values.pop("infer_feeds"))
-        values.update(train_op=list(values.pop("train_ops")), losses=list(self.losses))
-        values.update(graph_input=values.pop("input"), graph_output=list(values.pop("outputs")))
-        return values
 
 
 def parse_rule(name: str, text: str) -> Rule:
