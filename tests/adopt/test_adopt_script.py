@@ -11,6 +11,7 @@ from toolkit_adopt.script import own_modules
 
 from toolkit import tf
 from toolkit.cli import run_command
+from toolkit.errors import InterruptedRun
 
 WHERE = """
 import json, os, sys
@@ -118,3 +119,27 @@ def test_a_dry_run_lists_the_calls_of_a_period_and_begins_no_run(tmp_path, capsy
     assert "        1: Adam, add <- x" in lines
     assert lines[-1] == "mode    drive: the script makes each call"
     assert not (path.parent / "run").exists()
+
+
+def test_the_command_begins_again_with_the_order_of_hashes_of_the_run(tmp_path, monkeypatch):
+    path = write_script(tmp_path / "folder", SCRIPTS["feeds"])
+    begun = []
+
+    def begin(program, words, environment):
+        begun.append((words[1:], environment["PYTHONHASHSEED"]))
+        raise InterruptedRun("", signum=2)
+
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    monkeypatch.setattr(os, "execve", begin)
+    words = ["adopt", str(path), "--run-dir", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", ["/bin/toolkit", *words])
+    run_command(words)
+    assert begun == [(["/bin/toolkit", *words], "0")]
+    assert not (tmp_path / "run").exists()
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    assert run_command([*words, "--steps", "1"]) == 0  # not the words of this process
+    monkeypatch.setenv("PYTHONHASHSEED", "5")
+    words = ["resume", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", ["/x/toolkit/__main__.py", *words])
+    run_command(words)
+    assert begun[1:] == [(["-m", "toolkit", *words], "0")]

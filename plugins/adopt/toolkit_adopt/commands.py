@@ -75,10 +75,6 @@ def adopt(
     Its calls of sessions are observed and journaled; a resume runs it again from its first line,
     answers the calls from the journal up to the last commit, and goes on from there.
     """
-    from toolkit import DrivenRun
-
-    from .names import refuse_missing_names
-
     path = os.path.abspath(script)
     if not os.path.isfile(path):
         raise UsageError(f"There is no script {script}.", hint="Name a Python file.")
@@ -87,9 +83,13 @@ def adopt(
             "TF_CONFIG is set: the script would train in several processes, and a run is one.",
             hint="Unset it.",
         )
-    refuse_missing_names(path)
     hash_seed = os.environ.get("PYTHONHASHSEED", "0")
     _pin_hashes(hash_seed, ctx)
+    from toolkit import DrivenRun  # imports TensorFlow, which takes seconds
+
+    from .names import refuse_missing_names
+
+    refuse_missing_names(path)
     settings = {
         "script": path,
         "hash_seed": hash_seed,
