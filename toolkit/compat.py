@@ -224,11 +224,12 @@ def make_callable(
     for fetch in fetches:
         (options.target if isinstance(fetch, tf.Operation) else options.fetch).append(fetch.name)
     options.feed.extend(feed.name for feed in feeds)
-    if inline and can_flush():
+    inline = inline and can_flush()
+    if inline:
         options.run_options.inter_op_thread_pool = -1
     # The public Session.make_callable does the same, without RunOptions.
     call = session._make_callable_from_options(options)
-    return flushing(call) if inline and can_flush() else call
+    return flushing(call) if inline else call
 
 
 @contextlib.contextmanager
