@@ -37,30 +37,33 @@ def write_tested(path, right, count=200, test=None, **options):
 
 
 def verdicts(*paths, **arguments):
-    return [(v.verdict, v.text) for v in compare(records(*paths), **arguments).verdicts]
+    found = compare(records(*paths), **arguments)["verdicts"]
+    return [(each["verdict"], each["text"]) for each in found]
 
 
 # ----------------------------------------------------------------------------------------- options
 
 
-def test_only_options_that_differ_are_listed_with_their_origins(here):
+def test_only_options_that_differ_are_listed_with_their_origins(here, cli):
     write_run("a")
     write_run("b", learning_rate=0.1, log_steps=3, extra=1)
     differences = find_option_differences(records("a", "b"))
-    assert [(each.name, each.values, each.origins) for each in differences] == [
+    assert [tuple(each.values()) for each in differences] == [
         ("learning_rate", [0.01, 0.1], ["default", "flag"]),
         ("extra", [None, 1], ["", "flag"]),
         ("log_steps", [10, 3], ["default", "flag"]),
     ]
-    assert [each.affects_result for each in differences] == [True, True, False]
-    assert differences[1].cell(0) == "-"
+    lines = [line.split() for line in cli("compare", "a", "b").out.splitlines()]
+    assert ["extra", "-", "1", "(flag)"] in lines
+    no_effect = ["no", "effect", "on", "the", "result"]
+    assert ["log_steps", "10", "(default)", "3", "(flag)", *no_effect] in lines
 
 
 def test_an_option_is_what_the_last_session_trained_with(here):
     write_run("a")
     write_run("b", [Session(0, {50: "x"}), Session(50, {100: "y"}, {"learning_rate": 0.5})])
     (difference,) = find_option_differences(records("a", "b"))
-    assert (difference.values, difference.origins) == ([0.01, 0.5], ["default", ""])
+    assert difference["values"] == [0.01, 0.5] and difference["origins"] == ["default", ""]
 
 
 # ------------------------------------------------------------------------------------------ groups
@@ -96,18 +99,18 @@ def test_other_code_is_another_group_and_is_named(here):
     facts = {"plugins": {"classifier": {"toolkit_classifier/__init__.py": "b" * 64}}}
     write_run("b", [Session(0, {100: "x"}, facts=facts)], metrics={"accuracy": 0.9})
     comparison = compare(records("a", "b"))
-    assert comparison.places == [[0], [1]]
-    assert comparison.code == ["plugin 'classifier' differs in toolkit_classifier/__init__.py"]
+    assert comparison["groups"] == [[0], [1]]
+    assert comparison["code"] == ["plugin 'classifier' differs in toolkit_classifier/__init__.py"]
 
 
 def test_a_run_that_repeats_a_seed_counts_once(here):
     for name, seed in (("a", 1), ("copy", 1), ("b", 2)):
         write_run(name, metrics={"accuracy": 0.8 + seed / 10}, seed=seed)
     comparison = compare(records("a", "copy", "b"))
-    assert comparison.places == [[0, 1, 2]]
-    band = comparison.band(0, "accuracy")
-    assert (band.seeds, band.value) == (2, pytest.approx(0.95))
-    assert (band.low, band.high) == (pytest.approx(0.9), pytest.approx(1.0))
+    assert comparison["groups"] == [[0, 1, 2]]
+    (band,) = comparison["metrics"][0]["values"]
+    assert (band["seeds"], band["value"]) == (2, pytest.approx(0.95))
+    assert (band["low"], band["high"]) == (pytest.approx(0.9), pytest.approx(1.0))
 
 
 # ---------------------------------------------------------------------------------------- verdicts
@@ -373,10 +376,10 @@ def test_runs_of_other_plugins_have_one_verdict_and_few_options(here, cli):
     options = {"plugin": "gan", "hue": 0.0, "depth": [], "size": 64}
     write_run("b", metrics=metrics, test=test, origins=origins, **options)
     comparison = compare(records("a", "b"))
-    assert [(each.verdict, each.text) for each in comparison.verdicts] == [
+    assert [(each["verdict"], each["text"]) for each in comparison["verdicts"]] == [
         ("not comparable", "a and b are not comparable: other plugins (classifier and gan)")
     ]
-    names = [option.name for option in comparison.options]
+    names = [option["name"] for option in comparison["options"]]
     assert "size" in names and "hue" not in names and "depth" not in names
     out = cli("compare", "a", "b").out
     assert out.count("not comparable") == 1 and "other plugins (classifier and gan)" in out
