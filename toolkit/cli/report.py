@@ -64,24 +64,33 @@ def report(
     one page that compares them. The folders of the runs are only read, except for
     RUN/report.html; the same folder gives the same bytes.
     """
+    from ..comparison.record import read_runs
+    from ..page.writer import PAGE
+
     if every is not None and not watch:
         raise UsageError("--every has no effect without --watch.", hint="Add --watch.")
     secs = DEFAULT_SECS if every is None else every
     path = None if output is None else resolve_output(output, is_page=True)
     if watch:
         _wait_for_runs(run_folders, secs)
-    page = _Page(run_folders, output, path)
+    runs = [RunFolder(run.path) for run in read_runs(run_folders, warn)]
+    if path is None and len(runs) > 1:
+        raise UsageError(
+            f"The page of {len(runs)} runs needs a name.", hint="Name it with -o FILE.html."
+        )
+    name = output or os.path.join(str(runs[0]), PAGE)
+    page = _Page(run_folders, name, path or runs[0].file(PAGE))
     if watch:
-        page.watch(secs)
+        page.watch(runs, secs)
     else:
         page.write()
-    size, runs = len(page.bytes), page.records
+    size = len(page.bytes)
     if as_json:
-        facts = [{"name": r.name, "status": r.status, "step": r.step} for r in runs]
-        print_json({"page": page.name, "bytes": size, "runs": facts})
+        facts = [{"name": r.name, "status": r.status, "step": r.step} for r in page.records]
+        print_json({"page": name, "bytes": size, "runs": facts})
         return 0
     with optional_output():
-        sys.stdout.write(escape_line(f"page    {page.name} ({size:,} bytes)") + "\n")
+        sys.stdout.write(escape_line(f"page    {name} ({size:,} bytes)") + "\n")
     return 0
 
 
@@ -118,44 +127,21 @@ class _Page:
 
     Args:
         folders: with the runs, as the user named them.
-        output: the name of the page; None for the one in the folder of the run.
-        path: where `output` is written.
+        name: of the page, for messages.
+        path: of the page.
 
     Attributes:
-        name: of the page.
         bytes: what was written last.
         records: of the runs, as they were then.
-
-    Raises UsageError if it cannot be written.
     """
 
-    def __init__(self, folders: Sequence[str], output: Optional[str], path: Optional[str]):
-        from ..comparison.record import read_runs
-        from ..page.writer import PAGE
-
-        self._folders = folders
-        self._runs = [run.path for run in read_runs(folders, warn)]
+    def __init__(self, folders: Sequence[str], name: str, path: str):
+        self._folders, self._name, self._path = folders, name, path
         self.bytes = b""
         self.records: List[RunRecord] = []
-        if output is None and len(self._runs) > 1:
-            raise UsageError(
-                f"The page of {len(self._runs)} runs needs a name.",
-                hint="Name it with -o FILE.html.",
-            )
-        folder = self._runs[0]
-        self._own = None if path else folder  # the run in whose folder the page is
-        self.name = output or os.path.join(str(RunFolder(folder)), PAGE)
-        self._path = path or os.path.join(folder, PAGE)
-        if self._own and os.path.isdir(self._path):
-            raise UsageError(f"{self.name} is a folder.", hint="Name a file with -o FILE.html.")
-        if self._own and not os.access(folder, os.W_OK):
-            raise UsageError(
-                f"{self.name} cannot be written: Permission denied.",
-                hint="Name a file elsewhere with -o FILE.html.",
-            )
 
     def write(self, refresh_secs: Optional[float] = None) -> None:
-        """Write the page, unless it has these contents already.
+        """Write the page, unless it has these contents already. Raises UsageError if it cannot be.
 
         Args:
             refresh_secs: how often a browser reads it again; None for never.
@@ -166,36 +152,35 @@ class _Page:
             self.records, text, num_damaged = render_runs(self._folders, refresh_secs)
         if num_damaged and not self.bytes:
             warn("damaged runs are left out; a note on the page names them")
-        if text == self.bytes and os.path.exists(self._path):
-            return
-        with writing_output(self.name):
-            if self._own:
-                os.stat(self._own)  # it must not be created again
-            with atomic_write(self._path) as file:
-                file.write(text)
+        if text != self.bytes or not os.path.exists(self._path):
+            with writing_output(self._name):
+                os.stat(os.path.dirname(self._path))  # it must not be created again
+                with atomic_write(self._path) as file:
+                    file.write(text)
         self.bytes = text
 
-    def watch(self, secs: float) -> None:
+    def watch(self, runs: Sequence[RunFolder], secs: float) -> None:
         """Write the page until no process trains one of the runs. Raises InterruptedRun."""
         try:
             is_announced = False
-            while any(RunFolder(run).is_locked() for run in self._runs):
+            while any(run.is_locked() for run in runs):
                 try:
                     self.write(secs)
                 except RetryError as error:  # a full disk, say: the run goes on
                     warn(error.message)
-                except UsageError:
+                except UsageError as error:
                     # A run that begins a session may have removed the temporary file of the page.
-                    if not all(map(os.path.isdir, (self._runs[0], os.path.dirname(self._path)))):
+                    is_removed = isinstance(error.__cause__, FileNotFoundError)
+                    if not (is_removed and os.path.isdir(os.path.dirname(self._path))):
                         raise
                 if not is_announced:
-                    _say(f"Watching; the page is {self.name}.")
+                    _say(f"Watching; the page is {self._name}.")
                     is_announced = True
                 time.sleep(secs)
             self.write()
         except KeyboardInterrupt:
             steps = ", ".join(f"{record.step:,}" for record in self.records)
-            text = f"Interrupted; {self.name} is as of {f'step {steps}' if steps else 'before'}."
+            text = f"Interrupted; {self._name} is as of {f'step {steps}' if steps else 'before'}."
             raise InterruptedRun(text) from None
         for record in self.records:
             _say(f"{record.name} is {record.status}.")
@@ -223,10 +208,10 @@ def render_runs(
     names = shorten([run.name for run in runs])
     names = names if len(runs) > 1 else [os.path.basename(runs[0].path)]
     records = [run.record._replace(name=name) for run, name in zip(runs, names) if run.record]
-    errors = [run.error for run in runs if run.error is not None]
-    notes = [f"{run.name} is left out: {run.error.message}" for run in runs if run.error]
+    errors = {run.name: run.error for run in runs if run.error is not None}
     if not records:
-        raise errors[0]
+        raise next(iter(errors.values()))
+    notes = [f"{name} is left out: {error.message}" for name, error in errors.items()]
     comparison = None
     if len(records) > 1:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 from ..statistics.intervals import Interval
 from .record import METRICS, RunRecord, finite, read_last_records
@@ -43,7 +43,7 @@ class Metric(NamedTuple):
 
 def metrics_by_name(record: RunRecord) -> Dict[str, Metric]:
     """The metrics of the test split by name; those of noise come last."""
-    intervals, metrics = (record.test or {}).get("intervals"), {}
+    intervals, metrics = record.of_test("intervals"), {}
     for name in sorted(record.metrics, key=lambda name: name.endswith("_noise")):
         ends = read_interval(intervals, name)
         direction = direction_of(record, name)
@@ -66,10 +66,14 @@ def main_metric(record: RunRecord, name: Optional[str] = None) -> Optional[Metri
         metrics = metrics_by_name(record)
         usual = [each for each in metrics if not each.endswith("_noise")]
         declared = [each for each in usual if metrics[each].direction]
-        names = [best.get("metric"), *_headline_names(record)]
+        items = record.of_test("page", "headline")  # the numbers that the plugin puts first
+        items = (
+            [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+        )
+        names = [best.get("metric"), *(each.get("name") for each in items)]
         names += [each for each in [*declared, *usual] if "loss" not in each] + declared + usual
         names = names if name is None else [name]
-        return next((metrics[each] for each in names if each in metrics), None)
+        return next((metrics[n] for n in names if isinstance(n, str) and n in metrics), None)
     value = finite(best.get("value"))
     if value is not None and name in (None, best.get("metric")):
         return Metric(str(best.get("metric")), value, VALIDATION, best.get("direction"))
@@ -86,21 +90,11 @@ def main_metric(record: RunRecord, name: Optional[str] = None) -> Optional[Metri
 
 def direction_of(record: RunRecord, name: str) -> Optional[str]:
     """Which values of a metric are better, "min" or "max"; None if nothing says it."""
-    declared = (record.test or {}).get("directions")
-    direction = declared.get(name) if isinstance(declared, dict) else None
+    direction = record.of_test("directions", name)
     if direction in DIRECTIONS:
         return str(direction)
     best = record.best or {}
     return best.get("direction") if best.get("metric") == name else None
-
-
-def _headline_names(record: RunRecord) -> List[str]:
-    """The names of the numbers that a plugin puts first on the run's page."""
-    page = (record.test or {}).get("page")
-    headline = page.get("headline") if isinstance(page, dict) else None
-    items = headline if isinstance(headline, list) else []
-    names = [item.get("name") for item in items if isinstance(item, dict)]
-    return [name for name in names if isinstance(name, str)]
 
 
 def read_interval(intervals: Any, name: str) -> Optional[Interval]:

@@ -90,6 +90,13 @@ class RunRecord(NamedTuple):
         """The metrics of the test split by name; one that was not finite is NaN."""
         return self.test["metrics"] if self.test else {}
 
+    def of_test(self, *names: str) -> Any:
+        """A value in the result of the test split, by the names that lead to it; None without."""
+        value: Any = self.test
+        for name in names:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
+
 
 def read_record(
     path: str, name: Optional[str] = None, is_training: Optional[bool] = None

@@ -212,8 +212,7 @@ def _compare_splits(a: RunRecord, b: RunRecord, by_form: bool = False) -> str:
 
 def _dependencies(record: RunRecord, name: str) -> Dict[str, Any]:
     """What the values of a metric depend on beside the examples, as far as its scorer said."""
-    recorded = (record.test or {}).get("depends_on")
-    values = recorded.get(name) if isinstance(recorded, dict) else None
+    values = record.of_test("depends_on", name)
     return values if isinstance(values, dict) else {}
 
 
@@ -266,9 +265,8 @@ def read_examples(record: RunRecord, name: str) -> Optional[np.ndarray]:
     None if the run does not have them, or if their mean is not the one that the result records; of
     a run that records none, the metric.
     """
-    test = record.test or {}
     try:
-        parts = [*test["reports"].split("/"), EXAMPLES]
+        parts = [*record.of_test("reports").split("/"), EXAMPLES]
         path = os.path.join(record.path, *parts)
         if os.path.realpath(path) != os.path.join(os.path.realpath(record.path), *parts):
             return None  # it, or a symbolic link, leads to what may be no part of the run
@@ -281,12 +279,10 @@ def read_examples(record: RunRecord, name: str) -> Optional[np.ndarray]:
         return None
     if values.ndim != 1 or not len(values) or values.dtype.kind not in "bf":
         return None
-    if isinstance(test.get(EXAMPLE_MEANS), dict):
-        mean = exact_mean(values)
-        is_of_metric = mean is not None and mean == test[EXAMPLE_MEANS].get(name)
-    else:
-        is_of_metric = is_mean(record.metrics.get(name, math.nan), values)
-    return values if is_of_metric else None
+    if not isinstance(record.of_test(EXAMPLE_MEANS), dict):
+        return values if is_mean(record.metrics.get(name, math.nan), values) else None
+    mean = exact_mean(values)
+    return values if mean is not None and mean == record.of_test(EXAMPLE_MEANS, name) else None
 
 
 # ------------------------------------------------------------------------------------------- words
