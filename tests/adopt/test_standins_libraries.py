@@ -21,14 +21,24 @@ def test_old_names_of_numpy_are_back():
     assert np.reshape(np.arange(4), (1, 4), order="F").shape == (1, 4)
 
 
+def test_rows_of_several_lengths_are_an_array_of_objects():
+    rows = np.array([[1, 2, 3], [4]])
+    assert rows.dtype == object and rows.tolist() == [[1, 2, 3], [4]]
+    pairs = np.array(list(zip(np.zeros([2, 3]), np.zeros([2, 1]))))
+    assert pairs.shape == (2, 2) and pairs[0, 0].shape == (3,)
+    assert np.array([1, 2], "f").dtype == np.float32
+    with pytest.raises(ValueError):
+        np.array([[1.0, 2.0], [3.0]], np.float32)
+
+
 def test_old_names_of_numpy_go_again():
     from toolkit_adopt import standins
 
     standins.uninstall()
-    before = set(vars(np)), np.reshape
+    before = set(vars(np)), np.reshape, np.array
     standins.install()
     standins.uninstall()
-    assert (set(vars(np)), np.reshape) == before
+    assert (set(vars(np)), np.reshape, np.array) == before
 
 
 def test_an_image_is_scaled_from_its_least_to_its_largest_value(tmp_path):
