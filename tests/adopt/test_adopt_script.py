@@ -62,6 +62,12 @@ def test_sessions_noise_and_entropy_are_put_back(tmp_path):
         assert session.run(drawn) != session.run(drawn)
 
 
+def test_a_variable_that_is_fed_is_fed_to_all_that_read_it(tmp_path):
+    text = "import tensorflow as tf\nw = tf.Variable(2.0)\nreads = [w * 1.0, w + 1.0]\n"
+    text += "sess = tf.Session()\nassert sess.run(reads, {w: 5.0}) == [5.0, 6.0]\n"
+    assert adopt(write_script(tmp_path / "folder", text)) == 0
+
+
 def test_steps_end_the_run_and_more_steps_continue_it(tmp_path):
     path = write_script(tmp_path / "folder", SCRIPTS["supervisor"])
     assert adopt(path, "--steps", "4", "--log-steps", "1") == 0
