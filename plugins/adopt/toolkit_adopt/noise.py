@@ -25,8 +25,9 @@ CALL = "toolkit_adopt_call"  # the name of the hidden placeholder
 STATEFUL = (  # ops whose kernels remember how much they drew
     *("RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal"),
     *("RandomGamma", "RandomPoisson", "RandomPoissonV2", "Multinomial", "RandomShuffle"),
-    *("ParameterizedTruncatedNormal", "LogUniformCandidateSampler", "UniformCandidateSampler"),
-    *("LearnedUnigramCandidateSampler", "SampleDistortedBoundingBoxV2", "RandomCrop"),
+    *("ParameterizedTruncatedNormal", "SampleDistortedBoundingBoxV2", "RandomCrop"),
+    *("LogUniformCandidateSampler", "UniformCandidateSampler", "FixedUnigramCandidateSampler"),
+    *("LearnedUnigramCandidateSampler", "ThreadUnsafeUnigramCandidateSampler"),
 )
 
 
