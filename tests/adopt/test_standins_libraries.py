@@ -1,4 +1,4 @@
-"""Names of NumPy and SciPy that were removed, while the stand-ins are installed."""
+"""Names of other libraries than TensorFlow's core, while the stand-ins are installed."""
 
 from __future__ import annotations
 
@@ -58,3 +58,20 @@ def test_an_image_is_resized_to_a_size_a_percentage_or_by_a_factor(size, shape):
 
     image = np.full([4, 8], 9, np.uint8)
     assert imresize(image, size).shape == shape and (imresize(image, size) == 9).all()
+
+
+@pytest.mark.parametrize(
+    ("least", "rows", "text"),
+    [(0, [[1, 2, 3, 0], [4, 5, 6, 7]], "the cat"), (1, [[2, 1, 0, 0], [0, 0, 0, 0]], "cat the")],
+)
+def test_texts_are_rows_of_the_numbers_of_their_words(least, rows, text, tmp_path):
+    from tensorflow.contrib import learn
+
+    texts = ["the cat sat", "The CNNs of the cat"]
+    processor = learn.preprocessing.VocabularyProcessor(4, min_frequency=least)
+    assert [row.tolist() for row in processor.fit_transform(texts)] == rows
+    assert list(processor.reverse([[1, 2]])) == [text]
+    processor.save(str(tmp_path / "words"))
+    again = learn.preprocessing.VocabularyProcessor.restore(str(tmp_path / "words"))
+    assert len(again.vocabulary_) == len(processor.vocabulary_)
+    assert next(again.transform(["cat dog"])).tolist() == [rows[0][1], 0, 0, 0]
