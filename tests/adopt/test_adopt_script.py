@@ -44,6 +44,17 @@ def test_the_script_is_main_with_its_arguments_and_folder(tmp_path, capfd):
     assert "the script made no train call" in capfd.readouterr().err
 
 
+def test_a_script_that_imports_relatively_is_run_as_a_module_of_its_package(tmp_path):
+    text = "import sys\nfrom . import helper\nfrom .. import __name__ as parent\n"
+    text += "assert (__name__, parent, helper.NAME) == ('__main__', 'outer', 'a neighbour')\n"
+    folder = tmp_path / "outer" / "inner"
+    write_script(folder.parent, "", "__init__.py")
+    write_script(folder, "", "__init__.py")
+    write_script(folder, "NAME = 'a neighbour'", "helper.py")
+    assert adopt(write_script(folder, text)) == 0
+    assert not {"outer", "outer.inner", "outer.inner.helper"} & set(sys.modules)
+
+
 def test_a_module_without_a_file_is_none_of_the_script_s(tmp_path, monkeypatch):
     path = write_script(tmp_path / "folder", "")
     (tmp_path / "folder" / "below").mkdir()
