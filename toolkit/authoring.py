@@ -51,8 +51,8 @@ def check_features(data: Any, subject: str) -> None:
         raise DataError(
             f"{subject} needs one array of features, and the data has the features "
             f"{', '.join(names)}.",
-            hint="Choose a plugin for named features, or data with one array (of a table: "
-            "--categories one-hot, --feature-columns).",
+            hint="Of a table, --categories one-hot makes one array of numbers and categories, and "
+            "--feature-columns leaves columns out; or choose a plugin for named features.",
         )
     if data.dtype not in ("uint8", "float32"):
         raise DataError(

@@ -138,6 +138,15 @@ def test_labels_that_are_not_one_class_are_refused_by_what_they_are(labels, text
         networks.check_data("mlp", spec)
 
 
+@pytest.mark.parametrize(
+    "shape, name", [((13,), "mlp"), ((7, 9, 1), "mlp"), ((8, 9, 1), "cnn"), ((64, 64, 3), "cnn")]
+)
+def test_images_that_are_large_enough_get_the_convolutional_network(shape, name):
+    spec = describe(Split(np.zeros([3, *shape], np.uint8), np.arange(3)))
+    assert networks.choose_network("auto", spec) == name
+    assert networks.choose_network("resnet", spec) == "resnet"
+
+
 @pytest.mark.parametrize("network", ["cnn", "resnet"])
 def test_a_convolutional_network_refuses_vectors_and_tiny_images(network):
     with pytest.raises(UsageError, match=r"shape \[13\].*\n.*network=mlp"):

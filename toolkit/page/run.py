@@ -127,7 +127,8 @@ def _read_log(record: RunRecord, notes: List[str]) -> Tuple[Sequence[Entry], str
 def _describe_head(record: RunRecord, machine: Dict[str, Any]) -> str:
     """`PLUGIN cnn (73,114 parameters) on mnist5k, 5,000 examples, 10 classes, 2026-11-24`."""
     network = record.options.get("network")
-    model = f"{os.path.basename(record.plugin)} {network if isinstance(network, str) else ''}"
+    network = network if isinstance(network, str) and network != "auto" else ""
+    model = f"{os.path.basename(record.plugin)} {network}"
     size = count(fields(record.manifest.get("model")).get("parameters"))
     examples, num_classes = sum(record.examples.values()), len(judgement.list_classes(record))
     num_cores, seconds = count(machine.get("cores")), finite(record.seconds)

@@ -30,10 +30,18 @@ MAX_FILTERS = 128
 
 def build(run):
     """The network that the option `network` names, for the shapes and classes of the data."""
-    check_data(run.options.network, run.data)
+    name = choose_network(run.options.network, run.data)
+    check_data(name, run.data)
     if run.options.tta:
         augmentation.check_views(run.options, run.data.shape)
-    return NETWORKS[run.options.network](run)
+    return NETWORKS[name](run)
+
+
+def choose_network(name, data) -> str:
+    """The network that an option names; "auto" is the "cnn" for images that it can take."""
+    shape = () if data.feature_names else data.shape
+    is_image = len(shape) == 3 and min(shape[:2]) >= MIN_SIDE
+    return name if name != "auto" else "cnn" if is_image else "mlp"
 
 
 def forward(network, features, labels, run):

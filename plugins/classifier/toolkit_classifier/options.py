@@ -22,15 +22,17 @@ class ClassifierOptions(AugmentationOptions):
         "batch_size": 64,
     }
 
-    network: Literal["mlp", "cnn", "resnet"] = option(
-        "cnn", "perceptron, small convolutional network, or residual network", group="Network"
+    network: Literal["auto", "mlp", "cnn", "resnet"] = option(
+        "auto",
+        "perceptron, small convolutional network, or residual network; auto: cnn for images",
+        group="Network",
     )
     hidden: List[int] = option(
         [128],
         "sizes of the hidden layers of the mlp",
         unit="units",
         group="Network",
-        used_if={"network": "mlp"},
+        used_if={"network": ("auto", "mlp")},
         min_length=1,
     )
     dropout: Optional[float] = option(
