@@ -64,7 +64,7 @@ class Observation:
             self.refuse,
             settings["threads"],
         )
-        sessions.install(patches)
+        sessions.install(patches, os.path.dirname(settings["script"]))
 
     def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         self._number += 1
