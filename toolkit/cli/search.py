@@ -148,12 +148,11 @@ def search(
     if selection.plugins is None:
         names = [name for name, value in own.items() if value not in (None, ())] + list(values)
         definition, plugins = _reopen(folder, stored, names)
-        trials = own["trials"] or definition.trials
+        definition = definition._replace(trials=own["trials"] or definition.trials)
     else:
         plugins = selection.plugins
         definition = _plan(folder, stored, selection, plugins, own, values, workers)
-        trials = definition.trials
-    definition = _check(definition, stored, trials, plugins)
+    definition = _check(definition, stored, plugins)
     if dry_run:
         return _print_plan(definition, as_json)
     return _train(definition, plugins, folder, workers, as_json)
@@ -172,13 +171,7 @@ def _check_folder(folder: str) -> None:
 def _reopen(
     folder: str, stored: Optional[Stored], names: Sequence[str]
 ) -> Tuple[Definition, Plugins]:
-    """Return the study that is in the folder, and its plugins.
-
-    Args:
-        folder: of the study.
-        stored: what its study.json has.
-        names: what the command sets besides.
-    """
+    """Return the study that is in the folder, and its plugins; `names` are set besides."""
     if stored is None:
         if names or os.path.exists(folder):
             raise missing_plugin_error()
@@ -303,30 +296,15 @@ def _warn(stated: Definition, options: typed.CoreOptions) -> None:
         )
     if options.early_stopping:
         warn("--early-stopping may end trials before their budget.")
-    cls = type(options)
-    presets = getattr(cls, "presets", {})
-    if presets and cls.preset_option in names:
-        members = {name for preset in presets.values() for name in preset}
-        for name in [name for name in names if name in members]:
-            warn(f"{name} varies, and takes precedence over what {cls.preset_option} sets.")
 
 
-def _check(
-    definition: Definition, stored: Optional[Stored], trials: int, plugins: Plugins
-) -> Definition:
-    """Say what is going to be trained, and check what is known beforehand and new.
-
-    Args:
-        definition: of the study.
-        stored: what its study.json has; None for a new study.
-        trials: how many the study is to have in all.
-        plugins: of its trials.
-    """
+def _check(definition: Definition, stored: Optional[Stored], plugins: Plugins) -> Definition:
+    """Say what is going to be trained, and check what is known beforehand and new."""
     from ..search.checks import validate
     from ..search.planning import with_more_trials
 
     if stored is not None:
-        definition = with_more_trials(stored[0], trials)
+        definition = with_more_trials(stored[0], definition.trials)
     count = definition.trials - (stored[0].trials if stored is not None else 0)
     lines = [f"search   {definition.summary}"]
     lines += [f"vary     {dimension.name}={dimension}" for dimension in definition.space]

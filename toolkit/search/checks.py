@@ -42,10 +42,6 @@ def validate(definition: Definition, plugins: Plugins) -> str:
     of those that differ in numbers within ranges alone, one graph is built. A configuration
     that is sampled later is checked by its own run before the first step.
 
-    Args:
-        definition: of the study.
-        plugins: of its trials.
-
     Returns:
         What was checked, a clause.
 
@@ -69,8 +65,9 @@ def validate(definition: Definition, plugins: Plugins) -> str:
         sample.insert(0, dict(next(iter(kinds.values())), **ends))
     sample = list({json.dumps(each, sort_keys=True): each for each in sample}.values())
     check_graphs(definition, sample)
-    text = f"the options of {len(known)} configuration{'s' * (len(known) != 1)} and of the space's "
-    text += f"limits; {len(sample)} graph{'s' * (len(sample) != 1)} built"
+    plurals = ["s" * (len(each) != 1) for each in (known, sample)]
+    text = f"the options of {len(known)} configuration{plurals[0]} and of the space's limits; "
+    text += f"{len(sample)} graph{plurals[1]} built"
     return text + (f", a sample of {len(kinds)} kinds" if count < len(kinds) else "")
 
 

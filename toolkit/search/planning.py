@@ -29,8 +29,8 @@ def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definiti
         rungs: the text of --rungs; "" without.
 
     Raises:
-        ToolkitError: the first configuration cannot be trained.
-        UsageError: what the command says is contradictory, or is not enough.
+        ToolkitError: the first configuration cannot be trained, or what the command says is
+            contradictory, or is not enough.
     """
     (answer,) = check_graphs(stated, [{each.name: each.ends[0] for each in stated.space}])
     budget = Budget(STEPS, options.steps or 0)
@@ -92,36 +92,28 @@ def complete(stated: Definition, usual: Definition, rungs: str) -> Definition:
 
 
 def with_more_trials(existing: Definition, trials: int) -> Definition:
-    """Return the definition of a study that gets more trials.
+    """Return the definition of a study that is to have so many trials in all.
 
-    Args:
-        existing: the study.
-        trials: how many it is to have in all; no more than its space has are added.
-
-    Raises:
-        UsageError: it has as many or more, or it pauses trials at rungs.
+    No more than its space has are added. Raises UsageError if it cannot get more.
     """
-    if trials == existing.trials:
+    before, count = existing.trials, existing.num_configurations
+    if trials == before:
         return existing
-    if trials < existing.trials:
-        raise UsageError(
-            f"The search has {existing.trials} trials, and --trials is {trials}.",
-            hint="It can get more, not fewer.",
+    if trials < before:
+        fault, hint = (
+            f"has {before} trials, and --trials is {trials}",
+            "It can get more, not fewer.",
         )
-    if existing.reduction:
-        raise UsageError(
-            f"A search with --halving cannot get more trials than its {existing.trials}: which of "
-            "them continued after a rung depends on how many there are.",
-            hint=f"Name another --search-dir, with --trials {trials}.",
-        )
-    count = existing.num_configurations
-    if count <= existing.trials:
-        raise UsageError(
-            f"The search has all {existing.trials} configurations of what varies; there are no "
-            f"{trials}.",
-            hint="Name another --search-dir, with more values.",
-        )
-    return existing._replace(trials=int(min(trials, count)))
+    elif existing.reduction:
+        fault = f"with --halving cannot get more trials than its {before}: which of them continued "
+        fault += "after a rung depends on how many there are"
+        hint = f"Name another --search-dir, with --trials {trials}."
+    elif count <= before:
+        fault = f"has all {before} configurations of what varies; there are no {trials}"
+        hint = "Name another --search-dir, with more values."
+    else:
+        return existing._replace(trials=int(min(trials, count)))
+    raise UsageError(f"The search {fault}.", hint=hint)
 
 
 def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
@@ -137,8 +129,6 @@ def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
             "budgets.",
             hint="Set --steps, --examples or --epochs.",
         )
-    if stated.seeds[-1] >= 2**31:
-        raise UsageError(f"--seed {stated.seeds[0]} leaves no room for {len(stated.seeds)} seeds.")
     if rungs and not stated.reduction:
         raise UsageError("--rungs is set, but --halving is not.", hint="Add --halving 3.")
 
@@ -149,9 +139,7 @@ def read_rungs(text: str, reduction: int, budget: Budget, trials: int) -> Tuple[
     Args:
         text: amounts of the budget, or shares such as 10%, separated by commas; "" for the usual
             ones: each rung is `reduction` times the one before.
-        reduction: of halving; 0 without.
-        budget: of each trial.
-        trials: the number of configurations.
+        reduction, budget, trials: see `Definition`.
 
     Raises:
         UsageError: a text is no amount below the budget, or there are too few configurations.
@@ -188,7 +176,7 @@ def choose_metric(name: str, direction: str, answer: Answer) -> Tuple[str, str]:
     """Return the name and the direction of the metric that chooses.
 
     Args:
-        name: of the metric; "" for --best-metric, else the first metric with a declared direction,
+        name: of the metric; "" for --best-metric, else the first one with a declared direction,
             losses last.
         direction: "min", "max" or, for what the metric declares, "".
         answer: what the model has.

@@ -1,14 +1,12 @@
-"""The processes that train trials, and the workers that wait for them, in one thread.
+"""The processes that train trials: each ends with this one, and signals reach each once.
 
-A worker is a generator that yields whenever it has to wait. `run_workers` lets all of them go on
-when a process has ended, and looks a few times a second for those that wait for something else.
+Who waits for one is a generator, which yields until its process has ended; see `training`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -17,10 +15,7 @@ from typing import Generator, Iterator, List, Mapping, Sequence, Tuple
 
 from ..child_process import COMMAND_LINE
 from ..cluster.child import child_code
-from ..cluster.signals import handle_signals
 from ..errors import InterruptedRun
-
-WAIT_SECS = 0.25  # from one look at all workers to the next, while no process ends
 
 
 class Processes:
@@ -83,11 +78,7 @@ class Processes:
         return code, usage.ru_utime + usage.ru_stime
 
     def wait(self, secs: float) -> Iterator[None]:
-        """Yield so long.
-
-        Raises:
-            InterruptedRun: `interrupt` was called.
-        """
+        """Yield so long. Raises InterruptedRun after a call of `interrupt`."""
         end = time.monotonic() + secs
         while time.monotonic() < end:
             yield
@@ -98,11 +89,7 @@ class Processes:
             raise InterruptedRun("The search was interrupted.", signum=self.signum)
 
     def interrupt(self, signum: int) -> None:
-        """Pass a signal on to all processes; a second one kills them.
-
-        Args:
-            signum: SIGINT, SIGTERM or SIGHUP.
-        """
+        """Pass a signal on to all processes; a second one kills them."""
         for process in self._present:
             _send(process, signal.SIGKILL if self.signum else signum)
         self.signum = self.signum or signum
@@ -111,47 +98,3 @@ class Processes:
 def _send(process: subprocess.Popen, signum: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         (os.killpg if signum == signal.SIGKILL else os.kill)(process.pid, signum)
-
-
-def run_workers(workers: Sequence[Iterator[None]], processes: Processes) -> None:
-    """Let workers go on until all have ended.
-
-    Call it from the main thread: it passes signals on to the processes.
-
-    Args:
-        workers: which run processes; they end, or raise InterruptedRun, after an interrupt.
-        processes: of the workers.
-
-    Raises:
-        InterruptedRun: a signal ended the search; the state of all trials is committed.
-        ToolkitError: a worker failed; the others have committed their state, too.
-    """
-    present = list(workers)
-    signals: List[int] = []
-    errors: List[BaseException] = []
-    with handle_signals(signals.append) as wakeup:
-        while present:
-            for worker in list(present):
-                try:
-                    next(worker)
-                    continue
-                except (StopIteration, InterruptedRun):
-                    pass
-                except BaseException as error:
-                    errors.append(error)
-                    processes.interrupt(signal.SIGTERM)  # the others save their state and end
-                present.remove(worker)
-            ready, _, _ = select.select([wakeup], [], [], WAIT_SECS if present else 0)
-            with contextlib.suppress(BlockingIOError):
-                os.read(wakeup, 1 << 12) if ready else b""
-            while signals:
-                signum = signals.pop(0)
-                processes.interrupt(signal.SIGTERM if signum == signal.SIGHUP else signum)
-    if errors:
-        raise errors[0]
-    if processes.signum:
-        raise InterruptedRun(
-            "The search was interrupted; all of its trials are saved.",
-            hint="Continue with the same command.",
-            signum=processes.signum,
-        )

@@ -90,45 +90,24 @@ def _read_evaluations(record: RunRecord, end: int) -> Dict[int, Mapping[str, Any
 
 
 def _choose_evaluation(
-    definition: Definition,
-    evaluations: Mapping[int, Mapping[str, Any]],
-    best: Optional[Dict[str, Any]],
+    definition: Definition, evaluations: Mapping[int, Any], best: Optional[Dict[str, Any]]
 ) -> Tuple[int, Optional[float]]:
-    """The step and the value of the evaluation that counts; (0, None) if there is none, and None
-    for a value that is not finite.
-
-    Args:
-        definition: of the study.
-        evaluations: of the validation split, up to the rung.
-        best: the record of the best checkpoint, perhaps a later one, which `BEST` takes; with
-            `LAST`, or where there is none, the last evaluation counts.
+    """The step and the value of the evaluation that counts: with `BEST` that of the best checkpoint
+    if there is one, else the last; (0, None) without any, and None for a value that is not finite.
     """
     if not evaluations:
         return 0, None
     step = max(evaluations)
     if definition.moment == BEST and best:
         if best.get("step", 0) > step:  # since the rung: which one was the best until then?
-            best = _find_best(best, evaluations)
+            metric = BestMetric(best.get("metric", ""), best.get("direction", "max"))
+            names, best = (metric.name, f"{metric.name}_noise"), None
+            for each, values in sorted(evaluations.items()):
+                value, noise = (finite(values.get(name)) for name in names)
+                if value is not None:
+                    best = metric.choose(best, each, value, noise or 0.0)
         step = best["step"] if best and best.get("step") in evaluations else step
     return step, finite(evaluations[step].get(definition.metric))
-
-
-def _find_best(
-    best: Dict[str, Any], evaluations: Mapping[int, Mapping[str, Any]]
-) -> Optional[Dict[str, Any]]:
-    """The record of the best checkpoint after some evaluations; None if there was none.
-
-    Args:
-        best: the record of the present one, with its metric and direction.
-        evaluations: of the validation split, up to then.
-    """
-    metric = BestMetric(best.get("metric", ""), best.get("direction", "max"))
-    choice: Optional[Dict[str, Any]] = None
-    for step, values in sorted(evaluations.items()):
-        value, noise = (finite(values.get(name)) for name in (metric.name, f"{metric.name}_noise"))
-        if value is not None:
-            choice = metric.choose(choice, step, value, noise or 0.0)
-    return choice
 
 
 def _find_ends(record: RunRecord, step: int, metric: str) -> Tuple[Any, Any]:

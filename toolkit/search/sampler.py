@@ -154,13 +154,9 @@ def _grid(definition: Definition) -> Iterator[Values]:
 
 
 def analyse_variance(definition: Definition, rows: Sequence[Row]) -> Dict[str, float]:
-    """Return the share of the variance of the metric that each option explains.
+    """Return the share of the variance of the metric that each option explains in some rows.
 
     It is that of functional ANOVA over a random forest (Hutter, Hoos and Leyton-Brown, 2014).
-
-    Args:
-        definition: of the study.
-        rows: of configurations that were trained to their end, in order of their numbers.
     """
     from optuna.importance import FanovaImportanceEvaluator
 

@@ -19,7 +19,9 @@ from ..options import CoreOptions, flag_name, result_options, type_name
 from .definition import CHOICE, FLOAT, INT, Dimension, value_text
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_RANGE = re.compile(rf"({_NUMBER})\s*(?<!\.)\.\.(?!\.)\s*({_NUMBER})\s*((?::[^:]*)*)$", re.ASCII)
+_RANGE = re.compile(
+    rf"({_NUMBER})\s*(?<!\.)\.\.(?!\.)\s*({_NUMBER})\s*(:log|:step=({_NUMBER}))?$", re.ASCII
+)
 MAX_STEPS = 100_000  # of a range of floats with a step, whose values are computed one by one
 
 _OTHER_EXAMPLES = "it chooses which examples are tested, so that the values of trials with other "
@@ -102,13 +104,16 @@ class _Vary:
     def parse(self, check: Check) -> Dimension:
         if not self._text:
             raise self._fault("has no values")
-        is_number, match = self._kind in ("int", "float"), _RANGE.match(self._text)
-        if match and is_number:
+        match = _RANGE.match(self._text)
+        if self._kind not in ("int", "float"):
+            if match:
+                raise self._fault(f"is a range, but {self._name} is not one number")
+        elif match:
             return self._parse_range(match, check)
-        if match:
-            raise self._fault(f"is a range, but {self._name} is not one number")
-        if is_number and ".." in self._text:
-            raise self._fault("is no range of numbers")
+        elif ".." in self._text:
+            raise self._fault(
+                "is no range of numbers", "Write LOW..HIGH, :log or :step=X after it."
+            )
         return self._parse_list(check)
 
     def _fault(self, fault: str, hint: str = "") -> UsageError:
@@ -133,7 +138,12 @@ class _Vary:
 
     def _parse_range(self, match: Match[str], check: Check) -> Dimension:
         low, high = map(self._read_number, match.group(1, 2))
-        is_log, step = self._read_suffixes(match.group(3))
+        is_log = match.group(3) == ":log"
+        step = 1 if self._kind == "int" and not is_log else 0
+        if match.group(4):
+            step = self._read_number(match.group(4))
+            if step <= 0:
+                raise self._fault(f"has the step {step:g}: a step should be above 0")
         if low == high:
             raise self._fault("has one value", "Set it for all trials, as a flag.")
         if low > high:
@@ -163,24 +173,6 @@ class _Vary:
         if number != int(number):
             raise self._fault(f"has {text}, but {self._name} takes whole numbers")
         return int(text) if re.fullmatch(r"[+-]?\d+", text) else int(number)
-
-    def _read_suffixes(self, text: str) -> Tuple[bool, Any]:
-        """Return whether a range is logarithmic, and its step."""
-        is_log, step = False, None
-        for suffix in map(str.strip, text.split(":")[1:]):
-            name, _, value = map(str.strip, suffix.partition("="))
-            if suffix == "log":
-                is_log = True
-            elif name == "step" and re.fullmatch(_NUMBER, value, re.ASCII):
-                step = self._read_number(value)
-            else:
-                hint = "A range may end with :log or with :step=NUMBER."
-                raise self._fault(f"ends wrongly: ':{suffix}' is unknown", hint)
-        if step is not None and step <= 0:
-            raise self._fault(f"has the step {step:g}: a step should be above 0")
-        if is_log and step:
-            raise self._fault("has both a step and :log", "Leave one out, or write a list.")
-        return is_log, step or (1 if self._kind == "int" and not is_log else 0)
 
     # ---------------------------------------------------------------------------------------- lists
 

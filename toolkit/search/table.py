@@ -72,12 +72,7 @@ class Row(NamedTuple):
 
 
 def list_due(study: Study, cohort: Sequence[int]) -> List[Trial]:
-    """Return the trials of a cohort without a result whose rung is decided; none if it is complete.
-
-    Args:
-        study: with all results so far.
-        cohort: the numbers of its configurations.
-    """
+    """Return the trials of a cohort that can be trained now; none if it has all results."""
     for rung, numbers in enumerate(_members(study, cohort)):
         trials = [
             Trial(study.configurations[number], seed, rung)
@@ -122,18 +117,12 @@ def _mean(values: Sequence[Any]) -> float:
 
 
 def make_rows(study: Study, cohort: Sequence[int]) -> List[Row]:
-    """Return the rows of the configurations of a cohort, in order of their numbers.
-
-    Args:
-        study: with all results so far.
-        cohort: the numbers of its configurations.
-    """
+    """Return the rows of the configurations of a cohort so far, in order of their numbers."""
     members = _members(study, cohort)
     return [_make_row(study, n, members) for n in cohort if n in study.configurations]
 
 
 def _make_row(study: Study, number: int, members: Sequence[Sequence[int]]) -> Row:
-    """The row of a configuration; see `_members`."""
     definition, results = study.definition, study.results
     configuration, seeds = study.configurations[number], definition.seeds
     trials = [
@@ -155,10 +144,10 @@ def _make_row(study: Study, number: int, members: Sequence[Sequence[int]]) -> Ro
     step = max((each.step for _, each in ended), default=0)
     status, reason = FINISHED, ""
     by_status = {each.status: (seed, each.reason) for seed, each in reversed(ended)}
-    failure = next((each for each in (DIVERGED, FAILED) if each in by_status), "")
-    if failure:
-        seed, text = by_status[failure]
-        status, reason = failure, f"Seed {seed}: {text}" if len(seeds) > 1 else text
+    if DIVERGED in by_status or FAILED in by_status:
+        status = DIVERGED if DIVERGED in by_status else FAILED
+        seed, reason = by_status[status]
+        reason = f"Seed {seed}: {reason}" if len(seeds) > 1 else reason
     elif len(ended) < len(seeds):
         status = WAITING
     elif PAUSED in by_status:
@@ -201,12 +190,11 @@ def sort_rows(definition: Definition, rows: Sequence[Row]) -> List[Row]:
 
 def describe_intervals(rows: Sequence[Row]) -> str:
     """Return what the intervals of a table say, as a sentence; "" if there are none."""
-    kind = next((row.interval for row in rows if row.interval), "")
-    texts = {
-        SEEDS: "of the mean over the seeds, on one validation split.",
-        EXAMPLES: "over the examples of the validation split; another seed may differ more.",
-    }
-    return f"{100 * LEVEL:g} % intervals {texts[kind]}" if kind else ""
+    kinds = {row.interval for row in rows}
+    text = "over the examples of the validation split; another seed may differ more."
+    if SEEDS in kinds:
+        text = "of the mean over the seeds, on one validation split."
+    return f"{100 * LEVEL:g} % intervals {text}" if any(kinds) else ""
 
 
 def format_table(definition: Definition, rows: Sequence[Row]) -> List[str]:

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shlex
+import signal
 import time
 from typing import Callable, Generator, Iterator, List, Sequence, Tuple
 
 from ..cluster.child import RETRYABLE
+from ..cluster.signals import handle_signals
 from ..errors import DivergedError, InterruptedRun, RetryError
 from ..storage.folder_lock import is_locked
 from .definition import DIVERGED, FAILED, Configuration, Trial
-from .processes import Processes, run_workers
+from .processes import Processes
 from .results import find_record, read_notes, read_result, write_notes
 from .sampler import batches, needs_results, sample_batch
 from .study import Study
 from .table import list_due, make_rows
 from .trial_options import trial_environment, trial_words
 
+WAIT_SECS = 0.25  # from one look at all workers to the next, while no process ends
 POLL_SECS = 1.0  # from one look at the folder to the next, while others train what is due
 LOCK_SECS = 0.5  # from one look at a run that another process trains to the next
 MAX_DEATHS = 3  # of a trial's process without a new commit
@@ -91,28 +95,60 @@ def train_all(study: Study, count: int, report: Callable[[Trial], None], train: 
         train: trains a trial, as `train_trial` does.
 
     Raises:
-        InterruptedRun, ToolkitError: see `run_workers`.
+        InterruptedRun: a signal ended the search; the state of all trials is committed.
+        ToolkitError: a trial could not be trained; the others have committed their state, too.
     """
     processes = Processes()
+    workers = [_work(study, processes, report, train) for _ in range(count)]
+    signals: List[int] = []
+    errors: List[BaseException] = []
+    with handle_signals(signals.append) as wakeup:
+        while workers:
+            for worker in list(workers):
+                try:
+                    next(worker)
+                    continue
+                except (StopIteration, InterruptedRun):
+                    pass
+                except BaseException as error:
+                    errors.append(error)
+                    processes.interrupt(signal.SIGTERM)  # the others save their state and end
+                workers.remove(worker)
+            ready, _, _ = select.select([wakeup], [], [], WAIT_SECS if workers else 0)
+            with contextlib.suppress(BlockingIOError):
+                os.read(wakeup, 1 << 12) if ready else b""
+            while signals:
+                signum = signals.pop(0)
+                processes.interrupt(signal.SIGTERM if signum == signal.SIGHUP else signum)
+    if errors:
+        raise errors[0]
+    if processes.signum:
+        raise InterruptedRun(
+            "The search was interrupted; all of its trials are saved.",
+            hint="Continue with the same command.",
+            signum=processes.signum,
+        )
 
-    def work() -> Iterator[None]:
-        while not processes.signum:
-            due = find_due(study)
-            if not due:
-                return
-            for trial in due:
-                with study.claim(trial) as log:
-                    if log is None or read_result(study, trial) is not None:
-                        continue
-                    with contextlib.suppress(InterruptedRun):  # of all, or of its process alone
-                        yield from train(study, trial, log, processes)
-                        find_due(study)
-                        report(trial)
-                    break
-            else:  # others train all that is due
-                yield from processes.wait(POLL_SECS)
 
-    run_workers([work() for _ in range(count)], processes)
+def _work(
+    study: Study, processes: Processes, report: Callable[[Trial], None], train: Train
+) -> Iterator[None]:
+    """Train one trial after the other; yield whenever there is something to wait for."""
+    while not processes.signum:
+        due = find_due(study)
+        if not due:
+            return
+        for trial in due:
+            with study.claim(trial) as log:
+                if log is None or read_result(study, trial) is not None:
+                    continue
+                with contextlib.suppress(InterruptedRun):  # of all, or of its process alone
+                    yield from train(study, trial, log, processes)
+                    find_due(study)
+                    report(trial)
+                break
+        else:  # others train all that is due
+            yield from processes.wait(POLL_SECS)
 
 
 def train_trial(study: Study, trial: Trial, log: int, processes: Processes) -> Iterator[None]:
