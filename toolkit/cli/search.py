@@ -24,17 +24,10 @@ from ..display.waits import waiting
 from ..errors import CheckpointError, InterruptedRun, ToolkitError, UsageError
 from ..files import make_folders
 from ..plugins import Plugins, require_trust
+from ..search import trial_options
 from ..search.definition import EXAMPLES, STEPS, Budget, Definition
 from ..search.space import parse_space
 from ..search.study import STUDY_FILE, Stored, Study, read_study
-from ..search.trial_options import (
-    THREADS,
-    absolute_path,
-    find_length,
-    load_plugins,
-    resolve_trial,
-    shared_options,
-)
 from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
 from .plugin_command import PluginCommand
@@ -188,7 +181,7 @@ def _reopen(
     definition, place = stored[0], os.path.join(folder, STUDY_FILE)
     for reference in (definition.plugin, *definition.extensions):
         require_trust(reference, place)
-    plugins = load_plugins(definition)
+    plugins = trial_options.load_plugins(definition)
     fields = typed.merge(plugins.options()).model_fields
     texts = [(d.name, choice) for d in definition.space for choice in d.choices or [None]]
     for name, text in [*texts, *definition.options.items()]:
@@ -252,12 +245,14 @@ def _state(
     budget = Budget(EXAMPLES, own["examples"] or 0)
     if lengths == ["--steps"] and options.steps is not None:
         budget = Budget(STEPS, options.steps)
-    shared, flags = shared_options(resolved)
-    has_threads = any(getattr(options, name) for name in THREADS)
+    shared, flags = trial_options.shared_options(resolved)
+    has_threads = any(getattr(options, name) for name in trial_options.THREADS)
     direction, _, metric = (own["metric"] or "").rpartition(":")
     stated = Definition(
-        plugin=typed.map_reference(selection.plugin, absolute_path),
-        extensions=tuple(typed.map_reference(r, absolute_path) for r in selection.extensions),
+        plugin=typed.map_reference(selection.plugin, trial_options.absolute_path),
+        extensions=tuple(
+            typed.map_reference(r, trial_options.absolute_path) for r in selection.extensions
+        ),
         options=shared,
         flags=flags,
         space=(),
@@ -276,8 +271,10 @@ def _state(
     )
 
     def check(name: str, value: Any) -> Any:
-        value = typed.map_paths(cls, name, value, absolute_path)
-        return json_values(resolve_trial(plugins, stated, {name: value}).options)[name]
+        value = typed.map_paths(cls, name, value, trial_options.absolute_path)
+        return json_values(trial_options.resolve_trial(plugins, stated, {name: value}).options)[
+            name
+        ]
 
     space = parse_space(own["vary"], cls, check)
     for name in (dimension.name for dimension in space if dimension.name in flags):
@@ -348,7 +345,9 @@ def _train(
         make_folders(folder)
     except OSError as error:
         raise UsageError(f"{folder} cannot be created: {error.strerror}.") from None
-    study = Study(definition, folder, functools.partial(find_length, plugins, definition))
+    study = Study(
+        definition, folder, functools.partial(trial_options.find_length, plugins, definition)
+    )
     try:
         find_due(study)
         with waiting("Training the trials", is_logged=False) as wait:

@@ -20,15 +20,9 @@ from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
 from ..plugins import Plugins, describe_failure
 from ..preset_choice import choose_by_data
 from ..storage.run_folder import RunFolder
+from . import trial_options
 from .definition import FLOAT, Definition, Dimension
 from .sampler import known_values
-from .trial_options import (
-    find_length,
-    load_plugins,
-    naming_values,
-    resolve_trial,
-    trial_environment,
-)
 
 MAX_GRAPHS = 32
 Values = Mapping[str, Any]  # of the options that vary
@@ -51,8 +45,8 @@ def validate(definition: Definition, plugins: Plugins) -> str:
     space, known = definition.space, known_values(definition)
     limits = limit_values(space, known[0])
     for values in [*known, *limits]:
-        with naming_values(values):
-            resolve_trial(plugins, definition, values)
+        with trial_options.naming_values(values):
+            trial_options.resolve_trial(plugins, definition, values)
     kinds: Dict[str, Values] = {}
     for values in [*known, *limits]:
         unlike = [values[each.name] for each in space if each.kind != FLOAT]
@@ -118,7 +112,7 @@ def check_graphs(definition: Definition, configurations: Sequence[Values]) -> Li
             [sys.executable, "-c", code, os.path.join(folder, "run")],
             input=json.dumps([definition.as_json(), list(configurations)]),
             capture_output=True,
-            env=trial_environment(os.environ),
+            env=trial_options.trial_environment(os.environ),
             encoding="utf-8",
             errors="replace",
         )
@@ -153,7 +147,7 @@ def main() -> None:
         answers = []
         try:
             for values in configurations:
-                with naming_values(values):
+                with trial_options.naming_values(values):
                     answers.append(_check(definition, values, sys.argv[1])._asdict())
         except ToolkitError as error:
             fault = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
@@ -176,9 +170,13 @@ def _build(definition: Definition, values: Values, folder: str) -> Answer:
     """Build the graphs of one configuration, like a run that has not begun; nothing is written."""
     from ..training.trainer import Job, Trainer  # imports TensorFlow
 
-    plugins = load_plugins(definition)
-    length = find_length(plugins, definition, values) if definition.budget.amount else None
-    resolved = choose_by_data(plugins, resolve_trial(plugins, definition, values, length))
+    plugins = trial_options.load_plugins(definition)
+    length = (
+        trial_options.find_length(plugins, definition, values) if definition.budget.amount else None
+    )
+    resolved = choose_by_data(
+        plugins, trial_options.resolve_trial(plugins, definition, values, length)
+    )
     options, references = resolved.options, [each.reference for each in plugins.extensions]
     config = run_values(plugins.model.reference, references, options, folder, resolved.origins)
     job = Job(plugins, options, RunFolder(folder, is_new=True), config, ["toolkit search"])

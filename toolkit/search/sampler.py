@@ -15,12 +15,7 @@ import warnings
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna import distributions
 from optuna.trial import TrialState, create_trial
 
 from .definition import CHOICE, FLOAT, GRID, INT, TPE, Configuration, Definition, Dimension
@@ -197,17 +192,17 @@ def _has_positions(dimension: Dimension) -> bool:
     return dimension.kind == CHOICE or (dimension.kind == FLOAT and bool(dimension.step))
 
 
-def _distribution(dimension: Dimension) -> BaseDistribution:
+def _distribution(dimension: Dimension) -> distributions.BaseDistribution:
     """The distribution from which Optuna suggests a value or its position."""
     if dimension.kind == CHOICE:
-        return CategoricalDistribution(range(len(dimension.choices)))
+        return distributions.CategoricalDistribution(range(len(dimension.choices)))
     if _has_positions(dimension):
-        return IntDistribution(0, len(dimension.values or [0]) - 1)
+        return distributions.IntDistribution(0, len(dimension.values or [0]) - 1)
     low, high, step = dimension.low, dimension.high, int(dimension.step) or 1
     if dimension.kind == INT:
         low, high = int(low), int(low) + (int(high) - int(low)) // step * step
-        return IntDistribution(low, high, log=dimension.is_log, step=step)
-    return FloatDistribution(low, high, log=dimension.is_log)
+        return distributions.IntDistribution(low, high, log=dimension.is_log, step=step)
+    return distributions.FloatDistribution(low, high, log=dimension.is_log)
 
 
 def _value(dimension: Dimension, suggestion: Any) -> Any:
