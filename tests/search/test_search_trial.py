@@ -9,7 +9,7 @@ from search_fixtures import small_definition
 from synthetic_runs import Session, write_run
 
 from toolkit.errors import RetryError
-from toolkit.options import Layer, resolve, variable_name
+from toolkit.options import Config, resolve, variable_name
 from toolkit.plugins import Plugins
 from toolkit.search.definition import Configuration, Trial
 from toolkit.search.results import read_result
@@ -89,7 +89,7 @@ def test_what_a_command_sets_holds_in_all_trials(here, place):
     variables = {variable_name(name): text for name, text in values.items()}
     resolved = resolve(
         plugins.options(),
-        [Layer("base.toml", values)] if place == "file" else [],
+        [Config("base.toml", values)] if place == "file" else [],
         variables if place == "variable" else {},
         values if place == "flag" else {},
     )

@@ -15,7 +15,7 @@ import re
 from typing import Any, Callable, Dict, List, Match, Sequence, Tuple, Type
 
 from ..errors import UsageError, suggest
-from ..options import CoreOptions, flag_name, result_options, type_name
+from ..options import CoreOptions, describe, flag_name, result_options
 from .definition import CHOICE, FLOAT, INT, Dimension, value_text
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -69,7 +69,7 @@ def parse_space(
             raise UsageError(
                 f"--vary {name} is set twice.", hint="Write all of its values in one --vary."
             )
-        kind = type_name(options.model_fields[name].annotation)
+        kind = next(field.type for field in describe(options) if field.name == name)
         space[name] = _Vary(name, values, kind).parse(check)
     return tuple(space.values())
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..config import json_values
 from ..errors import ToolkitError
-from ..options import FLAG, Layer, Origin, Resolved, Value, flag_name, map_paths, resolve
+from ..options import FLAG, Config, Origin, Resolved, Value, flag_name, map_paths, resolve
 from ..plugins import Plugins, choose
 from ..preset_choice import choose_by_data
 from .definition import STEPS, Definition, Trial, value_text
@@ -67,8 +67,8 @@ def resolve_trial(
         flags[name] = Value(value, Origin(FLAG, f"--vary {name}"))
     if length is not None:
         flags["steps"] = length
-    layer = Layer(STUDY_FILE, definition.options_of_files)
-    return resolve(plugins.options(), [layer], flags=flags)
+    config = Config(STUDY_FILE, definition.options_of_files)
+    return resolve(plugins.options(), [config], flags=flags)
 
 
 @contextlib.contextmanager
