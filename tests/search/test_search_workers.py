@@ -69,8 +69,6 @@ def ignore(trial):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_workers_train_all_trials(tmp_path, count):
-    for name in ("alone", "study"):
-        (tmp_path / name).mkdir()
     reports = []
     study = open_study(DEFINITION, tmp_path / "study")
 
