@@ -125,7 +125,7 @@ def _read_csv(path: str, stream: IO[str], delimiter: str, has_returns: bool) -> 
         ) from error
     header, rows = [name.strip() for name in frame.iloc[0]], frame.iloc[1:]
     rows = rows[(rows != "").any(axis=1)]  # without the empty lines of a spreadsheet
-    return [header, *(rows[number].tolist() for number in rows)]
+    return [header, *rows.to_numpy().T.tolist()]
 
 
 def _find_delimiter(header: str) -> str:
