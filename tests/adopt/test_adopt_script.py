@@ -62,6 +62,24 @@ def test_sessions_noise_and_entropy_are_put_back(tmp_path):
         assert session.run(drawn) != session.run(drawn)
 
 
+DRAWS = """
+import json
+import tensorflow as tf
+
+ops = [tf.random_normal([]), tf.random_normal([])]
+with tf.Session() as sess:
+    drawn = [sess.run(ops) for _ in range(2)]
+with open("drawn.json", "w") as file:
+    json.dump([float(number) for row in drawn for number in row], file)
+"""
+
+
+def test_each_op_draws_other_numbers_in_each_call(tmp_path):
+    path = write_script(tmp_path / "folder", DRAWS)
+    assert adopt(path) == 0
+    assert len(set(json.loads((path.parent / "drawn.json").read_text()))) == 4
+
+
 def test_steps_end_the_run_and_more_steps_continue_it(tmp_path):
     path = write_script(tmp_path / "folder", SCRIPTS["supervisor"])
     assert adopt(path, "--steps", "4", "--log-steps", "1") == 0
