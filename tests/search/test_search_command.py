@@ -9,7 +9,8 @@ import pytest
 from linear_fixtures import LINEAR, write_bars
 from search_fixtures import study_json
 
-from toolkit.search.definition import Dimension, read_study
+from toolkit.search.definition import Dimension
+from toolkit.search.study import read_study
 
 SEARCH = ["search", "--plugin", "classifier", "--vary", "network=mlp,cnn"]
 SMALL = ["search", "--search-dir", "s", "--plugin", "held_fixtures:Held", "--data", "npz:bars.npz"]
@@ -132,7 +133,7 @@ def test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table(undist
     ended = process_fixtures.run("search", "--search-dir", "t")
     assert ended.code == 0, ended.err
     assert results_of(folder / "t") == results_of(folder / "s")
-    one, other = (read_study(str(folder / name)).definition for name in "st")
+    one, other = (read_study(str(folder / name))[0] for name in "st")
     assert one == other._replace(threads=one.threads)
 
 
