@@ -182,11 +182,11 @@ def test_numbers_that_floats_round_are_noted(rows):
     assert len(rows("t,a,label\n16777216,1,x\n7,3,y\n").notes) == 1
 
 
-def test_a_hundred_thousand_columns_are_read(rows):
-    names = ",".join(f"c{number}" for number in range(100_000))
-    values = ",".join(["1.5"] * 100_000)
+def test_twenty_thousand_columns_are_read(rows):
+    names = ",".join(f"gene{number}" for number in range(20_000))
+    values = ",".join(["1.5"] * 20_000)
     table = rows(f"{names},label\n{values},x\n{values},y\n")
-    assert table.features.shape == (2, 100_000)
+    assert table.features.shape == (2, 20_000)
 
 
 # ------------------------------------------------------------------------------------------- labels

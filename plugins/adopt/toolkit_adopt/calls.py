@@ -29,6 +29,7 @@ _WRITES = (
     *("AssignSubVariableOp", "ResourceScatterUpdate", "ResourceScatterAdd", "ScatterUpdate"),
 )
 _ASSIGNS = ("Assign", "AssignVariableOp")
+_READS = ("VarHandleOp", "ReadVariableOp")  # which TensorFlow counts as stateful
 _FILES = ("RestoreV2", "Restore", "RestoreSlice")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _QUEUES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "ReaderReadV2")
@@ -36,6 +37,7 @@ _RESOURCES = (
     *("IteratorGetNext", "IteratorGetNextSync", "MakeIterator", "InitializeTableV2"),
     *("InitializeTableFromTextFileV2", "LookupTableInsertV2", "LookupTableImportV2"),
 )
+_VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 _SUMMARIES = ("MergeSummary", "ScalarSummary", "HistogramSummary", "ImageSummary")
 
 
@@ -55,10 +57,12 @@ class Kind(NamedTuple):
         fetches: the names of what is fetched or run.
         feeds: the names of the fed tensors, in their order.
         trains: whether it changes what is trained.
+        updates: the names of the ops that it runs and that change variables.
         losses: scalars that the call computes anyway, to be fetched besides.
         scalars: the places and names of fetched float scalars.
         summaries: the places of fetched summaries.
-        resources: ops whose state no variable has, which a resume runs again: iterators, tables.
+        resources: ops whose state no variable has, which a resume runs again: iterators, tables,
+            and random ops that remember how much they drew.
         noise: the names of random ops that no resume can put at their position.
         unordered: the names of variables that the call updates twice without an order.
         closed: what the call is fed for the gates behind updates that it does not make.
@@ -68,6 +72,7 @@ class Kind(NamedTuple):
     fetches: Tuple[str, ...]
     feeds: Tuple[str, ...]
     trains: bool
+    updates: Tuple[str, ...]
     losses: List[Any]
     scalars: List[Tuple[int, str]]
     summaries: List[int]
@@ -153,7 +158,8 @@ class Calls:
 
     def _make(self, graph: Any, key: Any, targets: Any, fetches: Any, gates: Any) -> Kind:
         fed = [*key[2], *(gate.tensor.name for gate in gates)]
-        reached = reach([*targets, *(tensor.op for tensor in fetches)], fetches, fed)
+        ops = list(dict.fromkeys([*targets, *(tensor.op for tensor in fetches)]))
+        reached = reach(ops, fetches, fed)
         names = {op.name for op in reached}
         closed = [g.tensor for g in gates if g.newer.name in names and g.older.name not in names]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
@@ -164,12 +170,14 @@ class Calls:
             if tensor.dtype in (tf.resource, tf.variant):
                 raise self.refusal(f"fetches {tensor.name}, which is no array", tensor.op)
         places = list(enumerate(fetches))
-        text = repr(key)
+        drawing = [op for op in reached if op.type in STATEFUL]
+        moved = [op for op in drawing if _can_run_again(op, key[2])]
         return Kind(
-            text=text,
+            text=repr(key),
             fetches=tuple(_short(name) for name in (*key[0], *key[1])),
             feeds=tuple(_short(name) for name in key[2]),
             trains=trains,
+            updates=tuple(o.name for o in ops if any(map(is_update, reach([o], fetches, fed)))),
             losses=self._find_losses(graph, reached, key[2]) if trains else [],
             scalars=[
                 (place, _short(tensor.name))
@@ -177,8 +185,8 @@ class Calls:
                 if tensor.shape.rank == 0 and tensor.dtype.is_floating
             ],
             summaries=[place for place, tensor in places if tensor.op.type in _SUMMARIES],
-            resources=[op for op in reached if op.type in _RESOURCES],
-            noise=sorted(op.name for op in reached if op.type in STATEFUL) if trains else [],
+            resources=[op for op in reached if op.type in _RESOURCES or op in moved],
+            noise=sorted(op.name for op in drawing if op not in moved) if trains else [],
             unordered=find_unordered(reached) if trains else [],
             closed=dict.fromkeys(closed, np.ones((), bool)),
         )
@@ -189,7 +197,10 @@ class Calls:
         found = {}
         for loss, gradients in self._losses.get(graph, ()):
             more = [op for op in reach([loss.op], (), fed) if op.name not in names]
-            has_effect = any(op.op_def.is_stateful or op.type == "Placeholder" for op in more)
+            has_effect = any(
+                op.op_def.is_stateful and op.type not in _READS or op.type == "Placeholder"
+                for op in more
+            )
             if gradients & names and not has_effect:
                 found[loss.name] = loss
         return list(found.values())
@@ -304,6 +315,12 @@ def _is_initializer(op: Any) -> bool:
     is_first = op.type in _ASSIGNS
     users = [user for user in op.inputs[0].consumers() if user.type == op.type]
     return is_first and op._id == min(user._id for user in users)
+
+
+def _can_run_again(op: Any, fed: Sequence[str]) -> bool:
+    """Whether an op can be run without the variables, and is in no loop or condition."""
+    is_free = op._get_control_flow_context() is None
+    return is_free and not any(each.type in _VARIABLES for each in reach([op], (), fed))
 
 
 def _short(name: str) -> str:

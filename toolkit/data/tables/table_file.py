@@ -150,7 +150,7 @@ def _read_csv(path: str, stream: IO[str], delimiter: str) -> Dict[str, List[str]
     names, rows = [name.strip() for name in frame.iloc[0]], frame.iloc[1:]
     _check_header(path, names)
     rows = rows[(rows != "").any(axis=1)]  # without the empty lines of a spreadsheet
-    return {name: rows[position].tolist() for position, name in enumerate(names)}
+    return dict(zip(names, rows.to_numpy().T.tolist()))
 
 
 def _check_header(path: str, names: Sequence[str]) -> None:

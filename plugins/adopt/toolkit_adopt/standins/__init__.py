@@ -16,10 +16,11 @@ they had in the time of TensorFlow 1 (`libraries.py`). `uninstall` puts back eac
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import types
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 from toolkit import tf
 
@@ -46,6 +47,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "tensorflow.contrib.learn.python.learn": (),
     "tensorflow.contrib.learn.python.learn.datasets": (),
     "tensorflow.contrib.learn.python.learn.datasets.mnist": ("mnist",),
+    "tensorflow.contrib.learn.preprocessing": ("vocabulary",),
     "tensorflow.contrib.legacy_seq2seq": ("legacy_sequences",),
     "tensorflow.contrib.losses": ("losses",),
     "tensorflow.contrib.rnn": ("rnn",),
@@ -174,3 +176,13 @@ def uninstall() -> None:
     """Put back what `install` replaced."""
     while _restorers:
         _restorers.pop()()
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Within the block, scripts and modules import the stand-ins."""
+    install()
+    try:
+        yield
+    finally:
+        uninstall()
