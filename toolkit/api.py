@@ -21,7 +21,6 @@ from typing import (
 
 from .display.console import Console
 from .display.waits import follow_steps, waiting
-from .errors import UsageError
 from .plugins import Plugin, Plugins, load
 from .storage.run_folder import RunFolder, new_path, open_run, reserve
 from .storage.source_copies import naming_copies
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from .data.spec import DataSpec
     from .inference.trained_model import TrainedModel
     from .option_changes import OptionChange
-    from .options import CoreOptions, Layer, Resolved
+    from .options import Config, CoreOptions, Resolved
     from .run_data import RunData
     from .training.trainer import Trainer
 
@@ -119,19 +118,18 @@ def open_trainer(
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
     """
     from . import config
-    from .option_changes import find_option_changes, find_plugin_changes, refuse_other_start
+    from .option_changes import find_option_changes, find_plugin_changes, refuse_changes
     from .preset_choice import recorded_choices
     from .training.trainer import Job, Trainer
 
     model, others = plugins.model.reference, [each.reference for each in plugins.extensions]
     if os.path.exists(os.path.join(run_dir, "manifest.json")):
         folder = open_run(run_dir)
-        _refuse(find_plugin_changes(folder, model, others), allow)
-        layer = config.read_run_config(folder).layer(folder.file("config.json"))
-        resolved = recorded_choices(_resolve_options(plugins, options, [layer]), folder)
+        refuse_changes(folder, find_plugin_changes(folder, model, others), allow, _name_allowed)
+        saved = config.read_run_config(folder)
+        resolved = recorded_choices(_resolve_options(plugins, options, [saved]), folder)
         changes = find_option_changes(folder, resolved.options)
-        refuse_other_start(folder, changes)
-        _refuse(changes, allow)
+        refuse_changes(folder, changes, allow, _name_allowed)
     else:
         folder = reserve(run_dir)
         resolved = _resolve_options(plugins, options)
@@ -151,16 +149,8 @@ def open_trainer(
     return Trainer(job, console)
 
 
-def _refuse(changes: Sequence[OptionChange], allow: Sequence[str]) -> None:
-    """Raise UsageError if there is a change that is not allowed."""
-    from .option_changes import describe_changes
-
-    names = [change.name for change in changes if change.name not in allow]
-    if names:
-        raise UsageError(
-            describe_changes([change for change in changes if change.name in names]),
-            hint=f"Keep the former values, start a new run, or allow the change: allow={names}.",
-        )
+def _name_allowed(changes: Sequence[OptionChange]) -> str:
+    return f"allow={[change.name for change in changes]}."
 
 
 def load_plugins(plugin: Any, extensions: Iterable[Any] = (), named_by: str = "") -> Plugins:
@@ -178,7 +168,7 @@ def _load(plugin: Any, kind: str, named_by: str) -> Plugin:
 def _resolve_options(
     plugins: Plugins,
     options: Mapping[str, Any],
-    layers: Iterable[Layer] = (),
+    layers: Iterable[Config] = (),
 ) -> Resolved:
     """Resolve options."""
     from .options import OPTION, Origin, Value, resolve
@@ -368,8 +358,7 @@ def _read_options(folder: RunFolder, plugins: Plugins) -> CoreOptions:
     from .config import read_run_config
     from .options import resolve
 
-    layer = read_run_config(folder).layer(folder.file("config.json"))
-    return resolve(plugins.options(), [layer]).options
+    return resolve(plugins.options(), [read_run_config(folder)]).options
 
 
 class Trained:

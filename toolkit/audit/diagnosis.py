@@ -305,7 +305,8 @@ def diagnose_weights(folder: RunFolder, options: CoreOptions) -> Diagnosis:
     try:
         if not folder.checkpoints.list():
             recorded = read_parents(folder).get(WEIGHTS)
-            open_initial_weights(options, recorded, diagnosis.notes.append)
+            warn = diagnosis.notes.append
+            open_initial_weights(options.init_from, options.map, recorded, warn)
     except ToolkitError as error:
         diagnosis.add_error("weights", error)
     return diagnosis

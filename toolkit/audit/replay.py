@@ -7,7 +7,6 @@ import shutil
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from .. import config as configuration
-from ..config import Config
 from ..display.waits import waiting
 from ..errors import (
     CheckFailed,
@@ -20,6 +19,7 @@ from ..errors import (
 )
 from ..option_changes import find_differences
 from ..options import (
+    Config,
     find_path,
     resolve,
     result_options,
@@ -205,7 +205,7 @@ def _train_copy(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
     plugins = Plugins.load(
         config.plugin, config.extensions, session_place(folder), folder.read_distributions()
     )
-    options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
+    options = resolve(plugins.options(), [config]).options
     target = _copy_start(folder, segment, path)
     contents = configuration.run_values(config.plugin, config.extensions, options, target.path)
     if count > 1:
