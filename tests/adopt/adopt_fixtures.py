@@ -97,8 +97,9 @@ import datetime, time
 
 train = tf.train.AdamOptimizer(0.05).minimize(loss) if w else None
 names = [str(time.time()), time.strftime("%S"), datetime.datetime.now().strftime("%f")]
-folder = os.path.join("runs", "-".join(names))
-os.makedirs(folder, exist_ok=True)
+folder = os.path.join("checkpoint", "-".join(names))
+if not os.path.exists(folder):
+    os.makedirs(folder)
 saver = tf.train.Saver()
 with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())

@@ -236,7 +236,8 @@ class Sessions:
 
         def file_exists(original, path):
             name = os.path.basename(str(path))
-            if name != "checkpoint" and not name.endswith(_CHECKPOINT_FILES):
+            is_one = name == "checkpoint" or name.endswith(_CHECKPOINT_FILES)
+            if not is_one or sys._getframe(2).f_globals.get("__name__") == "os":  # of os.makedirs
                 return original(path)
             found = self._see("file_exists", lambda: bool(original(path)))
             return found or os.path.isdir(path)  # a folder is there to be made only once
