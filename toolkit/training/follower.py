@@ -29,10 +29,8 @@ from .peers import (
     SUMS,
     await_reason,
     is_refusal,
-    plan_options,
-    replica_of,
+    place_of,
     shared_facts,
-    strategy_of,
 )
 from .provenance import reproducibility_facts
 from .setup import Job, open_job
@@ -58,14 +56,10 @@ class Follower:
 
     def __init__(self, job: Job, console: Console, cluster: Cluster, channel: Channel):
         self._console, self._cluster, self._channel = console, cluster, channel
-        job, self._run_data = open_job(job)
-        self._job = job
-        self._replica = replica_of(cluster, job.options.batch_size)
-        options = plan_options(job.options) if cluster.has_ps else job.options
-        strategy = strategy_of(cluster)
-        self._plan = PlanBuilder(
-            job, self._run_data, self._replica, options, strategy, has_hooks=False
-        ).build()
+        self._job, self._run_data = open_job(job)
+        place = place_of(cluster, self._job.options)
+        self._replica = place.replica
+        self._plan = PlanBuilder(self._job, self._run_data, place, has_hooks=False).build()
         self._graph, self._reader = self._plan.graph, self._plan.reader
         self._target = [self._graph.step_after, *refusal_fetches(self._graph)]
         self._has_begun = False

@@ -144,12 +144,11 @@ class Loop:
             RetryError: the machine failed.
             ToolkitError: any other failure.
         """
-        config = self._peers.configure(session_config(self._plan.options))
-        self._peers.start(config)
+        master, config = self._peers.start(session_config(self._plan.options))
         self._start = time.monotonic()
         with self._graph.tf_graph.as_default(), FirstSignal(self.interrupt):
             with translated_errors(self):
-                monitored = self._open_session(config)
+                monitored = self._open_session(master, config)
             with monitored:
                 try:
                     with translated_errors(self):
@@ -175,14 +174,14 @@ class Loop:
         """The time since the loop began; 0 before."""
         return 0.0 if self._start is None else time.monotonic() - self._start
 
-    def _open_session(self, config: tf.ConfigProto) -> Any:
+    def _open_session(self, master: str, config: tf.ConfigProto) -> Any:
         weights = self._training.initial_weights
         scaffold = tf.train.Scaffold(
             saver=self._plan.saver,
             init_feed_dict=weights.feeds(self._graph.tf_graph) if weights else None,
             init_fn=lambda _, session: self.restore(session),
         )
-        return open_session(self._peers.master, scaffold, config, [self._runner])
+        return open_session(master, scaffold, config, [self._runner])
 
     def _end_hooks(self, error: Optional[BaseException]) -> None:
         if self.session is not None:
