@@ -35,9 +35,9 @@ from ..graph.session_config import session_config
 from ..options import CoreOptions
 from ..plugins import Plugins
 from ..statistics.example_means import mean
-from ..statistics.intervals import Interval
 from ..storage.checkpoint_reader import has_files
 from ..storage.variables import find_misfit, read_variable_specs, variable_specs
+from .example_values import Intervals, compute_intervals
 from .model_features import ModelFeatures
 from .sample_options import sample_options_class
 from .sampling import Sampler, SampleRequest
@@ -60,7 +60,7 @@ class Evaluation(NamedTuple):
         depends_on: the name of a scorer's metric -> what its value depends on besides the model.
         values: the name of a metric -> the values [N] whose mean it is; those that only an interval
             needs, if requested or if there is a folder for reports.
-        intervals: of the metrics of scorers.
+        intervals: of the metrics, but for values that are not kept; those of scorers, too.
     """
 
     metrics: Dict[str, float]
@@ -69,7 +69,7 @@ class Evaluation(NamedTuple):
     details: Dict[str, Any]
     depends_on: Dict[str, Dict[str, Any]]
     values: Dict[str, np.ndarray]
-    intervals: Dict[str, Interval]
+    intervals: Intervals
 
 
 class Evaluator:
@@ -241,14 +241,15 @@ class Evaluator:
             features = pack({key: ModelFeatures(split, key) for key in split.columns})[0]
             labels = copy.copy(split.labels)
             examples = dict(predictions.by_name, features=features, labels=labels)
-        evaluation = Evaluation(metrics, examples, [], {}, {}, values.by_name, {})
+        intervals = compute_intervals(metrics, values.by_name if has_intervals else {})
+        evaluation = Evaluation(metrics, examples, [], {}, {}, values.by_name, intervals)
         if self._scorers is not None:
             for result in self._scorers.score(split, self._predict_for_scorers, folder):
                 evaluation.metrics.update(result.metrics)
                 evaluation.lines.extend(result.lines)
                 evaluation.details.update(result.details)
                 evaluation.depends_on.update(dict.fromkeys(result.metrics, result.depends_on))
-                evaluation.intervals.update(result.intervals)
+                intervals.by_name.update(result.intervals)
         return evaluation
 
     def _measure(

@@ -18,6 +18,7 @@ from ..files import (
     is_deep,
     open_regular_file,
     open_without_links,
+    sha256_of,
     sync,
     to_json_value,
 )
@@ -31,6 +32,11 @@ class FileDigest(NamedTuple):
 
     bytes: int
     sha256: str  # 64 hex digits
+
+
+def digest_of(path: str) -> FileDigest:
+    """The size and the hash of a file."""
+    return FileDigest(os.path.getsize(path), sha256_of(path))
 
 
 class JsonLines:

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..graph.build import InferenceGraph, build_inference
 from ..graph.run import Run
 from ..inference.evaluator import Evaluator
-from ..inference.example_values import MAX_EXAMPLES, Intervals, compute_intervals
+from ..inference.example_values import MAX_EXAMPLES
 from ..inference.report import report
 from ..run_data import RunData
 from .best_metric import SPLIT, BestMetric, choose_best_metric
@@ -102,12 +102,10 @@ class RunEvaluator:
         evaluation = self.evaluator.evaluate(split, batch_size, keep_values=is_small)
         for line in evaluation.lines:
             self._console.log("validation  " + line)
-        if is_small:
-            intervals = compute_intervals(evaluation.metrics, evaluation.values)
-        else:  # they would take memory and time, and be narrower than what other seeds change
+        intervals = evaluation.intervals
+        if not is_small:  # they would take memory and time, and be narrower than other seeds change
             reason = f"in training, none is computed over more than {MAX_EXAMPLES:,} examples"
-            intervals = Intervals({}, dict.fromkeys(evaluation.values, reason))
-        intervals.by_name.update(evaluation.intervals)
+            intervals.omissions.update(dict.fromkeys(evaluation.values, reason))
         return evaluation.metrics, dict(intervals.as_json(), examples=len(split))
 
     def test(self) -> Optional[Dict[str, Any]]:
