@@ -203,7 +203,7 @@ def _train_copy(folder: RunFolder, segment: Segment, target: RunFolder, config: 
         return
     trainer = Trainer(Job(plugins, options, target, contents, ["verify"], step), quiet())
     try:
-        trainer.check_data()
+        trainer.check_resume()
         changes = find_session_changes(segment.session, trainer.session_facts())
         _refuse_differences(segment, changes)
         trainer.train()

@@ -12,7 +12,6 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from ..data.examples import Split
 from ..data.files.hash_list import summarize
 from ..data.same_data import check_fit
-from ..data.spec import DataSpec
 from ..errors import DataError, UsageError, suggest
 from ..options import CoreOptions
 from ..run_data import RunData, open_other_data, open_run_data
@@ -126,7 +125,7 @@ def _open_data(
         run_data = model.run_data()
         return run_data, model.options, run_data.prepare_split
     record, options = model.manifest["data"], model.options
-    run_data = open_other_data(model.plugins, options, data, DataSpec.from_json(record["stored"]))
+    run_data = open_other_data(model.plugins, options, data, model.stored)
     hashes = summarize(run_data.dataset.sha256)
     if hashes == summarize(record["sha256"]):  # the run's data at another place
         moved = options.model_copy(update={"data": data})

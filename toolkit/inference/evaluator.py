@@ -244,7 +244,11 @@ class Evaluator:
         intervals = compute_intervals(metrics, values.by_name if has_intervals else {})
         evaluation = Evaluation(metrics, examples, [], {}, {}, values.by_name, intervals)
         if self._scorers is not None:
-            for result in self._scorers.score(split, self._predict_for_scorers, folder):
+
+            def predict(inputs: ModelInputs, batch_size: Optional[int] = None) -> Any:
+                return self._open_predictor().predict(inputs, batch_size)
+
+            for result in self._scorers.score(split, predict, folder):
                 evaluation.metrics.update(result.metrics)
                 evaluation.lines.extend(result.lines)
                 evaluation.details.update(result.details)
@@ -308,11 +312,6 @@ class Evaluator:
             by_name = pad_sequences(by_name, self.run.data)
         arrays = check_arrays(by_name, self.graph.input_specs)
         return self._predict(self.graph.placeholders, arrays, batch_size, position)
-
-    def _predict_for_scorers(
-        self, inputs: ModelInputs, batch_size: Optional[int] = None
-    ) -> Dict[str, np.ndarray]:
-        return self._open_predictor().predict(inputs, batch_size)
 
     def _draw_for_scorers(self, count: int, seed: int) -> Iterator[Dict[str, np.ndarray]]:
         """Samples, with the settings that they have by default; see `Scorer.draw`."""

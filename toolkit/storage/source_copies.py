@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import shutil
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple
 
 from ..errors import InterruptedRun, ToolkitError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
@@ -77,7 +77,17 @@ def _write_version(
     part = os.path.join(root, TEMPORARY_PREFIX + secrets.token_hex(8))
     os.mkdir(part)
     try:
-        for name, content in _read_sources(hashes, read):
+        total = 0
+        for name, sha256 in sorted(hashes.items()):
+            try:
+                content = read(name) if is_inside(name) else b""
+            except (OSError, ToolkitError):  # removed since it was imported
+                continue
+            total += len(content)
+            is_small = len(content) <= MAX_FILE_BYTES and total <= MAX_TOTAL_BYTES
+            if not is_small or hashlib.sha256(content).hexdigest() != sha256:  # changed since
+                total -= len(content)
+                continue
             path = _join(part, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "xb") as file:
@@ -87,22 +97,6 @@ def _write_version(
         sync(root)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-
-
-def _read_sources(
-    hashes: Dict[str, str], read: Callable[[str], bytes]
-) -> Iterator[Tuple[str, bytes]]:
-    """The name and contents of each file that can be copied."""
-    total = 0
-    for name, sha256 in sorted(hashes.items()):
-        try:
-            content = read(name) if is_inside(name) else b""
-        except (OSError, ToolkitError):  # removed since it was imported
-            continue
-        is_same = hashlib.sha256(content).hexdigest() == sha256  # else changed since
-        if is_same and len(content) <= min(MAX_FILE_BYTES, MAX_TOTAL_BYTES - total):
-            total += len(content)
-            yield name, content
 
 
 def _join(folder: str, name: str) -> str:

@@ -50,10 +50,12 @@ class BestMetric(NamedTuple):
         best_value = read_best_value(best)
         if self.is_better(value, best_value):
             return self.record(step, value, noise, value)
-        if best is None or best_value is None or not math.isfinite(value):
-            return None if best is None else dict(best)
+        if best is None or best_value is None:
+            return None
         is_within = noise > 0 and self._shortfall(value, best_value) <= noise
-        return self.record(step, value, noise, best_value) if is_within else dict(best)
+        if is_within and math.isfinite(value):
+            return self.record(step, value, noise, best_value)
+        return dict(best)
 
     def is_better(self, value: float, best: Optional[float]) -> bool:
         """Whether `value` is better than `best`.

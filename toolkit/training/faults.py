@@ -10,9 +10,8 @@ from typing import Sequence
 
 from ..autopsy.op_traceback import find_failing_line
 from ..compat import summarize_tf_error, tf
-from ..errors import DataError, DivergedError, InterruptedRun, RetryError, ToolkitError
+from ..errors import DataError, DivergedError, RetryError, ToolkitError
 from ..graph.guard import ADOPTED, GuardValues, describe_refusal, read_refusal
-from ..storage.run_folder import RunFolder
 
 _PLACEHOLDER_HINT = (
     "The run feeds no placeholder of a plugin: take 'features' and 'labels'; for other inputs of a "
@@ -39,31 +38,6 @@ def translated_errors(loop):
         if translation is None:
             raise
         raise translation from error
-
-
-def describe_failure(error: ToolkitError, folder: RunFolder, step: int, resume: str) -> str:
-    """How a session that an error ends has ended, in the word of the log.
-
-    It adds to the error what only the run knows, and a divergence to metrics.jsonl.
-
-    Args:
-        error: that ends the session.
-        folder: of the run.
-        step: the last good step.
-        resume: the sentence that says how to continue.
-    """
-    if isinstance(error, InterruptedRun):
-        error.message = f"Interrupted; step {step} is saved in {folder}."
-        error.hint = resume
-        return "interrupted"
-    if isinstance(error, DivergedError):
-        event = {"step": step, "kind": "event", "event": "diverged", "message": error.message}
-        with contextlib.suppress(ToolkitError):  # the folder may be what failed
-            folder.metrics.append(event)
-        return "diverged"
-    if isinstance(error, RetryError):
-        error.hint = " ".join(text for text in (error.hint, resume) if text)
-    return "failed"
 
 
 def diverged(step: int, refusal: Sequence[GuardValues]) -> DivergedError:

@@ -339,7 +339,7 @@ class Loop:
         if checkpoint is None:
             run, read_split = self._graph.run, training.run_data.prepare_split
             fresh = {variable.op.name for variable in step_builder_of(run).model_variables}
-            fresh -= set(weights.names if weights else ())
+            fresh -= set(weights.values if weights else ())
             compute_initial_values(session, run, self._job.plugins, read_split, fresh)
         # The hooks' memory, the other processes, and the input, at its position.
         self._runner.set_states(hook_state.load(checkpoint.path) if checkpoint else {})

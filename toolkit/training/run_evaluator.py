@@ -51,26 +51,20 @@ class RunEvaluator:
         for scorers. A run that continues builds it where it is used: it may be of an earlier
         version, which did not ask for it.
         """
-        if self._job.folder.is_new:
-            self._predict_graph = self._build_predict_graph()
+        job, plan, spec = self._job, self._plan, self._run_data.spec
+        if job.folder.is_new:
+            run = Run("predict", plan.options, spec, job.folder.path, plan.total_steps)
+            try:
+                graph = build_inference(job.plugins, run)
+                self._predict_graph = graph if job.plugins.has_hook("scorers") else None
+            except UsageError as error:  # a refusal, as of a search whose weights are of no use
+                if job.options.evaluate:
+                    raise
+                text = f"predict, export and sample will refuse this run: {error.message}"
+                self._console.log(f"note   {text}")
         splits = [self._run_data.splits.get(name) for name in (SPLIT, "test")]
-        if self._job.options.evaluate and any(splits):
+        if job.options.evaluate and any(splits):
             self._evaluator = self.evaluator
-
-    def _build_predict_graph(self) -> Optional[InferenceGraph]:
-        """The graph of mode "predict"; None if nothing in this process will use it."""
-        job, plan = self._job, self._plan
-        total_steps, path = plan.total_steps, job.folder.path
-        run = Run("predict", plan.options, self._run_data.spec, path, total_steps)
-        try:
-            graph = build_inference(job.plugins, run)
-        except UsageError as error:  # a refusal, as of a search whose weights are of no use
-            if job.options.evaluate:
-                raise
-            text = f"predict, export and sample will refuse this run: {error.message}"
-            self._console.log(f"note   {text}")
-            return None
-        return graph if job.plugins.has_hook("scorers") else None
 
     def best_metric(self) -> Optional[BestMetric]:
         """What --best-metric names; None without it.

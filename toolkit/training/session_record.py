@@ -11,11 +11,10 @@ from typing import Any, Dict, NamedTuple, Optional
 
 from ..display.console import Console
 from ..display.waits import waiting
-from ..errors import InterruptedRun, ToolkitError
+from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.report_folder import hash_reports
 from ..storage.run_folder import RunFolder
-from .faults import describe_failure
 
 
 class TrainResult(NamedTuple):
@@ -100,7 +99,17 @@ class SessionRecord:
             seconds: of this session.
             resume: the sentence that says how to continue.
         """
-        status = describe_failure(error, self._folder, step, resume)
+        status = "failed"
+        if isinstance(error, InterruptedRun):
+            status, error.hint = "interrupted", resume
+            error.message = f"Interrupted; step {step} is saved in {self._folder}."
+        elif isinstance(error, DivergedError):
+            status = "diverged"
+            event = {"step": step, "kind": "event", "event": status, "message": error.message}
+            with contextlib.suppress(ToolkitError):
+                self._folder.metrics.append(event)
+        elif isinstance(error, RetryError):
+            error.hint = " ".join(text for text in (error.hint, resume) if text)
         with contextlib.suppress(ToolkitError):  # the folder may be what failed
             self._write_end(status, step, error.message, seconds, exit_code=error.exit_code)
 

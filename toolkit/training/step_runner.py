@@ -91,7 +91,14 @@ class StepRunner:
         """A function that makes a number of steps."""
         graph = self._graph
         if graph.loop is None:
-            return self._prepare_single_step(inline)
+            make_step = make_callable(self._session, [graph.train_op], inline=inline)
+            result = CallResult(None, 1)
+
+            def make_one(num_steps: int) -> CallResult:
+                make_step()
+                return result
+
+            return make_one
         fetches = [graph.step_after] + refusal_fetches(graph)
         call = make_callable(self._session, fetches, [graph.loop.num_steps], inline)
 
@@ -100,16 +107,6 @@ class StepRunner:
             return CallResult(int(step), num_steps, parse_refusal(graph, refusal))
 
         return make_steps
-
-    def _prepare_single_step(self, inline: bool) -> Callable[[int], CallResult]:
-        call = make_callable(self._session, [self._graph.train_op], inline=inline)
-        result = CallResult(None, 1)
-
-        def make_step(num_steps: int) -> CallResult:
-            call()
-            return result
-
-        return make_step
 
 
 def refusal_fetches(graph: TrainingGraph) -> List[Any]:

@@ -82,11 +82,13 @@ class Trainer:
 
     # ---------------------------------------------------------------------------- before training
 
-    def check_data(self) -> None:
-        """Refuse to continue with other data than the run began with, unless that is allowed.
+    def check_resume(self) -> None:
+        """Refuse to continue with other data than the run began with, or with another length at
+        which the learning rate would jump, unless that is allowed.
 
         Raises:
             DataError: names what differs. Other classes are never allowed.
+            UsageError: names both rates.
         """
         if self._folder.is_new:
             return
@@ -94,13 +96,6 @@ class Trainer:
         check_same_classes(record, dataset)
         if not self.training.job.allow_other_data:
             check_same_data(record, dataset, self._folder.file(LIST_FILE))
-
-    def check_length(self) -> None:
-        """Refuse another length at which the learning rate would jump, unless that is allowed.
-
-        Raises:
-            UsageError: names both rates.
-        """
         self._describe_other_length(self.training.job.allow_other_rate)
 
     def check_steps_left(self) -> None:
