@@ -12,9 +12,9 @@ import numpy as np
 from ..compat import tf
 from ..errors import CheckpointError, ToolkitError, UsageError
 from ..graph.run import Run, step_builder_of
-from ..options import CoreOptions, join_step, split_step
+from ..options import CoreOptions, split_step
 from ..plugins import Plugins
-from ..storage.entries import WEIGHTS, Parent
+from ..storage.entries import Parent
 from ..storage.run_folder import RunFolder
 from ..storage.variables import Specs, parse_map, variable_specs
 from ..storage.weights import WeightPlan, WeightSource, open_weights, plan_weights, read_weights
@@ -154,17 +154,6 @@ def read_parents(folder: RunFolder) -> Dict[str, Parent]:
         return {}
     parents = [Parent(**record) for record in folder.commits.parents()]
     return {parent.kind: parent for parent in parents}
-
-
-def name_step(config: Dict[str, Any], parent: Optional[Parent]) -> Dict[str, Any]:
-    """The contents of config.json with the step of the run that init_from names, so that another
-    run of them begins with the same weights.
-    """
-    value = config.get("init_from")
-    if parent is None or parent.kind != WEIGHTS or not parent.head or not value:
-        return config
-    path, step = split_step(value)
-    return dict(config, init_from=join_step(path, step or parent.step))
 
 
 # ------------------------------------------------------------------------- from the training data

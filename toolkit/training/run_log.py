@@ -19,11 +19,11 @@ from ..graph.session_config import effective_threads
 from ..options import DATA, NOT_SET, Origin
 from ..run_data import RunData, describe_missing_splits
 from ..storage.session_changes import THREADS, find_session_changes
+from ..storage.source_copies import write_copies
 from . import provenance
 from .best_metric import BestMetric
 from .hooks.runner import RunHook
 from .opening import Training
-from .random_ops import describe_random_ops
 from .session_record import SessionRecord
 from .setup import training_reader, training_run
 from .step_mode import TrainingPlan
@@ -84,7 +84,7 @@ class RunLog(SessionRecord):
                 write_list(path, hashes)
         copies = {}
         if job.options.keep_sources:
-            copies = provenance.record_sources(folder, job.plugins, facts["plugins"], self.warn)
+            copies = self._copy_sources(facts["plugins"])
         variables = list_model_variables(self._plan.graph.run, self._plan.graph.tf_graph)
         facts.update(
             argv=list(job.argv),
@@ -97,6 +97,20 @@ class RunLog(SessionRecord):
             seconds_before=self.seconds_before,
             session_start=time.time(),
         )
+
+    def _copy_sources(self, hashes: Dict[str, Dict[str, str]]) -> Dict[str, Any]:
+        """Copy the sources of the plugins, whose files have these hashes, to the folder; return by
+        the plugin's name where the copies are.
+        """
+        record = {}
+        for plugin in [plugin for plugin in self._job.plugins.all if hashes.get(plugin.name)]:
+            files = hashes[plugin.name]
+            copy = write_copies(self._folder, plugin.name, files, plugin.read_source)
+            if copy.omitted:
+                names = ", ".join(copy.omitted[:3]) + (" ..." if copy.omitted[3:] else "")
+                self.warn(f"{copy.place} lacks files that are large or have just changed: {names}")
+            record[plugin.name] = dict(copy._asdict())
+        return record
 
     def announce(
         self, hooks: Sequence[RunHook], changes: Sequence[str], best: Optional[BestMetric]
@@ -254,7 +268,14 @@ def _plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
     says where the value of each option comes from.
     """
     builder = step_builder_of(plan.graph.run)
-    notes = [plan.note, *builder.notes, describe_random_ops(plan.random_ops)]
+    notes = [plan.note, *builder.notes]
+    if plan.random_ops:
+        texts = [str(op) for op in plan.random_ops]
+        texts = texts[:3] + [f"{len(texts) - 3} more"] * (len(texts) > 3)
+        notes.append(
+            f"a resume of this run is not exact: {', '.join(texts)}. The state of such an op is "
+            "not in checkpoints; use run.uniform, run.normal or run.dropout."
+        )
     names = sorted(builder.frozen_variables())
     if names:
         noun = "variable is" if len(names) == 1 else "variables are"

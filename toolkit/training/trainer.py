@@ -130,20 +130,11 @@ class Trainer:
 
         However the run ends, its page is written, and the plugins are notified.
         """
+        summary = None
         try:
-            result = self.train()
-            summary = self._finish(result)
-        except (ToolkitError, KeyboardInterrupt):
-            self.page = self._log.write_page()
-            if self.page:
-                self._console.log(f"page   {self.page}")
-            try:
-                self._notify_end()
-            except ToolkitError as error:  # the first failure is the one to report
-                self._console.log(f"warning: {error}")
-            raise
-        self.page = self._log.write_page()
-        self._notify_end()
+            summary = self._finish(self.train())
+        finally:
+            self._end(has_failed=summary is None)
         for line in list_summary_lines(summary, self.page):
             self._console.record(line)
         return summary
@@ -242,21 +233,24 @@ class Trainer:
         """The evaluator of the run's checkpoints."""
         return self.training.evaluator.evaluator
 
-    def _notify_end(self) -> None:
-        """Call the hook `run_ended`, if the run has begun, and write the page again: the hook finds
-        a page, and what it adds to the folder is on the last one.
+    def _end(self, has_failed: bool) -> None:
+        """Write the page, and call the hook `run_ended` if the run has begun. The hook finds a
+        page, which is written again: what the hook adds to the folder is on the last one.
         """
-        plugins = self.training.job.plugins
-        if self._folder.is_new or not plugins.has_hook("run_ended"):
+        self.page = self._log.write_page()
+        if self.page and has_failed:
+            self._console.log(f"page   {self.page}")
+        job = self.training.job
+        if self._folder.is_new or not job.plugins.has_hook("run_ended"):
             return
-        state = self._folder.state()
+        state, run = self._folder.state(), self.training.plan.graph.run
+        facts = {name: state[name] for name in ("status", "reason")}
         try:
-            plugins.call_hook(
-                "run_ended",
-                run=self.training.plan.graph.run,
-                status=state["status"],
-                reason=state["reason"],
-            )
+            job.plugins.call_hook("run_ended", run=run, **facts)
+        except ToolkitError as error:
+            if not has_failed:
+                raise
+            self._console.log(f"warning: {error}")  # the first failure is the one to report
         finally:
             if self.page:
                 self.page = self._log.write_page()
