@@ -65,7 +65,7 @@ CLASSES = [("paths", WithPaths)]
 )
 def test_paths_in_a_file_start_at_its_folder_and_names_stay(here, name, value, expected):
     config = configuration.read(str(write(here / "sub" / "a.json", **{name: value})))
-    options = resolve(CLASSES, [config.layer("a.json")]).options
+    options = resolve(CLASSES, [config]).options
     assert options.model_dump()[name] == expected
 
 
@@ -83,14 +83,14 @@ def test_paths_that_a_run_saves_start_at_its_folder_and_are_read_again(here):
     assert (saved["data"], saved["weights"]) == ("npz:../../a.npz", "../../w.npz")
     assert set(saved) == {"plugin", "with", "folder"} | set(type(options).model_fields)
     assert saved["folder"] == os.path.realpath(folder)
-    again = resolve(CLASSES, [configuration.parse_values(folder, saved).layer("c")]).options
+    again = resolve(CLASSES, [configuration.parse_values(folder, saved)]).options
     assert (again.data, again.model_dump()["weights"]) == ("npz:a.npz", "w.npz")
 
 
 def test_a_path_that_is_no_text_is_refused_in_a_sentence(here):
-    config = configuration.read(str(write(here / "a.json", weights="a\0b")))
+    write(here / "a.json", weights="a\0b")
     with pytest.raises(UsageError, match="Option 'weights' .a.json. is no text that can be a path"):
-        resolve(CLASSES, [config.layer("a.json")])
+        resolve(CLASSES, [configuration.read("a.json")])
 
 
 def test_a_path_is_taken_from_the_first_folder_that_has_it(here):

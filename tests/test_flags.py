@@ -19,11 +19,11 @@ QUICK = ["--steps", "1", "--no-evaluate", "--steps-per-call", "1"]
         (["--run-dir", "a", "--run-dir=b"], "Both --run-dir a and --run-dir b are set.\n"),
         (
             ["--seed", "1", "--set", "seed=2"],
-            "'seed' is set to 1 (--seed) and to 2 (--set seed).\n",
+            "Both --seed 1 and --set seed=2 are set.\n",
         ),
         (
             ["--set", "seed=1", "--set", "seed=2"],
-            "'seed' is set to 1 (--set seed) and to 2 (--set seed).\n",
+            "Both --set seed=1 and --set seed=2 are set.\n",
         ),
         (
             ["--steps", "5", "--set", "epochs=2"],

@@ -15,8 +15,8 @@ from toolkit import Options, UsageError, option
 from toolkit.config import read_values
 from toolkit.options import (
     FIXED_FLAGS,
+    Config,
     CoreOptions,
-    Layer,
     Origin,
     changeable_options,
     describe,
@@ -333,7 +333,7 @@ def test_what_contradicts_or_is_unknown_is_refused_with_its_origin(given, messag
         ([("a.toml", {"steps": 100})], {"environment": {"TOOLKIT_EPOCHS": "2"}}, (None, 2.0)),
         ([("a.toml", {"epochs": 2})], {"flags": {"steps": "7"}}, (7, 2.0)),
         # A saved run has both.
-        ([Layer("r/config.json", {"steps": 7, "epochs": 2.0}, (), {})], {}, (7, 2.0)),
+        ([Config("r/config.json", {"steps": 7, "epochs": 2.0}, (), {})], {}, (7, 2.0)),
         ([], {"flags": {"steps": " NONE ", "epochs": "2"}}, (None, 2.0)),
         ([], {"flags": {"steps": None, "epochs": "2"}}, (None, 2.0)),
     ],
@@ -559,7 +559,7 @@ def saved(resolved):
     """A layer with the configuration that a run with these options saves."""
     values = resolved.options.model_dump(mode="json")
     texts = {name: origin.saved for name, origin in resolved.origins.items()}
-    return Layer("r/config.json", values, (), read_origins(texts, "r/config.json"))
+    return Config("r/config.json", values, (), read_origins(texts, "r/config.json"))
 
 
 def test_an_origin_is_read_as_it_was_saved_and_what_is_none_is_left_out():

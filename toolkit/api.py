@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .data.spec import DataSpec
     from .inference.trained_model import TrainedModel
     from .option_changes import OptionChange
-    from .options import CoreOptions, Layer, Resolved
+    from .options import Config, CoreOptions, Resolved
     from .run_data import RunData
     from .training.trainer import Trainer
 
@@ -126,8 +126,8 @@ def open_trainer(
     if os.path.exists(os.path.join(run_dir, "manifest.json")):
         folder = open_run(run_dir)
         _refuse(find_plugin_changes(folder, model, others), allow)
-        layer = config.read_run_config(folder).layer(folder.file("config.json"))
-        resolved = recorded_choices(_resolve_options(plugins, options, [layer]), folder)
+        saved = config.read_run_config(folder)
+        resolved = recorded_choices(_resolve_options(plugins, options, [saved]), folder)
         changes = find_option_changes(folder, resolved.options)
         refuse_other_start(folder, changes)
         _refuse(changes, allow)
@@ -177,7 +177,7 @@ def _load(plugin: Any, kind: str, named_by: str) -> Plugin:
 def _resolve_options(
     plugins: Plugins,
     options: Mapping[str, Any],
-    layers: Iterable[Layer] = (),
+    layers: Iterable[Config] = (),
 ) -> Resolved:
     """Resolve options."""
     from .options import OPTION, Origin, Value, resolve
@@ -367,8 +367,7 @@ def _read_options(folder: RunFolder, plugins: Plugins) -> CoreOptions:
     from .config import read_run_config
     from .options import resolve
 
-    layer = read_run_config(folder).layer(folder.file("config.json"))
-    return resolve(plugins.options(), [layer]).options
+    return resolve(plugins.options(), [read_run_config(folder)]).options
 
 
 class Trained:

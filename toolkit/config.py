@@ -11,13 +11,13 @@ import importlib
 import json
 import math
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type
 
 from .errors import UsageError
 from .options import (
     FOLDER,
     ORIGINS,
-    Layer,
+    Config,
     Options,
     Origin,
     find_path,
@@ -28,32 +28,6 @@ from .options import (
     read_origins,
 )
 from .storage.run_folder import RunFolder
-
-
-class Config(NamedTuple):
-    """The contents of a configuration file.
-
-    Attributes:
-        plugin: the reference of the model plugin; "" if the file names none. A path in it starts at
-            the working directory.
-        extensions: the references of the extensions, likewise.
-        values: of options by name, as the file has them.
-        folders: at which relative paths in the values may start, the best first.
-        origins: where the run had each value from, if a run saved the file; else None.
-    """
-
-    plugin: str
-    extensions: List[str]
-    values: Dict[str, Any]
-    folders: Tuple[str, ...]
-    origins: Optional[Mapping[str, Origin]] = None
-
-    def layer(self, path: str) -> Layer:
-        """Return the values for `resolve`; `path` of the file, for messages."""
-        origins = self.origins
-        if origins is not None:
-            origins = {name: each._replace(saved_in=path) for name, each in origins.items()}
-        return Layer(path, self.values, self.folders, origins)
 
 
 def read(path: str) -> Config:
@@ -115,12 +89,10 @@ def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.j
         path: the file, for messages.
     """
     values = dict(contents)
-    folders: Tuple[str, ...] = (folder,)
-    origins = None
-    if {FOLDER, ORIGINS} & set(values):  # which a run saved
-        former = values.pop(FOLDER, None)
-        folders += (former,) if is_path_text(former) and os.path.isabs(former) else ()
-        origins = read_origins(values.pop(ORIGINS, None))
+    is_saved = bool({FOLDER, ORIGINS} & set(values))  # by a run
+    former, saved = values.pop(FOLDER, None), values.pop(ORIGINS, None)
+    is_place = is_path_text(former) and os.path.isabs(former)
+    folders = [folder, former] if is_place else [folder]
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
     if not isinstance(extensions, list) or not all(map(is_path_text, [plugin, *extensions])):
         raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")
@@ -130,7 +102,8 @@ def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.j
         map_reference(reference, lambda name: find_path(name, folders))
         for reference in [plugin, *extensions]
     ]
-    return Config(plugin, extensions, values, folders, origins)
+    origins = read_origins(saved, path) if is_saved else None
+    return Config(path, values, folders, origins, plugin, extensions)
 
 
 def read_run_config(folder: RunFolder) -> Config:
@@ -169,7 +142,8 @@ def run_values(
         folder: the run's folder.
         origins: where each value comes from, see `Resolved`.
     """
-    config = Config(plugin, list(extensions), json_values(options), (), origins)
+    values = json_values(options)
+    config = Config("", values, (), origins, plugin, extensions)
     return dict(move(config, type(options), folder), **{FOLDER: os.path.realpath(folder)})
 
 
@@ -186,14 +160,13 @@ def move(config: Config, options: Type[Options], folder: str) -> Dict[str, Any]:
     def move_path(path: str) -> str:
         return move_start(find_path(path, config.folders), here, folder)
 
-    references = [
+    plugin, *extensions = [
         map_reference(reference, lambda path: move_start(path, here, folder))
-        for reference in [config.plugin, *config.extensions]
+        for reference in config.references
     ]
-    contents: Dict[str, Any] = {"plugin": references[0], "with": references[1:]}
+    contents: Dict[str, Any] = {"plugin": plugin, "with": extensions}
     for name, value in config.values.items():
-        is_option = name in options.model_fields
-        contents[name] = map_paths(options, name, value, move_path) if is_option else value
+        contents[name] = map_paths(options, name, value, move_path)
     if config.origins is not None:
         contents[ORIGINS] = {name: origin.saved for name, origin in config.origins.items()}
         contents[FOLDER] = next(iter(config.folders), folder)

@@ -6,9 +6,10 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Type
 
 from . import config as configuration
-from .config import Config, json_values
+from .config import json_values
 from .errors import UsageError
 from .options import (
+    Config,
     CoreOptions,
     changeable_options,
     find_path,
@@ -83,7 +84,7 @@ def _compare(session: Config, options: CoreOptions) -> List[OptionChange]:
     now, former = dict(values), session.values.get("init_from")
     if now["init_from"] and former and not split_step(now["init_from"])[1]:
         now["init_from"] = join_step(now["init_from"], split_step(former)[1])
-    config = Config(session.plugin, session.extensions, now, (os.getcwd(),))
+    config = session._replace(values=now, folders=(os.getcwd(),))
     return [
         OptionChange(name, session.values[name], values[name])
         for name in find_differences(type(options), session, config)
@@ -171,12 +172,9 @@ def _real_values(options: Type[CoreOptions], config: Config) -> Dict[str, Any]:
     def find(path: str) -> str:
         return os.path.realpath(find_path(path, config.folders))
 
-    references = [map_reference(r, os.path.realpath) for r in [config.plugin, *config.extensions]]
-    values: Dict[str, Any] = {"plugin": references[0], "with": references[1:]}
-    for name, value in config.values.items():
-        is_option = name in options.model_fields
-        values[name] = map_paths(options, name, value, find) if is_option else value
-    return values
+    plugin, *extensions = [map_reference(r, os.path.realpath) for r in config.references]
+    values = {name: map_paths(options, name, v, find) for name, v in config.values.items()}
+    return {"plugin": plugin, "with": extensions, **values}
 
 
 def _is_same(reference: str, other: str) -> bool:

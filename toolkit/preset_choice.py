@@ -36,9 +36,7 @@ def choose_presets(resolved: Resolved, run_data: RunData) -> Resolved:
     }
     now = resolved.choose(choices)
     _refuse_other_data(resolved, now, run_data.dataset.option_names)
-    reasons = [
-        describe_choice(option, name, origin.place) for option, (name, origin) in choices.items()
-    ]
+    reasons = [f"{option} {name}, because {why.place}" for option, (name, why) in choices.items()]
     return now._replace(notes=[*reasons, *now.notes])
 
 
@@ -77,11 +75,6 @@ def _choose(plugin: str, cls: Type[Options], run_data: RunData) -> Value:
     return Value(name, Origin(DATA, reason))
 
 
-def describe_choice(option: str, name: str, reason: str) -> str:
-    """Return a sentence on which value of an option of presets counts, and why."""
-    return f"{option} {name}, because {reason}"
-
-
 def _refuse_other_data(before: Resolved, now: Resolved, names: Iterable[str]) -> None:
     """Raise ToolkitError if a choice changes an option that the opening of the data has read."""
     for name in names:
@@ -104,14 +97,12 @@ def recorded_choices(resolved: Resolved, folder: RunFolder) -> Resolved:
     if not resolved.open_presets:
         return resolved
     config = read_run_config(folder)
-    names = {option: config.values.get(option) for option in resolved.open_presets}
-    return resolved.choose(
-        {
-            option: Value(name, (config.origins or {}).get(option, NOT_SET))
-            for option, name in names.items()
-            if isinstance(name, str) and name != AUTO
-        }
-    )
+    choices = {}
+    for option in resolved.open_presets:
+        name, origin = config.values.get(option), (config.origins or {}).get(option, NOT_SET)
+        if isinstance(name, str) and name != AUTO:
+            choices[option] = Value(name, origin)
+    return resolved.choose(choices)
 
 
 def update_config(config: Mapping[str, Any], before: Resolved, now: Resolved) -> Dict[str, Any]:

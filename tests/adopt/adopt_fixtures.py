@@ -154,6 +154,50 @@ with tf.Session() as sess:
         sess.run([train, one.op, two.op, three.op, four.op], batch())
         sess.run([two.op, four.op])
 """,
+    # Negative samples of an op that remembers how much it drew, in train calls and between.
+    "sampled": """
+import numpy as np
+import tensorflow as tf
+
+words = tf.placeholder(tf.int64, [8])
+context = tf.placeholder(tf.int64, [8, 1])
+rows = tf.nn.embedding_lookup(tf.get_variable("table", [50, 4]), words)
+weights, biases = tf.get_variable("weights", [50, 4]), tf.get_variable("biases", [50])
+loss = tf.reduce_mean(tf.nn.nce_loss(weights, biases, context, rows, 5, 50))
+train = tf.train.GradientDescentOptimizer(1.0).minimize(loss)
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    for i in range(12):
+        feed = {words: np.random.randint(50, size=8), context: np.random.randint(50, size=[8, 1])}
+        sess.run([train, loss], feed)
+        sess.run(loss, feed)
+""",
+    # Edits sys.argv, draws in workers, begins a second graph after a reset, ends by sys.exit.
+    "habits": """
+import multiprocessing, sys
+import numpy as np
+import tensorflow as tf
+
+sys.argv[1:] = ["--count", "6"]
+
+def draw(count):
+    np.random.seed()
+    return np.random.randn(count, 2)
+
+pools = [multiprocessing.Pool(1), multiprocessing.Pool(1)]
+first, second = [pool.map(draw, [3, 6])[-1] for pool in pools]
+assert (first != second).all()
+for part, draws in enumerate([first, second]):
+    tf.reset_default_graph()
+    w = tf.get_variable("w", [2])
+    x = tf.placeholder(tf.float32, [2])
+    train = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(tf.square(w - x)))
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for i in range(int(sys.argv[-1])):
+            sess.run(train, {x: draws[i]})
+sys.exit(0)
+""",
 }
 NUM_STEPS = 12
 KILL = """

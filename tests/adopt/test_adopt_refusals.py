@@ -96,6 +96,19 @@ def test_a_script_that_has_changed_is_refused_and_may_be_allowed(tmp_path, capfd
     assert resume(path, "--allow", "script") == 0
 
 
+def test_what_a_script_wrote_before_may_be_in_its_way_and_is_moved(tmp_path, capfd):
+    text = HEAD + "assert not os.path.isdir('out'), 'aborting'\n"
+    text += LOOP.replace("    sess", "    if i == 1: os.mkdir('out')\n    sess")
+    path = write_script(tmp_path / "folder", text)
+    killed(path, 5, "--commit-steps", "4")
+    assert resume(path) == 1
+    err = capfd.readouterr().err
+    assert "AssertionError: aborting" in err
+    assert "What it wrote into files before may be in its way here: move that." in err
+    (tmp_path / "folder" / "out").rmdir()
+    assert resume(path) == 0
+
+
 def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, capfd):
     text = HEAD + "scale = tf.placeholder(tf.float32, [], name='scale')\nloss *= scale\n" + TRAIN
     text += INIT + "for i in range(9):\n"

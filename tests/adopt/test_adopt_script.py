@@ -44,6 +44,17 @@ def test_the_script_is_main_with_its_arguments_and_folder(tmp_path, capfd):
     assert "the script made no train call" in capfd.readouterr().err
 
 
+def test_a_script_that_imports_relatively_is_run_as_a_module_of_its_package(tmp_path):
+    text = "import sys\nfrom . import helper\nfrom .. import __name__ as parent\n"
+    text += "assert (__name__, parent, helper.NAME) == ('__main__', 'outer', 'a neighbour')\n"
+    folder = tmp_path / "outer" / "inner"
+    write_script(folder.parent, "", "__init__.py")
+    write_script(folder, "", "__init__.py")
+    write_script(folder, "NAME = 'a neighbour'", "helper.py")
+    assert adopt(write_script(folder, text)) == 0
+    assert not {"outer", "outer.inner", "outer.inner.helper"} & set(sys.modules)
+
+
 def test_a_module_without_a_file_is_none_of_the_script_s(tmp_path, monkeypatch):
     path = write_script(tmp_path / "folder", "")
     (tmp_path / "folder" / "below").mkdir()
@@ -60,6 +71,12 @@ def test_sessions_noise_and_entropy_are_put_back(tmp_path):
         drawn = tf.random_normal([])
         assert "RandomStandardNormal" in [op.type for op in drawn.graph.get_operations()]
         assert session.run(drawn) != session.run(drawn)
+
+
+def test_a_variable_that_is_fed_is_fed_to_all_that_read_it(tmp_path):
+    text = "import tensorflow as tf\nw = tf.Variable(2.0)\nreads = [w * 1.0, w + 1.0]\n"
+    text += "sess = tf.Session()\nassert sess.run(reads, {w: 5.0}) == [5.0, 6.0]\n"
+    assert adopt(write_script(tmp_path / "folder", text)) == 0
 
 
 def test_steps_end_the_run_and_more_steps_continue_it(tmp_path):

@@ -1,4 +1,4 @@
-"""Names of NumPy and SciPy that were removed, while the stand-ins are installed."""
+"""Names of other libraries than TensorFlow's core, while the stand-ins are installed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,24 @@ def test_old_names_of_numpy_are_back():
     assert np.reshape(np.arange(4), (1, 4), order="F").shape == (1, 4)
 
 
+def test_rows_of_several_lengths_are_an_array_of_objects():
+    rows = np.array([[1, 2, 3], [4]])
+    assert rows.dtype == object and rows.tolist() == [[1, 2, 3], [4]]
+    pairs = np.array(list(zip(np.zeros([2, 3]), np.zeros([2, 1]))))
+    assert pairs.shape == (2, 2) and pairs[0, 0].shape == (3,)
+    assert np.array([1, 2], "f").dtype == np.float32
+    with pytest.raises(ValueError):
+        np.array([[1.0, 2.0], [3.0]], np.float32)
+
+
 def test_old_names_of_numpy_go_again():
     from toolkit_adopt import standins
 
     standins.uninstall()
-    before = set(vars(np)), np.reshape
+    before = set(vars(np)), np.reshape, np.array
     standins.install()
     standins.uninstall()
-    assert (set(vars(np)), np.reshape) == before
+    assert (set(vars(np)), np.reshape, np.array) == before
 
 
 def test_an_image_is_scaled_from_its_least_to_its_largest_value(tmp_path):
@@ -48,3 +58,20 @@ def test_an_image_is_resized_to_a_size_a_percentage_or_by_a_factor(size, shape):
 
     image = np.full([4, 8], 9, np.uint8)
     assert imresize(image, size).shape == shape and (imresize(image, size) == 9).all()
+
+
+@pytest.mark.parametrize(
+    ("least", "rows", "text"),
+    [(0, [[1, 2, 3, 0], [4, 5, 6, 7]], "the cat"), (1, [[2, 1, 0, 0], [0, 0, 0, 0]], "cat the")],
+)
+def test_texts_are_rows_of_the_numbers_of_their_words(least, rows, text, tmp_path):
+    from tensorflow.contrib import learn
+
+    texts = ["the cat sat", "The CNNs of the cat"]
+    processor = learn.preprocessing.VocabularyProcessor(4, min_frequency=least)
+    assert [row.tolist() for row in processor.fit_transform(texts)] == rows
+    assert list(processor.reverse([[1, 2]])) == [text]
+    processor.save(str(tmp_path / "words"))
+    again = learn.preprocessing.VocabularyProcessor.restore(str(tmp_path / "words"))
+    assert len(again.vocabulary_) == len(processor.vocabulary_)
+    assert next(again.transform(["cat dog"])).tolist() == [rows[0][1], 0, 0, 0]

@@ -6,9 +6,9 @@ import os
 import pytest
 from synthetic_runs import write_run
 
+from toolkit.comparison.differences import find_special_options
 from toolkit.comparison.listing import Condition, read_rows
 from toolkit.comparison.record import read_record
-from toolkit.comparison.special_options import find_special_options
 from toolkit.display.table import format_table, text_width
 from toolkit.errors import UsageError
 
@@ -187,7 +187,7 @@ def test_a_pipe_gets_whole_names_and_values(here, cli):
 def test_each_run_is_listed_once(here):
     write_run("runs/a")
     rows = read_rows(["runs", ".", "runs/a"], print)
-    assert [row.name for row in rows] == [os.path.join("runs", "a")]
+    assert [row.values["name"] for row in rows] == [os.path.join("runs", "a")]
 
 
 def test_a_run_that_trains_shows_its_last_validation(here, cli):

@@ -20,7 +20,7 @@ def test_equal_runs_have_no_step_at_which_they_parted(here):
     write_run("a", [Session(0, COMMON)])
     write_run("b", [Session(0, COMMON)], log_steps=99)
     result = parting()
-    assert (result.equal_step, result.differing_step, result.causes) == (30, None, [])
+    assert (result.step, result.differs_by, result.causes) == (30, None, [])
     assert result.text == "equal, bit for bit, up to step 30, the last of both"
 
 
@@ -29,7 +29,7 @@ def test_a_resume_with_another_option_is_the_cause_from_its_step_on(here):
     changed = Session(20, {30: "x"}, {"learning_rate": 0.5})
     write_run("b", [Session(0, {10: "a", 20: "b"}), changed])
     result = parting()
-    assert (result.equal_step, result.differing_step) == (20, 30)
+    assert (result.step, result.differs_by) == (20, 30)
     assert result.text == (
         "equal, bit for bit, up to step 20; from there learning_rate differs (0.01, 0.5)"
     )
@@ -49,18 +49,18 @@ def test_records_of_training_narrow_the_bounds(here):
     write_run("a", [Session(0, {10: "a", 20: "b"})], records=records)
     records[1:] = [dict(records[1], loss=9.0), dict(records[2], loss=8.0)]
     write_run("b", [Session(0, {10: "a", 20: "x"})], records=records)
-    assert (parting().equal_step, parting().differing_step) == (10, 14)
+    assert (parting().step, parting().differs_by) == (10, 14)
     assert "the logs show no reason" in parting().text
     records.insert(1, dict(records[0], step=13))  # so the mean of step 14 is one of fewer steps
     write_run("c", [Session(0, {10: "a", 20: "x"})], records=records)
-    assert parting("a", "c").differing_step == 16
+    assert parting("a", "c").differs_by == 16
 
 
 def test_records_of_evaluations_do_not_count(here):
     record = {"step": 12, "kind": "eval", "split": "validation", "loss": 1.0}
     write_run("a", [Session(0, {10: "a"})], records=[record])
     write_run("b", [Session(0, {10: "a"})], records=[dict(record, loss=2.0)])
-    assert parting().differing_step is None
+    assert parting().differs_by is None
 
 
 def test_runs_without_a_common_commit_have_bounds_from_their_records(here):
@@ -68,7 +68,7 @@ def test_runs_without_a_common_commit_have_bounds_from_their_records(here):
     write_run("a", [Session(0, {10: "a"})], records=records)
     write_run("b", [Session(0, {15: "a"})], records=[dict(records[0], loss=2.0)], seed=2)
     result = parting()
-    assert (result.equal_step, result.differing_step) == (0, 5)
+    assert (result.step, result.differs_by) == (0, 5)
     assert result.text == ("they differ by step 5: seed differs (1, 2)")
     write_run("c", [Session(0, {15: "a"})])
     assert parting("a", "c").text.startswith("no step was committed by both")
@@ -133,7 +133,7 @@ def test_what_a_session_did_not_record_is_not_a_cause(here):
 def test_commits_that_a_later_session_discarded_do_not_count(here):
     write_run("a", [Session(0, COMMON)])
     write_run("b", [Session(0, {10: "a", 20: "x", 30: "x"}), Session(10, {20: "b", 30: "c"})])
-    assert parting().differing_step is None
+    assert parting().differs_by is None
 
 
 def test_a_longer_run_is_named(here):

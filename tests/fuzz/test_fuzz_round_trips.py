@@ -133,7 +133,7 @@ def test_a_saved_run_has_the_options_of_the_run(here, plugin, data):
     with open(path, "w") as file:
         json.dump(saved, file, allow_nan=False)
     config = configuration.read(path)
-    again = resolve_valid(plugin, [config.layer(path)])
+    again = resolve_valid(plugin, [config])
     assert again.notes == []
     for name, origin in first.origins.items():
         assert again.origins[name].saved == origin.saved

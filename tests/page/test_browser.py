@@ -95,11 +95,11 @@ def addresses(tmp_path_factory):
             str(folder / f"h{number}"), metrics={text: 1.0}, test={"lines": [text]}, network=text
         )
     write_run_page(runs[0], str(paths["run"]))
-    write_page(str(paths["comparison"]), records, compare(records).as_json())
+    write_page(str(paths["comparison"]), records, compare(records))
     write_page(str(paths["search"]), records, search=SEARCH)
     names = [hostile, *(str(folder / f"h{number}") for number in range(len(HOSTILE)))]
     records = [read_record(run, name) for run, name in zip(names, [*HOSTILE, "f"])]
-    write_page(str(paths["hostile"]), records, compare(records).as_json())
+    write_page(str(paths["hostile"]), records, compare(records))
     return {kind: path.as_uri() for kind, path in paths.items()}
 
 

@@ -351,7 +351,7 @@ def compared(names):
     from toolkit.comparison.comparison import compare
 
     records = [read_record(name, name) for name in names]
-    return describe_page(records, compare(records).as_json())
+    return describe_page(records, compare(records))
 
 
 def test_several_runs_are_one_table_with_the_best_first(here):

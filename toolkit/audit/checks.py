@@ -8,10 +8,9 @@ import os
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, Union
 
 from .. import config as configuration
-from ..config import Config
 from ..errors import CheckFailed, CheckpointError, ToolkitError, is_verbose
 from ..option_changes import find_differences
-from ..options import FOLDER, ORIGINS, CoreOptions, merge
+from ..options import FOLDER, ORIGINS, Config, CoreOptions, merge
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import MANIFEST, FormatError, fold

@@ -7,7 +7,6 @@ import shutil
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from .. import config as configuration
-from ..config import Config
 from ..display.waits import waiting
 from ..errors import (
     CheckFailed,
@@ -20,6 +19,7 @@ from ..errors import (
 )
 from ..option_changes import find_differences
 from ..options import (
+    Config,
     find_path,
     resolve,
     result_options,
@@ -195,7 +195,7 @@ def _train_copy(folder: RunFolder, segment: Segment, target: RunFolder, config: 
 
     place, step = session_place(folder), segment.end.step
     plugins = Plugins.load(config.plugin, config.extensions, place, folder.read_distributions())
-    options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
+    options = resolve(plugins.options(), [config]).options
     contents = configuration.run_values(config.plugin, config.extensions, options, target.path)
     count = count_processes(segment.session)
     if count > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 
@@ -20,10 +20,10 @@ from ..display.escapes import escape_line
 from ..display.waits import waiting
 
 if TYPE_CHECKING:
-    from ..comparison.comparison import Comparison
     from ..comparison.record import RunRecord
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_DIRECTIONS = {"max": "higher is better", "min": "lower is better"}
 
 
 @click.command()
@@ -65,14 +65,20 @@ def compare(
         records = _read_records(run_folders)
         comparison = compare_records(records, metrics, level)
         if html and output:
-            _write_page(html, output, comparison)
+            from ..page.writer import write_page
+
+            with writing_output(html):
+                write_page(output, records, comparison)
     if as_json:
         runs = [{"name": r.name, "path": r.path, "status": r.status} for r in records]
-        print_json(dict({"runs": runs}, **comparison.as_json()))
-    else:
-        _print(comparison)
-        if html:
-            _print_part("page", [html])
+        print_json({"runs": runs, **comparison})
+        return 0
+    parts = _describe(records, comparison)
+    parts["page"] = [html] if html else []
+    for title, lines in parts.items():
+        for number, line in enumerate(lines):
+            sys.stdout.write(f"{'' if number else title:10}{escape_line(line)}\n")
+    sys.stdout.flush()
     return 0
 
 
@@ -88,46 +94,47 @@ def _read_records(paths: Sequence[str]) -> List[RunRecord]:
     records = [run.record for run in runs if run.record is not None]
     if len(records) < 2:
         named = {os.path.abspath(path) for path in paths}
-        errors = [run.error for run in runs if run.error is not None and run.path in named]
-        raise next(
-            iter(errors),
-            UsageError(
-                f"A comparison needs two runs, and {' '.join(paths)} has {len(records)}.",
-                hint="Name two runs, or a folder with several.",
-            ),
+        for run in runs:
+            if run.error is not None and run.path in named:
+                raise run.error
+        raise UsageError(
+            f"A comparison needs two runs, and {' '.join(paths)} has {len(records)}.",
+            hint="Name two runs, or a folder with several.",
         )
     return records
-
-
-def _write_page(name: str, output: str, comparison: Comparison) -> None:
-    from ..page.writer import write_page
-
-    with writing_output(name):
-        write_page(output, comparison.records, comparison.as_json())
 
 
 # ------------------------------------------------------------------------------------------- text
 
 
-def _print(comparison: Comparison) -> None:
-    labels = [_label(place) for place in range(len(comparison.groups))]
-    _print_part("runs", _describe_groups(comparison, labels))
-    _print_part("options", _option_lines(comparison, labels))
-    for title, clauses in (
-        ("code", comparison.code),
-        ("data", comparison.data),
-        ("software", comparison.software),
-    ):
-        _print_part(title, clauses)
-    _print_part("metrics", _metric_lines(comparison, labels))
-    _print_part("verdict", _verdict_lines(comparison))
-    _print_part("parting", _parting_lines(comparison))
-    sys.stdout.flush()
+def _describe(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> Dict[str, List[str]]:
+    """The lines of a comparison by their title."""
+    from ..comparison.differences import SEED, distinct_seeds
 
-
-def _print_part(title: str, lines: Sequence[str]) -> None:
-    for number, line in enumerate(lines):
-        sys.stdout.write(f"{'' if number else title:10}{escape_line(line)}\n")
+    groups = [[records[place] for place in places] for places in comparison["groups"]]
+    labels = [_label(place) for place in range(len(groups))]
+    verdicts = [each["text"] for each in comparison["verdicts"]]
+    if len(groups) == 1:
+        count = len(distinct_seeds(records))
+        what = f"the {count} runs are one method with {count} seeds"
+        if count == 1:
+            what = "the runs have the same seed and the same options"
+        verdicts = [f"nothing to compare: {what}"]
+    return {
+        "runs": [
+            f"{label}  {_describe_group(group, SEED)}"
+            + (f"  these runs also differ in: {'; '.join(mixture)}" if mixture else "")
+            for label, group, mixture in zip(labels, groups, comparison["mixtures"])
+        ],
+        "options": _option_lines(comparison, labels),
+        **{title: comparison[title] for title in ("code", "data", "software")},
+        "metrics": _metric_lines(comparison, labels),
+        "verdict": verdicts,
+        "parting": [
+            f"{records[each['a']].name} and {records[each['b']].name}: {each['text']}"
+            for each in comparison["parting"]
+        ],
+    }
 
 
 def _label(place: int) -> str:
@@ -136,79 +143,56 @@ def _label(place: int) -> str:
     return (_label(before - 1) if before else "") + LETTERS[last]
 
 
-def _describe_groups(comparison: Comparison, labels: Sequence[str]) -> List[str]:
-    lines: List[str] = []
-    for label, places, seeds in zip(
-        labels, comparison.places, map(comparison.seeds, range(len(labels)))
-    ):
-        records = [comparison.records[place] for place in places]
-        names = ", ".join(record.name for record in records)
-        facts = sorted({f"{record.status} at step {record.step:,}" for record in records})
-        text = f"{label}  {names}  ({'; '.join(facts)}"
-        if len(seeds) > 1:
-            text += f"; seeds {', '.join(map(str, seeds))}"
-        text += _describe_repetitions(records) + ")"
-        mixture = comparison.mixture(len(lines))
-        text += f"  these runs also differ in: {'; '.join(mixture)}" if mixture else ""
-        lines.append(text)
-    return lines
-
-
-def _describe_repetitions(records: Sequence[RunRecord]) -> str:
-    """Which runs of a group are left out because their seed is that of an earlier one."""
+def _describe_group(records: Sequence[RunRecord], seed: str) -> str:
+    """The runs of a group, how they ended, their seeds, and which of them repeats a seed."""
     from ..comparison.differences import distinct_seeds
 
-    paths = {record.path for record in distinct_seeds(records)}
-    names = [record.name for record in records if record.path not in paths]
-    if not names:
-        return ""
-    verb = "repeats" if len(names) == 1 else "repeat"
-    return f"; {', '.join(names)} {verb} the seed of an earlier run, which counts once"
+    different = distinct_seeds(records)
+    facts = sorted({f"{record.status} at step {record.step:,}" for record in records})
+    if len(different) > 1:
+        facts.append(f"seeds {', '.join(str(record.options.get(seed)) for record in different)}")
+    names = [record.name for record in records if record not in different]
+    if names:
+        verb = "repeats" if len(names) == 1 else "repeat"
+        facts.append(f"{', '.join(names)} {verb} the seed of an earlier run, which counts once")
+    return f"{', '.join(record.name for record in records)}  ({'; '.join(facts)})"
 
 
-def _option_lines(comparison: Comparison, labels: Sequence[str]) -> List[str]:
+def _option_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str]:
     """A table of the options that differ between groups."""
+    from ..comparison.differences import options_without_effect, show_value
     from ..display.table import format_table
 
-    firsts = [places[0] for places in comparison.places]
+    firsts, without_effect = (
+        [places[0] for places in comparison["groups"]],
+        options_without_effect(),
+    )
     rows = []
-    for option in comparison.options:
-        values = [(option.is_present[place], option.values[place]) for place in firsts]
-        if all(value == values[0] for value in values):
+    for option in comparison["options"]:
+        pairs = [(option["values"][place], option["origins"][place]) for place in firsts]
+        if all(value == pairs[0][0] for value, _ in pairs):
             continue  # it differs within the groups alone, as the seed does
-        note = "" if option.affects_result else "no effect on the result"
-        rows.append([option.name, *(option.cell(place) for place in firsts), note])
-    if not rows:
-        names = [option.name for option in comparison.options]
-        names = ["the seed" if name == "seed" else name for name in names]
-        return ["no option differs" + (f" but {', '.join(names)}" if names else "")]
-    return format_table(["", *labels, ""], rows)
+        cells = [
+            "-"
+            if value is None and not origin
+            else show_value(value) + (f" ({origin})" if origin else "")
+            for value, origin in pairs
+        ]
+        note = "no effect on the result" if option["name"] in without_effect else ""
+        rows.append([option["name"], *cells, note])
+    if rows:
+        return format_table(["", *labels, ""], rows)
+    names = [option["name"] for option in comparison["options"]]
+    names = ["the seed" if name == "seed" else name for name in names]
+    return ["no option differs" + (f" but {', '.join(names)}" if names else "")]
 
 
-def _metric_lines(comparison: Comparison, labels: Sequence[str]) -> List[str]:
+def _metric_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str]:
+    from ..comparison.verdict import Band
     from ..display.table import format_table
 
-    words = {"max": "higher is better", "min": "lower is better"}
     rows = []
-    for name in comparison.metrics:
-        bands = [comparison.band(group, name) for group in range(len(labels))]
-        note = words.get(comparison.direction(name) or "", "")
-        rows.append([name, *("-" if band is None else str(band) for band in bands), note])
+    for metric in comparison["metrics"]:
+        cells = ["-" if band is None else str(Band(**band)) for band in metric["values"]]
+        rows.append([metric["name"], *cells, _DIRECTIONS.get(metric["direction"], "")])
     return format_table(["", *labels, ""], rows) if rows else ["no run has a result of the test"]
-
-
-def _verdict_lines(comparison: Comparison) -> List[str]:
-    if len(comparison.groups) > 1:
-        return [verdict.text for verdict in comparison.verdicts]
-    seeds = len(comparison.seeds(0))
-    if seeds == 1:
-        return ["nothing to compare: the runs have the same seed and the same options"]
-    return [f"nothing to compare: the {seeds} runs are one method with {seeds} seeds"]
-
-
-def _parting_lines(comparison: Comparison) -> List[str]:
-    names = [record.name for record in comparison.records]
-    return [
-        f"{names[a]} and {names[b]}: {parting.text}"
-        for (a, b), parting in comparison.partings.items()
-    ]

@@ -18,7 +18,7 @@ from ..options import environment, variable_name
 from ..plugins import Plugins, choose, list_plugins, trust_everything
 from .help import ALL, group_flags, split_topic, write_short, write_topic
 from .interrupts import report_interrupt_of_loading
-from .plugin_options import FieldOption, Selection, load_selection, option_flags
+from .plugin_options import FieldOption, Selection, load_selection, option_flags, split_set
 
 # A flag -> what other tools call it.
 _NAMES_ELSEWHERE = {
@@ -107,14 +107,14 @@ def _long_form(option: click.Option) -> str:
 def select_named(words: Words) -> Selection:
     """Load the plugins that --plugin, --with, --config and the environment name."""
     plugin, layers = "", []
-    extensions: List[str] = []
+    extensions: Sequence[str] = []
     origins: Dict[str, str] = {}
     for path in words.all("--config"):
         config = configuration.read(path)
         plugin = config.plugin or plugin
         extensions = config.extensions or extensions
-        origins.update(dict.fromkeys([config.plugin, *config.extensions], path))
-        layers.append(config.layer(path))
+        origins.update(dict.fromkeys(config.references, path))
+        layers.append(config)
     plugin = environment().get(variable_name("plugin"), plugin)
     plugin = [plugin, *words.all("--plugin")][-1]
     extensions = words.all("--with") or extensions
@@ -243,16 +243,25 @@ def name_plugin(words: Sequence[str]) -> List[str]:
 
 
 def _refuse_two_values(params: Sequence[click.Parameter], words: Words) -> None:
-    """Raise UsageError if a flag that takes one value is set twice, to different values."""
+    """Raise UsageError if flags, or a flag and a --set, set an option to different values."""
+    written: Dict[str, Dict[str, str]] = {}  # of an option: its values -> the words that set it
     for option in (param for param in params if isinstance(param, click.Option)):
-        values = list(dict.fromkeys(words.all(_long_form(option))))
-        if option.multiple or len(values) < 2:
-            continue
-        if not option.is_flag:
-            values = [f"{option.opts[0]} {value}" for value in values]
-        elif set(values) <= set(option.opts) or set(values) <= set(option.secondary_opts):
-            continue
-        raise UsageError(f"Both {' and '.join(values)} are set.", hint="Set one of them.")
+        texts = words.all(_long_form(option))
+        if option.multiple:
+            texts = [",".join(texts)] if texts else []
+        table = written.setdefault(str(option.name), {})
+        for text in texts:
+            if option.is_flag:
+                table.setdefault(str(text not in option.secondary_opts).lower(), text)
+            else:
+                table.setdefault(text, f"{option.opts[0]} {text}")
+    for name, value in map(split_set, words.all("--set")):
+        same = value.lower() if value.lower() in ("true", "false") else value
+        written.setdefault(name, {}).setdefault(same, f"--set {name}={value}")
+    for table in written.values():
+        if len(table) > 1:
+            text = f"Both {' and '.join(table.values())} are set."
+            raise UsageError(text, hint="Set one of them.")
 
 
 def list_flags(params: Iterable[click.Parameter]) -> List[str]:

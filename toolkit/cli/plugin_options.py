@@ -29,7 +29,7 @@ class Selection(NamedTuple):
         plugin: the reference of the model plugin, or "".
         extensions: the references of the extensions.
         plugins: the loaded plugins, or None if no model plugin is named.
-        layers: the values of each configuration file, weakest first.
+        layers: the configuration files, weakest first.
         unloaded: the references of files and modules that this command does not execute; the
             values of their options are not typed.
         permission: the flag to add to have them executed; "" for the one that names them.
@@ -38,7 +38,7 @@ class Selection(NamedTuple):
     plugin: str
     extensions: List[str]
     plugins: Optional[Plugins]
-    layers: List[typed.Layer]
+    layers: List[typed.Config]
     unloaded: Sequence[str] = ()
     permission: str = ""
 
@@ -62,7 +62,7 @@ def load_selection(
     plugin: str,
     extensions: Sequence[str],
     origins: Mapping[str, str],
-    layers: List[typed.Layer],
+    layers: List[typed.Config],
     executes_code: bool,
     distributions: Optional[Mapping[str, str]] = None,
 ) -> Selection:
@@ -78,9 +78,12 @@ def load_selection(
         distributions: name -> the distribution of each installed plugin of a run; None for a new
             run.
     """
-    unloaded = [] if executes_code else [r for r in [plugin, *extensions] if _is_code(r, origins)]
-    for reference in unloaded:
-        locate(reference)  # refuses what does not exist
+    unloaded = []
+    for reference in [plugin, *extensions]:
+        is_named_by_user = reference not in origins or is_chosen(reference)
+        if not (executes_code or is_named_by_user or is_name(reference)):
+            unloaded.append(reference)
+            locate(reference)  # refuses what does not exist
     if not plugin or plugin in unloaded:
         return Selection(plugin, list(extensions), None, layers, unloaded)
     owners = distributions or {}
@@ -90,11 +93,6 @@ def load_selection(
         if name not in unloaded
     )
     return Selection(plugin, list(extensions), Plugins(model, others), layers, unloaded)
-
-
-def _is_code(reference: str, origins: Mapping[str, str]) -> bool:
-    """Whether a reference is a file or a module that the user does not name."""
-    return reference in origins and not is_name(reference) and not is_chosen(reference)
 
 
 def missing_plugin_error() -> UsageError:
@@ -113,23 +111,29 @@ class FieldOption(click.Option):
     """The flag of an option. Its text becomes a typed value later, together with all others."""
 
     def __init__(self, field: typed.Field, group: str):
-        self.field = field
-        self.group = group
+        self.field, self.group = field, group
+        facts = [field.unit, field.limits]
+        if field.default not in (None, [], {}):
+            facts.append(f"default {typed.format_value(field.default)}")
+        facts = [fact for fact in facts if fact]
+        help = field.help + (f" [{'; '.join(facts)}]" if facts else "")
         flag = typed.flag_name(field.name)
-        help = _help_text(field)
         if field.type == "bool":
             names = [f"{flag}/--no-{flag[2:]}", field.name]
             super().__init__(names, default=None, help=help)
-        else:
-            super().__init__(
-                [flag, field.name],
-                default=None,
-                metavar=_metavar(field.type),
-                help=help,
-                type=str,
-                multiple=field.is_list,
-                callback=_join_values if field.is_list else None,
-            )
+            return
+        metavar = field.type  # TEXT, `NAME=X,...` or `a|b`
+        if "|" not in metavar:
+            metavar = re.sub(r"\w+", lambda m: _METAVARS.get(m.group(), m.group()), metavar)
+        super().__init__(
+            [flag, field.name],
+            default=None,
+            metavar=metavar,
+            help=help,
+            type=str,
+            multiple=field.is_list,
+            callback=_join_values if field.is_list else None,
+        )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> List[CompletionItem]:
         """Complete one of a few words; a shell completes the rest as files."""
@@ -143,21 +147,6 @@ def _join_values(ctx: click.Context, param: click.Parameter, values: Sequence[st
 
 
 _METAVARS = {"str": "TEXT", "int": "N", "float": "X", "name": "NAME", "value": "VALUE"}
-
-
-def _metavar(name: str) -> str:
-    """As TEXT, `NAME=X,...` or `a|b`, from the name of a type."""
-    if "|" in name:
-        return name
-    return re.sub(r"\w+", lambda match: _METAVARS.get(match.group(), match.group()), name)
-
-
-def _help_text(field: typed.Field) -> str:
-    facts = [field.unit, field.limits]
-    if field.default not in (None, [], {}):
-        facts.append(f"default {typed.format_value(field.default)}")
-    facts = [fact for fact in facts if fact]
-    return field.help + (f" [{'; '.join(facts)}]" if facts else "")
 
 
 def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
@@ -196,33 +185,23 @@ def class_flags(
 
 
 def option_values(flags: Mapping[str, Any], sets: Iterable[str]) -> Dict[str, typed.Value]:
-    """Return the text of each option that a flag or a `--set name=value` sets.
-
-    Raises:
-        UsageError: a `--set` has another form, or sets what has another value already.
-    """
+    """Return the text of each option that a flag or a `--set name=value` sets."""
     values = {
         name: typed.Value(value, typed.Origin(typed.FLAG, typed.flag_name(name)))
         for name, value in flags.items()
         if value is not None
     }
-    for text in sets:
-        name, equals, value = text.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals:
-            raise UsageError(f"--set {text}: expected name=value.")
-        before = values.get(name)
-        former = before and str(before.value)
-        if former in ("True", "False"):  # of a flag without a value
-            value = value.lower().replace("true", "True").replace("false", "False")
-        if before is not None and former != value:
-            raise UsageError(
-                f"'{name}' is set to {before.value} ({before.origin.place}) and to {value} "
-                f"(--set {name}).",
-                hint="Set it once.",
-            )
+    for name, value in map(split_set, sets):
         values[name] = typed.Value(value, typed.Origin(typed.FLAG, f"--set {name}"))
     return values
+
+
+def split_set(text: str) -> Tuple[str, str]:
+    """Return the name and the value of a `--set name=value`. Raises UsageError."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--set {text}: expected name=value.")
+    return name.strip().replace("-", "_"), value
 
 
 def resolve(
@@ -242,7 +221,12 @@ def resolve(
         *(text for name, text in variables.items() if name.startswith(typed.ENVIRONMENT_PREFIX)),
     ]:
         choose(str(text))  # the value of an option may be the reference of a plugin
-    resolved = typed.resolve(classes, _typed_layers(selection), variables, values)
+    others = untyped_values(selection)
+    layers = [
+        layer._replace(values={n: v for n, v in layer.values.items() if n not in others})
+        for layer in selection.layers
+    ]
+    resolved = typed.resolve(classes, layers, variables, values)
     for sentence in typed.misspelt_variables(type(resolved.options), variables):
         warn(sentence)
     return resolved
@@ -259,12 +243,3 @@ def untyped_values(selection: Selection) -> Dict[str, Tuple[Any, str]]:
         for name, value in layer.values.items()
         if name not in options.model_fields
     }
-
-
-def _typed_layers(selection: Selection) -> List[typed.Layer]:
-    """Return the layers without the options of plugins that are not loaded."""
-    others = untyped_values(selection)
-    return [
-        layer._replace(values={n: v for n, v in layer.values.items() if n not in others})
-        for layer in selection.layers
-    ]

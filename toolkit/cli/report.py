@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 import click
 
@@ -64,24 +64,33 @@ def report(
     one page that compares them. The folders of the runs are only read, except for
     RUN/report.html; the same folder gives the same bytes.
     """
+    from ..comparison.record import read_runs
+    from ..page.writer import PAGE
+
     if every is not None and not watch:
         raise UsageError("--every has no effect without --watch.", hint="Add --watch.")
     secs = DEFAULT_SECS if every is None else every
+    path = None if output is None else resolve_output(output, is_page=True)
     if watch:
-        if output is not None:
-            resolve_output(output, is_page=True)
         _wait_for_runs(run_folders, secs)
-    page = _Page(run_folders, output)
+    runs = [RunFolder(run.path) for run in read_runs(run_folders, warn)]
+    if path is None and len(runs) > 1:
+        raise UsageError(
+            f"The page of {len(runs)} runs needs a name.", hint="Name it with -o FILE.html."
+        )
+    name = output or os.path.join(str(runs[0]), PAGE)
+    page = _Page(run_folders, name, path or runs[0].file(PAGE))
     if watch:
-        page.watch(secs)
+        page.watch(runs, secs)
     else:
         page.write()
-    facts = page.facts()
+    size = len(page.bytes)
     if as_json:
-        print_json(facts)
+        facts = [{"name": r.name, "status": r.status, "step": r.step} for r in page.records]
+        print_json({"page": name, "bytes": size, "runs": facts})
         return 0
     with optional_output():
-        sys.stdout.write(escape_line(f"page    {facts['page']} ({facts['bytes']:,} bytes)") + "\n")
+        sys.stdout.write(escape_line(f"page    {name} ({size:,} bytes)") + "\n")
     return 0
 
 
@@ -92,60 +101,47 @@ def _wait_for_runs(paths: Sequence[str], secs: float) -> None:
         RetryError: there is none after `START_SECS`.
         InterruptedRun: after Ctrl-C.
     """
+    from ..comparison.record import find_runs
+
     waited = 0.0
     for path in paths:
         try:
-            while not _has_run(path):
+            while path and not (os.path.lexists(path) and any(find_runs(path))):
                 if waited >= START_SECS:
                     raise RetryError(f"No run has begun in {path} for {START_SECS:g} s.")
                 if not waited:
-                    sys.stderr.write(escape_line(f"Waiting for a run in {path}.") + "\n")
-                    sys.stderr.flush()
+                    _say(f"Waiting for a run in {path}.")
                 time.sleep(secs)
                 waited += secs
         except KeyboardInterrupt:
             raise InterruptedRun(f"Interrupted; no run has begun in {path}.") from None
 
 
-def _has_run(path: str) -> bool:
-    from ..comparison.record import find_runs
-
-    is_missing = bool(path) and not os.path.lexists(path)
-    return not is_missing and next(find_runs(path), None) is not None
+def _say(text: str) -> None:
+    sys.stderr.write(escape_line(text) + "\n")
+    sys.stderr.flush()
 
 
 class _Page:
-    """A page that is written, perhaps several times. Raises UsageError if it cannot be."""
+    """A page that is written, perhaps several times.
 
-    def __init__(self, folders: Sequence[str], output: Optional[str]):
-        from ..comparison.record import read_runs
-        from ..page.writer import PAGE
+    Args:
+        folders: with the runs, as the user named them.
+        name: of the page, for messages.
+        path: of the page.
 
-        self._folders = folders
-        self._runs = [run.path for run in read_runs(folders, warn)]
-        if output is None and len(self._runs) > 1:
-            raise UsageError(
-                f"The page of {len(self._runs)} runs needs a name.",
-                hint="Name it with -o FILE.html.",
-            )
-        folder = self._runs[0]
-        self._name = os.path.join(str(RunFolder(folder)), PAGE) if output is None else output
-        self._path = os.path.join(folder, PAGE)
-        self._is_own = output is None  # else the user's
-        if output is not None:
-            self._path = resolve_output(output, is_page=True)
-        elif os.path.isdir(self._path):
-            raise UsageError(f"{self._name} is a folder.", hint="Name a file with -o FILE.html.")
-        elif not os.access(folder, os.W_OK):
-            raise UsageError(
-                f"{self._name} cannot be written: Permission denied.",
-                hint="Name a file elsewhere with -o FILE.html.",
-            )
-        self._bytes = b""
-        self._records: List[RunRecord] = []
+    Attributes:
+        bytes: what was written last.
+        records: of the runs, as they were then.
+    """
+
+    def __init__(self, folders: Sequence[str], name: str, path: str):
+        self._folders, self._name, self._path = folders, name, path
+        self.bytes = b""
+        self.records: List[RunRecord] = []
 
     def write(self, refresh_secs: Optional[float] = None) -> None:
-        """Write the page, unless it has these contents already.
+        """Write the page, unless it has these contents already. Raises UsageError if it cannot be.
 
         Args:
             refresh_secs: how often a browser reads it again; None for never.
@@ -153,55 +149,41 @@ class _Page:
         from ..files import atomic_write
 
         with waiting("Writing the page"):
-            self._records, text, num_damaged = render_runs(self._folders, refresh_secs)
-        if num_damaged and not self._bytes:
+            self.records, text, num_damaged = render_runs(self._folders, refresh_secs)
+        if num_damaged and not self.bytes:
             warn("damaged runs are left out; a note on the page names them")
-        if text == self._bytes and os.path.exists(self._path):
-            return
-        with writing_output(self._name):
-            if self._is_own:
-                os.stat(self._runs[0])  # it must not be created again
-            with atomic_write(self._path) as file:
-                file.write(text)
-        self._bytes = text
+        if text != self.bytes or not os.path.exists(self._path):
+            with writing_output(self._name):
+                os.stat(os.path.dirname(self._path))  # it must not be created again
+                with atomic_write(self._path) as file:
+                    file.write(text)
+        self.bytes = text
 
-    def watch(self, secs: float) -> None:
+    def watch(self, runs: Sequence[RunFolder], secs: float) -> None:
         """Write the page until no process trains one of the runs. Raises InterruptedRun."""
         try:
             is_announced = False
-            while any(RunFolder(run).is_locked() for run in self._runs):
-                self._write_while_training(secs)
+            while any(run.is_locked() for run in runs):
+                try:
+                    self.write(secs)
+                except RetryError as error:  # a full disk, say: the run goes on
+                    warn(error.message)
+                except UsageError as error:
+                    # A run that begins a session may have removed the temporary file of the page.
+                    is_removed = isinstance(error.__cause__, FileNotFoundError)
+                    if not (is_removed and os.path.isdir(os.path.dirname(self._path))):
+                        raise
                 if not is_announced:
-                    sys.stderr.write(escape_line(f"Watching; the page is {self._name}.") + "\n")
+                    _say(f"Watching; the page is {self._name}.")
                     is_announced = True
                 time.sleep(secs)
             self.write()
         except KeyboardInterrupt:
-            raise InterruptedRun(f"Interrupted; {self._name} is as of {self._steps()}.") from None
-        for record in self._records:
-            sys.stderr.write(escape_line(f"{record.name} is {record.status}.") + "\n")
-
-    def _write_while_training(self, secs: float) -> None:
-        try:
-            self.write(secs)
-        except RetryError as error:  # a full disk, say: the run goes on
-            warn(error.message)
-        except UsageError:
-            # The run that trains may have removed the temporary file at the start of a session.
-            if not os.path.isdir(self._runs[0]) or not os.path.isdir(os.path.dirname(self._path)):
-                raise
-
-    def _steps(self) -> str:
-        steps = ", ".join(f"{record.step:,}" for record in self._records)
-        return f"step {steps}" if steps else "before"
-
-    def facts(self) -> Dict[str, Any]:
-        """What --json prints."""
-        return {
-            "page": self._name,
-            "bytes": len(self._bytes),
-            "runs": [{"name": r.name, "status": r.status, "step": r.step} for r in self._records],
-        }
+            steps = ", ".join(f"{record.step:,}" for record in self.records)
+            text = f"Interrupted; {self._name} is as of {f'step {steps}' if steps else 'before'}."
+            raise InterruptedRun(text) from None
+        for record in self.records:
+            _say(f"{record.name} is {record.status}.")
 
 
 def render_runs(
@@ -226,14 +208,14 @@ def render_runs(
     names = shorten([run.name for run in runs])
     names = names if len(runs) > 1 else [os.path.basename(runs[0].path)]
     records = [run.record._replace(name=name) for run, name in zip(runs, names) if run.record]
-    errors = [run.error for run in runs if run.error is not None]
-    notes = [f"{run.name} is left out: {run.error.message}" for run in runs if run.error]
+    errors = {run.name: run.error for run in runs if run.error is not None}
     if not records:
-        raise errors[0]
+        raise next(iter(errors.values()))
+    notes = [f"{name} is left out: {error.message}" for name, error in errors.items()]
     comparison = None
     if len(records) > 1:
         try:
-            comparison = compare(records[:MAX_RUNS]).as_json()
+            comparison = compare(records[:MAX_RUNS])
         except ToolkitError as error:
             notes.append(f"The runs are not compared: {error.message}")
     content = describe_page(records, comparison)

@@ -39,42 +39,27 @@ def select_from_run(folder: RunFolder, words: Words, executes_code: bool) -> Sel
         words: of the command; --plugin and --with may repeat what the configuration names.
         executes_code: see `load_selection`.
     """
-    config = _read_config(folder, words)
-    _check_names("--plugin", words.all("--plugin"), [config.plugin])
-    _check_names("--with", words.all("--with"), config.extensions)
-    named_by = os.path.join(str(folder), "config.json")
-    origins = dict.fromkeys([config.plugin, *config.extensions], named_by)
-    layers = [config.layer(folder.file("config.json"))]
+    step = ["", *words.all("--from")][-1]
+    if step.isdecimal():  # click refuses what is no number
+        from ..storage.branch import find_branch_point
+
+        values = find_branch_point(folder, int(step)).config(folder)
+        config = configuration.parse_values(folder.path, values, folder.file("config.json"))
+    else:
+        config = configuration.read_run_config(folder)
+    for flag, references in (("--plugin", [config.plugin]), ("--with", config.extensions)):
+        for name in words.all(flag):
+            if not any(is_same(name, reference) for reference in references):
+                raise UsageError(
+                    f"{flag} {name} is not what the run names: {', '.join(references) or 'none'}.",
+                    hint="A run keeps its plugins; to train another, start a new run.",
+                )
+    origins = dict.fromkeys(config.references, os.path.join(str(folder), "config.json"))
+    owners = folder.read_distributions()
     with naming_copies(folder):
         return load_selection(
-            config.plugin,
-            config.extensions,
-            origins,
-            layers,
-            executes_code,
-            folder.read_distributions(),
+            config.plugin, config.extensions, origins, [config], executes_code, owners
         )
-
-
-def _read_config(folder: RunFolder, words: Words) -> configuration.Config:
-    """Return the saved configuration of a run, or with --from that of the step."""
-    step = ["", *words.all("--from")][-1]
-    if not step.isdecimal():  # click refuses what is no number
-        return configuration.read_run_config(folder)
-    from ..storage.branch import find_branch_point
-
-    values = find_branch_point(folder, int(step)).config(folder)
-    return configuration.parse_values(folder.path, values, folder.file("config.json"))
-
-
-def _check_names(flag: str, names: Sequence[str], references: Sequence[str]) -> None:
-    """Raise UsageError if a flag names another plugin than the saved configuration does."""
-    for name in names:
-        if not any(is_same(name, reference) for reference in references):
-            raise UsageError(
-                f"{flag} {name} is not what the run names: {', '.join(references) or 'none'}.",
-                hint="A run keeps its plugins; to train another, start a new run.",
-            )
 
 
 # ----------------------------------------------------------------------------------------- changes

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Set
+import collections
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
-from ..options import format_value
-from .record import RunRecord
-from .special_options import EXTENSIONS, is_default, options_without_effect
+from ..options import NOT_SET, ORIGINS, CoreOptions, format_value, result_options
+from .record import EXTENSIONS, RunRecord
 
-PLUGIN, DATA, SEED = "plugin", "data", "seed"
-_MAX_NAMES = 4  # of files in a sentence
+DATA, SEED = "data", "seed"
 ALL_FILES = "all files"  # the name of one hash in place of those of many files
-# Facts of a session by the title of their difference.
+_MAX_NAMES = 4  # of files in a sentence
 _VERSIONS = ("toolkit", "tensorflow", "numpy", "python")
 _FRAMEWORK = "tensorflow"  # runs of several versions of it are no group of seeds
+# Options that other columns of a listing show.
+_SHOWN_ELSEWHERE = (DATA, "steps", "epochs")
 
 
-class OptionDifference(NamedTuple):
-    """An option that has several values, the plugin, or the extensions.
-
-    Attributes:
-        name: of the option; "plugin" or "with".
-        values: of each run; None for a run without such an option, too.
-        origins: where each value comes from; "" if nothing says it, or there is no such option.
-        is_present: whether each run has the option.
-        affects_result: whether the option affects the result; of options of plugins, True.
-    """
-
-    name: str
-    values: List[Any]
-    origins: List[str]
-    is_present: List[bool]
-    affects_result: bool
-
-    def cell(self, place: int) -> str:
-        """The value of a run with its origin, for a table."""
-        if not self.is_present[place]:
-            return "-"
-        origin = self.origins[place]
-        return show_value(self.values[place]) + (f" ({origin})" if origin else "")
+# ----------------------------------------------------------------------------------------- options
 
 
 def show_value(value: Any) -> str:
@@ -46,51 +25,128 @@ def show_value(value: Any) -> str:
     return format_value(value) or "none"
 
 
+def options_without_effect() -> Set[str]:
+    """The options of the core on which no result depends, such as where a run logs."""
+    return set(CoreOptions.model_fields) - result_options(CoreOptions)
+
+
+def is_default(record: RunRecord, name: str) -> bool:
+    """Whether nobody set the value of an option: it is a default, or that of a preset."""
+    return not record.origins.get(name, NOT_SET).is_choice
+
+
+def own_options(record: RunRecord) -> Dict[str, Any]:
+    """The options whose values somebody set, and the extensions as `with`, if there are any."""
+    options = {name: v for name, v in record.options.items() if not is_default(record, name)}
+    return dict({EXTENSIONS: record.extensions} if record.extensions else {}, **options)
+
+
+def find_special_options(records: Sequence[RunRecord]) -> List[Dict[str, Any]]:
+    """The options that tell each run from the others of its plugin, by name.
+
+    These are options that affect the result and that somebody set, if another run of the plugin has
+    another value. Of a plugin with one run, all options that somebody set.
+    """
+    groups = collections.defaultdict(list)
+    for record in records:
+        groups[record.plugin].append({EXTENSIONS: record.extensions, **record.options})
+    varying = {plugin: _find_varying(group) for plugin, group in groups.items()}
+    left_out = options_without_effect().union(_SHOWN_ELSEWHERE)
+    return [
+        {
+            name: value
+            for name, value in own_options(record).items()
+            if name not in left_out
+            and (len(groups[record.plugin]) == 1 or name in varying[record.plugin])
+        }
+        for record in records
+    ]
+
+
+def _find_varying(tables: Iterable[Mapping[str, Any]]) -> Set[str]:
+    """The names that have several values in those tables that have them."""
+    first: Dict[str, Any] = {}
+    return {
+        name
+        for table in tables
+        for name, value in table.items()
+        if first.setdefault(name, value) != value
+    }
+
+
 def trained_options(record: RunRecord) -> Dict[str, Any]:
     """The options with which a run was last trained, with "plugin" and "with".
 
     They are those of its last session in the commit log; config.json may have been edited since.
     """
-    saved = _last_session(record).get("options", {})
+    saved = last_session(record).get("options", {})
     if "plugin" not in saved:
         saved = dict(record.options, plugin=record.plugin, **{EXTENSIONS: record.extensions})
     return {name: value for name, value in saved.items() if name != "folder"}
 
 
-def _last_session(record: RunRecord) -> Mapping[str, Any]:
+def last_session(record: RunRecord) -> Mapping[str, Any]:
     """The entry of the last session in the commit log, whose reader has checked its types."""
     sessions = record.folder.commits.sessions()
     return sessions[-1] if sessions else {}
 
 
-def find_option_differences(records: Sequence[RunRecord]) -> List[OptionDifference]:
+def find_option_differences(records: Sequence[RunRecord]) -> List[Dict[str, Any]]:
     """The options whose values differ; those that affect the result come first.
 
     The data is left out: its hashes decide, see `describe_data`. Of runs of several plugins,
     options that some of them do not have and that nobody set are left out, too.
+
+    Returns:
+        Of each option its "name", which may be "plugin" or "with"; the "values" of all runs, None
+        for a run without such an option, too; and the "origins", "" if nothing says where a value
+        is from.
     """
     options = [trained_options(record) for record in records]
-    names = dict.fromkeys(name for values in options for name in values if name != DATA)
-    without_effect = set(options_without_effect())
     is_one_plugin = len({record.plugin for record in records}) == 1
     differences = []
-    for name in names:
-        is_present = [name in values for values in options]
+    for name in dict.fromkeys(name for values in options for name in values if name != DATA):
         values = [each.get(name) for each in options]
-        if all(is_present) and all(value == values[0] for value in values):
+        is_everywhere = all(name in each for each in options)
+        if is_everywhere and not _differ(values):
             continue
-        has_setter = any(
-            name in record.options and not is_default(record, name) for record in records
-        )
-        if not all(is_present) and not is_one_plugin and not has_setter:
-            continue
-        origins = [
-            str(record.origins.get(name, "")) if record.options.get(name) == value else ""
-            for record, value in zip(records, values)
-        ]
-        has_effect = name not in without_effect
-        differences.append(OptionDifference(name, values, origins, is_present, has_effect))
-    return sorted(differences, key=lambda each: not each.affects_result)
+        has_setter = any(name in r.options and not is_default(r, name) for r in records)
+        if is_everywhere or is_one_plugin or has_setter:
+            origins = [
+                str(record.origins.get(name, "")) if record.options.get(name) == value else ""
+                for record, value in zip(records, values)
+            ]
+            differences.append({"name": name, "values": values, "origins": origins})
+    without_effect = options_without_effect()
+    return sorted(differences, key=lambda each: each["name"] in without_effect)
+
+
+def find_changed_options(
+    before: Mapping[str, Any], now: Mapping[str, Any], *left_out: str
+) -> List[Tuple[str, Any, Any]]:
+    """The options on which the result depends that differ between two sessions: name, values.
+
+    Hashes decide about the data.
+
+    Args:
+        before, now: the entries of the sessions in the commit log.
+        left_out: further names that do not count.
+    """
+    former, options = before.get("options") or {}, now.get("options") or {}
+    others = options_without_effect().union(["plugin", DATA, "folder", ORIGINS], left_out)
+    return [
+        (name, former[name], value)
+        for name, value in options.items()
+        if name in former and former[name] != value and name not in others
+    ]
+
+
+def find_option_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
+    """As `find_changed_options`, a clause each, without the extensions."""
+    return [
+        f"{name} {show_value(value)} in place of {show_value(former)}"
+        for name, former, value in find_changed_options(before, now, EXTENSIONS)
+    ]
 
 
 # ------------------------------------------------------------------------------------------ groups
@@ -103,9 +159,12 @@ def group_by_seed(records: Sequence[RunRecord]) -> List[List[int]]:
     version of TensorFlow. A run that did not reach its end is in a list of its own.
     """
     groups: Dict[Any, List[int]] = {}
+    left_out = options_without_effect().union([SEED, DATA])
     for place, record in enumerate(records):
-        key = _method_of(record) if record.test is not None else place
-        groups.setdefault(key, []).append(place)
+        values = sorted(each for each in trained_options(record).items() if each[0] not in left_out)
+        data, framework = (record.data_sha256, record.partition), record.versions.get(_FRAMEWORK)
+        method = repr([values, code_hashes(record), data, record.total_steps, framework])
+        groups.setdefault(method if record.test is not None else place, []).append(place)
     return list(groups.values())
 
 
@@ -117,40 +176,13 @@ def distinct_seeds(records: Sequence[RunRecord]) -> List[RunRecord]:
     return list(by_seed.values())
 
 
-def _method_of(record: RunRecord) -> str:
-    """A text that is equal for runs that differ in the seed alone."""
-    left_out = {SEED, DATA, *options_without_effect()}
-    options = trained_options(record)
-    values = {name: options[name] for name in sorted(options) if name not in left_out}
-    facts = [values, code_hashes(record), record.data_sha256, record.partition, record.total_steps]
-    return repr([*facts, record.versions.get(_FRAMEWORK)])
-
-
-def describe_mixture(records: Sequence[RunRecord]) -> List[str]:
-    """What else than the seed differs within a group: versions and machines, a clause each."""
-    machines = [_last_session(record).get("machine", {}) for record in records]
-    return describe_software(records) + [
-        f"{name} {', '.join(str(machine.get(name, 'unknown')) for machine in machines)}"
-        for name in differing_names(machines)
-    ]
-
-
-# ------------------------------------------------------------------------------------- code, data
+# ------------------------------------------------------------------------- code, data and software
 
 
 def code_hashes(record: RunRecord) -> Dict[str, Mapping[str, str]]:
     """Plugin -> file -> hash, of the last session."""
-    session = _last_session(record)
-    if "plugins" in session:
-        hashes: Dict[str, Mapping[str, str]] = session["plugins"]
-        return hashes
-    recorded = record.manifest.get("plugins")
-    facts = recorded if isinstance(recorded, dict) else {}
-    return {
-        name: each["sha256"]
-        for name, each in facts.items()
-        if isinstance(each, dict) and isinstance(each.get("sha256"), dict)
-    }
+    hashes: Dict[str, Mapping[str, str]] = last_session(record).get("plugins", {})
+    return hashes
 
 
 def describe_code(records: Sequence[RunRecord]) -> List[str]:
@@ -158,19 +190,54 @@ def describe_code(records: Sequence[RunRecord]) -> List[str]:
     hashes = [code_hashes(record) for record in records]
     clauses = []
     for plugin in sorted({name for each in hashes for name in each}):
-        versions = [each[plugin] for each in hashes if plugin in each]
-        names = differing_names(versions)
+        names = differing_names([each[plugin] for each in hashes if plugin in each])
         if names:
             clauses.append(f"plugin '{plugin}' differs in {join_names(names)}")
     return clauses
 
 
+def describe_data(records: Sequence[RunRecord]) -> List[str]:
+    """How the data of the runs differs, a clause each."""
+    clauses = []
+    files = differing_names([record.data_sha256 for record in records])
+    if files:
+        names = list(dict.fromkeys(record.data_name for record in records))
+        files = [name for name in files if name != ALL_FILES]
+        text = f"the data differs: {', '.join(names)}" if len(names) > 1 else "the data differs"
+        clauses.append(f"{text} (files {join_names(files)})" if files else text)
+    if _differ([record.partition for record in records]):
+        clauses.append("other examples are held out")
+    counts = _list_differing([record.examples for record in records], missing=0)
+    return clauses + ([f"numbers of examples: {'; '.join(counts)}"] if counts else [])
+
+
+def describe_software(records: Sequence[RunRecord]) -> List[str]:
+    """The versions that differ, a clause each."""
+    return _list_differing([record.versions for record in records], _VERSIONS)
+
+
+def describe_mixture(records: Sequence[RunRecord]) -> List[str]:
+    """What else than the seed differs within a group: versions and machines, a clause each."""
+    machines = [last_session(record).get("machine", {}) for record in records]
+    return describe_software(records) + _list_differing(machines)
+
+
+def _list_differing(
+    tables: Sequence[Mapping[str, Any]], names: Sequence[str] = (), missing: Any = "unknown"
+) -> List[str]:
+    """`name value, value, ...` for each name (of `names`, if there are any) whose values differ."""
+    differing = differing_names(tables)
+    return [
+        f"{name} {', '.join(str(table.get(name, missing)) for table in tables)}"
+        for name in names or differing
+        if name in differing
+    ]
+
+
 def differing_names(tables: Sequence[Mapping[str, Any]]) -> List[str]:
     """The names whose values differ between tables, or that some of them lack."""
-    names: Set[str] = {name for table in tables for name in table}
-    return sorted(
-        name for name in names if any(table.get(name) != tables[0].get(name) for table in tables)
-    )
+    names = sorted({name for table in tables for name in table})
+    return [name for name in names if _differ([table.get(name) for table in tables])]
 
 
 def join_names(names: Sequence[str], limit: int = _MAX_NAMES) -> str:
@@ -179,37 +246,5 @@ def join_names(names: Sequence[str], limit: int = _MAX_NAMES) -> str:
     return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
-def describe_data(records: Sequence[RunRecord]) -> List[str]:
-    """How the data of the runs differs, a clause each."""
-    clauses = []
-    if _differ(record.data_sha256 for record in records):
-        names = list(dict.fromkeys(record.data_name for record in records))
-        names_of_files = differing_names([record.data_sha256 for record in records])
-        files = [name for name in names_of_files if name != ALL_FILES]
-        text = f"the data differs: {', '.join(names)}" if len(names) > 1 else "the data differs"
-        clauses.append(f"{text} (files {join_names(files)})" if files else text)
-    if _differ(record.partition for record in records):
-        clauses.append("other examples are held out")
-    if _differ(record.examples for record in records):
-        splits = sorted({name for record in records for name in record.examples})
-        counts = [
-            f"{name} {', '.join(str(record.examples.get(name, 0)) for record in records)}"
-            for name in splits
-            if _differ(record.examples.get(name, 0) for record in records)
-        ]
-        clauses.append(f"numbers of examples: {'; '.join(counts)}")
-    return clauses
-
-
-def describe_software(records: Sequence[RunRecord]) -> List[str]:
-    """The versions that differ, a clause each."""
-    return [
-        f"{name} {', '.join(record.versions.get(name, 'unknown') for record in records)}"
-        for name in _VERSIONS
-        if _differ(record.versions.get(name) for record in records)
-    ]
-
-
-def _differ(values: Iterable[Any]) -> bool:
-    values = list(values)
+def _differ(values: Sequence[Any]) -> bool:
     return any(value != values[0] for value in values)

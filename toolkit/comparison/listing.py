@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import collections
 import math
+import operator
 import os
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import UsageError, suggest
 from ..options import format_value
-from .differences import join_names
+from .differences import find_special_options, join_names, own_options
 from .metrics import Metric, main_metric
-from .record import RunRecord, read_runs
-from .special_options import EXTENSIONS, find_special_options, own_options
+from .record import EXTENSIONS, Found, RunRecord, read_runs
 
 DAMAGED = "damaged"
-SORT_KEYS = ("metric", "step", "time", "created", "name")
+# The fields of a run that can be named beside options and metrics.
 _FIELDS = (
     *("name", "path", "status", "reason", "step", "total_steps", "seconds", "created"),
     *("plugin", "data", "metric"),
 )
+# Of a run in --json, these attributes of its record.
+_FACTS = ("exit_code", "step", "total_steps", "seconds", "created", "plugin", "extensions")
+_DESCENDING = {"step": "step", "time": "seconds", "created": "created"}  # key -> field
+SORT_KEYS = ("metric", *_DESCENDING, "name")
 _MAX_NAMES = 8  # of each kind in a hint
-_ORDERS = (">", ">=", "<", "<=")
+_ORDERS: Dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
 _CONDITION = re.compile(r"\s*([\w.@-]+)\s*(==|!=|>=|<=|=|>|<|~)\s*(.*?)\s*", re.DOTALL)
 
 
@@ -30,24 +39,17 @@ class Row(NamedTuple):
     """A run in a list, or a folder that looks like one and cannot be read.
 
     Attributes:
-        name: the path that was listed, with the path of the run below it.
-        path: of the folder, absolute.
         record: None if the folder cannot be read.
-        fault: why it cannot be read, a sentence; "" if it can.
         metric: the main metric of the run; None if it has none.
-        special: the options that tell the run from the others, by name.
+        values: what can be named to filter, to sort and to show: the fields, options and metrics of
+            the run by name.
+        facts: what `toolkit runs --json` prints.
     """
 
-    name: str
-    path: str
     record: Optional[RunRecord]
-    fault: str
-    metric: Optional[Metric] = None
-    special: Dict[str, Any] = {}
-
-    @property
-    def status(self) -> str:
-        return self.record.status if self.record else DAMAGED
+    metric: Optional[Metric]
+    values: Dict[str, Any]
+    facts: Dict[str, Any]
 
 
 def read_rows(
@@ -63,19 +65,31 @@ def read_rows(
     Raises:
         UsageError: a folder does not exist or cannot be read.
     """
-    rows = []
-    for run in read_runs(folders, note, may_be_empty=True):
-        fault = run.error.message.replace(run.path + os.sep, "") if run.error else ""
-        main = main_metric(run.record, metric) if run.record else None
-        rows.append(Row(run.name, run.path, run.record, fault, main))
-    return rows
+    return [_make_row(run, metric) for run in read_runs(folders, note, may_be_empty=True)]
 
 
-def add_special_options(rows: Sequence[Row]) -> List[Row]:
-    """The rows with their special options; see `find_special_options`."""
-    records = [row.record for row in rows if row.record]
-    special = iter(find_special_options(records))
-    return [row._replace(special=next(special)) if row.record else row for row in rows]
+def _make_row(run: Found, name: Optional[str]) -> Row:
+    facts: Dict[str, Any] = {"name": run.name, "path": run.path, "status": DAMAGED}
+    if run.record is None:
+        fault = run.error.message if run.error else ""
+        facts["reason"] = fault.replace(run.path + os.sep, "")
+        return Row(None, None, facts, facts)
+    record, metric = run.record, main_metric(run.record, name)
+    facts.update(status=record.status, reason=record.reason, data=record.data_name)
+    facts.update((name, getattr(record, name)) for name in _FACTS)
+    fields = dict(facts, metric=metric.value if metric else None)
+    fields = {name: fields[name] for name in _FIELDS if fields[name] not in (None, "")}
+    values = {**record.metrics, **record.options, EXTENSIONS: record.extensions, **fields}
+    facts.update(metric=metric and dict(metric._asdict()), metrics=record.metrics)
+    return Row(record, metric, values, dict(facts, special={}, options=own_options(record)))
+
+
+def add_special_options(rows: Sequence[Row]) -> None:
+    """Add the special options to the facts of rows; see `find_special_options`."""
+    special = iter(find_special_options([row.record for row in rows if row.record]))
+    for row in rows:
+        if row.record:
+            row.facts["special"] = next(special)
 
 
 # -------------------------------------------------------------------------------------------- sort
@@ -95,21 +109,45 @@ def sort_rows(rows: Sequence[Row], key: str, is_reverse: bool = False) -> List[R
     Raises:
         UsageError: no row has such an option or metric.
     """
-    read = _sort_value(rows, key)
-    ordered = sorted(rows, key=lambda row: natural_key(row.name))
-    with_value = [row for row in ordered if read(row) is not None]
-    others = [row for row in ordered if read(row) is None]
-    with_value.sort(key=read)
-    return (with_value[::-1] if is_reverse else with_value) + others
+    _check_names([key], rows, "sort by", SORT_KEYS)
+    rows = sorted(rows, key=lambda row: natural_key(row.values["name"]))
+    if key == "name":
+        return rows[::-1] if is_reverse else rows
+    orders: List[Any] = [row.values.get(_DESCENDING.get(key, "")) for row in rows]
+    if key not in _DESCENDING:
+        orders = _order_by_value(rows, key)
+    pairs = list(zip(orders, rows))
+    known = [pair for pair in pairs if pair[0] is not None]
+    known.sort(key=lambda pair: pair[0], reverse=key in _DESCENDING)
+    known = known[::-1] if is_reverse else known
+    return [row for _, row in [*known, *(pair for pair in pairs if pair[0] is None)]]
+
+
+def _order_by_value(rows: Sequence[Row], key: str) -> List[Any]:
+    """What to sort each row by, None without a value: the merit of a metric among the runs of the
+    same metric and data, of which most have the first place; numbers before other options.
+    """
+    metrics = [_metric_to_sort(row, key) for row in rows]
+    names = _rank([metric.name for metric in metrics if metric])
+    data = _rank([_data_of(row.record) for row in rows if row.record])
+    orders: List[Any] = []
+    for row, metric in zip(rows, metrics):
+        value, number = row.values.get(key), _as_number(row.values.get(key))
+        if metric and row.record:
+            place = names[metric.name], data[_data_of(row.record)]
+            orders.append(None if math.isnan(metric.value) else (0, *place, -metric.merit))
+        elif value is None or key == "metric":
+            orders.append(None)
+        else:
+            orders.append((2, format_value(value)) if number is None else (1, number))
+    return orders
 
 
 def describe_rankings(rows: Sequence[Row], key: str) -> str:
     """That rows sorted by a metric are several rankings, a sentence; "" if they are one."""
-    records = [row.record for row in rows if row.record and _metric_to_sort(row, key)]
-    count = len({_data_of(record) for record in records})
-    if count < 2:
-        return ""
-    return f"the runs are of {count} data sets or splits, each with a ranking of its own"
+    data = {_data_of(row.record) for row in rows if row.record and _metric_to_sort(row, key)}
+    text = f"the runs are of {len(data)} data sets or splits, each with a ranking of its own"
+    return text if len(data) > 1 else ""
 
 
 def _data_of(record: RunRecord) -> str:
@@ -126,57 +164,16 @@ def _metric_to_sort(row: Row, key: str) -> Optional[Metric]:
     return main_metric(row.record, key) if key in row.record.metrics else None
 
 
-def _sort_value(rows: Sequence[Row], key: str) -> Callable[[Row], Any]:
-    """A function that returns what to sort by in ascending order, or None."""
-    records = [row.record for row in rows if row.record]
-    if key == "name":
-        return lambda row: natural_key(row.name)
-    if key == "step":
-        return lambda row: row.record and -row.record.step
-    if key == "time":
-        return lambda row: row.record and _negative(row.record.seconds)
-    if key == "created":
-        newest = sorted({record.created for record in records}, reverse=True)
-        ranks = {created: rank for rank, created in enumerate(newest) if created}
-        return lambda row: ranks.get(row.record.created) if row.record else None
-    _check_names([key], rows, "sort by", SORT_KEYS)
-    name_ranks = _rank([row.metric.name for row in rows if row.metric])
-    data_ranks = _rank([_data_of(record) for record in records])
-
-    def read(row: Row) -> Any:
-        metric = _metric_to_sort(row, key)
-        if metric is not None and row.record is not None:
-            if math.isnan(metric.value):
-                return None
-            ranks = name_ranks.get(metric.name, 0), data_ranks[_data_of(row.record)]
-            return (0, *ranks, -metric.merit, "")
-        value = None if key == "metric" else read_value(row, key)
-        return None if value is None else (1, *_order_of_value(value))
-
-    return read
-
-
 def _rank(texts: Sequence[str]) -> Dict[str, int]:
     """Texts by their rank: the one that most rows have first."""
-    counts = collections.Counter(texts)
-    ordered = sorted(counts, key=lambda text: (-counts[text], text))
-    return {text: rank for rank, text in enumerate(ordered)}
-
-
-def _negative(value: Optional[float]) -> Optional[float]:
-    return None if value is None else -value
+    ordered = sorted(collections.Counter(texts).items(), key=lambda each: (-each[1], each[0]))
+    return {text: rank for rank, (text, _) in enumerate(ordered)}
 
 
 def natural_key(text: str) -> List[Tuple[int, int, str]]:
     """A key under which run-2 comes before run-10."""
     parts = re.split(r"(\d{1,100})", text)
     return [(0, int(p), p) if p.isdigit() and p.isascii() else (1, 0, p) for p in parts]
-
-
-def _order_of_value(value: Any) -> Tuple[int, float, str]:
-    """A key that orders numbers by size, and before other values."""
-    number = _as_number(value)
-    return (1, 0.0, format_value(value)) if number is None else (0, number, "")
 
 
 # ------------------------------------------------------------------------------------------ filter
@@ -199,30 +196,41 @@ class Condition(NamedTuple):
     def parse(cls, text: str) -> Condition:
         """Parse the text of a condition. Raises UsageError."""
         match = _CONDITION.fullmatch(text)
+        hint = "Comparisons are = != > >= < <= and ~ (contains)."
         if not match:
             raise UsageError(
                 f"--where '{text}' is not a name, a comparison and a value.",
-                hint="Write for example --where 'learning_rate>0.01' or --where status=finished; "
-                "comparisons are = != > >= < <= and ~ (contains).",
+                hint="Write for example --where 'learning_rate>0.01' or --where status=finished. "
+                + hint,
             )
-        name, operator, value = match.groups()
-        if operator != "~" and value[:1] in ("=", "<", ">"):
-            raise UsageError(
-                f"--where '{text}' has no comparison '{operator}{value[:1]}'.",
-                hint="Comparisons are = != > >= < <= and ~ (contains).",
-            )
-        return cls(name.replace("-", "_"), "=" if operator == "==" else operator, value)
+        name, sign, value = match.groups()
+        if sign != "~" and value[:1] in ("=", "<", ">"):
+            raise UsageError(f"--where '{text}' has no comparison '{sign}{value[:1]}'.", hint=hint)
+        return cls(name.replace("-", "_"), "=" if sign == "==" else sign, value)
 
     def matches(self, row: Row) -> bool:
         """Whether a row has the name, and its value fulfils the condition."""
-        value = read_value(row, self.name)
-        if value is None and (row.record is None or self.name not in row.record.options):
+        if self.name not in row.values:
             return False
+        value = row.values[self.name]
+        text, number, limit = format_value(value), _as_number(value), _as_number(self.value)
+        are_numbers = number is not None and limit is not None
         if self.operator == "~":
-            return self.value.lower() in format_value(value).lower()
-        if self.operator in ("=", "!="):
-            return _is_equal(value, self.value) == (self.operator == "=")
-        return _is_ordered(value, self.operator, self.value)
+            return self.value.lower() in text.lower()
+        if self.operator in _ORDERS:
+            compare, is_mixed = _ORDERS[self.operator], (number is None) != (limit is None)
+            if value is None or is_mixed:
+                return False
+            return compare(number, limit) if are_numbers else compare(text, self.value)
+        if isinstance(value, bool):
+            words = ("true", "on", "yes", "1") if value else ("false", "off", "no", "0")
+            is_equal = self.value.lower() in words
+        elif are_numbers:
+            is_equal = number == limit
+        else:
+            parts = map(str, value) if isinstance(value, (list, tuple)) else ()
+            is_equal = self.value in (text, *parts)
+        return is_equal == (self.operator == "=")
 
 
 def filter_rows(rows: Sequence[Row], conditions: Sequence[Condition]) -> List[Row]:
@@ -232,33 +240,15 @@ def filter_rows(rows: Sequence[Row], conditions: Sequence[Condition]) -> List[Ro
         UsageError: a name occurs in no row, or a limit of numbers is no number.
     """
     _check_names([condition.name for condition in conditions], rows, "filter by", _FIELDS)
-    for condition in conditions:
-        _check_limit(condition, rows)
+    for name, sign, text in conditions:
+        values = [row.values[name] for row in rows if row.values.get(name) is not None]
+        numbers = [_as_number(value) for value in values]
+        if sign in _ORDERS and _as_number(text) is None and numbers and None not in numbers:
+            raise UsageError(
+                f"--where '{name}{sign}{text}': '{text}' is no number.",
+                hint=f"The values of {name} are numbers, such as {format_value(values[0])}.",
+            )
     return [row for row in rows if all(each.matches(row) for each in conditions)]
-
-
-def _check_limit(condition: Condition, rows: Sequence[Row]) -> None:
-    """Raise UsageError if numbers are compared by size with a text."""
-    if condition.operator not in _ORDERS or _as_number(condition.value) is not None:
-        return
-    values = [read_value(row, condition.name) for row in rows]
-    numbers = [_as_number(value) for value in values if value is not None]
-    if numbers and None not in numbers:
-        name, operator, text = condition
-        example = next(value for value in values if value is not None)
-        raise UsageError(
-            f"--where '{name}{operator}{text}': '{text}' is no number.",
-            hint=f"The values of {name} are numbers, such as {format_value(example)}.",
-        )
-
-
-def known_names(rows: Sequence[Row]) -> List[str]:
-    """The names of all options and metrics of the rows."""
-    names = {EXTENSIONS}
-    for row in rows:
-        if row.record:
-            names.update(row.record.options, row.record.metrics)
-    return sorted(names)
 
 
 def check_columns(names: Sequence[str], rows: Sequence[Row], columns: Sequence[str]) -> None:
@@ -269,83 +259,29 @@ def check_columns(names: Sequence[str], rows: Sequence[Row], columns: Sequence[s
 def _check_names(
     names: Sequence[str], rows: Sequence[Row], action: str, fields: Sequence[str]
 ) -> None:
-    if not any(row.record for row in rows):
-        return  # there are no options to compare the names with
-    known = known_names(rows)
-    for name in names:
-        if name not in known and name not in fields:
-            raise UsageError(
-                f"There is no '{name}' to {action}: it is no option and no metric of these runs.",
-                hint=_suggest_names(name, rows, known, fields),
-            )
-
-
-def _suggest_names(
-    name: str, rows: Sequence[Row], known: Sequence[str], fields: Sequence[str]
-) -> str:
-    """The most similar name, or a few of each kind: there are more than a hundred options."""
-    hint = suggest(name, {*known, *fields})
-    if hint.startswith("Did you mean"):
-        return hint
+    """Raise UsageError for a name that no run has: with the most similar one, or a few of each
+    kind, as there are more than a hundred options.
+    """
     records = [row.record for row in rows if row.record]
-    kinds = {
-        "metrics": {metric for record in records for metric in record.metrics},
-        "options that somebody set": {key for record in records for key in own_options(record)},
-        "columns": set(fields),
-    }
-    parts = [
-        f"{kind}: {join_names(sorted(names), _MAX_NAMES)}" for kind, names in kinds.items() if names
-    ]
-    return f"For example {'; '.join(parts)}; any other option has the name of its flag."
-
-
-def read_value(row: Row, name: str) -> Any:
-    """The value of a field, option or metric of a row; None if it has none."""
-    if name in _FIELDS:
-        return _read_field(row, name)
-    if row.record is None:
-        return None
-    if name == EXTENSIONS:
-        return row.record.extensions
-    if name in row.record.options:
-        return row.record.options[name]
-    return row.record.metrics.get(name)
-
-
-def _read_field(row: Row, name: str) -> Any:
-    if name in ("name", "path", "status"):
-        return getattr(row, name)
-    if row.record is None:
-        return row.fault if name == "reason" else None
-    if name == "metric":
-        return row.metric.value if row.metric else None
-    return row.record.data_name if name == "data" else getattr(row.record, name)
-
-
-def _is_equal(value: Any, text: str) -> bool:
-    """Whether a value is what a text says; of a list, the whole or one of its parts."""
-    if isinstance(value, bool):
-        return text.lower() in (
-            ("true", "on", "yes", "1") if value else ("false", "off", "no", "0")
+    metrics = {name for record in records for name in record.metrics}
+    known = {EXTENSIONS, *metrics, *(name for record in records for name in record.options)}
+    for name in names if records else ():  # else there is nothing to compare with
+        if name in known or name in fields:
+            continue
+        hint = suggest(name, {*known, *fields})
+        if not hint.startswith("Did you mean"):
+            own = {key for record in records for key in own_options(record)}
+            kinds = {"metrics": metrics, "options that somebody set": own, "columns": set(fields)}
+            parts = [
+                f"{kind}: {join_names(sorted(each), _MAX_NAMES)}"
+                for kind, each in kinds.items()
+                if each
+            ]
+            hint = f"For example {'; '.join(parts)}; any other option has the name of its flag."
+        raise UsageError(
+            f"There is no '{name}' to {action}: it is no option and no metric of these runs.",
+            hint=hint,
         )
-    numbers = _as_number(value), _as_number(text)
-    if None not in numbers:
-        return numbers[0] == numbers[1]
-    is_part = isinstance(value, (list, tuple)) and text in map(str, value)
-    return is_part or format_value(value) == text
-
-
-def _is_ordered(value: Any, operator: str, text: str) -> bool:
-    """Whether numbers, or else texts such as dates, stand in an order."""
-    number, limit = _as_number(value), _as_number(text)
-    if value is None or (number is None) != (limit is None):
-        return False
-    if number is None or limit is None:
-        words = format_value(value)
-        order = (words > text) - (words < text)
-    else:
-        order = (number > limit) - (number < limit)
-    return {">": order > 0, ">=": order >= 0, "<": order < 0, "<=": order <= 0}[operator]
 
 
 def _as_number(value: Any) -> Optional[float]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 from ..statistics.intervals import Interval
-from ..storage.jsonl import parse_object
-from .record import METRICS, RunRecord, finite, read_last_lines
+from .record import METRICS, RunRecord, finite, read_last_records
 
 TEST, VALIDATION = "test", "validation"
 DIRECTIONS = ("min", "max")
@@ -36,9 +35,6 @@ class Metric(NamedTuple):
     level: Optional[float] = None
     method: str = ""
 
-    def as_json(self) -> Dict[str, Any]:
-        return dict(self._asdict())
-
     @property
     def merit(self) -> float:
         """The value, negative where lower ones are better; higher ones are if nothing says it."""
@@ -47,8 +43,12 @@ class Metric(NamedTuple):
 
 def metrics_by_name(record: RunRecord) -> Dict[str, Metric]:
     """The metrics of the test split by name; those of noise come last."""
-    names = sorted(record.metrics, key=lambda name: name.endswith("_noise"))
-    return {name: _test_metric(record, name) for name in names}
+    intervals, metrics = record.of_test("intervals"), {}
+    for name in sorted(record.metrics, key=lambda name: name.endswith("_noise")):
+        ends = read_interval(intervals, name)
+        direction = direction_of(record, name)
+        metrics[name] = Metric(name, record.metrics[name], TEST, direction, *(ends or ()))
+    return metrics
 
 
 def main_metric(record: RunRecord, name: Optional[str] = None) -> Optional[Metric]:
@@ -61,50 +61,40 @@ def main_metric(record: RunRecord, name: Optional[str] = None) -> Optional[Metri
         name: of the metric; None: the one that chose the best checkpoint, else the first on the
             run's page, else the first with a declared direction that is no loss.
     """
-    if record.test is not None:
-        name = _main_name(record) if name is None else name
-        return _test_metric(record, name) if name in record.metrics else None
     best = record.best or {}
-    value = best.get("value")
-    if isinstance(value, (int, float)) and name in (None, best.get("metric")):
-        return Metric(str(best.get("metric")), float(value), VALIDATION, best.get("direction"))
-    return _last_validation(record, name)
+    if record.test is not None:
+        metrics = metrics_by_name(record)
+        usual = [each for each in metrics if not each.endswith("_noise")]
+        declared = [each for each in usual if metrics[each].direction]
+        items = record.of_test("page", "headline")  # the numbers that the plugin puts first
+        items = (
+            [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+        )
+        names = [best.get("metric"), *(each.get("name") for each in items)]
+        names += [each for each in [*declared, *usual] if "loss" not in each] + declared + usual
+        names = names if name is None else [name]
+        return next((metrics[n] for n in names if isinstance(n, str) and n in metrics), None)
+    value = finite(best.get("value"))
+    if value is not None and name in (None, best.get("metric")):
+        return Metric(str(best.get("metric")), value, VALIDATION, best.get("direction"))
+    for values in read_last_records(os.path.join(record.path, METRICS)):
+        if values.get("kind") == "eval" and values.get("split") == VALIDATION:
+            numbers = {key: finite(number) for key, number in values.items() if key != "step"}
+            known = [key for key, number in numbers.items() if number is not None]
+            if name is None:
+                name = next(iter(sorted(known, key=lambda key: "loss" in key)), "")
+            value, direction = numbers.get(name), direction_of(record, name)
+            return None if value is None else Metric(name, value, VALIDATION, direction)
+    return None
 
 
 def direction_of(record: RunRecord, name: str) -> Optional[str]:
     """Which values of a metric are better, "min" or "max"; None if nothing says it."""
-    declared = (record.test or {}).get("directions")
-    direction = declared.get(name) if isinstance(declared, dict) else None
+    direction = record.of_test("directions", name)
     if direction in DIRECTIONS:
         return str(direction)
-    if record.best and record.best.get("metric") == name:
-        return record.best.get("direction")
-    return None
-
-
-def _main_name(record: RunRecord) -> Optional[str]:
-    candidates = [(record.best or {}).get("metric"), *_headline_names(record)]
-    names = [name for name in record.metrics if not name.endswith("_noise")]
-    declared = [name for name in names if direction_of(record, name)]
-    candidates += [name for name in declared if "loss" not in name]
-    candidates += [name for name in names if "loss" not in name] + declared + names
-    return next((name for name in candidates if name in record.metrics), None)
-
-
-def _headline_names(record: RunRecord) -> List[str]:
-    """The names of the numbers that a plugin puts first on the run's page."""
-    page = (record.test or {}).get("page")
-    headline = page.get("headline") if isinstance(page, dict) else None
-    items = headline if isinstance(headline, list) else []
-    names = [item.get("name") for item in items if isinstance(item, dict)]
-    return [name for name in names if isinstance(name, str)]
-
-
-def _test_metric(record: RunRecord, name: str) -> Metric:
-    value, direction = record.metrics[name], direction_of(record, name)
-    metric = Metric(name, value, TEST, direction)
-    interval = read_interval((record.test or {}).get("intervals"), name)
-    return metric if interval is None else metric._replace(**interval._asdict())
+    best = record.best or {}
+    return best.get("direction") if best.get("metric") == name else None
 
 
 def read_interval(intervals: Any, name: str) -> Optional[Interval]:
@@ -117,19 +107,3 @@ def read_interval(intervals: Any, name: str) -> Optional[Interval]:
         return None
     method = interval.get("method")
     return Interval(low, high, level, method if isinstance(method, str) else "")
-
-
-def _last_validation(record: RunRecord, name: Optional[str]) -> Optional[Metric]:
-    """The last value on the validation split, of a run that was not tested."""
-    for line in reversed(read_last_lines(os.path.join(record.path, METRICS))):
-        values = parse_object(line.decode("utf-8", "replace")) or {}
-        if values.get("kind") != "eval" or values.get("split") != VALIDATION:
-            continue
-        finites = {key: finite(value) for key, value in values.items() if key != "step"}
-        numbers = {key: value for key, value in finites.items() if value is not None}
-        choice = name or next((key for key in numbers if "loss" not in key), None)
-        choice = choice or next(iter(numbers), None)
-        if choice not in numbers or choice is None:
-            return None
-        return Metric(choice, numbers[choice], VALIDATION, direction_of(record, choice))
-    return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from ..errors import CheckpointError, ToolkitError, UsageError
 from ..files import open_regular_file
@@ -20,14 +20,10 @@ from ..storage.own_folders import COMMITS, MANIFEST, is_run_listing
 from ..storage.run_folder import CONFIG, DRIVER, RunFolder
 
 METRICS = "metrics.jsonl"
+EXTENSIONS = "with"
 KILLED, RUNNING, UNSTARTED = "killed", "running", "unstarted"  # no session has ended
-_NO_OPTIONS = (
-    "plugin",
-    "with",
-    ORIGINS,
-    "folder",
-    DRIVER,
-)  # what config.json has besides the options
+# What config.json has besides the options.
+_NO_OPTIONS = ("plugin", EXTENSIONS, ORIGINS, "folder", DRIVER)
 _TAIL_BYTES = 1 << 16  # of a log, of which only the last lines are needed
 
 
@@ -44,8 +40,7 @@ class RunRecord(NamedTuple):
         exit_code: of the process that trained; None if it has not ended or was killed.
         step: the last one; that of the last commit if the run was killed.
         total_steps: where training ends; None if the run has not started.
-        seconds: of training in all sessions; None while it trains, or if it was killed. Earlier
-            versions recorded those of the last session alone.
+        seconds: of training in all sessions; None while it trains, or if it was killed.
         created: when the run began, in ISO 8601; "" if the run has not started.
         plugin: the name or reference of the model plugin.
         extensions: those of the extensions, in their order.
@@ -92,8 +87,15 @@ class RunRecord(NamedTuple):
 
     @property
     def metrics(self) -> Dict[str, float]:
-        """The metrics of the test split by name."""
+        """The metrics of the test split by name; one that was not finite is NaN."""
         return self.test["metrics"] if self.test else {}
+
+    def of_test(self, *names: str) -> Any:
+        """A value in the result of the test split, by the names that lead to it; None without."""
+        value: Any = self.test
+        for name in names:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
 
 
 def read_record(
@@ -111,39 +113,111 @@ def read_record(
         CheckpointError: config.json or the commit log is damaged, or of another version.
     """
     path = os.path.abspath(path)
-    _refuse_other_folder(path)
-    config = _read_config(path)
-    is_started = any(os.path.lexists(os.path.join(path, name)) for name in (COMMITS, MANIFEST))
-    facts = RunFolder(path).state() if is_started else {}
-    status, step = _read_state(path, facts, is_training)
-    end = read_end(facts) if facts else None
-    summary = facts.get("summary") or {}
-    data = facts.get("data") or {}
-    has_ended = status not in (KILLED, RUNNING, UNSTARTED)
+    if not is_run_listing(_list_folder(path)):
+        hint = "A run's folder has a config.json and a manifest.json; see runs/."
+        raise UsageError(f"{path} contains no run.", hint=hint)
+    config_path = os.path.join(path, CONFIG)
+    config = read_json(config_path)
+    if not isinstance(config, dict):
+        raise CheckpointError(
+            f"{config_path} is not valid: it is no JSON object.", path=config_path
+        )
+    is_started = any(os.path.lexists(os.path.join(path, each)) for each in (COMMITS, MANIFEST))
+    state = RunFolder(path).state() if is_started else {}
+    end, step, status = read_end(state), state.get("step", 0), state.get("status", UNSTARTED)
+    if end is None:  # while a process has just begun to continue a run, its end is that of before
+        is_locked = folder_lock.is_locked(path) if is_training is None else is_training
+        status = RUNNING if is_locked else KILLED if state else UNSTARTED
+        step = max(step, _last_step(path)) if is_locked else step
+    data, extensions = state.get("data") or {}, config.get(EXTENSIONS)
     return RunRecord(
         path=path,
         name=os.path.basename(path) if name is None else name,
         status=status,
-        reason=_text(facts.get("reason")) if has_ended else "",
-        exit_code=end.exit_code if end and has_ended else None,
+        reason=state["reason"] if end else "",
+        exit_code=end.exit_code if end else None,
         step=step,
-        total_steps=facts.get("total_steps"),
-        seconds=_number(facts.get("seconds", summary.get("seconds"))) if has_ended else None,
-        created=_text(facts.get("created")),
-        plugin=_text(config.get("plugin")),
-        extensions=_texts(config.get("with")),
-        argv=_texts(facts.get("argv")),
+        total_steps=state.get("total_steps"),
+        seconds=state["seconds"] if end else None,
+        created=state.get("created", ""),
+        plugin=str(config.get("plugin") or ""),
+        extensions=[str(each) for each in extensions] if isinstance(extensions, list) else [],
+        argv=state.get("argv", []),
         options={key: value for key, value in config.items() if key not in _NO_OPTIONS},
         origins=read_origins(config.get(ORIGINS)),
-        data_name=_text(data.get("name")) or _text(config.get("data")),
-        data_sha256=_text_dict(data.get("sha256")),
-        partition=_text(data.get("partition")),
-        examples=_counts(data.get("examples")),
-        test=_read_test(summary.get("test")),
-        best=facts.get("best"),
-        versions=_text_dict(facts.get("versions")),
-        manifest=facts,
+        data_name=str(data.get("name") or config.get("data") or ""),
+        data_sha256=data.get("sha256", {}),
+        partition=data.get("partition", ""),
+        examples=_select(data.get("examples"), int),
+        test=_read_test((state.get("summary") or {}).get("test")),
+        best=state.get("best"),
+        versions=_select(state.get("versions"), str),
+        manifest=state,
     )
+
+
+def _list_folder(path: str, shown: str = "") -> List[str]:
+    """The names in a folder. Raises UsageError, which shows the path as `shown`."""
+    try:
+        return os.listdir(path)
+    except OSError as error:
+        fault = {FileNotFoundError: "does not exist", NotADirectoryError: "is a file"}.get(
+            type(error), f"cannot be read: {error.strerror}"
+        )
+        raise UsageError(f"{shown or path} {fault}.", hint="Name a folder of runs.") from None
+
+
+def _last_step(path: str) -> int:
+    """The last step of which metrics.jsonl has a record; 0 if there is none."""
+    steps = (record.get("step") for record in read_last_records(os.path.join(path, METRICS)))
+    return next((step for step in steps if type(step) is int and step >= 0), 0)
+
+
+def _read_test(value: Any) -> Optional[Dict[str, Any]]:
+    """The result of the test split with the "metrics" that are numbers; None if there is none."""
+    if not isinstance(value, dict) or not isinstance(value.get("metrics"), dict):
+        return None
+    numbers = {
+        name: n for name, n in value["metrics"].items() if type(n) in (type(None), int, float)
+    }
+    metrics = {name: finite(number) for name, number in numbers.items()}
+    return dict(value, metrics={name: math.nan if m is None else m for name, m in metrics.items()})
+
+
+def _select(values: Any, kind: type) -> Dict[str, Any]:
+    """The entries of an object of JSON whose values are of a type."""
+    pairs = values.items() if isinstance(values, dict) else ()
+    return {name: value for name, value in pairs if type(value) is kind}
+
+
+def finite(value: Any) -> Optional[float]:
+    """The number as a float; None if it is no finite number."""
+    try:
+        number = float(value) if type(value) in (int, float) else math.nan
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def read_last_records(path: str) -> Iterator[Dict[str, Any]]:
+    """Yield the records at the end of a JSON-lines file, the last one first; all of them if none is
+    in the last bytes, and none if the file cannot be read.
+    """
+    for size in (_TAIL_BYTES, None):
+        try:
+            with open_regular_file(path) as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(0 if size is None else max(0, end - size))
+                lines = file.read().split(b"\n")[:-1]
+        except OSError:
+            return
+        records = [parse_object(line.decode("utf-8", "replace")) for line in reversed(lines)]
+        yield from filter(None, records)
+        if any(records):
+            return
+
+
+# -------------------------------------------------------------------------------------- many runs
 
 
 class Found(NamedTuple):
@@ -210,141 +284,23 @@ def find_runs(folder: str, note: Callable[[str], None] = lambda text: None) -> I
         UsageError: the folder does not exist or cannot be read.
     """
     root = os.path.abspath(folder)
-    try:
-        os.listdir(root)
-    except OSError as error:
-        fault = {FileNotFoundError: "does not exist", NotADirectoryError: "is a file"}.get(
-            type(error), f"cannot be read: {error.strerror}"
-        )
-        raise UsageError(f"{folder or repr(folder)} {fault}.", hint="Name a folder.") from None
+    _list_folder(root, folder or repr(folder))
     paths = [root]  # what is still to be visited, the next one last
     while paths:
         path = paths.pop()
         try:
-            folders, names = _scan(path, note)
+            with os.scandir(path) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
         except OSError as error:
             note(f"{path} cannot be read: {error.strerror}")
             continue
-        if is_run_listing(names):
+        if is_run_listing([entry.name for entry in entries]):
             yield path
-        else:
-            paths.extend(os.path.join(path, name) for name in sorted(folders, reverse=True))
-
-
-def read_last_lines(path: str, size: Optional[int] = _TAIL_BYTES) -> List[bytes]:
-    """The complete lines in the last `size` bytes of a file (None: in the whole file); the first
-    of them may lack its start. [] if the file cannot be read.
-    """
-    try:
-        with open_regular_file(path) as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(0 if size is None else max(0, end - size))
-            return file.read().split(b"\n")[:-1]
-    except OSError:
-        return []
-
-
-def _scan(path: str, note: Callable[[str], None]) -> Tuple[List[str], List[str]]:
-    """The names of the folders to visit in a folder, and the names of everything in it."""
-    folders, names = [], []
-    with os.scandir(path) as entries:
+            continue
         for entry in entries:
-            names.append(entry.name)
             if entry.name.startswith("."):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
+                paths.append(entry.path)
             elif entry.is_symlink() and os.path.isdir(entry.path):
                 note(f"{entry.path} is a symbolic link, which is not followed; name it to list it")
-    return folders, names
-
-
-def _refuse_other_folder(path: str) -> None:
-    try:
-        names = os.listdir(path)
-    except FileNotFoundError:
-        raise UsageError(f"{path} does not exist.") from None
-    except NotADirectoryError:
-        raise UsageError(f"{path} is a file, not the folder of a run.") from None
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}.", path=path) from None
-    if not is_run_listing(names):
-        hint = "A run's folder has a config.json and a manifest.json; see runs/."
-        raise UsageError(f"{path} contains no run.", hint=hint)
-
-
-def _read_config(path: str) -> Dict[str, Any]:
-    path = os.path.join(path, CONFIG)
-    config = read_json(path)
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{path} is not valid: it is no JSON object.", path=path)
-    return config
-
-
-def _read_state(path: str, facts: Dict[str, Any], is_training: Optional[bool]) -> Tuple[str, int]:
-    """The status of a run and its last step; see `read_record`."""
-    step = facts.get("step", 0)
-    if facts and read_end(facts) is not None:
-        # A process that has just begun to continue the run has not written its status yet.
-        return facts["status"], step
-    if folder_lock.is_locked(path) if is_training is None else is_training:
-        return RUNNING, max(step, _last_step(path, METRICS))
-    return (KILLED, step) if facts else (UNSTARTED, 0)
-
-
-def _last_step(path: str, name: str) -> int:
-    """The step of the last readable record of a log; 0 if there is none."""
-    for size in (_TAIL_BYTES, None):
-        for line in reversed(read_last_lines(os.path.join(path, name), size)):
-            values = parse_object(line.decode("utf-8", "replace")) or {}
-            step = values.get("step", values.get("from"))
-            if isinstance(step, int) and not isinstance(step, bool) and step >= 0:
-                return step
-    return 0
-
-
-def _read_test(value: Any) -> Optional[Dict[str, Any]]:
-    """The result of the test split with "metrics" that are numbers by name; None if there is none.
-
-    A metric that was not finite is NaN.
-    """
-    if not isinstance(value, dict) or not isinstance(value.get("metrics"), dict):
-        return None
-    metrics = {}
-    for name, number in value["metrics"].items():
-        metrics[name] = float("nan") if number is None else _number(number)
-    return dict(value, metrics={name: m for name, m in metrics.items() if m is not None})
-
-
-def finite(value: Any) -> Optional[float]:
-    """The number as a float; None if it is no finite number."""
-    number = _number(value)
-    return number if number is not None and math.isfinite(number) else None
-
-
-def _number(value: Any) -> Optional[float]:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    try:
-        return float(value) if is_number else None
-    except OverflowError:
-        return None
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _texts(value: Any) -> List[str]:
-    return [part for part in value if isinstance(part, str)] if isinstance(value, list) else []
-
-
-def _text_dict(value: Any) -> Dict[str, str]:
-    pairs = value.items() if isinstance(value, dict) else ()
-    return {name: text for name, text in pairs if isinstance(text, str)}
-
-
-def _counts(value: Any) -> Dict[str, int]:
-    pairs = value.items() if isinstance(value, dict) else ()
-    return {
-        name: n for name, n in pairs if isinstance(n, int) and not isinstance(n, bool) and n >= 0
-    }

@@ -18,7 +18,6 @@ from .declaration import (
     Options,
     changeable_options,
     chooses_preset,
-    conditions,
     option,
     result_options,
 )
@@ -26,7 +25,6 @@ from .merging import FIXED_FLAGS, FOLDER, ORIGINS, merge
 from .paths import (
     find_path,
     is_path_text,
-    is_present,
     join_step,
     map_paths,
     map_reference,
@@ -45,8 +43,8 @@ from .resolution import (
     variable_name,
 )
 from .sampling import SampleOptions
-from .text import Field, describe, format_value, from_text, type_name
-from .values import DATA, FLAG, NOT_SET, OPTION, PRESET, Layer, Origin, Value, read_origins
+from .text import Field, describe, format_value
+from .values import DATA, FLAG, NOT_SET, OPTION, PRESET, Config, Origin, Value, read_origins
 
 __all__ = [
     "AUGMENTATION_GROUP",
@@ -62,9 +60,9 @@ __all__ = [
     "ORIGINS",
     "PRESET",
     "AugmentationOptions",
+    "Config",
     "CoreOptions",
     "Field",
-    "Layer",
     "Options",
     "Origin",
     "Resolved",
@@ -72,15 +70,12 @@ __all__ = [
     "Value",
     "changeable_options",
     "chooses_preset",
-    "conditions",
     "describe",
     "environment",
     "find_path",
     "flag_name",
     "format_value",
-    "from_text",
     "is_path_text",
-    "is_present",
     "join_step",
     "map_paths",
     "map_reference",
@@ -94,6 +89,5 @@ __all__ = [
     "resolve_class",
     "result_options",
     "split_step",
-    "type_name",
     "variable_name",
 ]

@@ -7,7 +7,6 @@ from typing import (
     Any,
     ClassVar,
     Dict,
-    Iterator,
     Mapping,
     Optional,
     Sequence,
@@ -68,7 +67,10 @@ def option(
         "resume_may_change": (
             not affects_result if resume_may_change is None else resume_may_change
         ),
-        "used_if": {name: _as_tuple(values) for name, values in (used_if or {}).items()},
+        "used_if": {
+            name: tuple(values) if isinstance(values, (list, tuple)) else (values,)
+            for name, values in (used_if or {}).items()
+        },
         "path": path if isinstance(path, (bool, str)) else tuple(path),
         "words": tuple(words),
         "allow_infinite": allow_infinite,
@@ -128,8 +130,16 @@ class Options(pydantic.BaseModel):
         these are the options whose `used_if` is not satisfied. A class that overrides this method
         adds to the result of `super().idle_options()`.
         """
-        reasons = {name: _idle_reason(self, name) for name in type(self).model_fields}
-        return {name: reason for name, reason in reasons.items() if reason}
+        reasons = {}
+        for name, condition in conditions(type(self)).items():
+            values = {other: getattr(self, other) for other in condition}
+            clauses = [
+                f"{other} is {_format(value)}"
+                for other, value in values.items()
+                if value not in condition[other]
+            ]
+            reasons.update({name: " and ".join(clauses)} if clauses else {})
+        return reasons
 
     @pydantic.field_validator("*", mode="before")
     @classmethod
@@ -143,34 +153,44 @@ class Options(pydantic.BaseModel):
 
     @pydantic.field_validator("*")
     @classmethod
-    def _check_is_text(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
-        """Refuse blank text, for example of a variable that a script did not set."""
-        default = cls.model_fields[str(info.field_name)].default
+    def _check_value(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        """Refuse blank text, for example of a variable that a script did not set; integers beyond
+        64 bits; and numbers that are not finite.
+        """
+        name = str(info.field_name)
+        default = cls.model_fields[name].default
         if isinstance(value, str) and isinstance(default, str) and default and not value.strip():
             raise ValueError("should not be empty")
-        return value
-
-    @pydantic.field_validator("*")
-    @classmethod
-    def _check_size(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
-        """Refuse integers beyond 64 bits, and numbers that are not finite."""
-        allow_infinite = _declared(cls, str(info.field_name)).get("allow_infinite", False)
-        for number in _numbers(value):
+        parts = list(value.values()) if isinstance(value, dict) else value
+        for number in parts if isinstance(parts, (list, tuple)) else [parts]:
             if isinstance(number, int) and not -(2**63) <= number < 2**63:
                 raise ValueError("should be less than 2^63 in size")
-            if isinstance(number, float) and not math.isfinite(number) and not allow_infinite:
+            is_infinite = isinstance(number, float) and not math.isfinite(number)
+            if is_infinite and not declared(cls, name).get("allow_infinite", False):
                 raise ValueError("should be a finite number")
         return value
 
 
+def declared(cls: Type[Options], name: str) -> Mapping[str, Any]:
+    """Return what the declaration of an option says beside its type; {} if there is none."""
+    extra = cls.model_fields[name].json_schema_extra if name in cls.model_fields else None
+    return extra if isinstance(extra, dict) else {}
+
+
 def result_options(cls: Type[Options]) -> Set[str]:
     """Return the names of the options that affect the result of a run."""
-    return {n for n in cls.model_fields if _declared(cls, n).get("affects_result", True)}
+    return {n for n in cls.model_fields if declared(cls, n).get("affects_result", True)}
 
 
 def changeable_options(cls: Type[Options]) -> Set[str]:
     """Return the names of the options that a resume may change without `--allow`."""
-    return {n for n in cls.model_fields if _declared(cls, n).get("resume_may_change", False)}
+    return {n for n in cls.model_fields if declared(cls, n).get("resume_may_change", False)}
+
+
+def conditions(cls: Type[Options]) -> Dict[str, Mapping[str, Any]]:
+    """Return the `used_if` of each option that declares one; see `option`."""
+    found = {name: declared(cls, name).get("used_if") for name in cls.model_fields}
+    return {name: condition for name, condition in found.items() if condition}
 
 
 def chooses_preset(cls: Type[Options]) -> bool:
@@ -184,42 +204,10 @@ def chooses_preset(cls: Type[Options]) -> bool:
     return bool(cls.presets) and owners[0] is not Options and not is_other
 
 
-def conditions(cls: Type[Options]) -> Dict[str, Mapping[str, Any]]:
-    """Return the `used_if` of each option that declares one; see `option`."""
-    declared = {name: _declared(cls, name).get("used_if") for name in cls.model_fields}
-    return {name: condition for name, condition in declared.items() if condition}
-
-
-def path_form(cls: Type[Options], name: str) -> PathForm:
-    """Return the `path` that an option declares; see `option`."""
-    form: PathForm = _declared(cls, name).get("path", False)
-    return form
-
-
-def path_words(cls: Type[Options], name: str) -> Sequence[str]:
-    """Return the values of a path option that are words, and no paths."""
-    words: Sequence[str] = _declared(cls, name).get("words", ())
-    return words
-
-
-def _idle_reason(options: Options, name: str) -> str:
-    """Return why an option has no effect by its `used_if`; "" if it has one."""
-    reasons = [
-        f"{other} is {_format(getattr(options, other))}"
-        for other, values in conditions(type(options)).get(name, {}).items()
-        if getattr(options, other) not in values
-    ]
-    return " and ".join(reasons)
-
-
 def _format(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return "none" if value is None else str(value)
-
-
-def _as_tuple(values: Any) -> Sequence[Any]:
-    return tuple(values) if isinstance(values, (list, tuple)) else (values,)
 
 
 def _is_number(annotation: Any) -> bool:
@@ -227,17 +215,3 @@ def _is_number(annotation: Any) -> bool:
     if get_origin(annotation) in (Union, list, tuple):
         return all(_is_number(a) or a is type(None) for a in get_args(annotation))
     return annotation in (int, float)
-
-
-def _numbers(value: Any) -> Iterator[Any]:
-    """Yield the numbers in a value, a list or a dict."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    for part in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(part, (int, float)):
-            yield part
-
-
-def _declared(cls: Type[Options], name: str) -> Mapping[str, Any]:
-    extra = cls.model_fields[name].json_schema_extra
-    return extra if isinstance(extra, dict) else {}

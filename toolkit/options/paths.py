@@ -11,7 +11,7 @@ import re
 from typing import Any, Callable, Sequence, Tuple, Type
 
 from .. import data_value
-from .declaration import Options, PathForm, path_form, path_words
+from .declaration import Options, declared
 
 REFERENCE = "reference"  # the `path` of an option whose value names a plugin
 WEIGHTS = "weights"  # that of an option whose value names weights, as PATH or PATH@STEP
@@ -31,36 +31,34 @@ def map_paths(options: Type[Options], name: str, value: Any, function: MapPath) 
     """Return the value of an option with `function` applied to each path in it.
 
     Args:
-        options: the class of the options.
+        options: the class of the options; values that it does not declare have no paths.
         name: of the option.
         value: text, or a list of texts; other values are returned unchanged.
         function: from a path to a path.
     """
-    form, words = path_form(options, name), path_words(options, name)
+    facts = declared(options, name)
+    form: Any = facts.get("path", False)
+    words: Sequence[str] = facts.get("words", ())
+
+    def map_path(text: Any) -> Any:
+        if not isinstance(text, str) or text in ("", *words):
+            return text
+        if form is True:
+            return function(text)
+        if form == REFERENCE:
+            return map_reference(text, function)
+        if form == WEIGHTS:
+            path, step = split_step(text)
+            return join_step(function(path), step)
+        prefix = next((prefix for prefix in form if text.startswith(prefix)), None)
+        if prefix is not None:
+            return prefix + function(text[len(prefix) :])
+        completed = data_value.complete(function(text)) if text not in data_value.NAMES else text
+        return completed if completed.startswith(tuple(form)) else text
+
     if not form:
         return value
-    if isinstance(value, list):
-        return [_map_path(part, form, words, function) for part in value]
-    return _map_path(value, form, words, function)
-
-
-def _map_path(value: Any, form: PathForm, words: Sequence[str], function: MapPath) -> Any:
-    """Return a value with `function` applied to the path in it, if there is one."""
-    if not isinstance(value, str) or value in ("", *words):
-        return value
-    if form is True:
-        return function(value)
-    if form == REFERENCE:
-        return map_reference(value, function)
-    if form == WEIGHTS:
-        path, step = split_step(value)
-        return join_step(function(path), step)
-    prefixes = form if isinstance(form, tuple) else ()
-    prefix = next((prefix for prefix in prefixes if value.startswith(prefix)), None)
-    if prefix is not None:
-        return prefix + function(value[len(prefix) :])
-    completed = data_value.complete(function(value)) if value not in data_value.NAMES else value
-    return completed if completed.startswith(prefixes) else value
+    return [map_path(part) for part in value] if isinstance(value, list) else map_path(value)
 
 
 def map_reference(reference: str, function: MapPath) -> str:

@@ -7,9 +7,22 @@ the plugin's default for a core option, the default preset, configuration files 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Type, TypeVar
+from typing import (
+    Any,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 import pydantic
 
@@ -24,7 +37,7 @@ from .values import (
     PLUGIN,
     PRESET,
     VARIABLE,
-    Layer,
+    Config,
     Origin,
     Value,
     Values,
@@ -89,7 +102,7 @@ def resolve(
 
     Args:
         classes: the name and the options class of each plugin.
-        layers: for each configuration file a `Layer`, or its path and values; weakest first.
+        layers: for each configuration file its `Config`, or its path and values; weakest first.
         environment: the variables of the process, of which `TOOLKIT_*` count.
         flags: by option name, each a text or value that the flag of this name sets, or a `Value`.
         choices: by the option of presets, the name of the preset that counts where the option is
@@ -98,52 +111,40 @@ def resolve(
     Raises:
         UsageError: a name or value is wrong; the message has the value and its origin.
     """
-    classes, layers = list(classes), list(layers)
-    arguments = {"classes": classes, "layers": layers, "environment": environment, "flags": flags}
-    options = merge(classes)
-    files = [Layer(*layer) for layer in layers]
-    variables = _read_variables(options, environment or {})
+    classes, files = list(classes), [Config(*each) for each in layers]
+    arguments = {"classes": classes, "layers": files, "environment": environment, "flags": flags}
+    options, choices = merge(classes), choices or {}
+    variables = {
+        name: Value(text, Origin(VARIABLE, variable_name(name)))
+        for name in options.model_fields
+        for text in [(environment or {}).get(variable_name(name))]
+        if text is not None
+    }
     flag_values = {
         name: value if isinstance(value, Value) else Value(value, Origin(FLAG, flag_name(name)))
         for name, value in (flags or {}).items()
     }
-    named = [
+    entered = [
+        *(_enter_all(options, cls.core_defaults, Origin(PLUGIN, name)) for name, cls in classes),
         *(enter(options, f.as_values(), f.folders, f.origins is not None) for f in files),
         enter(options, variables),
         enter(options, flag_values),
     ]
-    with_presets = [cls for _, cls in classes if cls.presets]
-    strongest = {  # the layer whose preset counts
-        cls.preset_option: position
-        for cls in with_presets
-        for position, layer in enumerate(named)
-        if cls.preset_option in layer
-    }
-    notes: List[str] = []
+    below = _place_presets(options, classes, entered, choices)
     merged: Values = {}
-    for plugin, cls in classes:
-        merged.update(_enter_all(options, cls.core_defaults, Origin(PLUGIN, plugin)))
-        if cls.presets and cls.preset_option not in strongest:
-            default = cls.model_fields[cls.preset_option].default
-            merged.update(_enter_preset(options, cls, default, choices))
-    for position, layer in enumerate(named):
-        for cls in with_presets:
-            if strongest.get(cls.preset_option, -1) == position:
-                name, origin = layer[cls.preset_option]
-                preset = _enter_preset(options, cls, name, choices)
-                notes += _note_replaced(options, merged, preset, origin)
-                merged.update(preset)
-            elif strongest.get(cls.preset_option, -1) > position:
-                layer = _without_preset(cls, layer)
+    notes: List[str] = []
+    for place, layer in enumerate(entered):
+        for preset, named_by in below.get(place, ()):
+            notes += _note_replaced(options, merged, preset, named_by)
+            merged.update(preset)
         merged.update(layer)
-    for option, choice in (choices or {}).items():
+    for option, choice in choices.items():
         default = Value(options.model_fields[option].default, NOT_SET)
         if merged.get(option, default).value == AUTO:
             merged[option] = choice
     notes += _drop_foreign_arguments(options, classes, merged)
-    origins = dict(
-        dict.fromkeys(options.model_fields, NOT_SET), **{n: v.origin for n, v in merged.items()}
-    )
+    origins = {**dict.fromkeys(options.model_fields, NOT_SET)}
+    origins.update((name, value.origin) for name, value in merged.items())
     values = _validate(options, merged, origins)
     notes += [
         f"{name} ({origins[name]}) has no effect: {reason}"
@@ -162,43 +163,52 @@ def _enter_all(options: Type[CoreOptions], values: Mapping[str, Any], origin: Or
     return enter(options, {name: Value(value, origin) for name, value in values.items()})
 
 
-def _read_variables(options: Type[Options], environment: Mapping[str, str]) -> Values:
-    """Return the text of each option that has a variable in the environment."""
-    names = {name: variable_name(name) for name in options.model_fields}
-    return {
-        name: Value(environment[variable], Origin(VARIABLE, variable))
-        for name, variable in names.items()
-        if variable in environment
-    }
-
-
 # ----------------------------------------------------------------------------------------- presets
 
 
-def _enter_preset(
+def _place_presets(
     options: Type[CoreOptions],
-    cls: Type[Options],
-    name: Any,
-    choices: Optional[Mapping[str, Value]],
-) -> Values:
-    """Return the values of the preset that counts for a value of the option of presets; {} if there
-    is none of that name, which validation reports.
+    classes: Sequence[PluginOptions],
+    layers: Sequence[Values],
+    choices: Mapping[str, Value],
+) -> Dict[int, List[Tuple[Values, Origin]]]:
+    """Return the presets that lie just below a layer, by its position, each with the origin of its
+    name. Weaker layers lose what a saved run had from another preset of the class.
+
+    Args:
+        options: the class of all options.
+        classes: the name and the options class of each plugin.
+        layers: the weakest first; the first ones are the defaults of the plugins.
+        choices: see `resolve`.
     """
-    if name == AUTO and AUTO not in cls.presets:
-        choice = (choices or {}).get(cls.preset_option)
-        name = choice.value if choice else next(iter(cls.presets))
-    values = cls.presets.get(name, {}) if isinstance(name, str) else {}
-    return _enter_all(options, values, Origin(PRESET, name))
+    below: Dict[int, List[Tuple[Values, Origin]]] = {}
+    for number, (_, cls) in enumerate(classes):
+        if not cls.presets:
+            continue
+        named = [place for place, layer in enumerate(layers) if cls.preset_option in layer]
+        place = named[-1] if named else number + 1
+        default = Value(cls.model_fields[cls.preset_option].default, NOT_SET)
+        named_by = layers[place].get(cls.preset_option, default)
+        is_open = named_by.value == AUTO
+        chosen = choices.get(cls.preset_option, named_by).value if is_open else named_by.value
+        values = _enter_all(options, preset_values(cls, chosen), Origin(PRESET, str(chosen)))
+        below.setdefault(place, []).append((values, named_by.origin))
+        names = {name for preset in cls.presets.values() for name in preset}
+        for layer in layers[:place]:
+            for name in [n for n in layer if n in names and layer[n].origin.kind == PRESET]:
+                del layer[name]
+    return below
 
 
-def _without_preset(cls: Type[Options], layer: Values) -> Values:
-    """Return the values of a layer without those that a saved run had from a preset of a class."""
-    names = {name for values in cls.presets.values() for name in values}
-    return {
-        name: value
-        for name, value in layer.items()
-        if value.origin.kind != PRESET or name not in names
-    }
+def preset_values(cls: Type[Options], name: Any = None) -> Mapping[str, Any]:
+    """Return the values of a preset of a class, by default of its default one; of the first one if
+    the data choose it, and {} if there is none of that name, which validation reports.
+    """
+    if cls.presets and name is None:
+        name = cls.model_fields[cls.preset_option].default
+    if cls.presets and name == AUTO and AUTO not in cls.presets:
+        name = next(iter(cls.presets))
+    return cls.presets.get(name, {}) if isinstance(name, str) else {}
 
 
 def _note_replaced(
@@ -223,10 +233,8 @@ def _note_replaced(
 
 def _are_equal(options: Type[CoreOptions], name: str, value: Any, other: Any) -> bool:
     """Whether two values of an option, such as 2e-3 as text and 0.002, are the same."""
-    try:
+    with contextlib.suppress(pydantic.ValidationError):
         value, other = (getattr(options(**{name: each}), name) for each in (value, other))
-    except pydantic.ValidationError:
-        pass
     return str(value) == str(other)
 
 
@@ -234,41 +242,24 @@ def _drop_foreign_arguments(
     options: Type[CoreOptions], classes: Sequence[PluginOptions], merged: Values
 ) -> List[str]:
     """Drop a preset's arguments of its optimizer where a person chose another one, with a note."""
-    arguments, optimizer = merged.get("optimizer_args"), merged.get("optimizer")
-    if arguments is None or optimizer is None:
+    nothing = Value(None, NOT_SET)
+    arguments, (chosen, chosen_by) = (
+        merged.get(name, nothing) for name in ("optimizer_args", "optimizer")
+    )
+    if arguments.origin.kind != PRESET or not chosen_by.is_choice:
         return []
-    if arguments.origin.kind != PRESET or not optimizer.origin.is_choice:
-        return []
-    own = str(options.model_fields["optimizer"].default)
-    for _, cls in classes:
-        own = cls.core_defaults.get("optimizer", own)
-    for _, cls in classes:
-        own = cls.presets.get(arguments.origin.place, {}).get("optimizer", own)
-    if _family(optimizer.value) == _family(own):
+    own = options.model_fields["optimizer"].default
+    presets = [cls.presets.get(arguments.origin.place, {}) for _, cls in classes]
+    for table in [*(cls.core_defaults for _, cls in classes), *presets]:
+        own = table.get("optimizer", own)
+    # adamw has the arguments of adam.
+    names = [str(n).lower().replace("-", "").replace("_", "") for n in (chosen, own)]
+    if len({"adam" if name == "adamw" else name for name in names}) == 1:
         return []
     merged["optimizer_args"] = Value({}, NOT_SET)
     return [
-        f"optimizer_args of {arguments.origin} are left out: optimizer is {optimizer.value} "
-        f"({optimizer.origin})"
+        f"optimizer_args of {arguments.origin} are left out: optimizer is {chosen} ({chosen_by})"
     ]
-
-
-def _family(optimizer: Any) -> str:
-    """Return the name of an optimizer as others with the same arguments have it."""
-    name = str(optimizer).lower().replace("-", "").replace("_", "")
-    return "adam" if name == "adamw" else name
-
-
-def preset_values(cls: Type[Options]) -> Mapping[str, Any]:
-    """Return the values of the default preset of a class, of the first one if the data choose it;
-    {} for a class without presets.
-    """
-    if not cls.presets:
-        return {}
-    name = cls.model_fields[cls.preset_option].default
-    if name == AUTO and chooses_preset(cls):
-        name = next(iter(cls.presets))
-    return cls.presets.get(name, {})
 
 
 # -------------------------------------------------------------------------------------- validation

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Tuple, Type, Union
+from typing import Any, Dict, List, NamedTuple, Type, Union
 
 from pydantic.fields import FieldInfo
 from typing_extensions import Literal, get_args, get_origin
 
 from ..errors import UsageError
-from .declaration import Options
+from .declaration import Options, declared
 
 
 def from_text(annotation: Any, value: Any) -> Any:
@@ -60,17 +60,13 @@ def _split(text: str) -> List[str]:
 
 def _parse_pairs(text: str) -> Dict[str, str]:
     pairs: Dict[str, str] = {}
-    for name, value in map(_parse_pair, _split(text)):
+    for part in _split(text):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals:
+            raise UsageError(f"'{part}' is not of the form name=value.")
         if pairs.setdefault(name, value) != value:
             raise UsageError(f"'{text}' sets {name} to {pairs[name]} and to {value}.")
     return pairs
-
-
-def _parse_pair(text: str) -> Tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"'{text}' is not of the form name=value.")
-    return name.strip(), value.strip()
 
 
 class Field(NamedTuple):
@@ -92,20 +88,18 @@ class Field(NamedTuple):
 
 def describe(cls: Type[Options]) -> List[Field]:
     """Return the options that a class declares, in order."""
-    return [_describe_field(name, field) for name, field in cls.model_fields.items()]
-
-
-def _describe_field(name: str, field: FieldInfo) -> Field:
-    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    return Field(
-        name=name,
-        type=type_name(field.annotation),
-        default=field.default,
-        limits=_describe_limits(field),
-        unit=str(extra.get("unit", "")),
-        help=field.description or "",
-        group=str(extra.get("group", "")),
-    )
+    return [
+        Field(
+            name=name,
+            type=type_name(field.annotation),
+            default=field.default,
+            limits=_describe_limits(field),
+            unit=str(declared(cls, name).get("unit", "")),
+            help=field.description or "",
+            group=str(declared(cls, name).get("group", "")),
+        )
+        for name, field in cls.model_fields.items()
+    ]
 
 
 def _describe_limits(field: FieldInfo) -> str:

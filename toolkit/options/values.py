@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Type
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Type
 
 from ..errors import UsageError, suggest
 from .declaration import Options
@@ -80,22 +80,32 @@ class Value(NamedTuple):
 Values = Dict[str, Value]  # by the name of the option
 
 
-class Layer(NamedTuple):
-    """The values of one configuration file.
+class Config(NamedTuple):
+    """The contents of a configuration file, or of one that a run saved.
 
     Attributes:
         file: its path, for messages.
-        values: by option name.
+        values: of options by name, as the file has them.
         folders: at which relative paths in the values may start, the best first; () for the
             working directory.
         origins: of a file that a run saved, where the run had each value from; may be empty. None
             if a person wrote the file.
+        plugin: the reference of the model plugin; "" if the file names none. A path in it starts at
+            the working directory.
+        extensions: the references of the extensions, likewise.
     """
 
     file: str
-    values: Mapping[str, Any]
+    values: Dict[str, Any]
     folders: Sequence[str] = ()
     origins: Optional[Mapping[str, Origin]] = None
+    plugin: str = ""
+    extensions: Sequence[str] = ()
+
+    @property
+    def references(self) -> List[str]:
+        """The references of all plugins, that of the model first."""
+        return [self.plugin, *self.extensions]
 
     def as_values(self) -> Values:
         """Return the values with their origins, which a run may have saved."""

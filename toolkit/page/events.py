@@ -6,8 +6,8 @@ import os
 import re
 from typing import Any, Dict, Iterable, List, NamedTuple
 
+from ..comparison.differences import find_option_changes
 from ..comparison.record import RunRecord
-from ..comparison.special_options import find_option_changes
 from ..errors import CheckpointError
 from ..storage.commit_log import Entry
 from ..storage.jsonl import has_more, read_json

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import List, Sequence, Tuple
 
+from ..comparison.differences import find_option_changes
 from ..comparison.record import RunRecord
-from ..comparison.special_options import find_option_changes
 from ..options import map_reference
 from ..storage.commit_log import Entry
 from ..storage.entries import Parent

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..comparison.differences import is_default
 from ..comparison.record import RunRecord, finite
-from ..comparison.special_options import is_default
 from ..comparison.verdict import NOT_SEPARATED, SEPARATED
 from .chart import Line, make_chart
 from .curves import Curve
@@ -22,7 +22,7 @@ _POINTS = 800  # of all lines of a chart
 
 
 def describe_comparison(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> Dict[str, Any]:
-    """The table of a comparison with its words, from the values of `Comparison.as_json`."""
+    """The table of a comparison with its words, from the values of `compare`."""
     names = shorten(comparison["names"])
     metrics = [each for each in comparison["metrics"] if sum(map(bool, each["values"])) > 1]
     main: Dict[str, Any] = {"name": "", "direction": "", "values": [None] * len(names)}

@@ -49,7 +49,7 @@ def describe_page(
 
     Args:
         records: of the runs, at least one; the first `MAX_RUNS` are shown.
-        comparison: the values of `Comparison.as_json`.
+        comparison: the values of `compare`.
         search: the contents of the table.json of a search.
         title: of the page; "" for one from the names of the runs.
     """

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 from ..config import json_values
 from ..errors import ToolkitError
 from ..files import write_json
-from ..options import FLAG, Layer, Origin, Resolved, Value, flag_name, map_paths, resolve
+from ..options import FLAG, Config, Origin, Resolved, Value, flag_name, map_paths, resolve
 from ..plugins import Plugins, choose
 from ..preset_choice import choose_by_data
 from ..storage.jsonl import read_json
@@ -52,8 +52,8 @@ def resolve_trial(
         flags[name] = Value(value, Origin(FLAG, f"--vary {name}"))
     if length is not None:
         flags["steps"] = length
-    layer = Layer(DEFINITION_FILE, _without_flags(definition))
-    return resolve(plugins.options(), [layer], flags=flags)
+    config = Config(DEFINITION_FILE, _without_flags(definition))
+    return resolve(plugins.options(), [config], flags=flags)
 
 
 @contextlib.contextmanager

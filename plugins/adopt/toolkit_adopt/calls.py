@@ -36,6 +36,7 @@ _RESOURCES = (
     *("IteratorGetNext", "IteratorGetNextSync", "MakeIterator", "InitializeTableV2"),
     *("InitializeTableFromTextFileV2", "LookupTableInsertV2", "LookupTableImportV2"),
 )
+_VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 _SUMMARIES = ("MergeSummary", "ScalarSummary", "HistogramSummary", "ImageSummary")
 
 
@@ -58,7 +59,8 @@ class Kind(NamedTuple):
         losses: scalars that the call computes anyway, to be fetched besides.
         scalars: the places and names of fetched float scalars.
         summaries: the places of fetched summaries.
-        resources: ops whose state no variable has, which a resume runs again: iterators, tables.
+        resources: ops whose state no variable has, which a resume runs again: iterators, tables,
+            and random ops that remember how much they drew.
         noise: the names of random ops that no resume can put at their position.
         unordered: the names of variables that the call updates twice without an order.
         closed: what the call is fed for the gates behind updates that it does not make.
@@ -164,9 +166,10 @@ class Calls:
             if tensor.dtype in (tf.resource, tf.variant):
                 raise self.refusal(f"fetches {tensor.name}, which is no array", tensor.op)
         places = list(enumerate(fetches))
-        text = repr(key)
+        drawing = [op for op in reached if op.type in STATEFUL]
+        moved = [op for op in drawing if _can_run_again(op, key[2])]
         return Kind(
-            text=text,
+            text=repr(key),
             fetches=tuple(_short(name) for name in (*key[0], *key[1])),
             feeds=tuple(_short(name) for name in key[2]),
             trains=trains,
@@ -177,8 +180,8 @@ class Calls:
                 if tensor.shape.rank == 0 and tensor.dtype.is_floating
             ],
             summaries=[place for place, tensor in places if tensor.op.type in _SUMMARIES],
-            resources=[op for op in reached if op.type in _RESOURCES],
-            noise=sorted(op.name for op in reached if op.type in STATEFUL) if trains else [],
+            resources=[op for op in reached if op.type in _RESOURCES or op in moved],
+            noise=sorted(op.name for op in drawing if op not in moved) if trains else [],
             unordered=find_unordered(reached) if trains else [],
             closed=dict.fromkeys(closed, np.ones((), bool)),
         )
@@ -304,6 +307,12 @@ def _is_initializer(op: Any) -> bool:
     is_first = op.type in _ASSIGNS
     users = [user for user in op.inputs[0].consumers() if user.type == op.type]
     return is_first and op._id == min(user._id for user in users)
+
+
+def _can_run_again(op: Any, fed: Sequence[str]) -> bool:
+    """Whether an op can be run without the variables, and is in no loop or condition."""
+    is_free = op._get_control_flow_context() is None
+    return is_free and not any(each.type in _VARIABLES for each in reach([op], (), fed))
 
 
 def _short(name: str) -> str:

@@ -103,6 +103,11 @@ class Drive:
         self.signum = signum
 
     @property
+    def is_coming_back(self) -> bool:
+        """Whether the script is still before the commit from which a resume goes on."""
+        return self._replay is not None
+
+    @property
     def failure(self) -> Optional[ToolkitError]:
         """Why the run cannot go on, whatever the script made of it."""
         failure: Optional[ToolkitError] = self._error or self._sessions.failure
@@ -112,7 +117,7 @@ class Drive:
         """Commit what was trained since the last commit."""
         if self.failure is not None:
             raise self.failure
-        if self._replay is not None:
+        if self.is_coming_back:
             raise mismatch(
                 self._number + 1, "none", "the script has ended, and the run made further calls"
             )

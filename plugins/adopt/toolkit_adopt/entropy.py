@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
+from multiprocessing import process
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,11 @@ def fix_entropy(patches: Patches, seed: int) -> None:
         seed: of the run.
     """
     numbers = itertools.count()
+    patches.replace(process, "_process_counter", itertools.count(1))  # workers count from here
 
     def next_seed() -> int:
-        text = f"{seed} entropy {next(numbers)}".encode()
+        worker = process.current_process()._identity  # (), or (2,) in the second worker
+        text = " ".join(map(str, (seed, "entropy", *worker, next(numbers)))).encode()
         return int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
 
     random.seed(next_seed())

@@ -3,8 +3,9 @@
 While the graph is built, the functions of TensorFlow's `gen_random_ops` that make stateful ops are
 replaced by ones that make stateless ops. Their seed is a hash of the run's seed, of the op's name
 and of the seeds that the script gave, with the number of the session call, which a hidden
-placeholder has. An op inside of a loop, or of a function of `tf.data`, stays as it is; there
-`random_seed.get_seed` never takes a seed from the system. All is put back when the script ends.
+placeholder has. An op inside of a loop, or of a function of `tf.data`, or without a stateless form
+stays as it is; there `random_seed.get_seed` never takes a seed from the system. All is put back
+when the script ends.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ CALL = "toolkit_adopt_call"  # the name of the hidden placeholder
 STATEFUL = (  # ops whose kernels remember how much they drew
     *("RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal"),
     *("RandomGamma", "RandomPoisson", "RandomPoissonV2", "Multinomial", "RandomShuffle"),
-    *("ParameterizedTruncatedNormal", "LogUniformCandidateSampler", "UniformCandidateSampler"),
-    *("LearnedUnigramCandidateSampler", "SampleDistortedBoundingBoxV2", "RandomCrop"),
+    *("ParameterizedTruncatedNormal", "SampleDistortedBoundingBoxV2", "RandomCrop"),
+    *("LogUniformCandidateSampler", "UniformCandidateSampler", "FixedUnigramCandidateSampler"),
+    *("LearnedUnigramCandidateSampler", "ThreadUnsafeUnigramCandidateSampler"),
 )
 
 

@@ -74,14 +74,14 @@ def _run_script(run: DrivenRun, drive: Drive) -> str:
             raise
     except BaseException as error:
         if drive.failure is None:
-            raise _failed(error, name, path) from error
+            raise _failed(error, name, path, drive.is_coming_back) from error
     finally:
         for signum, handler in handlers.items():
             signal.signal(signum, handler)
     return f"{name} ended" if not drive.is_at_end else f"reached step {drive.step}"
 
 
-def _failed(error: BaseException, name: str, path: str) -> ToolkitError:
+def _failed(error: BaseException, name: str, path: str, is_coming_back: bool) -> ToolkitError:
     """The error of a script that failed, whose own traceback is shown."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [place for place, frame in enumerate(frames) if frame.filename == path]
@@ -92,7 +92,8 @@ def _failed(error: BaseException, name: str, path: str) -> ToolkitError:
     return ToolkitError(
         f"{name} failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         f"{line}.",
-        hint="What was committed before stays; correct the cause, and resume the run.",
+        hint="What was committed before stays; correct the cause, and resume the run."
+        + " What it wrote into files before may be in its way here: move that." * is_coming_back,
     )
 
 

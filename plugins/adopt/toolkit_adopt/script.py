@@ -1,5 +1,6 @@
 """Run an untouched script as `__main__`, as `python SCRIPT ARGS` would in its working directory.
 
+One that imports relatively to its package is run as `python -m PACKAGE.SCRIPT ARGS` would.
 Set while it runs, and put back afterwards: `sys.argv`, `sys.path[0]`, the working directory,
 `sys.stdin` and `input` (both refuse to wait for a person), an empty default graph, and the
 stand-ins, by which `import tensorflow` gives version 1 (standins/__init__.py).
@@ -7,13 +8,14 @@ stand-ins, by which `import tensorflow` gives version 1 (standins/__init__.py).
 
 from __future__ import annotations
 
+import ast
 import builtins
 import contextlib
 import io
 import os
 import runpy
 import sys
-from typing import Any, Callable, Iterator, List, Sequence
+from typing import Any, Callable, Iterator, List, Sequence, Tuple
 
 from toolkit import tf
 
@@ -60,12 +62,28 @@ def prepared(
 
 def run(script: str) -> None:
     """Execute the script, within `prepared`. Whatever it raises comes out of here."""
-    runpy.run_path(script, run_name="__main__")
+    with open(script, "rb") as file:
+        nodes = ast.walk(ast.parse(file.read(), script))
+    if not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
+        runpy.run_path(script, run_name="__main__")
+        return
+    sys.path[0], name = _place(script)
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _place(script: str) -> Tuple[str, str]:
+    """The folder that has a script or its outermost package, and the script's name from there."""
+    folder, name = os.path.split(os.path.splitext(script)[0])
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, package = os.path.split(folder)
+        name = f"{package}.{name}"
+    return folder, name
 
 
 def own_modules(script: str, names: Any = None) -> List[str]:
-    """The imported modules whose files are in the folder of the script or below it."""
-    folder = os.path.dirname(script) + os.sep
+    """The imported modules whose files are in the folder of the script or its package, or below."""
+    folder, name = _place(script)
+    folder = os.path.join(folder, *name.split(".")[:-1][:1], "")
     found = []
     for name in sorted(sys.modules if names is None else names):
         path = getattr(sys.modules.get(name), "__file__", None)

@@ -122,6 +122,7 @@ class Sessions:
                 raise self.failure
             if not _IS_VERSION_1:
                 feeds = {reference.deref(): value for reference, value in feeds.items()}
+            feeds = {read: value for fed, value in feeds.items() for read in _reads_of(fed)}
 
             def run(targets=targets, fetches=fetches, feeds=feeds):
                 return self._call(session, targets, fetches, feeds, options, metadata)
@@ -249,3 +250,11 @@ class Sessions:
             return self._observe(name, read)
         finally:
             self._is_inside = False
+
+
+def _reads_of(fed: Any) -> List[Any]:
+    """What is fed for a tensor: for a variable all its reads, as if it were no resource."""
+    if fed.op.type != "ReadVariableOp":
+        return [fed]
+    users = fed.op.inputs[0].consumers()
+    return [user.outputs[0] for user in users if user.type == "ReadVariableOp"]

@@ -49,7 +49,7 @@ def options_survive_a_configuration(subject: Subject) -> None:
     path = os.path.join(subject.folder, "options.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(run_values("", [], options, subject.folder), file)
-    saved = resolve(subject.plugins.options(), [read_config(path).layer(path)]).options
+    saved = resolve(subject.plugins.options(), [read_config(path)]).options
     for plugin, cls in _options_classes(subject):
         for name in cls.model_fields:
             expected = getattr(options, name)

@@ -46,6 +46,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "tensorflow.contrib.learn.python.learn": (),
     "tensorflow.contrib.learn.python.learn.datasets": (),
     "tensorflow.contrib.learn.python.learn.datasets.mnist": ("mnist",),
+    "tensorflow.contrib.learn.preprocessing": ("vocabulary",),
     "tensorflow.contrib.legacy_seq2seq": ("legacy_sequences",),
     "tensorflow.contrib.losses": ("losses",),
     "tensorflow.contrib.rnn": ("rnn",),

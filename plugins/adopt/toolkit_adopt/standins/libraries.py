@@ -1,7 +1,8 @@
 """Names of NumPy and SciPy that scripts of TensorFlow 1's time use and later versions removed.
 
-`install` sets those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`
-and `scipy.misc.imsave`, and `uninstall` removes them. Images are read and written by Pillow.
+`install` sets those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`,
+`np.array` of rows of several lengths and `scipy.misc.imsave`, and `uninstall` removes them. Images
+are read and written by Pillow.
 """
 
 from __future__ import annotations
@@ -34,7 +35,17 @@ _NUMPY = {
 }
 _FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "cubic": 3}  # of Pillow
 
-_reshape = np.reshape
+_reshape, _array = np.reshape, np.array
+
+
+def array(object, dtype=None, **kwargs) -> np.ndarray:
+    """`np.array`, which once made an array of objects of rows of several lengths."""
+    try:
+        return _array(object, dtype, **kwargs)
+    except ValueError as error:
+        if dtype is not None or "inhomogeneous" not in str(error):
+            raise
+        return _array(object, np.object_, **kwargs)
 
 
 def reshape(a, *args, newshape=None, **kwargs):
@@ -94,6 +105,8 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
             yield np, name, value
     if "newshape" not in inspect.signature(_reshape).parameters:
         yield np, "reshape", reshape
+    if tuple(map(int, np.__version__.split(".")[:2])) >= (1, 24):
+        yield np, "array", array
     scipy = importlib.import_module("scipy")
     try:
         misc = importlib.import_module("scipy.misc")
