@@ -218,14 +218,8 @@ def _check_journal(folder: RunFolder) -> _Result:
 
 
 def describe_code_change(reference: str, session: Dict[str, Any]) -> str:
-    """That a plugin has other files than in a session, as a clause; "" if it has not.
-
-    Args:
-        reference: of a plugin that is a file or a module. It is not executed.
-        session: its entry in the commit log.
-
-    Raises:
-        UsageError: there is no such plugin.
+    """That a plugin has other files than in the entry of a session, as a clause; "" if it has not.
+    The reference is a file or a module, which is not executed; raises UsageError if there is none.
     """
     name, hashes = plugin_name(reference), locate(reference).hashes
     recorded = (session.get("plugins") or {}).get(name) or {}

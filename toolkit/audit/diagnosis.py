@@ -226,14 +226,8 @@ def diagnose_model(
     options: CoreOptions,
     config: Dict[str, Any],
 ) -> None:
-    """Add whether the data, this TensorFlow and the model still fit what was committed.
-
-    Args:
-        diagnosis: takes the findings.
-        folder: of the run.
-        plugins: of the run.
-        options: with which the run would be resumed.
-        config: the contents of config.json with which the run would be resumed.
+    """Add whether the data, this TensorFlow and the model still fit what was committed, with the
+    options and the contents of config.json with which the run would be resumed.
     """
     try:
         run_data = open_run_data(plugins, options)

@@ -160,19 +160,9 @@ def session_place(folder: RunFolder) -> str:
 
 
 def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
-    """Train a segment again in a new folder, and compare the results.
-
-    Args:
-        folder: of the run.
-        segment: the steps to train.
-        path: of the new folder.
-
-    Returns:
-        What is equal, in words.
-
-    Raises:
-        CheckFailed: the results differ; the message names the first difference.
-        UsageError: this TensorFlow, machine or plugin is not the one that trained the run.
+    """Train a segment again in a new folder, and compare the results. Returns what is equal, in
+    words; raises CheckFailed with the first difference, and UsageError if this TensorFlow, machine
+    or plugin is not the one that trained the run.
     """
     config = session_config(folder, segment.session)
     for reference in (config.plugin, *config.extensions):  # before one is executed
@@ -307,17 +297,7 @@ def _copy_start(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
 
 def compare_runs(folder: RunFolder, copy: RunFolder, expected: Checkpoint) -> str:
     """Compare a copy of a run with it at one commit: all tensors, and metrics.jsonl byte by byte.
-
-    Args:
-        folder: of the run.
-        copy: the folder of the copy.
-        expected: the commit of the run.
-
-    Returns:
-        What is equal, in words.
-
-    Raises:
-        CheckFailed: the runs differ; the message names the first difference.
+    Returns what is equal, in words; raises CheckFailed with the first difference.
     """
     step = expected.step
     checkpoint = copy.commits.find_commit(step)

@@ -58,12 +58,7 @@ class BestMetric(NamedTuple):
         return dict(best)
 
     def is_better(self, value: float, best: Optional[float]) -> bool:
-        """Whether `value` is better than `best`.
-
-        Args:
-            value: if it is not finite, it is never better.
-            best: None if there is none yet.
-        """
+        """Whether `value`, if it is finite, is better than `best`, None if there is none yet."""
         return math.isfinite(value) and (best is None or self._shortfall(value, best) < 0)
 
     def _shortfall(self, value: float, best: float) -> float:
@@ -71,13 +66,9 @@ class BestMetric(NamedTuple):
         return value - best if self.direction == "min" else best - value
 
     def record(self, step: int, value: float, noise: float, best_value: float) -> Dict[str, Any]:
-        """The record of a best checkpoint, in JSON values.
-
-        Args:
-            step: of the checkpoint.
-            value: of the metric.
-            noise: a standard deviation; 0 or nan where it is not measured.
-            best_value: the best value of the evaluations so far.
+        """The record of a best checkpoint in JSON values: of a step, with the value of the metric,
+        its noise (a standard deviation; 0 or nan where it is not measured), and the best value of
+        the evaluations so far.
         """
         record = {
             "step": step,

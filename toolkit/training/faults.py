@@ -24,16 +24,18 @@ def translated_errors(loop):
     """Raise what happens inside as a toolkit error, with the step at which it happened.
 
     Args:
-        loop: its `step`, `target`, `tf_graph` and `reader_failure` are read when an error comes.
+        loop: its `step`, `target`, `tf_graph` and `reader` are read when an error comes.
     """
     try:
         yield
     except (ToolkitError, KeyboardInterrupt):
         raise
     except Exception as error:
-        if isinstance(error, tf.errors.OpError) and loop.reader_failure is not None:
-            raise loop.reader_failure from error
-        place = find_failing_line(error, getattr(loop, "tf_graph", None))
+        # Of a failure in the input, TensorFlow only says that an op failed.
+        failure = getattr(loop.reader, "failure", None)
+        if isinstance(error, tf.errors.OpError) and failure is not None:
+            raise failure from error
+        place = find_failing_line(error, loop.tf_graph)
         translation = _translate(error, loop.step, loop.target, f" ({place})" if place else "")
         if translation is None:
             raise
@@ -41,11 +43,8 @@ def translated_errors(loop):
 
 
 def diverged(step: int, refusal: Sequence[GuardValues]) -> DivergedError:
-    """The error of a step that the guard refused.
-
-    Args:
-        step: the last good step.
-        refusal: the values that the guard saw in the next step.
+    """The error of a step that the guard refused, from the last good step and what the guard saw in
+    the next one.
     """
     return DivergedError(
         f"Training diverged in step {step + 1}: {describe_refusal(refusal)}.",
@@ -54,12 +53,8 @@ def diverged(step: int, refusal: Sequence[GuardValues]) -> DivergedError:
 
 
 def diverged_before(step: int, refused: int, refusal: Sequence[GuardValues]) -> DivergedError:
-    """The error of a refused step that is counted: others made further steps at the same time.
-
-    Args:
-        step: the last step of all.
-        refused: the step that the guard refused; it changed nothing.
-        refusal: as of `diverged`.
+    """The error of a refused step that is counted, though it changed nothing: others made further
+    steps, up to `step`, at the same time.
     """
     error = diverged(refused - 1, refusal)
     error.hint = (

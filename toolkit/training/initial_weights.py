@@ -88,13 +88,8 @@ class InitialWeights:
 def describe_other_classes(
     source: WeightSource, plan: WeightPlan, in_graph: Specs, class_names: Sequence[str]
 ) -> str:
-    """That the last layer starts with weights of other classes, and how to avoid it; "" if not.
-
-    Args:
-        source: of the weights.
-        plan: which variable gets which of them.
-        in_graph: the specs of the model's variables, in the order of their creation.
-        class_names: of the data.
+    """That the last layer starts with weights of other classes than those of the data, and how to
+    avoid it; "" if not. `in_graph` has the specs of the model in the order of their creation.
     """
     size, before, now = len(class_names), source.class_names, tuple(class_names)
     names = [n for n in in_graph if n in plan.names and in_graph[n].shape[-1:] == [size]]

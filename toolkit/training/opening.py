@@ -62,16 +62,8 @@ class Training(NamedTuple):
 def open_training(
     job: Job, console: Console, peers: NoPeers, opened: contextlib.ExitStack
 ) -> Training:
-    """Open a run.
-
-    Args:
-        job: what to train.
-        console: shows what takes its time, and warnings.
-        peers: the other processes of the run.
-        opened: closes what was opened, also where this fails.
-
-    Raises:
-        ToolkitError: the run, its data, its weights or its graph cannot be used.
+    """Open a run, or raise a ToolkitError. The console shows what takes its time, and warnings; the
+    stack closes what was opened, also where this fails.
     """
 
     def warn(text: str) -> None:

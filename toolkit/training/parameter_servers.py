@@ -251,7 +251,7 @@ class ServerFollower(Follower):
         """Make this worker's share of a round; return the reply."""
         assert command["do"] == RUN
         if self._runner is None:
-            self._runner = TicketRunner(session, self._graph, self._reader)
+            self._runner = TicketRunner(session, self._graph, self.reader)
         until = int(command["until"])
         try:
             share = self._runner.run(until, self._should_interrupt)

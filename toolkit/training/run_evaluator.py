@@ -81,13 +81,8 @@ class RunEvaluator:
         return metric._replace(find_dependencies=find_dependencies)
 
     def validate(self, path: str) -> Tuple[Dict[str, float], Dict[str, Any]]:
-        """Evaluate a checkpoint on the validation split.
-
-        Args:
-            path: of a checkpoint, without its endings.
-
-        Returns:
-            The metrics, and "examples", their number, with "intervals" and "intervals_omitted".
+        """Evaluate a checkpoint, the prefix of its files, on the validation split. Returns the
+        metrics, and "examples", their number, with "intervals" and "intervals_omitted".
         """
         self.evaluator.load(path)
         split = self._run_data.prepare_split(SPLIT)

@@ -115,12 +115,7 @@ class RunLog(SessionRecord):
     def announce(
         self, hooks: Sequence[RunHook], changes: Sequence[str], best: Optional[BestMetric]
     ) -> None:
-        """Say what is about to be trained.
-
-        Args:
-            changes: what differs from the session before; the texts may be empty.
-            best: the metric that chooses the best checkpoint, or None.
-        """
+        """Say what is about to be trained; `changes` from the session before may be empty texts."""
         log, run_data = self._console.log, self._run_data
         sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
         log(f"run    {self._folder}")
@@ -175,12 +170,8 @@ class RunLog(SessionRecord):
     # ------------------------------------------------------------------------------------- ending
 
     def fail(self, error: ToolkitError, step: int, seconds: float = 0.0) -> None:
-        """Write how training failed, and add to the error what the loop cannot know: the folder,
-        and how to continue.
-
-        Args:
-            step: the last good step.
-            seconds: of this session.
+        """Write how training failed after the last good step and the seconds of this session, and
+        add to the error what the loop cannot know: the folder, and how to continue.
         """
         resume = self._peers.describe_resume(self._folder.argument)
         self.write_failure(error, step, seconds, resume)

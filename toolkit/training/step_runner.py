@@ -121,11 +121,7 @@ def refusal_fetches(graph: TrainingGraph) -> List[Any]:
 
 
 def parse_refusal(graph: TrainingGraph, values: Sequence[Any]) -> Optional[List[GuardValues]]:
-    """What the guard saw in a step that it refused, or None for no such step.
-
-    Args:
-        values: of `refusal_fetches`.
-    """
+    """What the guard saw in a step that it refused, from values of `refusal_fetches`; or None."""
     if not values or values[0]:
         return None
     texts = [f"{float(value):g}" for value in values[1:]]

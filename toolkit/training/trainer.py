@@ -82,13 +82,13 @@ class Trainer:
 
     # ---------------------------------------------------------------------------- before training
 
-    def check_resume(self) -> None:
+    def check_resume(self, is_branch: bool = False) -> None:
         """Refuse to continue with other data than the run began with, or with another length at
-        which the learning rate would jump, unless that is allowed.
+        which the learning rate would jump, unless that is allowed; and a branch from the last step.
 
         Raises:
             DataError: names what differs. Other classes are never allowed.
-            UsageError: names both rates.
+            UsageError: names both rates, or the step.
         """
         if self._folder.is_new:
             return
@@ -97,15 +97,8 @@ class Trainer:
         if not self.training.job.allow_other_data:
             check_same_data(record, dataset, self._folder.file(LIST_FILE))
         self._describe_other_length(self.training.job.allow_other_rate)
-
-    def check_steps_left(self) -> None:
-        """Refuse a branch from the last step.
-
-        Raises:
-            UsageError: names the step.
-        """
         start = self.training.start
-        if start is not None and start.step >= self.total_steps:
+        if is_branch and start is not None and start.step >= self.total_steps:
             raise UsageError(
                 f"No step is left after step {start.step}: the run ends at step "
                 f"{self.total_steps}.",
