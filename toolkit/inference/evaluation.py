@@ -22,14 +22,9 @@ from .trained_model import TrainedModel
 
 
 def evaluate(model: TrainedModel, **subject: Any) -> Dict[str, Any]:
-    """Evaluate the checkpoint with which a run was opened, and write reports to its folder.
-
-    Args:
-        model: of the run.
-        subject: the arguments of `OpenEvaluation`.
-
-    Returns:
-        What `toolkit.inference.report.report` returns, with "data", its name, and "run".
+    """Evaluate the checkpoint with which a run was opened, and write reports to its folder; the
+    subject are arguments of `OpenEvaluation`. Returns what `report` returns, with "data", its name,
+    and "run".
     """
     with contextlib.closing(OpenEvaluation(model, **subject)) as evaluation:
         return dict(evaluation.report(), run=str(model.run_folder))

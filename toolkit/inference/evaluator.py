@@ -389,11 +389,8 @@ class Evaluator:
 
 
 def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:
-    """Features by name, with lists of sequences padded and their lengths added.
-
-    Args:
-        arrays: of some examples, by name.
-        spec: of the data that the model was trained on.
+    """Features by name, with lists of sequences padded as in the data of the spec, and their
+    lengths added.
     """
     padded = dict(arrays)
     for key, component in spec.flat.items():

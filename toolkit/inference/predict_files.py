@@ -225,14 +225,9 @@ def read_examples(
 
 
 def read_inputs(paths: Sequence[str], specs: ArraySpecs) -> Examples:
-    """Read .npz files for a model with the hook `inputs`.
-
-    Args:
-        paths: of files that contain an array of each name, with one row per example.
-        specs: name -> (dtype, shape of one row).
-
-    Raises:
-        DataError: a file is no .npz file, or its arrays do not fit.
+    """Read .npz files with an array of each name, one row per example, for a model with the hook
+    `inputs`. Raises DataError if a file is none, or if its arrays do not fit the (dtype, shape of
+    one row) of their names.
     """
     needs = f"the model is fed {describe_specs(specs)}, not examples"
     files = [check_arrays(_read_npz(path, needs), specs, path) for path in paths]
@@ -433,11 +428,8 @@ def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
 
 
 def add_axes(array: np.ndarray, shape: Sequence[Optional[int]]) -> np.ndarray:
-    """Examples [N, ...] from an array that may lack the axis of the examples or of one channel.
-
-    Args:
-        array: of examples, or one of them.
-        shape: of one example.
+    """Examples [N, ...] from an array that may lack the axis of the examples or of one channel; the
+    shape is that of one example.
     """
     shape = tuple(shape)
     if array.shape == shape or (shape[-1:] == (1,) and array.shape == shape[:-1]):
@@ -460,11 +452,8 @@ def invert(images: np.ndarray) -> np.ndarray:
 
 
 def look_inverted(images: np.ndarray, brightness: Optional[Mapping[str, float]]) -> bool:
-    """Whether most images have ink and paper swapped in comparison with the training images.
-
-    Args:
-        images: uint8 [N, H, W, C].
-        brightness: the "border" and "mean" of the training images; None if they have none.
+    """Whether most images, uint8 [N, H, W, C], have ink and paper swapped in comparison with the
+    training images, of which `brightness` has "border" and "mean" if they are images.
     """
     if not brightness or abs(brightness["border"] - brightness["mean"]) < _MIN_CONTRAST:
         return False  # the training images have no paper that differs from the ink

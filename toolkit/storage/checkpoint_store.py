@@ -101,11 +101,8 @@ class CheckpointStore:
         return files
 
     def add_commit(self, checkpoint: Checkpoint, steps: List[int]) -> None:
-        """Add the entry of a checkpoint whose files are on the disk.
-
-        Args:
-            checkpoint: the new one.
-            steps: the steps whose checkpoints exist from now on.
+        """Add the entry of a checkpoint whose files are on the disk, with the steps whose
+        checkpoints exist from now on.
         """
         self.commits.add(
             "commit",

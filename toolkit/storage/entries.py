@@ -286,11 +286,8 @@ class RunEnd(NamedTuple):
 
 
 def apply(state: Dict[str, Any], values: Dict[str, Any]) -> None:
-    """Let an entry change the state of a run.
-
-    Args:
-        state: after the entries before; {} before the first, which is of the kind "run".
-        values: of the entry.
+    """Let an entry change the state of a run after the entries before; {} before the first, which
+    is of the kind "run".
     """
     kind = values["kind"]
     facts = {name: value for name, value in values.items() if name not in _BOOKKEEPING}

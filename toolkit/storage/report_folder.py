@@ -144,11 +144,8 @@ def _read_contents(path: str) -> object:
 
 
 def hash_reports(folder: Folder, place: str) -> Dict[str, Any]:
-    """The size and hash of each file below a folder, by its path in the run folder with "/".
-
-    Args:
-        folder: of the run.
-        place: the path of the reports in it; '' for none.
+    """The size and hash of each file below a folder of reports ('' for none), by its path in the
+    run folder with "/".
     """
     paths = [
         os.path.join(path, name)

@@ -49,16 +49,9 @@ def read_copies(session: Dict[str, Any]) -> Dict[str, SourceCopy]:
 def write_copies(
     folder: Folder, name: str, hashes: Dict[str, str], read: Callable[[str], bytes]
 ) -> SourceCopy:
-    """Copy the sources of a plugin to the folder of a run, unless it has them.
-
-    Args:
-        folder: of the run.
-        name: of the plugin.
-        hashes: path -> SHA-256 of each file.
-        read: returns the contents of such a path.
-
-    Raises:
-        RetryError: the folder cannot be written.
+    """Copy the sources of a plugin to the folder of a run, unless it has them. `hashes` has the
+    SHA-256 of each file by its path, and `read` returns its contents. Raises RetryError if the
+    folder cannot be written.
     """
     digest = hashlib.sha256(json.dumps([name, hashes], sort_keys=True).encode("ascii")).hexdigest()
     version = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:60] or '_'}-{digest[:8]}"
@@ -139,11 +132,7 @@ def _find_damage(folder: Folder, copy: SourceCopy, name: str, sha256: Any) -> st
 
 @contextlib.contextmanager
 def naming_copies(folder: Any) -> Iterator[None]:
-    """Within the block, which loads the plugins of a run, let an error name their copies.
-
-    Args:
-        folder: the `RunFolder`.
-    """
+    """Within the block, which loads the plugins of a `RunFolder`, let an error name its copies."""
     try:
         yield
     except ToolkitError as error:
