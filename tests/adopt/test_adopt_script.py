@@ -73,6 +73,24 @@ def test_sessions_noise_and_entropy_are_put_back(tmp_path):
         assert session.run(drawn) != session.run(drawn)
 
 
+DRAWS = """
+import json
+import tensorflow as tf
+
+ops = [tf.random_normal([]), tf.random_normal([])]
+with tf.Session() as sess:
+    drawn = [sess.run(ops) for _ in range(2)]
+with open("drawn.json", "w") as file:
+    json.dump([float(number) for row in drawn for number in row], file)
+"""
+
+
+def test_each_op_draws_other_numbers_in_each_call(tmp_path):
+    path = write_script(tmp_path / "folder", DRAWS)
+    assert adopt(path) == 0
+    assert len(set(json.loads((path.parent / "drawn.json").read_text()))) == 4
+
+
 def test_a_variable_that_is_fed_is_fed_to_all_that_read_it(tmp_path):
     text = "import tensorflow as tf\nw = tf.Variable(2.0)\nreads = [w * 1.0, w + 1.0]\n"
     text += "sess = tf.Session()\nassert sess.run(reads, {w: 5.0}) == [5.0, 6.0]\n"
@@ -134,7 +152,8 @@ def test_a_dry_run_lists_the_calls_of_a_period_and_begins_no_run(tmp_path, capsy
     lines = capsys.readouterr().out.splitlines()
     assert "period  2 train calls" in lines
     assert "        1: Adam, add <- x" in lines
-    assert lines[-1] == "mode    drive: the script makes each call"
+    assert lines[-2] == "mode    drive: the script makes each call"
+    assert lines[-1] == "no lift The script trains 2 graphs."
     assert not (path.parent / "run").exists()
 
 

@@ -276,7 +276,8 @@ def diagnose_weights(diagnosis: Diagnosis, folder: RunFolder, options: CoreOptio
     try:
         if not folder.checkpoints.list():
             recorded = read_parents(folder).get(WEIGHTS)
-            open_initial_weights(options, recorded, diagnosis.notes.append)
+            warn = diagnosis.notes.append
+            open_initial_weights(options.init_from, options.map, recorded, warn)
     except ToolkitError as error:
         diagnosis.add_error("weights", error)
 

@@ -9,7 +9,6 @@ import sys
 from typing import (
     TYPE_CHECKING,
     Any,
-    Callable,
     Dict,
     Iterator,
     List,
@@ -17,13 +16,13 @@ from typing import (
     Optional,
     Sequence,
     Tuple,
-    TypeVar,
 )
 
 import click
 
 from .. import config as configuration
 from ..cli_options import (
+    Command,
     json_option,
     optional_output,
     print_json,
@@ -68,8 +67,6 @@ from .resume_options import (
 if TYPE_CHECKING:
     from ..cluster.tasks import Cluster
     from ..training.trainer import Job
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class TrainFlags(NamedTuple):

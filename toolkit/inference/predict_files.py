@@ -24,7 +24,6 @@ from ..data.arrays.idx import read_idx, starts_as_idx
 from ..data.arrays.npz import read_arrays
 from ..data.column import TEXT, as_array
 from ..data.examples import LENGTH, Split, describe
-from ..data.files.file_index import FileIndex
 from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
 from ..data.images.image_file import ImageForm, ImageReader, is_picture, parse_colour
@@ -36,8 +35,6 @@ from ..data.records.schema import model_keys
 from ..data.sources import open_data
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES, LABELS, pack_role
-from ..data.tables.schema import TableSchema
-from ..data.tables.table import read_rows
 from ..data.tables.table_file import TABLE_ENDINGS
 from ..display.waits import waiting
 from ..errors import DataError, UsageError
@@ -284,11 +281,13 @@ def _choose_reader(
                 f"{paths[0]}: the model was trained on {spec.describe_features()}, not on a table.",
                 hint="Give an .npz file, or image files for a model of images.",
             )
-        schema = TableSchema.from_json(spec.table)._replace(labels=(), label_kind="")
         fill = "fill" if missing == "fill" else "refuse"
         columns = ColumnOptions(split_column="none", missing=fill)
+        schema = dict(spec.table, labels=(), label_kind="")
         return lambda path: _read_split(
-            Split(read_rows(path, columns, images, FileIndex(), schema).features)
+            open_data(
+                f"table:{path}", images=images, columns=columns, shares=NOTHING, table=schema
+            ).splits["train"]
         )
     if spec.feature_names:
         return lambda path: _read_named(path, spec)

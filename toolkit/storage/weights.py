@@ -138,7 +138,8 @@ def _open_run(path: str, step: str, warn: Callable[[str], None]) -> WeightSource
     state = folder.state()
     class_names = tuple(state["data"]["stored"].get("class_names", ()))
     models = [name for name, facts in state["plugins"].items() if facts.get("kind") == "model"]
-    return source._replace(class_names=class_names, plugin=", ".join(models))
+    parent = source.parent._replace(step=checkpoint.step)
+    return source._replace(parent=parent, class_names=class_names, plugin=", ".join(models))
 
 
 def _read_source(place: str, path: str, head: str) -> WeightSource:

@@ -18,16 +18,18 @@ import numpy as np
 
 from ..compat import tf
 from ..display.console import Console
-from ..errors import ToolkitError, UsageError
+from ..errors import CheckpointError, ToolkitError, UsageError
 from ..files import atomic_write, plain_path
 from ..storage import journal as journals
 from ..storage.checkpoint_reader import fingerprint, read_tensors
 from ..storage.commit_log import retention_rule
-from ..storage.entries import FINISHED
+from ..storage.entries import FINISHED, WEIGHTS
 from ..storage.journal import Journal
 from ..storage.run_folder import DRIVER, RunFolder, new_path, open_run, reserve
 from ..storage.session_changes import find_session_changes
+from ..storage.variables import is_weight, variable_specs
 from . import provenance
+from .initial_weights import InitialWeights, open_initial_weights, read_parents
 from .run_summary import list_summary_lines
 from .session_record import SessionRecord, TrainResult
 
@@ -68,6 +70,7 @@ class DrivenRun:
         self._folder = folder
         self.journal = Journal(folder)
         self._checkpoint: Any = None
+        self._weights: Optional[InitialWeights] = None
         self._record = SessionRecord(folder, driver, self.console)
         self._start = time.monotonic()
         self._keep = int(settings.get("keep_checkpoints", 3))
@@ -82,7 +85,8 @@ class DrivenRun:
         Args:
             driver: its name in the group `toolkit.drivers`.
             settings: JSON values by name, for config.json. `keep_checkpoints` (default 3) is how
-                many checkpoints are kept; paths are absolute.
+                many checkpoints are kept, `init_from` and `map` name the weights of
+                `assign_initial_weights`; paths are absolute.
             path: of its folder; None for runs/DRIVER/TIME.
             force: rename a folder that is not empty.
 
@@ -176,20 +180,27 @@ class DrivenRun:
 
         Returns:
             Why the bits may not be those of an undisturbed run, a clause each.
+
+        Raises:
+            UsageError, CheckpointError: there are no weights where `init_from` says, or others
+                than those with which the run began.
         """
         folder = self._folder
+        self._open_weights()
+        parent = {"parent": self._weights.parent.as_json()} if self._weights else {}
         config = {"plugin": self.driver, "with": [], DRIVER: self.driver, **self.settings}
         session = {
             "versions": provenance.versions(),
             "machine": provenance.machine(),
             "plugins": {self.driver: dict(sources)},
             "options": config,
+            **parent,
             **facts,
         }
         changes: List[str] = []
         if folder.is_new:
             folder.create(config)
-            folder.record("run", **self._run_facts())
+            folder.record("run", **self._run_facts(), **parent)
         else:
             self._record.seconds_before = folder.state()["seconds"]
             sessions = folder.commits.sessions()
@@ -201,6 +212,41 @@ class DrivenRun:
         folder.begin_session(start, self.warn, seconds_before=seconds_before, **session)
         self.journal.cut_back(journals.read_position(start) if start else None)
         return changes
+
+    def _open_weights(self) -> None:
+        """Open the weights with which the run begins, unless a checkpoint has what came of them."""
+        if self.restart is not None:
+            return
+        recorded = read_parents(self._folder).get(WEIGHTS)
+        init_from, renames = self.settings.get("init_from"), self.settings.get("map", [])
+        try:
+            self._weights = open_initial_weights(init_from, renames, recorded, self.warn)
+        except (UsageError, CheckpointError) as error:
+            if recorded is not None:
+                error.hint = "Put them back, or start a new run: it has committed nothing yet."
+            raise
+
+    def assign_initial_weights(self, session: Any) -> None:
+        """Give the model in a session the weights that the setting `init_from` names, if it names
+        any, and say which variable got which. To be called before the first step of a session of
+        which `restart` is None. No op is added to the graph.
+
+        Args:
+            session: whose variables are initialised.
+
+        Raises:
+            CheckpointError: no variable of the graph fits.
+        """
+        weights, self._weights = self._weights, None
+        if weights is None:
+            return
+        variables = session.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+        variables = [v for v in variables if v.shape.is_fully_defined()]
+        specs = variable_specs(variables)
+        weights.plan([v for v in variables if is_weight(v.op.name, specs)])
+        for sentence in filter(None, weights.describe()):
+            self.console.log(f"note   {sentence}")
+        weights.assign(session)
 
     def _run_facts(self) -> Dict[str, Any]:
         now = datetime.datetime.now(datetime.timezone.utc)

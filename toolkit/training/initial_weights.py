@@ -12,7 +12,7 @@ import numpy as np
 from ..compat import tf
 from ..errors import CheckpointError, ToolkitError, UsageError
 from ..graph.run import Run, step_builder_of
-from ..options import CoreOptions, split_step
+from ..options import split_step
 from ..plugins import Plugins
 from ..storage.entries import Parent
 from ..storage.run_folder import RunFolder
@@ -107,12 +107,15 @@ def describe_other_classes(
 
 
 def open_initial_weights(
-    options: CoreOptions, recorded: Optional[Parent], warn: Callable[[str], None]
+    init_from: Optional[str],
+    renames: Sequence[str],
+    recorded: Optional[Parent],
+    warn: Callable[[str], None],
 ) -> Optional[InitialWeights]:
     """The weights that --init-from names; None if it names none.
 
     Args:
-        options: of the run.
+        init_from, renames: --init-from and --map.
         recorded: the parent with which the run began, if it did.
         warn: called with a message for each damaged checkpoint that is skipped.
 
@@ -120,10 +123,10 @@ def open_initial_weights(
         UsageError: there are no such weights, or --map is wrong.
         CheckpointError: they cannot be read, or are not those with which the run began.
     """
-    if not options.init_from:
+    if not init_from:
         return None
-    renames = parse_map(options.map)
-    path, step = split_step(options.init_from)
+    names = parse_map(renames)
+    path, step = split_step(init_from)
     if not step and not os.path.exists(path):
         path, step = split_step(path.rstrip("/"))  # RUN@STEP/
     if recorded is not None and recorded.head and not step:
@@ -140,7 +143,7 @@ def open_initial_weights(
             f"tensors {source.parent.tensors[:16]}, expected {recorded.tensors[:16]}.",
             hint=WAY_OUT,
         )
-    return InitialWeights(source, renames)
+    return InitialWeights(source, names)
 
 
 def read_parents(folder: RunFolder) -> Dict[str, Parent]:

@@ -83,7 +83,8 @@ def open_training(
     parents = read_parents(folder)
     weights = None
     if start is None:
-        weights = open_initial_weights(job.options, parents.get(WEIGHTS), warn)
+        options = job.options
+        weights = open_initial_weights(options.init_from, options.map, parents.get(WEIGHTS), warn)
     if weights is not None:
         parents.setdefault(WEIGHTS, weights.parent)
     # The data, which decide the presets that are still open: this is the job that is trained.

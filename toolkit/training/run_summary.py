@@ -50,7 +50,7 @@ def describe_best(best: Dict[str, Any]) -> str:
 def _describe_test(summary: Dict[str, Any]) -> List[Tuple[str, str]]:
     """The metrics and the lines of the scorers; of many metrics, the lines alone."""
     test = summary.get("test")
-    if not test:
+    if not test or not (test["metrics"] or test.get("lines")):
         return []
     source = f"{test['examples']} examples, {test['checkpoint']} checkpoint, step {test['step']}"
     first, *lines = test.get("lines") or [""]

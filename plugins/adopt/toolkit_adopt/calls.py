@@ -29,6 +29,7 @@ _WRITES = (
     *("AssignSubVariableOp", "ResourceScatterUpdate", "ResourceScatterAdd", "ScatterUpdate"),
 )
 _ASSIGNS = ("Assign", "AssignVariableOp")
+_READS = ("VarHandleOp", "ReadVariableOp")  # which TensorFlow counts as stateful
 _FILES = ("RestoreV2", "Restore", "RestoreSlice")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _QUEUES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "ReaderReadV2")
@@ -56,6 +57,7 @@ class Kind(NamedTuple):
         fetches: the names of what is fetched or run.
         feeds: the names of the fed tensors, in their order.
         trains: whether it changes what is trained.
+        updates: the names of the ops that it runs and that change variables.
         losses: scalars that the call computes anyway, to be fetched besides.
         scalars: the places and names of fetched float scalars.
         summaries: the places of fetched summaries.
@@ -70,6 +72,7 @@ class Kind(NamedTuple):
     fetches: Tuple[str, ...]
     feeds: Tuple[str, ...]
     trains: bool
+    updates: Tuple[str, ...]
     losses: List[Any]
     scalars: List[Tuple[int, str]]
     summaries: List[int]
@@ -155,7 +158,8 @@ class Calls:
 
     def _make(self, graph: Any, key: Any, targets: Any, fetches: Any, gates: Any) -> Kind:
         fed = [*key[2], *(gate.tensor.name for gate in gates)]
-        reached = reach([*targets, *(tensor.op for tensor in fetches)], fetches, fed)
+        ops = list(dict.fromkeys([*targets, *(tensor.op for tensor in fetches)]))
+        reached = reach(ops, fetches, fed)
         names = {op.name for op in reached}
         closed = [g.tensor for g in gates if g.newer.name in names and g.older.name not in names]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
@@ -173,6 +177,7 @@ class Calls:
             fetches=tuple(_short(name) for name in (*key[0], *key[1])),
             feeds=tuple(_short(name) for name in key[2]),
             trains=trains,
+            updates=tuple(o.name for o in ops if any(map(is_update, reach([o], fetches, fed)))),
             losses=self._find_losses(graph, reached, key[2]) if trains else [],
             scalars=[
                 (place, _short(tensor.name))
@@ -192,7 +197,10 @@ class Calls:
         found = {}
         for loss, gradients in self._losses.get(graph, ()):
             more = [op for op in reach([loss.op], (), fed) if op.name not in names]
-            has_effect = any(op.op_def.is_stateful or op.type == "Placeholder" for op in more)
+            has_effect = any(
+                op.op_def.is_stateful and op.type not in _READS or op.type == "Placeholder"
+                for op in more
+            )
             if gradients & names and not has_effect:
                 found[loss.name] = loss
         return list(found.values())

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-from typing import Any, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import click
+from click.core import ParameterSource
 
 from toolkit import UsageError, cli_options
+
+from .model_fn_file import write_plugin
 
 MB = 1_000_000
 
 
 @click.command("adopt")
-@click.argument("script", metavar="SCRIPT")
+@click.argument("script", metavar="[SCRIPT]", required=False)
 @click.argument("args", nargs=-1, metavar="[-- ARGS]")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/adopt/TIME].")
 @click.option("--force", is_flag=True, help="Rename a run folder that is not empty.")
@@ -55,17 +59,52 @@ MB = 1_000_000
     metavar="MB",
     help="The largest size of the journal [default 1000].",
 )
+@click.option(
+    "--init-from",
+    metavar="PATH",
+    help="Begin with the weights of a run, RUN@STEP, a checkpoint or a SavedModel.",
+)
+@click.option(
+    "--map",
+    "renames",
+    metavar="OLD=NEW,...",
+    help="Take variable (or scope/) OLD of --init-from as NEW.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["auto", "drive", "lift"]),
+    default="auto",
+    help="drive: the script makes each call; lift: its graph trains in the loop of steps, on "
+    "--data; auto: lift if --data is given and its feeds are understood [default auto].",
+)
+@click.option("--data", metavar="DATA", help="What to lift it to, as 'toolkit run' takes it.")
+@click.option(
+    "--model-fn",
+    metavar="MODULE:FUNCTION",
+    help="In place of SCRIPT, the model_fn of an Estimator; ARGS are those of 'toolkit run'.",
+)
+@click.option(
+    "--meta",
+    metavar="FILE.meta",
+    help="In place of SCRIPT, a graph; ARGS are those of 'toolkit run lift', such as --train-op.",
+)
 @click.option("--dry-run", is_flag=True, help="Run two periods, print what it does, and stop.")
 @cli_options.json_option
 @cli_options.verbose_option
 @click.pass_context
 def adopt(
     ctx: click.Context,
-    script: str,
+    script: Optional[str],
     args: Sequence[str],
     run_dir: Optional[str],
     force: bool,
     journal_limit: int,
+    init_from: Optional[str],
+    renames: Optional[str],
+    mode: str,
+    data: Optional[str],
+    model_fn: Optional[str],
+    meta: Optional[str],
     dry_run: bool,
     as_json: bool,
     **flags: Any,
@@ -75,9 +114,20 @@ def adopt(
     Its calls of sessions are observed and journaled; a resume runs it again from its first line,
     answers the calls from the journal up to the last commit, and goes on from there.
     """
+    if model_fn or meta:
+        words = ["lift", "--meta", meta] if meta else ["--plugin", write_plugin(model_fn or "")]
+        return _go_on(ctx, ["run", *words, *_list_flags(ctx), *([script] if script else []), *args])
+    if not script or not os.path.isfile(script):
+        there = f"There is no script {script}." if script else "No script is named."
+        raise UsageError(there, hint="Name a Python file.")
+    if script.endswith(".meta"):
+        raise UsageError(f"{script} is a graph, no script.", hint=f"toolkit adopt --meta {script}")
     path = os.path.abspath(script)
-    if not os.path.isfile(path):
-        raise UsageError(f"There is no script {script}.", hint="Name a Python file.")
+    if mode == "lift" and not data:
+        raise UsageError(
+            "A lifted script takes its batches from --data, which is not set.",
+            hint=f"toolkit adopt {script} --dry-run shows what it is fed.",
+        )
     if os.environ.get("TF_CONFIG"):
         raise UsageError(
             "TF_CONFIG is set: the script would train in several processes, and a run is one.",
@@ -96,12 +146,18 @@ def adopt(
         "args": list(args),
         "directory": os.getcwd(),
         "journal_limit": journal_limit * MB,
+        "init_from": init_from and os.path.abspath(init_from),
+        "map": renames.split(",") if renames else [],
         **flags,
     }
     if dry_run:
         from .dry_run import print_table
 
         return print_table(settings)
+    if mode == "lift" or mode == "auto" and data:
+        words = _lift(settings, mode)
+        if words:
+            return _go_on(ctx, ["run", "lift", *words, *_list_flags(ctx)])
     return _train(DrivenRun.begin("adopt", settings, run_dir, force), ctx, as_json, ())
 
 
@@ -144,14 +200,64 @@ def _pin_hashes(seed: str, ctx: click.Context) -> None:
 
     In a process that does more than this command, the order stays as it is.
     """
-    program, words = sys.argv[0], ctx.find_root().obj
+    if os.environ.get("PYTHONHASHSEED", "random") != seed:
+        _begin_again(ctx, ctx.find_root().obj, PYTHONHASHSEED=seed)
+
+
+def _begin_again(ctx: click.Context, words: Sequence[str], **variables: str) -> None:
+    """Replace this process by a command, unless it does more than its own."""
+    program = sys.argv[0]
     starts = {"toolkit": [program], "__main__.py": ["-m", "toolkit"]}
-    start = starts.get(os.path.basename(program)) if sys.argv[1:] == words else None
-    if start is not None and os.environ.get("PYTHONHASHSEED", "random") != seed:
+    start = starts.get(os.path.basename(program))
+    if start is not None and sys.argv[1:] == ctx.find_root().obj:
         sys.stdout.flush()
         sys.stderr.flush()
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        os.execve(sys.executable, [sys.executable, *start, *words], environment)
+        command = [sys.executable, *start, *words]
+        os.execve(sys.executable, command, {**os.environ, **variables})
+
+
+def _go_on(ctx: click.Context, words: List[str]) -> int:
+    """Go on as another command: as a process without what the script did to this one."""
+    _begin_again(ctx, words)
+    app: Any = ctx.find_root().command
+    return int(app.main(args=words, prog_name="toolkit", standalone_mode=False, obj=words) or 0)
+
+
+def _list_flags(ctx: click.Context) -> List[str]:
+    """The words of `toolkit run` for the flags that were given."""
+    names = {"commit_steps": "checkpoint_steps", "renames": "map", "as_json": "json"}
+    known = ("run_dir", "steps", "log_steps", "seed", "keep_checkpoints", "init_from", "data")
+    words = []
+    for name in (*known, "force", *names):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            value = ctx.params[name]
+            words.append("--" + names.get(name, name).replace("_", "-"))
+            words += [] if value is True else [str(value)]
+    return words
+
+
+def _lift(settings: Dict[str, Any], mode: str) -> List[str]:
+    """Write the graph of a script; return the words for `toolkit run lift`, [] if it is driven."""
+    from .dry_run import observe
+    from .lifting import list_words, write_graph
+
+    seen = observe(settings, as_written=True)
+    if seen.refusal is not None:
+        raise seen.refusal
+    try:
+        words = list_words(seen)
+    except UsageError as error:
+        if mode == "lift":
+            error.hint = "Drive it (--mode drive), or write the rules: toolkit adopt --meta."
+            raise
+        sys.stderr.write(f"note   driven, not lifted: {error.message}\n")
+        return []
+    name = os.path.splitext(os.path.basename(settings["script"]))[0]
+    meta = write_graph(seen, os.path.join(settings["directory"], f"{name}.lifted"))
+    sys.stderr.write(
+        f"note   lifted to {os.path.relpath(meta)}: {' '.join(map(shlex.quote, words))}\n"
+    )
+    return ["--meta", meta, *words]
 
 
 def _train(

@@ -164,6 +164,8 @@ class Drive:
                 self.step += 1
             self._end_replay()
         else:
+            if kind.trains and not self.step:
+                self._sessions.unobserved(self._run.assign_initial_weights, session)
             values = self._compute(kind, fetches, feeds, run)
             losses = values[len(fetches) :] if isinstance(values, list) else []
             values = values[: len(fetches)] if isinstance(values, list) else values

@@ -1,26 +1,31 @@
 """Dry run: two periods of a script, then a table of what it does and of what would be refused.
 
 A *period* is the shortest series of train calls that repeats. Nothing is journaled and no run is
-begun; the script trains for so long, and writes its own files.
+begun; the script trains for so long, and writes its own files. What is seen is also what a graph
+needs to be lifted out of its script (lifting.py).
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Sequence, Set
 
 import numpy as np
 
-from toolkit import ToolkitError
+from toolkit import ToolkitError, UsageError, tf
 
 from . import script
-from .calls import Calls, Kind
+from .calls import Calls, Kind, digest
 from .entropy import fix_entropy
-from .noise import make_stateless, with_number
+from .feed_values import FeedValues
+from .lifting import list_words
+from .noise import fix_op_seeds, make_stateless, with_number
 from .order import Order
 from .patches import Patches
 from .session import Sessions
+from .variables import find_places, read_values
 
 _LEAST, _MOST = 12, 200  # train calls in which a period is looked for
 
@@ -32,43 +37,63 @@ class _Enough(SystemExit):
 class Observation:
     """What a dry run has seen.
 
+    Args:
+        path: of the script.
+        as_written: leave noise and order as the script has them, for a graph that is lifted.
+
     Attributes:
         kinds: of all calls, with how often each was made.
         trained: the kinds of the train calls in their order.
-        feeds: what each fed tensor got: name -> `FeedValues`.
+        fed: for each train call, the digest of the value of each fed tensor by name.
+        feeds, other_feeds: what tensors were fed in train calls, and in others, by name; what a
+            train call takes from an iterator counts as fed.
         graphs: the graphs of sessions.
+        training_graphs: those of train calls.
+        initial: the values of the variables before the first train call, by name.
+        between: the names of ops that change variables in other calls after the first train call.
         files: what it wrote in its working directory.
         refusal: why the script cannot be driven; None if it can.
     """
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, as_written: bool = False):
         self.kinds: Dict[str, List[Any]] = {}
         self.trained: List[Kind] = []
+        self.fed: List[Dict[str, bytes]] = []
         self.feeds: Dict[str, FeedValues] = {}
+        self.other_feeds: Dict[str, FeedValues] = {}
         self.graphs: List[Any] = []
+        self.training_graphs: List[Any] = []
+        self.initial: Dict[str, np.ndarray] = {}
+        self.between: List[str] = []
         self.files: List[str] = []
         self.refusal: Any = None
-        self._calls, self._order = Calls(path), Order()
+        self._calls, self._order = Calls(path), None if as_written else Order()
         self.refuse = self._calls.refusal
         self._number = 0
+        self._returned: Set[bytes] = set()  # digests of what calls returned
+
+    @property
+    def period(self) -> int:
+        """How many train calls repeat; 0 if no period was seen twice."""
+        return find_period(self.trained)
 
     def observe(self, patches: Patches, settings: Mapping[str, Any]) -> None:
         """Patch what the script calls."""
         fix_entropy(patches, settings["seed"])
-        make_stateless(patches, settings["seed"])
+        (fix_op_seeds if self._order is None else make_stateless)(patches, settings["seed"])
         self._calls.record_losses(patches)
-        sessions = Sessions(
+        self._sessions = Sessions(
             self._answer,
             lambda name, read: read(),
             lambda number, session: None,
             self.refuse,
             settings["threads"],
         )
-        sessions.install(patches)
+        self._sessions.install(patches)
 
     def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         self._number += 1
-        gates = self._order.complete(session.graph)
+        gates = self._order.complete(session.graph) if self._order is not None else ()
         if session.graph not in self.graphs:
             self.graphs.append(session.graph)
         try:
@@ -77,52 +102,43 @@ class Observation:
             self.refusal = error
             raise
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
-        for name, value in zip(kind.feeds, feeds.values()):
-            self.feeds.setdefault(name, FeedValues()).add(value)
-        values = run(feeds={**with_number(session.graph, feeds, self._number), **kind.closed})
-        if kind.trains:
-            self.trained.append(kind)
-            if len(self.trained) >= _MOST or find_period(self.trained):
-                raise _Enough(0)
-        result: List[Any] = values
+        if kind.trains and (not self.trained or kind.losses and not self._has_loss()):
+            # What changed a weight before, without a loss, gave it its first value.
+            self.trained, self.fed, self.feeds, self.between = [], [], {}, []
+            self.training_graphs = []
+            self.initial = read_values(
+                lambda *call: self._sessions.run(session, *call), find_places(session.graph)
+            )
+        if kind.trains and session.graph not in self.training_graphs:
+            self.training_graphs.append(session.graph)
+        taken = [t for op in kind.resources if "GetNext" in op.type for t in op.outputs]
+        taken = [tensor for tensor in taken if kind.trains and tensor.dtype != tf.variant]
+        numbered = {**with_number(session.graph, feeds, self._number), **kind.closed}
+        values = run(fetches=[*fetches, *taken], feeds=numbered)
+        names = [*kind.feeds, *(tensor.name for tensor in taken)]
+        arrays = [*feeds.values(), *values[len(fetches) :]]
+        self._note(kind, dict(zip(names, map(np.asarray, arrays))))
+        result: List[Any] = values[: len(fetches)]
+        self._returned.update(digest(value) for value in result if np.ndim(value))
+        if kind.trains and (len(self.trained) >= _MOST or self.period):
+            raise _Enough(0)
         return result
 
+    def _has_loss(self) -> bool:
+        return any(kind.losses for kind in self.trained)
 
-class FeedValues:
-    """The values of one fed tensor."""
-
-    def __init__(self) -> None:
-        self.first: Any = None
-        self.shapes: List[Any] = []
-        self.low, self.high = np.inf, -np.inf
-        self.changes = False
-
-    def add(self, value: np.ndarray) -> None:
-        """Take one more value into account."""
-        if self.first is None:
-            self.first = value
-        self.changes = self.changes or not np.array_equal(value, self.first)
-        if value.shape not in self.shapes:
-            self.shapes.append(value.shape)
-        if value.dtype.kind in "fiub" and value.size:
-            self.low = min(self.low, float(value.min()))
-            self.high = max(self.high, float(value.max()))
-
-    def guess(self) -> str:
-        """What the values look like, in words."""
-        if not self.changes:
-            is_scalar = self.first.size == 1
-            return f"constant {self.first.ravel()[0]}" if is_scalar else "constant"
-        if self.first.size == 1:
-            return f"a scalar that changes, {self.low:g} to {self.high:g}"
-        span = max(abs(self.low), abs(self.high))
-        is_float = self.first.dtype.kind == "f"
-        deviation = float(np.std(self.first)) if is_float else 0.0
-        if self.low < 0 and 0.9 < span <= 1 and abs(deviation - 3**-0.5) < 0.03:
-            return "noise, uniform in [-1, 1]"
-        if self.low < 0 and 2 < span < 6 and abs(deviation - 1) < 0.05:
-            return "noise, normal"
-        return "rows of data"
+    def _note(self, kind: Kind, fed: Dict[str, np.ndarray]) -> None:
+        """Note a call and what it was fed."""
+        digests = {name: digest(value) for name, value in fed.items()}
+        for name, value in fed.items():
+            known = self.feeds if kind.trains else self.other_feeds
+            is_returned = digests[name] in self._returned
+            known.setdefault(name, FeedValues()).add(value, is_returned)
+        if kind.trains:
+            self.trained.append(kind)
+            self.fed.append(digests)
+        elif self.trained:
+            self.between.extend(kind.updates)
 
 
 def find_period(kinds: Sequence[Kind]) -> int:
@@ -136,17 +152,18 @@ def find_period(kinds: Sequence[Kind]) -> int:
     return 0
 
 
-def observe(settings: Mapping[str, Any]) -> Observation:
+def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observation:
     """Run a script for two periods of its train calls.
 
     Args:
         settings: as of a run: "script", "args", "directory", "seed" and "threads".
+        as_written: see `Observation`.
 
     Raises:
         ToolkitError: the script failed before that.
     """
     path = settings["script"]
-    seen = Observation(path)
+    seen = Observation(path, as_written)
     before = _list_files(settings["directory"])
     try:
         with Patches() as patches:
@@ -181,16 +198,16 @@ def list_lines(seen: Observation) -> List[str]:
                 f"{noise} ops that draw noise",
             )
         )
-    period = find_period(seen.trained)
+    period = seen.period
     shown = seen.trained[: period or 6]
     rows.append(("period", f"{period} train calls" if period else "none found"))
     rows += [("", f"{place}: {kind.title}") for place, kind in enumerate(shown, 1)]
     others = [(kind, count) for kind, count in seen.kinds.values() if not kind.trains]
     rows += [("other", f"{kind.title} ({count} times)") for kind, count in others[:8]]
-    for name, values in seen.feeds.items():
+    for name, values in {**seen.other_feeds, **seen.feeds}.items():
         shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in values.shapes[:3])
         span = f" in [{values.low:.4g}, {values.high:.4g}]" if values.low <= values.high else ""
-        rows.append(("feed", f"{name}: {values.first.dtype} {shapes}{span}: {values.guess()}"))
+        rows.append(("feed", f"{name}: {values.first.dtype} {shapes}{span}: {values.describe()}"))
     rows += [("loss", loss.op.name) for kind in shown for loss in kind.losses]
     rows += [("writes", name) for name in seen.files[:8]]
     names = {name: kind for kind, _ in seen.kinds.values() for name in kind.noise + kind.unordered}
@@ -201,6 +218,11 @@ def list_lines(seen: Observation) -> List[str]:
         rows.append(("refused", "no call trains: none reaches an update of a trainable variable"))
     else:
         rows.append(("mode", "drive: the script makes each call"))
+        try:
+            words = " ".join(map(shlex.quote, list_words(seen)))
+            rows.append(("lift", f"--mode lift --data DATA would train with {words}"))
+        except UsageError as error:
+            rows.append(("no lift", error.message))
     return [f"{name:8}{text}" for name, text in rows]
 
 

@@ -66,8 +66,18 @@ def make_stateless(patches: Patches, seed: int) -> None:
         patches: puts them back.
         seed: of the run.
     """
+    fix_op_seeds(patches, seed)
     for function, form in _FORMS.items():
         patches.wrap(gen_random_ops, function, _drawing(function, form, seed))
+
+
+def fix_op_seeds(patches: Patches, seed: int) -> None:
+    """Let an op without a seed get one that follows from the run's seed and its place in the graph.
+
+    Args:
+        patches: puts the function back.
+        seed: of the run.
+    """
 
     def get_seed(original: Any, op_seed: Any) -> Tuple[Any, Any]:
         graph = ops.get_default_graph()

@@ -147,7 +147,8 @@ class Validation(SessionHook):
             names = [name for name in reversed(list(metrics)) if not name.endswith("_noise")]
             names.sort(key=lambda name: name != best)  # stable
         text = "  ".join(f"{name} {metrics[name]:.4f}" for name in names[:MAX_METRICS])
-        self.loop.log(f"step {step}  validation  {text}")
+        if text:  # a model may have nothing to be judged by
+            self.loop.log(f"step {step}  validation  {text}")
 
     def _record_state(self, step: int) -> None:
         """Add the best checkpoint and the evaluations so far to the commit log, if they changed."""

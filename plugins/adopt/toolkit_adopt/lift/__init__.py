@@ -1,6 +1,6 @@
 """Lift: the train op of a graph that was built elsewhere, as a plugin in the loop of steps.
 
-plan: what is trained, and how each placeholder is fed. options: those of the plugin `lift`.
+rules: how each placeholder is fed. options: those of the plugin `lift`.
 nodes, refs, order: a graph definition is cut, its variables become resources, its state is ordered.
 feeds, fragment, initial: what a graph is fed, where it is connected, with which values it begins.
 period, inference: a step, and predictions. plugin, graph: the plugin `lift`, for a file .meta.

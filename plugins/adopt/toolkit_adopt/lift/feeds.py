@@ -49,7 +49,8 @@ def make_feed(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> An
         value = getattr(batch.run, rule.kind)(key, sizes, *rule.numbers)
     else:
         number = _number(rule, batch.run)
-        value = number if shape is None else tf.fill(_sizes(name, shape, batch), number)
+        is_known = shape is not None and shape.ndims is not None
+        value = tf.fill(_sizes(name, shape, batch), number) if is_known else number
     if dtype == tf.bool:
         value = tf.not_equal(value, 0)
     value = tf.cast(value, dtype) if dtype is not None else value

@@ -188,6 +188,15 @@ def _check_op(node: Any, bodies: Dict[str, Any], is_in_function: bool) -> None:
         raise UsageError(f"{subject}with the layout NCHW, which needs a GPU.", hint=hint)
 
 
+def find_train_ops(graph_def: Any) -> List[str]:
+    """The names of the ops that group the updates of an optimizer."""
+    nodes = {node.name: node for node in graph_def.node}
+    updates = {f"^{node.name}" for node in graph_def.node if "Apply" in node.op}
+    groups = [n.name for n in graph_def.node if n.op == "NoOp" and updates & set(n.input)]
+    outer = [name[: -len("/update")] if name.endswith("/update") else "" for name in groups]
+    return [out if out in nodes else name for out, name in zip(outer, groups)]
+
+
 def find_losses(graph_def: Any, targets: Iterable[str], feeds: Iterable[str]) -> List[str]:
     """The names of the scalars whose gradients train ops take.
 

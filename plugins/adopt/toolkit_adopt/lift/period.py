@@ -8,7 +8,7 @@ from toolkit import UsageError, tf
 
 from .feeds import Batch, guess_rule, make_feed
 from .fragment import Fragment, connect, make_fragment
-from .nodes import find_losses
+from .nodes import find_losses, find_train_ops
 from .rules import Rule, parse_rule, rules_of, tensor_name
 
 
@@ -65,9 +65,9 @@ class Period:
         data: Any,
     ):
         if not train_ops:
-            raise UsageError(
-                "No train op is named.", hint="Set --train-op; --meta has a graph of many ops."
-            )
+            found = ", ".join(find_train_ops(graph_def))
+            hint = f"The graph has {found}." if found else "The graph has no optimizer."
+            raise UsageError("No train op is named.", hint=f"Set --train-op NAME,... {hint}")
         self.guesses: Dict[str, str] = {}
         self.calls: List[Call] = []
         left = [tensor_name(name) for name in losses]

@@ -16,10 +16,11 @@ they had in the time of TensorFlow 1 (`libraries.py`). `uninstall` puts back eac
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import types
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 from toolkit import tf
 
@@ -175,3 +176,13 @@ def uninstall() -> None:
     """Put back what `install` replaced."""
     while _restorers:
         _restorers.pop()()
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Within the block, scripts and modules import the stand-ins."""
+    install()
+    try:
+        yield
+    finally:
+        uninstall()

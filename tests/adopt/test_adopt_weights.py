@@ -1,0 +1,104 @@
+"""A script begins with the weights of another run, and a model function without a script."""
+
+import os
+import shutil
+
+import numpy as np
+from adopt_fixtures import SCRIPTS, adopt, commits, killed, resume, write_script
+from test_lifting import CLASSIFIER, write
+
+from toolkit import tf
+from toolkit.cli import run_command
+
+WORDS = ("--commit-steps", "5", "--init-from")
+
+
+def parent(folder, value):
+    """A checkpoint whose variable `w` has one value everywhere, and a slot of it."""
+    folder.mkdir()
+    with tf.Graph().as_default(), tf.Session() as session:
+        w = tf.get_variable("w", initializer=tf.fill([4, 1], value))
+        tf.get_variable("w/Adam", initializer=tf.fill([4, 1], 7.0))
+        session.run(tf.global_variables_initializer())
+        assert w.shape == [4, 1]
+        return tf.train.Saver().save(session, str(folder / "model"))
+
+
+def test_a_script_begins_with_the_weights_of_a_checkpoint(tmp_path, capfd):
+    path = write_script(tmp_path / "script", SCRIPTS["saver"])
+    prefix = parent(tmp_path / "parent", 100.0)
+    assert adopt(path, "--init-from", prefix, "--steps", "1") == 0
+    assert f"1 of 1 variables start with the weights of {prefix}." in capfd.readouterr().err
+    checkpoint = str(path.parent / "run" / "checkpoints" / "model.ckpt-1")
+    change = np.abs(tf.train.load_variable(checkpoint, "w") - 100)
+    np.testing.assert_allclose(change, 0.05, rtol=1e-2)  # Adam's first step, without its old slots
+
+
+def test_a_run_that_is_killed_before_its_first_commit_begins_with_its_weights_again(
+    tmp_path, capfd
+):
+    prefix = parent(tmp_path / "parent", 2.0)
+    whole = write_script(tmp_path / "whole", SCRIPTS["feeds"])
+    assert adopt(whole, *WORDS, prefix, "--map", "w=v") == 0
+    parted = write_script(tmp_path / "parted", SCRIPTS["feeds"])
+    killed(parted, 3, *WORDS, prefix, "--map", "w=v")
+    shutil.move(str(tmp_path / "parent"), str(tmp_path / "away"))
+    assert resume(parted) == 2
+    assert "Put them back, or start a new run" in capfd.readouterr().err
+    shutil.move(str(tmp_path / "away"), str(tmp_path / "parent"))
+    assert resume(parted) == 0
+    assert commits(parted) == commits(whole)
+
+
+MODEL_FN = """
+import tensorflow as tf
+
+def model_fn(features, labels, mode):
+    logits = tf.layers.dense(tf.layers.flatten(features), 3)
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits) if labels is not None else None
+    step = tf.train.get_global_step()
+    is_training = mode == tf.estimator.ModeKeys.TRAIN
+    train_op = tf.train.AdamOptimizer(0.05).minimize(loss, step) if is_training else None
+    label = tf.argmax(logits, 1)
+    accuracy = {} if labels is None else {"accuracy": tf.metrics.accuracy(labels, label)}
+    return tf.estimator.EstimatorSpec(
+        mode, predictions={"label": label}, loss=loss, train_op=train_op, eval_metric_ops=accuracy
+    )
+"""
+
+
+def test_a_model_function_becomes_a_plugin_and_trains(tmp_path, monkeypatch, capfd):
+    folder = write(tmp_path, CLASSIFIER).parent
+    (folder / "own_model.py").write_text(MODEL_FN)
+    monkeypatch.chdir(folder)
+    words = ["adopt", "--model-fn", "own_model:model_fn", "--data", "npz:data.npz", "--steps", "20"]
+    assert run_command([*words, "--run-dir", "run", "--", "--batch-size", "10"]) == 0
+    assert "accuracy" in capfd.readouterr().out
+    with open("own_model_plugin.py") as file:
+        text = file.read()
+    assert "from own_model import model_fn" in text
+    assert run_command(["evaluate", "run"]) == 0
+    # An edited plugin is used as it is, and what names no module is refused.
+    with open("own_model_plugin.py", "a") as file:
+        file.write("# edited\n")
+    assert run_command([*words, "--run-dir", "other", "--", "--batch-size", "9"]) == 0
+    with open("own_model_plugin.py") as file:
+        assert file.read() == text + "# edited\n"
+    assert run_command(["adopt", "--model-fn", "own_model", "--data", "npz:data.npz"]) == 2
+    assert run_command(["adopt", "--model-fn", "no_model:model_fn"]) == 2
+    assert not os.path.exists("no_model_plugin.py")
+
+
+def test_a_graph_without_a_train_op_is_told_which_it_has(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(write(tmp_path, CLASSIFIER).parent)
+    with tf.Graph().as_default() as graph:
+        loss = tf.reduce_sum(tf.get_variable("w", [3]))
+        step = tf.train.get_or_create_global_step()
+        tf.train.AdamOptimizer(name="first").minimize(loss, step)
+        tf.train.GradientDescentOptimizer(0.1, name="second").minimize(loss)
+        tf.train.export_meta_graph("graph.meta", graph=graph)
+    words = ["--data", "npz:data.npz", "--run-dir", "run"]
+    assert run_command(["adopt", "--meta", "graph.meta", *words]) == 2
+    assert "Set --train-op NAME,... The graph has first, second." in capfd.readouterr().err
+    assert run_command(["adopt", "graph.meta"]) == 2
+    assert "toolkit adopt --meta graph.meta" in capfd.readouterr().err
