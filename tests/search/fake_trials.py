@@ -49,6 +49,7 @@ def train(study: Study, trial: Trial) -> None:
 
 
 def open_study(definition: Definition, folder) -> Study:
+    os.makedirs(str(folder), exist_ok=True)
     return Study(definition, str(folder), lambda values: LENGTH)
 
 

@@ -1,13 +1,13 @@
 """What a command leaves open, and how it follows from the model: metric, budget, rungs."""
 
 import pytest
-from search_fixtures import RATE, SIZE, small_definition
+from search_fixtures import SIZE, small_definition
 
 from toolkit.api import load_plugins
 from toolkit.errors import UsageError
 from toolkit.options import CoreOptions
-from toolkit.search import planning
-from toolkit.search.checks import Answer, limit_values
+from toolkit.search import checks, planning
+from toolkit.search.checks import Answer, validate
 from toolkit.search.definition import Budget, Dimension
 from toolkit.search.planning import (
     choose_metric,
@@ -171,7 +171,10 @@ def test_more_trials_that_a_study_cannot_get_are_refused_with_the_reason(values,
         with_more_trials(small_definition(**values), trials)
 
 
-def test_the_limits_of_a_space_are_each_value_of_a_list_and_both_ends_of_a_range():
-    values = limit_values((RATE, SIZE), {"learning_rate": 1e-4, "batch_size": 16})
-    assert [each["learning_rate"] for each in values] == [1e-4, 1e-2, 1e-4, 1e-4]
-    assert [each["batch_size"] for each in values] == [16, 16, 16, 32]
+def test_graphs_are_built_of_the_ends_of_ranges_and_of_each_value_of_a_list(monkeypatch):
+    graphs = []
+    monkeypatch.setattr(checks, "check_graphs", lambda _, values: graphs.extend(values))
+    text = validate(small_definition(sampler="random", trials=3), load_plugins("classifier"))
+    assert text == "the options of 3 configurations and of the space's limits; 4 graphs built"
+    assert [each["learning_rate"] for each in graphs[:2]] == [1e-4, 1e-2]
+    assert {each["batch_size"] for each in graphs[2:]} == {16, 32}

@@ -12,7 +12,8 @@ from search_fixtures import small_definition
 from toolkit.errors import InterruptedRun, RetryError, ToolkitError
 from toolkit.search.definition import Configuration, Trial
 from toolkit.search.processes import Processes
-from toolkit.search.training import LOCK_SECS, train_all, train_trial
+from toolkit.search.results import read_notes, write_notes
+from toolkit.search.training import LOCK_SECS, find_due, train_all, train_trial
 from toolkit.storage.folder_lock import FolderLock
 
 TRIAL = Trial(Configuration(0, {"learning_rate": 0.001, "batch_size": 16}, 100), 1, 0)
@@ -69,8 +70,6 @@ def ignore(trial):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_workers_train_all_trials(tmp_path, count):
-    for name in ("alone", "study"):
-        (tmp_path / name).mkdir()
     reports = []
     study = open_study(DEFINITION, tmp_path / "study")
 
@@ -81,6 +80,19 @@ def test_workers_train_all_trials(tmp_path, count):
     train_all(study, count, lambda trial: reports.append(trial.name), train)
     assert rows_of(study) == undisturbed_rows(DEFINITION, tmp_path / "alone")
     assert len(reports) == len(set(reports)) == 12
+
+
+def test_the_times_of_a_trial_count_that_are_noted_after_its_result_was_read(tmp_path):
+    def train(study, trial, log, processes):
+        fake_trials.train(study, trial)
+        find_due(study)  # as another worker does
+        yield
+        notes = read_notes(study.path(trial))
+        write_notes(study.path(trial), notes._replace(cpu_secs=5.0))
+
+    study = open_study(DEFINITION, tmp_path)
+    train_all(study, 1, ignore, train)
+    assert {row.cpu_secs for row in rows_of(study)} == {10.0}  # of two seeds
 
 
 @pytest.mark.parametrize("error", [RetryError("no disk"), ToolkitError("no"), ValueError("bug")])

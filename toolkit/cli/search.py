@@ -147,8 +147,10 @@ def search(
         definition = _plan(folder, stored, selection, plugins, own, values, workers)
     definition = _check(definition, stored, plugins)
     if dry_run:
-        return _print_plan(definition, as_json)
-    return _train(definition, plugins, folder, workers, as_json)
+        _print_plan(definition, as_json)
+    else:
+        _train(definition, plugins, folder, workers, as_json)
+    return 0
 
 
 def _check_folder(folder: str) -> None:
@@ -234,7 +236,7 @@ def _state(
 ) -> Definition:
     """Return what the command says of the study; what it leaves open is false."""
     options, origins = resolved.options, resolved.origins
-    cls = type(options)
+    cls, find_path = type(options), trial_options.absolute_path
     lengths = [f"--{n}" for n in ("steps", "epochs") if origins[n].kind == typed.FLAG]
     lengths += ["--examples"] * (own["examples"] is not None)
     if len(lengths) > 1:
@@ -249,10 +251,8 @@ def _state(
     has_threads = any(getattr(options, name) for name in trial_options.THREADS)
     direction, _, metric = (own["metric"] or "").rpartition(":")
     stated = Definition(
-        plugin=typed.map_reference(selection.plugin, trial_options.absolute_path),
-        extensions=tuple(
-            typed.map_reference(r, trial_options.absolute_path) for r in selection.extensions
-        ),
+        plugin=typed.map_reference(selection.plugin, find_path),
+        extensions=tuple(typed.map_reference(each, find_path) for each in selection.extensions),
         options=shared,
         flags=flags,
         space=(),
@@ -271,10 +271,8 @@ def _state(
     )
 
     def check(name: str, value: Any) -> Any:
-        value = typed.map_paths(cls, name, value, trial_options.absolute_path)
-        return json_values(trial_options.resolve_trial(plugins, stated, {name: value}).options)[
-            name
-        ]
+        values = {name: typed.map_paths(cls, name, value, find_path)}
+        return json_values(trial_options.resolve_trial(plugins, stated, values).options)[name]
 
     space = parse_space(own["vary"], cls, check)
     for name in (dimension.name for dimension in space if dimension.name in flags):
@@ -320,22 +318,21 @@ def _say(lines: Sequence[str]) -> None:
     sys.stderr.writelines(f"{escape_line(line)}\n" for line in lines)
 
 
-def _print_plan(definition: Definition, as_json: bool) -> int:
+def _print_plan(definition: Definition, as_json: bool) -> None:
     from ..search.sampler import count_trials
 
     counts = count_trials(definition)
     if as_json:
         print_json({"study": definition.as_json(), "trials": sum(counts)})
-        return 0
+        return
     rungs = f"; {', '.join(map(str, counts))} train to the rungs" if definition.reduction else ""
     plural = "s" * (counts[0] != 1)
     sys.stdout.write(f"plan     {counts[0]} trial{plural}{rungs}; nothing was trained\n")
-    return 0
 
 
 def _train(
     definition: Definition, plugins: Plugins, folder: str, workers: int, as_json: bool
-) -> int:
+) -> None:
     """Train all trials, and print what came of them."""
     from ..search import outcome
     from ..search.sampler import count_trials
@@ -345,9 +342,8 @@ def _train(
         make_folders(folder)
     except OSError as error:
         raise UsageError(f"{folder} cannot be created: {error.strerror}.") from None
-    study = Study(
-        definition, folder, functools.partial(trial_options.find_length, plugins, definition)
-    )
+    find_length = functools.partial(trial_options.find_length, plugins, definition)
+    study = Study(definition, folder, find_length)
     try:
         find_due(study)
         with waiting("Training the trials", is_logged=False) as wait:
@@ -373,4 +369,3 @@ def _train(
             "No configuration finished.",
             hint=f"The table says why; the logs are in {os.path.join(folder, 'trials')}.",
         )
-    return 0

@@ -21,7 +21,7 @@ from ..plugins import Plugins, describe_failure
 from ..preset_choice import choose_by_data
 from ..storage.run_folder import RunFolder
 from . import trial_options
-from .definition import FLOAT, Definition, Dimension
+from .definition import FLOAT, Definition
 from .sampler import known_values
 
 MAX_GRAPHS = 32
@@ -43,7 +43,7 @@ def validate(definition: Definition, plugins: Plugins) -> str:
         ToolkitError: one cannot be trained; names its values.
     """
     space, known = definition.space, known_values(definition)
-    limits = limit_values(space, known[0])
+    limits = [dict(known[0], **{each.name: end}) for each in space for end in each.ends]
     for values in [*known, *limits]:
         with trial_options.naming_values(values):
             trial_options.resolve_trial(plugins, definition, values)
@@ -63,11 +63,6 @@ def validate(definition: Definition, plugins: Plugins) -> str:
     text = f"the options of {len(known)} configuration{plurals[0]} and of the space's limits; "
     text += f"{len(sample)} graph{plurals[1]} built"
     return text + (f", a sample of {len(kinds)} kinds" if count < len(kinds) else "")
-
-
-def limit_values(space: Sequence[Dimension], base: Values) -> List[Values]:
-    """Return configurations that have, one after the other, each choice and each end of a range."""
-    return [dict(base, **{each.name: end}) for each in space for end in each.ends]
 
 
 class Answer(NamedTuple):

@@ -129,6 +129,8 @@ def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
             "budgets.",
             hint="Set --steps, --examples or --epochs.",
         )
+    if stated.seeds[-1] >= 2**31:
+        raise UsageError(f"--seed {stated.seeds[0]} leaves no room for {len(stated.seeds)} seeds.")
     if rungs and not stated.reduction:
         raise UsageError("--rungs is set, but --halving is not.", hint="Add --halving 3.")
 

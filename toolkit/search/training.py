@@ -128,6 +128,8 @@ def train_all(study: Study, count: int, report: Callable[[Trial], None], train: 
             hint="Continue with the same command.",
             signum=processes.signum,
         )
+    study.results.clear()  # the times of a trial may be noted later than its result is read
+    find_due(study)
 
 
 def _work(
