@@ -90,8 +90,7 @@ def train(
     with console.shown(), open_trainer(
         plugins, run_dir, options, console, argv, allow=allow
     ) as trainer:
-        trainer.check_data()
-        trainer.check_length()
+        trainer.check_resume()
         if not trainer.is_finished():
             summary = trainer.train_and_test()
             for line in list_summary_lines(summary, trainer.page):

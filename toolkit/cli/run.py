@@ -420,10 +420,7 @@ def _train(
     peers = open_peers(cluster, job.options, console, is_trained)
     # Plugins may print.
     with console.shown(), Trainer(job, console, peers) as trainer, optional_output():
-        trainer.check_data()
-        trainer.check_length()
-        if is_branch:
-            trainer.check_steps_left()
+        trainer.check_resume(is_branch)
         summary = None if trainer.is_finished() else trainer.train_and_test()
     if summary is None:
         return _print_nothing_left(job.folder, job.options, as_json)
