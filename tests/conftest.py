@@ -205,7 +205,8 @@ def _train(*argv):
     from linear_fixtures import write_bars
 
     write_bars("bars.npz")
-    assert run_command(["run", "--data", "npz:bars.npz", "--run-dir", "run", *argv]) == 0
+    words = ["run", "--data", "npz:bars.npz", "--run-dir", "run", "--steps-per-call", "1"]
+    assert run_command([*words, *argv]) == 0
 
 
 @pytest.fixture
@@ -213,7 +214,8 @@ def golden(made_once):
     """A function that trains, once for all tests, and returns a copy of the folder.
 
     `golden("--steps", 2)` is a folder `trained` in `tmp_path` with a run `run` of the linear plugin
-    and its data `bars.npz`. `plugin` names another plugin, `name` the copy.
+    and its data `bars.npz`. `plugin` names another plugin, `name` the copy. The run makes one step
+    per call, which takes two thirds of the time, also where it continues or is replayed.
     """
     from linear_fixtures import LINEAR
 
@@ -227,8 +229,6 @@ def golden(made_once):
 def trained(golden):
     """The linear plugin after 6 steps, with checkpoints every 2 and the best one.
 
-    `trained / "run"` is the run, `trained / "bars.npz"` its data. It makes one step per call, which
-    takes two thirds of the time where it continues or is replayed.
+    `trained / "run"` is the run, `trained / "bars.npz"` its data.
     """
-    flags = ["--steps", 6, "--best-metric", "accuracy", "--eval-batch-size", 5]
-    return golden(*flags, "--steps-per-call", 1)
+    return golden("--steps", 6, "--best-metric", "accuracy", "--eval-batch-size", 5)

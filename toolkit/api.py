@@ -21,7 +21,6 @@ from typing import (
 
 from .display.console import Console
 from .display.waits import follow_steps, waiting
-from .errors import UsageError
 from .plugins import Plugin, Plugins, load
 from .storage.run_folder import RunFolder, new_path, open_run, reserve
 from .storage.source_copies import naming_copies
@@ -91,8 +90,7 @@ def train(
     with console.shown(), open_trainer(
         plugins, run_dir, options, console, argv, allow=allow
     ) as trainer:
-        trainer.check_data()
-        trainer.check_length()
+        trainer.check_resume()
         if not trainer.is_finished():
             summary = trainer.train_and_test()
             for line in list_summary_lines(summary, trainer.page):
@@ -119,19 +117,18 @@ def open_trainer(
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
     """
     from . import config
-    from .option_changes import find_option_changes, find_plugin_changes, refuse_other_start
+    from .option_changes import find_option_changes, find_plugin_changes, refuse_changes
     from .preset_choice import recorded_choices
     from .training.trainer import Job, Trainer
 
     model, others = plugins.model.reference, [each.reference for each in plugins.extensions]
     if os.path.exists(os.path.join(run_dir, "manifest.json")):
         folder = open_run(run_dir)
-        _refuse(find_plugin_changes(folder, model, others), allow)
+        refuse_changes(folder, find_plugin_changes(folder, model, others), allow, _name_allowed)
         saved = config.read_run_config(folder)
         resolved = recorded_choices(_resolve_options(plugins, options, [saved]), folder)
         changes = find_option_changes(folder, resolved.options)
-        refuse_other_start(folder, changes)
-        _refuse(changes, allow)
+        refuse_changes(folder, changes, allow, _name_allowed)
     else:
         folder = reserve(run_dir)
         resolved = _resolve_options(plugins, options)
@@ -151,16 +148,8 @@ def open_trainer(
     return Trainer(job, console)
 
 
-def _refuse(changes: Sequence[OptionChange], allow: Sequence[str]) -> None:
-    """Raise UsageError if there is a change that is not allowed."""
-    from .option_changes import describe_changes
-
-    names = [change.name for change in changes if change.name not in allow]
-    if names:
-        raise UsageError(
-            describe_changes([change for change in changes if change.name in names]),
-            hint=f"Keep the former values, start a new run, or allow the change: allow={names}.",
-        )
+def _name_allowed(changes: Sequence[OptionChange]) -> str:
+    return f"allow={[change.name for change in changes]}."
 
 
 def load_plugins(plugin: Any, extensions: Iterable[Any] = (), named_by: str = "") -> Plugins:

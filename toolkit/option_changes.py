@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Type
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Type
 
 from . import config as configuration
 from .config import json_values
@@ -34,6 +34,11 @@ class OptionChange(NamedTuple):
     name: str
     before: Any
     now: Any
+
+    def __str__(self) -> str:
+        """A clause with both values."""
+        before, now = (format_value(value) or "none" for value in (self.before, self.now))
+        return f"{self.name} was {before}, now {now}"
 
 
 def find_changes(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
@@ -74,7 +79,7 @@ def describe_branch(branch: RunFolder, options: CoreOptions) -> str:
     """
     parent, session = branch.state()["parent"], _last_session(branch)
     changes = _compare(session, options) if session else []
-    texts = [describe_change(change) for change in changes if change.name != "data"]
+    texts = [str(change) for change in changes if change.name != "data"]
     return "; ".join([f"a branch of {parent['name']} from step {parent['step']}", *texts])
 
 
@@ -128,28 +133,34 @@ def find_plugin_changes(
     ]
 
 
-def refuse_other_start(folder: RunFolder, changes: Sequence[OptionChange]) -> None:
-    """Raise UsageError if options change that only the first step of a run reads, after its first
-    commit.
+def refuse_changes(
+    folder: RunFolder,
+    changes: Sequence[OptionChange],
+    allow: Sequence[str],
+    name_flags: Callable[[Sequence[OptionChange]], str],
+) -> None:
+    """Raise UsageError for changes that nobody has allowed, and after the first commit for options
+    that only the first step of a run reads.
+
+    Args:
+        folder: of the run.
+        changes: to it.
+        allow: the names of the options that may change.
+        name_flags: returns how changes are allowed, for the hint.
     """
-    texts = [describe_change(c) for c in changes if c.name in ("init_from", "map")]
-    if texts and folder.commits.current_commits():
+    late = [str(change) for change in changes if change.name in ("init_from", "map")]
+    if late and folder.commits.current_commits():
         raise UsageError(
-            f"{'; '.join(texts)}: a change has no effect after the first commit.",
+            f"{'; '.join(late)}: a change has no effect after the first commit.",
             hint="Keep the former value, or start a new run.",
         )
-
-
-def describe_changes(changes: Sequence[OptionChange]) -> str:
-    """Return a sentence that lists the changes."""
-    texts = map(describe_change, changes)
-    return f"The run was trained with other options: {'; '.join(texts)}."
-
-
-def describe_change(change: OptionChange) -> str:
-    """Return a clause with both values."""
-    before, now = (format_value(value) or "none" for value in (change.before, change.now))
-    return f"{change.name} was {before}, now {now}"
+    changes = [change for change in changes if change.name not in allow]
+    if changes:
+        raise UsageError(
+            f"The run was trained with other options: {'; '.join(map(str, changes))}.",
+            hint="Keep the former values, start a new run, or allow the change: "
+            + name_flags(changes),
+        )
 
 
 def allow_flags(changes: Sequence[OptionChange]) -> str:

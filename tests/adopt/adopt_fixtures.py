@@ -80,7 +80,7 @@ x = iterator.get_next()
 w = tf.get_variable("w", [4, 1])
 loss = tf.reduce_mean(tf.square(tf.matmul(x + tf.random_normal([4]), w) - 1.0))
 train = tf.train.RMSPropOptimizer(0.01).minimize(loss)
-sess = tf.Session()
+sess, other = tf.Session(), tf.Session(graph=tf.Graph())  # another one, without variables
 sess.run(tf.global_variables_initializer())
 for epoch in range(3):
     sess.run(iterator.initializer)
@@ -89,6 +89,26 @@ for epoch in range(3):
             sess.run(train)
         except tf.errors.OutOfRangeError:
             break
+""",
+    # A folder with the time in its name, from which it restores; a condition on a variable.
+    "clock": HEAD
+    + """
+import datetime, time
+
+train = tf.train.AdamOptimizer(0.05).minimize(loss) if w else None
+names = [str(time.time()), time.strftime("%S"), datetime.datetime.now().strftime("%f")]
+folder = os.path.join("checkpoint", "-".join(names))
+if not os.path.exists(folder):
+    os.makedirs(folder)
+saver = tf.train.Saver()
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    for i in range(12):
+        sess.run(train, batch())
+        if i == 2:
+            saver.save(sess, os.path.join(folder, "best"))
+    saver.restore(sess, os.path.join(folder, "best"))
+    assert isinstance(datetime.datetime.now() + datetime.timedelta(1), datetime.datetime)
 """,
     # Saves by its own Saver, and restores what is there when it starts; bytes that end in zeros.
     "saver": HEAD
@@ -171,6 +191,27 @@ with tf.Session() as sess:
         feed = {words: np.random.randint(50, size=8), context: np.random.randint(50, size=[8, 1])}
         sess.run([train, loss], feed)
         sess.run(loss, feed)
+""",
+    # Dropout in a loop over steps, and noise in loops within loops, another one at each turn.
+    "loops": HEAD
+    + """
+cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(3), state_keep_prob=0.5)
+states, last = tf.nn.dynamic_rnn(cell, tf.expand_dims(x, 2), dtype=tf.float32)
+
+def draw(i, total):
+    more = lambda value: value + tf.random_uniform([2])
+    inner = tf.while_loop(lambda value: tf.reduce_max(value) < 3.0, more, [tf.stack([0.0, i])])
+    return i + 1.0, total + inner
+
+count, total = tf.while_loop(lambda i, total: i < 3.0, draw, (0.0, tf.zeros([2])))
+rows = tf.map_fn(lambda row: tf.random_normal([]), tf.zeros([5]))
+loss = tf.reduce_mean(tf.square(tf.reduce_sum(last, 1, keepdims=True) - y + total[0])) + rows[0]
+train = tf.train.AdamOptimizer(0.05).minimize(loss)
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    for i in range(12):
+        _, drawn = sess.run([train, rows], batch())
+        assert len(set(drawn)) == 5
 """,
     # Edits sys.argv, draws in workers, begins a second graph after a reset, ends by sys.exit.
     "habits": """

@@ -1,7 +1,17 @@
 """A script that is killed and resumed ends with the bits of the undisturbed run."""
 
 import pytest
-from adopt_fixtures import NUM_STEPS, SCRIPTS, adopt, commits, killed, metrics, resume, write_script
+from adopt_fixtures import (
+    HEAD,
+    NUM_STEPS,
+    SCRIPTS,
+    adopt,
+    commits,
+    killed,
+    metrics,
+    resume,
+    write_script,
+)
 
 WORDS = ("--commit-steps", "5", "--log-steps", "2")
 
@@ -17,3 +27,14 @@ def test_a_killed_script_ends_with_the_bits_of_the_undisturbed_run(pattern, tmp_
     assert max(commits(whole)) == NUM_STEPS
     assert commits(parted) == commits(whole)
     assert metrics(parted) == metrics(whole)
+
+
+def test_a_clock_that_a_script_feeds_is_the_run_s_at_a_resume(tmp_path):
+    text = HEAD + "import datetime, time\ntrain = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
+    text += "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"
+    text += "for i in range(6):\n    seconds = time.time() % 1 + datetime.datetime.now().second\n"
+    text += "    sess.run(train, {x: data[:2] + seconds, y: target[:2]})\n"
+    path = write_script(tmp_path / "folder", text)
+    killed(path, 5, "--commit-steps", "4")
+    assert resume(path) == 0
+    assert list(commits(path)) == [4, 6]

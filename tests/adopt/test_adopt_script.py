@@ -73,6 +73,36 @@ def test_sessions_noise_and_entropy_are_put_back(tmp_path):
         assert session.run(drawn) != session.run(drawn)
 
 
+def test_a_script_may_write_bytes_to_stdout(tmp_path, capfd):
+    text = "import codecs, io, sys\nsys.stdout.buffer.write('one \u00fc\\n'.encode('utf-8'))\n"
+    text += "codecs.getwriter('utf-8')(sys.stdout.buffer).write('two\\n')\n"
+    text += (
+        "sys.stdout = io.TextIOWrapper(sys.stdout.buffer, 'utf-8')\nprint('three', flush=True)\n"
+    )
+    before = sys.stdout
+    assert adopt(write_script(tmp_path / "folder", text)) == 0
+    assert capfd.readouterr().out.startswith("one \u00fc\ntwo\nthree\n")
+    assert sys.stdout is before
+
+
+DRAWS = """
+import json
+import tensorflow as tf
+
+ops = [tf.random_normal([]), tf.random_normal([])]
+with tf.Session() as sess:
+    drawn = [sess.run(ops) for _ in range(2)]
+with open("drawn.json", "w") as file:
+    json.dump([float(number) for row in drawn for number in row], file)
+"""
+
+
+def test_each_op_draws_other_numbers_in_each_call(tmp_path):
+    path = write_script(tmp_path / "folder", DRAWS)
+    assert adopt(path) == 0
+    assert len(set(json.loads((path.parent / "drawn.json").read_text()))) == 4
+
+
 def test_a_variable_that_is_fed_is_fed_to_all_that_read_it(tmp_path):
     text = "import tensorflow as tf\nw = tf.Variable(2.0)\nreads = [w * 1.0, w + 1.0]\n"
     text += "sess = tf.Session()\nassert sess.run(reads, {w: 5.0}) == [5.0, 6.0]\n"

@@ -17,6 +17,9 @@ def _installed():
 
 def test_old_names_of_numpy_are_back():
     assert np.zeros(2, np.float).dtype == np.float64 and np.int is int
+    assert np.lib.pad([1], 1, "constant").tolist() == [0, 1, 0] and np.string_ is np.bytes_
+    assert np.asscalar(np.ones(1)) == 1 and np.in1d([[3], [4]], [4]).tolist() == [False, True]
+    assert np.asfarray([1]).dtype == np.float64 and np.trapz([0, 1]) == 0.5
     assert np.reshape(np.arange(4), newshape=[2, 2]).tolist() == [[0, 1], [2, 3]]
     assert np.reshape(np.arange(4), (1, 4), order="F").shape == (1, 4)
 
@@ -35,10 +38,10 @@ def test_old_names_of_numpy_go_again():
     from toolkit_adopt import standins
 
     standins.uninstall()
-    before = set(vars(np)), np.reshape, np.array
+    before = set(vars(np)), set(vars(np.lib)), np.reshape, np.array
     standins.install()
     standins.uninstall()
-    assert (set(vars(np)), np.reshape, np.array) == before
+    assert (set(vars(np)), set(vars(np.lib)), np.reshape, np.array) == before
 
 
 def test_an_image_is_scaled_from_its_least_to_its_largest_value(tmp_path):

@@ -17,7 +17,7 @@ from toolkit.storage import source_copies
 
 def train(cli, *more, run="run", plugin="./mine.py"):
     argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", run]
-    result = cli("run", *argv, "--steps", 4, *more)
+    result = cli("run", *argv, "--steps", 4, "--steps-per-call", 1, *more)
     assert result.code == 0, result.err
     return result
 

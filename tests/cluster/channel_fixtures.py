@@ -81,8 +81,7 @@ class Bare:
     """A connection of a process that does nothing by itself."""
 
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), 10)
-        self.socket.settimeout(None)
+        self.socket = socket.create_connection(("127.0.0.1", port))
         self._reader = self.socket.makefile("rb")
 
     def send(self, kind, body):
@@ -229,7 +228,7 @@ def await_listener(port, host="127.0.0.1"):
 
     def connect():
         with contextlib.suppress(ConnectionRefusedError):
-            return socket.create_connection((host, port), 10)
+            return socket.create_connection((host, port))
 
     return wait_until(connect)
 

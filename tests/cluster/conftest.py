@@ -2,6 +2,7 @@
 
 import pytest
 from channel_fixtures import Job
+from process_fixtures import PATIENCE
 
 from toolkit.cluster import channel
 
@@ -10,7 +11,7 @@ from toolkit.cluster import channel
 def make_job(monkeypatch):
     """Make a job of threads; its channels are closed after the test."""
     jobs = []
-    monkeypatch.setattr(channel, "_ANSWER_SECS", 600.0)
+    monkeypatch.setattr(channel, "_ANSWER_SECS", PATIENCE)
 
     def make(*args, **settings):
         jobs.append(Job(*args, **settings))

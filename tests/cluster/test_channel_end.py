@@ -55,7 +55,7 @@ def test_no_thread_and_no_socket_is_left(make_job):
             thread.join(PATIENCE)
     assert threading.active_count() <= before
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", job.port), 5)
+        socket.create_connection(("127.0.0.1", job.port))
 
 
 # -------------------------------------------------------------------------------------- by an error
@@ -127,6 +127,20 @@ def test_a_worker_whose_machine_restarts_is_named_by_all(make_job):
     errors = errors_of(*members)
     assert [(error.message, error.exit_code) for error in errors] == [(GONE, 138)] * 2
     assert "log" in errors[0].hint
+
+
+def test_the_reason_of_an_end_is_read_where_a_write_fails_before(make_job):
+    bare, (chief, _) = make_job().start_with_bare("worker 0")
+    peer, reason = chief.peer("worker 0"), "worker 0 failed: The disk is full."
+
+    def write_after_the_end():
+        bare.send("end", {"text": reason, "hint": "", "code": 4, "is_failure": True})
+        reset(bare)
+        peer.send("beat", {})
+
+    chief.channel._call(write_after_the_end)  # in the thread that reads, which reads nothing then
+    (error,) = errors_of(chief)
+    assert (error.message, error.exit_code) == (reason, 4)
 
 
 def test_a_worker_that_is_silent_is_named_by_all(make_job):

@@ -67,7 +67,13 @@ def test_a_follower_that_reads_slowly_is_alive_and_so_is_the_chief_for_the_other
     slow, (chief, quick) = job.start_with_bare("worker 0")
     threading.Thread(target=obey, args=(quick.channel,), daemon=True).start()
     chief.channel.command({}, bytes(64 << 20))  # more than the system keeps for who does not read
-    job.pass_time(3 * job.settings.peer_secs, lambda: slow.send("beat", {}))
+    peer = chief.peer("worker 0")
+
+    def beat():
+        slow.send("beat", {})  # which the system may keep until it knows that the last one arrived
+        wait_until(lambda: peer.last_heard == job.clock.now())
+
+    job.pass_time(3 * job.settings.peer_secs, beat)
     while slow.receive()[0] != "command":
         pass
     slow.send("reply", {})

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from channel_fixtures import await_listener, encode, join, listening, run_all
-from process_fixtures import wait_until
+from process_fixtures import PATIENCE, wait_until
 
 from toolkit.cluster.channel import BIND_SECS, PeerError
 from toolkit.errors import DataError, RetryError, UsageError
@@ -42,7 +42,7 @@ def test_loopback_stays_loopback(make_job):
     job.open("chief")
     await_listener(job.port).close()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", job.port), 5)
+        socket.create_connection(("127.0.0.2", job.port))
 
 
 # ----------------------------------------------------------------------------------- who is missing
@@ -160,7 +160,7 @@ def test_a_stranger_is_dropped_with_one_line_and_hurts_nobody(make_job, start):
     for _ in range(2):
         with await_listener(job.port) as stranger:
             stranger.sendall(start)
-            stranger.settimeout(10)
+            stranger.settimeout(PATIENCE)
             while stranger.recv(100):  # up to its end
                 pass
     join([chief, job.open("worker 0")])

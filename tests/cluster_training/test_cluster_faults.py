@@ -11,6 +11,7 @@ import pytest
 from file_fixtures import read_json
 from job_fixtures import PATIENT, commits, start_job
 from linear_fixtures import LINEAR, write_bars
+from process_fixtures import PATIENCE
 from run_fixtures import sessions, write_plugin
 
 from toolkit.storage.run_folder import RunFolder
@@ -162,7 +163,7 @@ def lines_of(ended):
 def test_a_log_has_few_lines_and_a_finished_run_ends_a_worker_that_sees_no_folder(here):
     words = [*run_words(steps=60), "--resume"]
     # No process is ended because it does not notice soon that the job has.
-    statements = "from toolkit.cluster import channel\nchannel.GRACE_SECS = 600.0\n" + PATIENT
+    statements = f"from toolkit.cluster import channel\nchannel.GRACE_SECS = {PATIENCE}\n{PATIENT}"
     endings = start_job(*words, statements=statements).succeed()
     assert lines_of(endings["worker 0"]) == [
         "peers  worker 0 of 2 replicas, 4 of the 8 examples of a batch",

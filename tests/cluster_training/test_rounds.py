@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import threading
@@ -24,7 +23,7 @@ from toolkit.graph.run import Run
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.training.faults import diverged_before
-from toolkit.training.parameter_servers import RoundRunner, TicketRunner
+from toolkit.training.parameter_servers import ServerPeers, TicketRunner
 
 BATCH = 8
 EPOCH = COUNTS["train"] // BATCH  # steps
@@ -34,6 +33,7 @@ class Worker(NamedTuple):
     kind: str  # of the reader
     session: Any
     graph: Any
+    reader: Any
     runner: TicketRunner
 
     def values(self):
@@ -96,7 +96,7 @@ def _start(server, job, rank, kind, options):
         with tf_graph.as_default():
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
     reader.initialize(session, 0)
-    return Worker(kind, session, graph, TicketRunner(session, graph, reader))
+    return Worker(kind, session, graph, reader, TicketRunner(session, graph, reader))
 
 
 def run_round(workers, first, until, should_interrupt=lambda: False):
@@ -160,30 +160,29 @@ def test_with_the_policy_skip_a_refused_step_is_counted_and_the_round_goes_on(wo
 
 
 class OtherWorker:
-    """The peers of a chief: one worker, in a thread."""
+    """The channel of a chief to one worker, in a thread."""
 
     def __init__(self, worker):
         self._worker = worker
 
-    @contextlib.contextmanager
-    def calling(self, command, num_steps):
-        thread = threading.Thread(target=self._work, args=[num_steps])
-        thread.start()
-        yield
-        thread.join(PATIENCE)
+    def command(self, command):
+        self._thread = threading.Thread(target=self._work, args=[command["until"]])
+        self._thread.start()
 
     def _work(self, until):
         self._share = self._worker.runner.run(until, lambda: False)
 
-    def shares(self):
-        return [self._share]
+    def replies(self):
+        self._thread.join(PATIENCE)
+        return [{"share": self._share}]
 
 
 def open_rounds(team):
     chief, other = team
     loop = SimpleNamespace(step=0, should_interrupt=lambda: False)
-    runner = RoundRunner(chief.runner, chief.session, chief.graph, OtherWorker(other), loop)
-    return runner, loop
+    cluster = SimpleNamespace(num_trainers=2, has_ps=True, trainers=["chief", "worker"])
+    peers = ServerPeers(cluster, OtherWorker(other))
+    return peers.open_runner(chief.session, chief.graph, chief.reader, loop), loop
 
 
 def test_the_chief_counts_a_refused_step_so_that_the_next_ticket_is_a_new_batch(workers):

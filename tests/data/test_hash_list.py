@@ -109,5 +109,5 @@ def test_a_run_records_one_hash_of_many_images(tmp_path):
     Image.new("L", (4, 4), 7).save(str(tmp_path / "images" / "b" / "1.png"))
     trainer = testing.open_trainer(Linear, run, steps=4)
     with pytest.raises(DataError, match="b/1.png has SHA-256"):
-        trainer.check_data()
+        trainer.check_resume()
     trainer.close()

@@ -2,16 +2,30 @@
 
 import gzip
 import json
+import re
 
 import numpy as np
 import pytest
 
-from toolkit.data.files.file_index import FileIndex
+from toolkit.data.held_out import NOTHING
 from toolkit.data.sources import ColumnOptions, ImageOptions, open_data
-from toolkit.data.tables.table import read_rows
 from toolkit.errors import DataError, ToolkitError, UsageError
 
 DIGITS = "a,b,label\n1,2.5,x\n-3,4e2,y\n 12 ,0,x\n"
+
+
+class Rows:
+    """What is asked of a table: the arrays of the training split, and what the columns are."""
+
+    def __init__(self, path, schema=None, images=None, **options):
+        options, images = ColumnOptions(**options), ImageOptions(**(images or {}))
+        data = open_data(
+            f"table:{path}", columns=options, images=images, shares=NOTHING, table=schema
+        )
+        self.features, self.labels = data.splits["train"].features, data.splits["train"].labels
+        self.splits = {name: split.index.tolist() for name, split in data.splits.items()}
+        self.spec, self.class_names, self.notes = data.spec, data.spec.class_names, data.notes
+        self.schema = json.loads(json.dumps(data.spec.table))  # as it comes from a run
 
 
 @pytest.fixture
@@ -21,7 +35,7 @@ def rows(tmp_path):
     def read(content, name="t.csv", **options):
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-        return read_rows(str(path), ColumnOptions(**options), ImageOptions(), FileIndex())
+        return Rows(path, **options)
 
     return read
 
@@ -70,9 +84,9 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
     table = rows(content, name)
     assert table.features.dtype == np.float32
     assert table.features.tolist() == [[1, 2.5], [-3, 400], [12, 0]]
-    assert table.labels.values.tolist() == [0, 1, 0]
-    assert table.labels.class_names == ("x", "y")
-    assert table.schema.numbers == ("a", "b")
+    assert table.labels.tolist() == [0, 1, 0]
+    assert table.class_names == ("x", "y")
+    assert table.schema["numbers"] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -104,17 +118,26 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
         (b"PAR1...", "found a Parquet file"),
         pytest.param(gzip.compress(DIGITS.encode())[:-9], "expected a gzip file", id="cut gzip"),
         ('[{"a": 1, "label": 2}]', "expected one JSON object per line, found a list"),
-        ('{"a": 1, "label": 2}\n{"a": 1,', "t.csv: row 2: expected a JSON object, found a fault"),
+        (
+            '{"a": 1, "label": 2}\n{"a": 1,',
+            "t.csv: row 2: expected a JSON object with keys, found a fault",
+        ),
         (
             '{"a": 1, "label": 2}\n[1, 2]',
             "t.csv: row 2: expected a JSON object with keys, found [1, 2]",
         ),
-        ('{"a": 1, "a": 2}\n', "the key 'a' occurs twice"),
-        ('{"a": 1, "label": 2}\n{"b": 1}\n', "t.csv: row 2: found the key 'b'"),
-        ('{"a": {"b": 1}, "label": 2}\n', "t.csv: row 1: expected a value or list in 'a'"),
+        ('{"a": 1, "a": 2}\n', "found the key 'a' twice"),
+        (
+            '{"a": 1, "label": 2}\n{"b": 1}\n',
+            "t.csv: row 2: expected a JSON object with keys, found the key 'b', which the first",
+        ),
+        (
+            '{"a": {"b": 1}, "label": 2}\n',
+            "t.csv: row 1: expected a JSON object with keys, found an object in 'a'",
+        ),
         (
             '{"\\uD8ff": 1, "label": 0}',
-            "t.csv: row 1: expected a JSON object, found a fault: 'utf-8' codec",
+            "t.csv: row 1: expected a JSON object with keys, found 'utf-8' codec",
         ),
         ('{"p": "~a\\u0000.png", "label": 1}', "path of an image in 'p', found a null character"),
     ],
@@ -125,7 +148,7 @@ def test_what_is_no_table_is_refused_with_its_row(refusal, content, text):
 
 def test_a_folder_is_no_table(tmp_path):
     with pytest.raises(DataError, match="found a folder"):
-        read_rows(str(tmp_path), ColumnOptions(), ImageOptions(), FileIndex())
+        open_data(f"table:{tmp_path}")
 
 
 # ------------------------------------------------------------------------------------------ numbers
@@ -159,11 +182,11 @@ def test_numbers_that_floats_round_are_noted(rows):
     assert len(rows("t,a,label\n16777216,1,x\n7,3,y\n").notes) == 1
 
 
-def test_a_hundred_thousand_columns_are_read(rows):
-    names = ",".join(f"c{number}" for number in range(100_000))
-    values = ",".join(["1.5"] * 100_000)
+def test_twenty_thousand_columns_are_read(rows):
+    names = ",".join(f"gene{number}" for number in range(20_000))
+    values = ",".join(["1.5"] * 20_000)
     table = rows(f"{names},label\n{values},x\n{values},y\n")
-    assert table.features.shape == (2, 100_000)
+    assert table.features.shape == (2, 20_000)
 
 
 # ------------------------------------------------------------------------------------------- labels
@@ -171,13 +194,13 @@ def test_a_hundred_thousand_columns_are_read(rows):
 
 @pytest.mark.parametrize("name", ["label", "Class", "TARGET", "y"])
 def test_the_labels_have_a_usual_name(rows, name):
-    assert rows(f"a,{name}\n1,x\n2,y\n").schema.labels == (name,)
+    assert rows(f"a,{name}\n1,x\n2,y\n").schema["labels"] == [name]
 
 
 def test_labels_may_be_named_or_absent(rows):
     table = rows("a,species\n1,x\n2,y\n", label_column=("species",))
-    assert table.labels.class_names == ("x", "y")
-    assert rows("a,b\n1,2\n2,3\n2,9\n", label_column=("none",)).labels.values is None
+    assert table.class_names == ("x", "y")
+    assert rows("a,b\n1,2\n2,3\n2,9\n", label_column=("none",)).labels is None
 
 
 @pytest.mark.parametrize(
@@ -193,23 +216,24 @@ def test_labels_may_be_named_or_absent(rows):
 )
 def test_the_fields_decide_the_kind_of_labels(rows, fields, kind, names):
     table = rows("a,label\n" + "".join(f"{i * 7 % 5},{field}\n" for i, field in enumerate(fields)))
-    assert (table.labels.kind, table.labels.class_names) == (kind, names)
+    assert (table.schema["label_kind"], table.class_names) == (kind, names)
 
 
 def test_many_whole_numbers_are_classes_or_values_on_request(rows, refusal):
     text = "a,price\n" + "".join(f"{i % 7},{1000 + 3 * i}\n" for i in range(101))
     options = {"label_column": ("price",)}
     assert "101 different whole numbers: classes or values?" in refusal(text, **options)
-    values = rows(text, label_kind="value", **options).labels
-    assert values.kind == "value" and values.values[:2].tolist() == [1000, 1003]
+    table = rows(text, label_kind="value", **options)
+    assert table.schema["label_kind"] == "value" and table.labels[:2].tolist() == [1000, 1003]
 
 
 U_V = "a,u,v\n1,0,1\n2,1,1\n2,0,0\n"
 
 
 def test_several_columns_of_labels_are_a_vector(rows):
-    labels = rows(U_V, label_column=("u", "v")).labels
-    assert labels.values.tolist() == [[0, 1], [1, 1], [0, 0]] and labels.kind == "value"
+    table = rows(U_V, label_column=("u", "v"))
+    assert table.labels.tolist() == [[0, 1], [1, 1], [0, 0]]
+    assert table.schema["label_kind"] == "value"
 
 
 @pytest.mark.parametrize(
@@ -243,8 +267,8 @@ def test_what_is_no_label_is_refused(refusal, content, options, text):
 def test_few_texts_are_classes_beside_the_numbers(rows):
     table = rows("size,the colour,label\n" + "1,red,x\n2,blue,y\n3,red,y\n5,blue,x\n")
     assert sorted(table.features) == ["numbers", "the_colour"]
-    colours = table.features["the_colour"]
-    assert colours.class_names == ("blue", "red") and colours.values.tolist() == [1, 0, 1, 0]
+    assert table.spec.features["the_colour"].class_names == ("blue", "red")
+    assert table.features["the_colour"].tolist() == [1, 0, 1, 0]
 
 
 def test_one_hot_appends_a_column_for_each_text(rows):
@@ -255,20 +279,21 @@ def test_one_hot_appends_a_column_for_each_text(rows):
 
 def test_texts_of_several_words_are_text(rows):
     table = rows("review,label\n" + "".join(f"it was number {i},{i % 2}\n" for i in range(8)))
-    assert table.features["review"].tolist()[:2] == ["it was number 0", "it was number 1"]
+    assert table.features["review"].tolist()[:2] == [b"it was number 0", b"it was number 1"]
 
 
 def test_lists_are_arrays_or_sequences(rows):
     lines = [{"x": [1, 2.5], "ids": [3] * (1 + i % 2), "label": i % 2} for i in range(4)]
     table = rows("\n".join(map(json.dumps, lines)), "t.jsonl")
     assert table.features["x"].dtype == np.float32 and table.features["x"].shape == (4, 2)
-    assert [part.tolist() for part in table.features["ids"]] == [[3], [3, 3], [3], [3, 3]]
+    assert table.features["ids"].tolist() == [[3, 0], [3, 3], [3, 0], [3, 3]]
+    assert table.features["ids_length"].tolist() == [1, 2, 1, 2]
     assert rows('{"x": [1, 2], "y": 0.5}\n{"x": [3, 4], "y": 1.5}').features.shape == (2, 2)
 
 
 def test_json_escapes_of_pairs_of_surrogates_are_text(rows):
     table = rows('{"a": 1, "label": "\\ud83d\\ude00"}\n{"a": 2, "label": "b"}\n', "t.jsonl")
-    assert table.labels.class_names == ("b", "\U0001f600")
+    assert table.class_names == ("b", "\U0001f600")
 
 
 @pytest.mark.parametrize(
@@ -308,7 +333,8 @@ def test_columns_that_are_no_features_are_refused_unless_they_are_named(
     assert reason in refusal(text)
     assert rows(text, ignore_columns=names).features.shape == (4, 1)
     if header != "empty":
-        assert set(names) < set(rows(text, feature_columns=("a", *names)).schema.features)
+        schema = rows(text, feature_columns=("a", *names)).schema
+        assert set(names) < {*schema["numbers"], *schema["categories"], *schema["texts"]}
 
 
 @pytest.mark.parametrize("header", ["", "Unnamed: 0"])
@@ -348,11 +374,11 @@ def test_missing_fields_are_refused_dropped_or_filled(rows, refusal):
     assert "t.csv: row 2: expected a value in 'a', found none" in message
     assert "1 in 'a', 1 in 'c'" in message
     table = rows(GAPS, missing="drop")
-    assert table.splits["train"].tolist() == [0, 3, 4]
+    assert table.splits["train"] == [0, 3, 4]
     assert "2 rows with empty fields are left out." in table.notes
     table = rows(GAPS, missing="fill")
-    assert table.features["c"].class_names == ("(missing)", "u", "v")
-    assert np.isnan(table.features["numbers"][1, 0])  # filled with the mean of the training split
+    assert table.spec.features["c"].class_names == ("(missing)", "u", "v")
+    assert table.features["numbers"][1, 0] == (1 + 4 + 9 + 9) / 4  # the mean
 
 
 def test_all_that_options_repair_is_refused_in_one_error_with_these(tmp_path):
@@ -368,18 +394,17 @@ def test_all_that_options_repair_is_refused_in_one_error_with_these(tmp_path):
 
 def test_a_text_that_reads_na_is_a_text(rows):
     text = "alley,label\nNA,1\nGrvl,0\nNA,0\nGrvl,1\n"
-    assert rows(text).features["alley"].class_names == ("Grvl", "NA")
-    assert rows(_label_rows("x", "NA", "x")).labels.class_names == ("NA", "x")
+    assert list(rows(text).schema["categories"].values()) == [["Grvl", "NA"]]
+    assert rows(_label_rows("x", "NA", "x")).class_names == ("NA", "x")
 
 
 def test_a_column_divides_the_rows_into_splits(rows, refusal):
     text = "a,label,split\n1,x,train\n2,y,Training\n3,x,dev\n4,y,TEST\n5,x,train\n7,x,train\n"
-    splits = {name: part.tolist() for name, part in rows(text).splits.items()}
-    assert splits == {"train": [0, 1, 4, 5], "validation": [2], "test": [3]}
+    assert rows(text).splits == {"train": [0, 1, 4, 5], "validation": [2], "test": [3]}
     message = refusal(text.replace("dev", "holdout"))
     assert "t.csv: row 3: expected train, validation or test in 'split', found 'holdout'" in message
     doubled = text + "".join(text.splitlines(True)[1:])
-    assert "split" in rows(doubled, split_column="none").schema.categories
+    assert "split" in rows(doubled, split_column="none").schema["categories"]
     assert "found none" in refusal("a,label,split\n1,x,test\n2,y,test\n")
 
 
@@ -395,37 +420,37 @@ def _label_rows(*labels):
 def test_a_missing_number_is_no_label(rows, refusal, missing, labels, names):
     text = _label_rows(*labels, missing)
     table = rows(text, missing="drop")
-    assert table.labels.class_names == names and table.splits["train"].tolist() == [0, 1]
+    assert table.class_names == names and table.splits["train"] == [0, 1]
     assert "t.csv: row 3: expected a value in 'label', found none" in refusal(text)
 
 
 def _read_other(path, content, schema, **options):
     path.write_text(content)
-    return read_rows(str(path), ColumnOptions(**options), ImageOptions(), FileIndex(), schema)
+    return Rows(path, schema, **options)
 
 
 def test_a_table_that_a_model_was_not_trained_on_is_read_in_its_way(tmp_path, rows):
-    text = "a,b,c,label\n1,2,u,x\n3,4,v,y\n6,4,u,x\n1,1,v,z\n"
-    schema = type(rows(text).schema).from_json(json.loads(json.dumps(rows(text).schema.to_json())))
+    schema = rows("a,b,c,label\n1,2,u,x\n3,4,v,y\n6,4,u,x\n1,1,v,z\n").schema
     path = tmp_path / "other.csv"
     table = _read_other(path, "extra,b,label,c,a\nq,7,y,v,5\n", schema)
     assert table.features["numbers"].tolist() == [[5, 7]]
-    assert table.features["c"].values.tolist() == [1] and table.labels.class_names == ("y",)
+    assert table.features["c"].tolist() == [1] and table.class_names == ("y",)
     assert "Columns that the model does not use: extra." in table.notes
-    assert _read_other(path, "b,c,a\n7,v,5\n", schema).labels.values is None
+    assert _read_other(path, "b,c,a\n7,v,5\n", schema).labels is None
     for content, text in (
         ("a,c,label\n1,u,x\n", "found no 'b'"),
         ("a,b,c,label\n1,two,u,x\n", "other.csv: row 1: expected a number in 'b', found 'two'"),
         ("a,b,c,label\n1,2,w,x\n", "other.csv: row 1: the model does not know the text 'w' in 'c'"),
+        ('{"a": 1, "b": [2], "c": "u"}', "other.csv: row 1: expected a value in 'b', found a list"),
     ):
-        with pytest.raises(ToolkitError, match=text):
+        with pytest.raises(ToolkitError, match=re.escape(text)):
             _read_other(path, content, schema)
 
 
 def test_a_small_table_to_evaluate_may_have_many_classes(tmp_path, rows):
     schema = rows(_label_rows(*[f"c{n % 25}" for n in range(100)])).schema
     table = _read_other(tmp_path / "o.csv", _label_rows(*[f"c{n}" for n in range(25)]), schema)
-    assert len(table.labels.class_names) == 25
+    assert len(table.class_names) == 25
 
 
 def test_a_model_without_means_cannot_fill_in_numbers(tmp_path, rows):
@@ -452,8 +477,7 @@ def test_an_option_without_effect_on_the_columns_is_refused(tmp_path, columns, i
     (tmp_path / "t.csv").write_text("a,b,y,label\n1.5,2,3,x\n3,7,5,y\n")
     columns = dict({"label_column": ("label",)}, **columns)
     with pytest.raises(UsageError) as caught:
-        options = ColumnOptions(**columns)
-        read_rows(str(tmp_path / "t.csv"), options, ImageOptions(**images), FileIndex())
+        Rows(tmp_path / "t.csv", images=images, **columns)
     assert text in caught.value.message and caught.value.hint
 
 

@@ -304,6 +304,11 @@ def test_pictures_of_several_sizes_are_refused_with_a_size(open_records):
     assert data.spec.shape == (5, 6, 1)
 
 
+def raw(**values):
+    """A record of 3x4 pixels of three bytes."""
+    return example(**{"image_raw": bytes(36), "height": 3, "width": 4, "depth": 3, **values})
+
+
 def of_numbers(label=lambda i: i % 3):
     """Records of the keys a, b and c, and a label."""
     return records(
@@ -352,6 +357,8 @@ REFUSED = {
     "negative": (records(*pictures(first=-1)), {}, "record 0: expected a class from 0 to .* -1"),
     "no image": (records(example(image=b"no", label=1)), {}, "record 0: expected an image, found"),
     "images": (records(example(image=[png(1)] * 2)), {}, "expected one value in .*, found 2"),
+    "two heights": (records(raw(), raw(height=[3, 3])), {}, "record 1: .* key 'height', found 2"),
+    "few pixels": (records(raw(), raw(height=2)), {}, "record 1: .* pixels of an image 4x2 with 3"),
     "nan": (records(example(a=float("nan"))), {}, "record 0: expected finite numbers in the key"),
     "latin": (
         records(example(a=1, label="é"), example(a=1, label=b"\xe9")),

@@ -37,7 +37,8 @@ from file_fixtures import REPOSITORY
 
 BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n\n?)?```(\w*)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"# (add to )?([\w./-]+\.(?:py|toml))(?: .*)?\n")
-STEPS = {"TOOLKIT_STEPS": "6"}  # of a run that names no length
+# Of a run that names no length: few single steps, and a small network, if it has one of this name.
+STEPS = {"TOOLKIT_STEPS": "6", "TOOLKIT_STEPS_PER_CALL": "1", "TOOLKIT_NETWORK": "mlp"}
 # Beside the steps, a GAN has the cheapest scores. Tests of the GAN have all of them.
 GAN_VALUES = {
     **STEPS,

@@ -12,6 +12,16 @@ from file_fixtures import REPOSITORY
 from page_fixtures import read_blocks
 
 SAMPLE = REPOSITORY + "/samples/notebook.py"
+# Before the code: a small network, where it names none.
+SMALL = """
+import toolkit
+train = toolkit.train
+def train_small(plugin, *arguments, **options):
+    if plugin == "classifier":
+        options = {"network": "mlp", "steps_per_call": 1, **options}
+    return train(plugin, *arguments, **options)
+toolkit.train = train_small
+"""
 PICTURES = """
 import os
 import numpy as np
@@ -31,7 +41,7 @@ def cache(here, monkeypatch):
 
 def test_the_code_of_the_page_runs_from_top_to_bottom():
     blocks = [block for block in read_blocks("docs/python.md") if block.language == "python"]
-    code = "\n".join([PICTURES, *(block.text for block in blocks)])
+    code = "\n".join([PICTURES, SMALL, *(block.text for block in blocks)])
     result = process_fixtures.run(statements=code)
     assert result.code == 0, result.err
 
@@ -40,7 +50,7 @@ def test_the_sample_has_sixty_lines_and_runs_in_a_notebook():
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     with open(SAMPLE, encoding="utf-8") as file:
         text = file.read()
-    cells = re.split(r"^# %%.*$", text, flags=re.M)[1:]
+    cells = [SMALL, *re.split(r"^# %%.*$", text, flags=re.M)[1:]]
     assert text.count("\n") <= 60
     notebook = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, cells)))
     notebook.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": ""}

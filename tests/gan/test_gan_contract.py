@@ -26,7 +26,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def plugin_options(request):
-    return dict(SMALL, evaluate="no", **OPTIONS[request.param])
+    return dict(SMALL, evaluate="no", steps_per_call="auto", **OPTIONS[request.param])
 
 
 @with_options(["default"], ["states"])

@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+from gan_fixtures import SMALL
 from linear_fixtures import Linear, write_bars
 from toolkit_gan import health as rules
 from toolkit_gan.health import Health, HealthHook, Record, describe, spread
@@ -298,8 +299,8 @@ def test_the_health_of_several_updates_has_the_accuracies_of_metrics_jsonl(monke
         return judge(self, record)
 
     monkeypatch.setattr(Health, "judge", spy)
-    settings = {"network": "mlp", "width": 4, "batch_size": 8, "norm_samples": 20, "evaluate": "no"}
-    settings.update(discriminator_steps=3, features="pixels", sample_steps=1, log_steps=1, steps=4)
+    settings = dict(SMALL, network="mlp", discriminator_steps=3, sample_steps=1, evaluate="no")
+    settings.update(penalty="none", steps=4)
     data = testing.write_digits(str(tmp_path / "digits.npz"), count=300)
     testing.train("gan", str(tmp_path / "run"), data=data, **settings)
     metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]

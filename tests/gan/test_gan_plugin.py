@@ -88,11 +88,10 @@ def trained(cli, made_once, monkeypatch):
     return read_json("run", "manifest.json")["summary"]
 
 
-@pytest.mark.parametrize("values", [{"sample_steps": 0}, {"evaluate": "no"}])
 @pytest.mark.usefixtures("trained")
-def test_pictures_and_scores_do_not_change_the_training(values):
-    settings = dict(SMALL, **TRAINED, **{"data": "npz:digits.npz", **values})
-    testing.train("gan", "without", **settings)
+def test_pictures_and_scores_do_not_change_the_training():
+    settings = dict(SMALL, **TRAINED, data="npz:digits.npz", evaluate="no")
+    testing.train("gan", "without", **dict(settings, sample_steps=0))
     assert testing.fingerprint("without") == testing.fingerprint("run")
 
 
@@ -105,7 +104,7 @@ def test_pictures_and_scores_do_not_change_the_training(values):
         },
         {
             **{"network": "mlp", "update": "simultaneous", "conditional": "acgan"},
-            **{"penalty": "r1r2", "accumulate": 2, "on_nonfinite": "skip"},
+            **{"penalty": "none", "accumulate": 2, "on_nonfinite": "skip"},
         },
     ],
     ids=["several updates", "accumulated"],

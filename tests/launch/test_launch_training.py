@@ -3,6 +3,7 @@
 import os
 
 import process_fixtures
+import pytest
 from linear_fixtures import write_bars
 from run_fixtures import UNCHANGED, write_plugin
 
@@ -38,10 +39,11 @@ def launch(body, run, *flags):
         return ended.err, RunFolder(run).checkpoints.list()[-1].tensors, file.read()
 
 
-def test_a_kill_changes_no_bit(here):
-    expected = launch(UNCHANGED, "undisturbed")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_kill_changes_no_bit(here, workers):
+    expected = launch(UNCHANGED, "undisturbed", "--workers", workers)
     # With this seed the kill falls into one of the first two saves.
-    flags = ["--chaos", "1", "--chaos-seed", "37", "--restarts", "0"]
+    flags = ["--chaos", "1", "--chaos-seed", "37", "--restarts", "0", "--workers", workers]
     err, *result = launch(WAIT_FOR_KILL, "killed", *flags)
     assert "chaos: 1 of 1 kills" in err
     assert result == list(expected[1:])

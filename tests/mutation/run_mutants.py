@@ -31,7 +31,7 @@ from mutants import MUTANTS, Mutant, find_mutant
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Of a copied checkout, what has to be importable before the installed packages.
-PLUGINS = ("agreement", "classifier", "extensions", "gan", "image-scores", "regressor")
+PLUGINS = sorted(os.listdir(os.path.join(REPOSITORY, "plugins")))
 IMPORT_ROOTS = ("", *(f"plugins/{name}" for name in PLUGINS))
 TESTS_FAILED = 1  # pytest's exit code; others mean that the tests did not run
 
@@ -154,13 +154,10 @@ def run_tests(
     checkout: str, mutant: Mutant, ignored: Sequence[str], timeout_secs: float
 ) -> Outcome:
     """Run the tests of a mutant until the first failure, without the ignored tests."""
-    arguments = [
-        "-x",
-        "--tier",
-        "quick,ci",
-        *mutant.tests,
-        *(f"--deselect={test}" for test in ignored),
-    ]
+    # Alone, the tests of a plugin that brings its own have no tiers.
+    has_tiers = any(test.startswith("tests/") for test in mutant.tests)
+    tiers = ["--tier", "quick,ci"] if has_tiers else []
+    arguments = ["-x", *tiers, *mutant.tests, *(f"--deselect={test}" for test in ignored)]
     start = time.monotonic()
     try:
         with applied(mutant, checkout):

@@ -12,7 +12,7 @@ from toolkit.cli import report
 from toolkit.errors import RetryError
 from toolkit.page import writer
 from toolkit.storage.run_folder import RunFolder
-from toolkit.training import provenance
+from toolkit.training import run_log
 
 
 class Diverging(Linear):
@@ -93,7 +93,7 @@ def test_a_run_that_ends_before_its_loop_has_the_page_that_is_written_later(data
     def fail(*arguments):
         raise RetryError("The disk is full.")
 
-    monkeypatch.setattr(provenance, "record_sources", fail)
+    monkeypatch.setattr(run_log, "write_copies", fail)
     with pytest.raises(RetryError):
         testing.train(Linear, "run", data=data, steps=6)
     assert b'class="pill running"' not in read_page()

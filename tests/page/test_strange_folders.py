@@ -62,7 +62,7 @@ def test_any_value_of_a_plugin_is_read(here, value):
         "advice",
     )
     test = {"reports": "reports/test-1"}
-    for sections in [value, *({name: value} for name in names), *({n: [value]} for n in names)]:
+    for sections in [value, dict.fromkeys(names, value), dict.fromkeys(names, [value])]:
         read_sections(sections)
         write_run("run", metrics={"loss": 1.0}, test=dict(test, page=sections))
         render(describe_page([read_record("run")]))

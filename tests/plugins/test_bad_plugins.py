@@ -25,6 +25,12 @@ CORPUS = [fault for module in MODELS for fault in read_faults(module.FAULTS)]
 CORPUS += read_faults(bad_extensions.FAULTS, kind="extension")
 
 
+@pytest.fixture(autouse=True)
+def single_steps(here, monkeypatch):
+    """Make single steps where no flag says how many: the graph of a loop takes a third of a run."""
+    monkeypatch.setenv("TOOLKIT_STEPS_PER_CALL", "1")
+
+
 def run(cli, here, fault, *flags):
     """Run a command with the faulty plugin; return the result and what stderr should say."""
     message = fault.write(here)

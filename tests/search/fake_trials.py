@@ -6,14 +6,16 @@ import hashlib
 import json
 import math
 import os
-from typing import List
+from typing import Callable, List
 
 from synthetic_runs import Session, write_run
 
-from toolkit.search.definition import DIVERGED, FAILED, Definition, Trial, TrialResult
-from toolkit.search.results import Notes, write_notes
+from toolkit.search.definition import DIVERGED, FAILED, Definition, Result, Trial
+from toolkit.search.results import read_result, write_notes
+from toolkit.search.sampler import batches
 from toolkit.search.study import Study
-from toolkit.search.trial_options import pause_step, run_path
+from toolkit.search.table import Row, make_rows
+from toolkit.search.training import find_due
 
 LENGTH = 100
 
@@ -21,25 +23,24 @@ LENGTH = 100
 def value_of(trial: Trial) -> float:
     """The best is at a rate of 1e-3; more training and other seeds change a little."""
     rate = trial.configuration.values["learning_rate"]
-    key = (trial.configuration.number, trial.seed, trial.rung)
-    noise = int(hashlib.md5(repr(key).encode()).hexdigest()[:4], 16) / 65536
+    noise = int(hashlib.md5(repr(trial.key).encode()).hexdigest()[:4], 16) / 65536
     return -((math.log10(rate) + 3) ** 2) + 0.1 * trial.rung + 0.2 * noise
 
 
-def train(definition: Definition, trial: Trial, folder: str) -> None:
+def train(study: Study, trial: Trial) -> None:
     """Write the run of a trial up to its rung. One of ten trials diverges, another one fails."""
-    path = run_path(folder, trial)
+    path = study.path(trial)
     digit = int(hashlib.md5(f"{trial.configuration.number}/{trial.seed}".encode()).hexdigest(), 16)
     status = {0: DIVERGED, 1: FAILED}.get(digit % 10, "")
-    write_notes(path, Notes(1.0, 1.0, status, "It did not work." if status else ""))
+    write_notes(path, Result(status, "It did not work." if status else "", 1.0, 1.0))
     if status:
         return
     records = []
     for rung in range(trial.rung + 1):
-        step = pause_step(definition, trial.configuration.length, rung)
+        step = study.definition.pause_step(trial.configuration.length, rung)
         value = value_of(trial._replace(rung=rung))
         records.append({"step": step, "kind": "eval", "split": "validation", "accuracy": value})
-    is_last = trial.rung == len(definition.rungs) - 1
+    is_last = trial.rung == len(study.definition.rungs) - 1
     manifest = {"status": "finished" if is_last else "stopped"}
     for name in ("metrics.jsonl", "commits.jsonl"):
         if os.path.exists(os.path.join(path, name)):
@@ -48,15 +49,32 @@ def train(definition: Definition, trial: Trial, folder: str) -> None:
 
 
 def open_study(definition: Definition, folder) -> Study:
+    os.makedirs(str(folder), exist_ok=True)
     return Study(definition, str(folder), lambda values: LENGTH)
 
 
-def undisturbed_results(definition: Definition, folder) -> List[TrialResult]:
-    """The results of a study by one process that nobody kills."""
+def train_next(study: Study, train: Callable[[Study, Trial], None] = train) -> bool:
+    """Claim a trial that is due and train it; False if none is left."""
+    due = find_due(study)
+    for trial in due:
+        with study.claim(trial) as log:
+            if log is not None and read_result(study, trial) is None:
+                train(study, trial)
+                break
+    return bool(due)
+
+
+def rows_of(study: Study) -> List[Row]:
+    """The rows of all configurations, by number."""
+    return [row for cohort in batches(study.definition) for row in make_rows(study, cohort)]
+
+
+def undisturbed_rows(definition: Definition, folder) -> List[Row]:
+    """The table of a study by one process that nobody kills."""
     study = open_study(definition, folder)
-    while study.train_next(lambda trial, log: train(definition, trial, str(folder))):
+    while train_next(study):
         pass
-    return study.results()
+    return rows_of(study)
 
 
 def read_configurations(folder) -> list:

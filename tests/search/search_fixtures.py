@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from toolkit.search.definition import LAST, STEPS, TPE, Budget, Definition, Dimension
+from toolkit.search.table import Row
 
 RATE = Dimension("learning_rate", "float", 1e-4, 1e-2, is_log=True)
 SIZE = Dimension("batch_size", "choice", choices=(16, 32))
@@ -33,6 +34,13 @@ def small_definition(**values: Any) -> Definition:
         threads=1,
     )
     return definition._replace(**values)
+
+
+def row(number: int, status: str, step: int = 64, **values: Any) -> Row:
+    """A row of a table; `values` replace its fields."""
+    paths = [f"trials/{number:04d}-s1"]
+    fields = Row(number, {}, status, "", 0.5, None, None, "", 1, 0, step, 1.0, 1.0, paths)
+    return fields._replace(**values)
 
 
 def study_json(**values: Any) -> str:

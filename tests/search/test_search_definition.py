@@ -1,6 +1,7 @@
 """The definition of a study: JSON both ways, and what differs between two."""
 
 import pytest
+from fake_trials import open_study
 from search_fixtures import RATE, small_definition
 
 from toolkit.errors import CheckpointError, UsageError
@@ -8,20 +9,18 @@ from toolkit.search.definition import (
     Budget,
     Configuration,
     Dimension,
-    Stored,
-    read_study,
-    refuse_differences,
-    write_study,
 )
+from toolkit.search.study import read_study
 
 
 def test_what_is_written_of_a_study_is_read(tmp_path):
     assert read_study(str(tmp_path)) is None
     definition = small_definition()
     configuration = Configuration(0, {"learning_rate": 1e-3, "batch_size": 32}, 90)
-    study = Stored(definition, {0: configuration})
-    write_study(str(tmp_path), study)
-    assert read_study(str(tmp_path)) == study
+    study = open_study(definition, tmp_path)
+    study.configurations[0] = configuration
+    study.write()
+    assert read_study(str(tmp_path)) == (definition, {0: configuration})
 
 
 def test_differences_have_the_names_that_a_user_has_for_them():
@@ -29,13 +28,13 @@ def test_differences_have_the_names_that_a_user_has_for_them():
         budget=Budget("examples", 3e4), options={"network": "cnn"}, space=(RATE._replace(high=1),)
     )
     with pytest.raises(UsageError) as caught:
-        refuse_differences(small_definition(), other, "s")
+        small_definition().refuse_difference(other, "s")
     text = caught.value.message
     assert "budget was 100 steps per trial, now 30,000 examples per trial" in text
     assert "--network was mlp, now cnn" in text
     assert "normalize was true, now not set" in text
     assert "--vary batch_size was" in text and "now not set" in text
-    refuse_differences(small_definition(), small_definition(threads=8), "s")  # which do not count
+    small_definition().refuse_difference(small_definition(threads=8), "s")  # which do not count
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"format": 1}', "{"])

@@ -5,26 +5,15 @@ import json
 import fake_trials
 import numpy as np
 import pytest
-from fake_trials import open_study, undisturbed_results
-from search_fixtures import small_definition
+from fake_trials import open_study, train_next, undisturbed_rows
+from search_fixtures import row, small_definition
 
-from toolkit.search.definition import RANDOM, Configuration
-from toolkit.search.halving import Standing
-from toolkit.search.outcome import (
-    Outcome,
-    explain_absence,
-    format_outcome,
-    measure_importance,
-    read_outcome,
-)
-from toolkit.search.progress import ProgressLines
-from toolkit.search.table import Row
+from toolkit.search import outcome
+from toolkit.search.definition import RANDOM
+from toolkit.search.outcome import Progress, explain_absence, format_outcome, make_table
+from toolkit.search.training import find_due
 
 HALVING = {"sampler": RANDOM, "rungs": (0.5, 1.0), "reduction": 2, "trials": 2, "seeds": (1,)}
-
-
-def row(number, status, step=64):
-    return Row(number, {}, status, "", 0.5, None, None, "", 1, 0, step, 1.0, 1.0, ["trials/x"])
 
 
 @pytest.mark.parametrize(
@@ -50,26 +39,26 @@ def test_a_best_configuration_without_a_second_has_a_reason_for_the_missing_verd
 
 def test_a_study_in_which_one_trained_to_its_end_says_why_it_has_no_verdict(tmp_path):
     definition = small_definition(**HALVING)
-    undisturbed_results(definition, tmp_path)
+    undisturbed_rows(definition, tmp_path)
     study = open_study(definition, tmp_path)
-    study.find_due()
-    outcome = read_outcome(study, str(tmp_path))
-    assert "halving stopped 1 at step 50" in outcome.verdict
-    text = "\n".join(format_outcome(outcome, str(tmp_path)))
+    find_due(study)
+    table = make_table(study)
+    assert "halving stopped 1 at step 50" in table["verdict"]
+    text = "\n".join(format_outcome(definition, table))
     assert "verdict  None: only configuration" in text
-    json.dumps(outcome.as_json())
+    json.dumps(table)
 
 
 def test_a_line_says_how_many_trials_have_come_to_which_rung(tmp_path, capsys):
-    definition = small_definition(**HALVING)
-    study = open_study(definition, tmp_path)
-    progress = ProgressLines(study)
+    study = open_study(small_definition(**HALVING), tmp_path)
+    progress = Progress(study)
 
-    def train(trial, log):
-        fake_trials.train(definition, trial, str(tmp_path))
-        progress.report(trial, study.result(trial))
+    def train(study, trial):
+        fake_trials.train(study, trial)
+        find_due(study)
+        progress.report(trial)
 
-    while study.train_next(train):
+    while train_next(study, train):
         pass
     lines = capsys.readouterr().err.splitlines()
     starts = [line[: line.index("  000")] for line in lines]
@@ -78,19 +67,19 @@ def test_a_line_says_how_many_trials_have_come_to_which_rung(tmp_path, capsys):
 
 def history(count, value):
     random = np.random.RandomState(0)
-    entries = []
+    rows = []
     for number in range(count):
         values = {
             "learning_rate": float(10 ** random.uniform(-4, -2)),
             "batch_size": int(random.choice([16, 32])),
         }
-        entries.append((Configuration(number, values), Standing(0, value(values), False)))
-    return entries
+        rows.append(row(number, "finished", values=values, value=value(values)))
+    return rows
 
 
 def test_the_importance_finds_the_option_that_matters():
-    entries = history(30, lambda values: np.log10(values["learning_rate"]))
-    shares, note = measure_importance(small_definition(), entries)
+    rows = history(30, lambda values: np.log10(values["learning_rate"]))
+    shares, note = outcome.measure_importance(small_definition(), rows)
     assert (list(shares), note) == (["learning_rate", "batch_size"], "")
     assert shares["learning_rate"] > 0.8 > 0.2 > shares["batch_size"]
 
@@ -99,7 +88,7 @@ def test_the_importance_finds_the_option_that_matters():
     "count, value, note", [(9, lambda v: v["batch_size"], "needs 10"), (12, lambda v: 1.0, "same")]
 )
 def test_without_enough_evidence_there_is_no_importance(count, value, note):
-    shares, text = measure_importance(small_definition(), history(count, value))
+    shares, text = outcome.measure_importance(small_definition(), history(count, value))
     assert shares == {}
     assert note in text
 
@@ -117,6 +106,11 @@ def test_without_enough_evidence_there_is_no_importance(count, value, note):
 )
 def test_brackets_are_for_intervals_alone(band, text):
     test = {"accuracy": dict(zip(("value", "low", "high", "deviation", "seeds"), band))}
-    definition = small_definition(space=())
-    outcome = Outcome(definition, [row(0, "finished")], {}, "", test, "", "toolkit run")
-    assert f"test     {text}" in format_outcome(outcome, "study")
+    table = {
+        "rows": [row(0, "finished")._asdict()],
+        "best": 0,
+        "test": test,
+        "again": "toolkit run",
+    }
+    table.update(intervals="", importance={}, importance_note="", verdict="")
+    assert f"test     {text}" in format_outcome(small_definition(space=()), table)

@@ -1,14 +1,14 @@
 """What a command leaves open, and how it follows from the model: metric, budget, rungs."""
 
 import pytest
-from search_fixtures import RATE, SIZE, small_definition
+from search_fixtures import SIZE, small_definition
 
 from toolkit.api import load_plugins
 from toolkit.errors import UsageError
 from toolkit.options import CoreOptions
-from toolkit.search import planning
+from toolkit.search import checks, planning
+from toolkit.search.checks import Answer, validate
 from toolkit.search.definition import Budget, Dimension
-from toolkit.search.graphs import Answer
 from toolkit.search.planning import (
     choose_metric,
     complete,
@@ -16,13 +16,11 @@ from toolkit.search.planning import (
     read_rungs,
     with_more_trials,
 )
-from toolkit.search.sampler import count_results, rung_counts
-from toolkit.search.trial_options import evaluation_interval, find_length, pause_step
-from toolkit.search.validation import limit_values
+from toolkit.search.sampler import count_trials
+from toolkit.search.trial_options import find_length
 
 ANSWER = Answer(
-    metrics=["loss", "accuracy", "size"],
-    directions={"loss": "min", "accuracy": "max"},
+    metrics={"loss": "min", "accuracy": "max", "size": ""},
     num_examples=1000,
     examples_per_step=10,
 )
@@ -55,7 +53,8 @@ def plan(monkeypatch):
     ],
 )
 def test_the_metric_that_chooses(text, best, expected):
-    assert choose_metric(text, ANSWER._replace(best_metric=best)) == expected
+    direction, _, name = text.rpartition(":")
+    assert choose_metric(name, direction, ANSWER._replace(best_metric=best)) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,8 @@ def test_the_metric_that_chooses(text, best, expected):
 )
 def test_a_metric_without_a_meaning_is_refused(text, message):
     with pytest.raises(UsageError, match=message):
-        choose_metric(text, ANSWER)
+        direction, _, name = text.rpartition(":")
+        choose_metric(name, direction, ANSWER)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ def test_too_few_configurations_to_halve_are_refused():
 
 def test_rungs_end_with_an_evaluation():
     study = small_definition(rungs=(1 / 9, 1 / 3, 1.0), reduction=3)
-    assert evaluation_interval(study, 100) == 11
-    assert [pause_step(study, 100, rung) for rung in range(3)] == [11, 33, 100]
+    assert study.evaluation_interval(100) == 11
+    assert [study.pause_step(100, rung) for rung in range(3)] == [11, 33, 100]
     study = study._replace(interval=20)
-    assert [pause_step(study, 100, rung) for rung in range(3)] == [20, 40, 100]
+    assert [study.pause_step(100, rung) for rung in range(3)] == [20, 40, 100]
 
 
 def test_rungs_at_one_step_are_refused(plan):
@@ -141,8 +141,7 @@ def test_rungs_at_one_step_are_refused(plan):
 
 def test_the_count_of_trials_follows_the_halving():
     study = small_definition(sampler="random", trials=9, rungs=(1 / 9, 1 / 3, 1.0), reduction=3)
-    assert rung_counts(study) == [9, 3, 1]
-    assert count_results(study) == 26  # two seeds
+    assert count_trials(study) == [18, 6, 2]  # two seeds
 
 
 def test_a_command_that_repeats_a_study_defines_the_same_one(plan):
@@ -172,7 +171,10 @@ def test_more_trials_that_a_study_cannot_get_are_refused_with_the_reason(values,
         with_more_trials(small_definition(**values), trials)
 
 
-def test_the_limits_of_a_space_are_each_value_of_a_list_and_both_ends_of_a_range():
-    values = limit_values((RATE, SIZE))
-    assert [each["learning_rate"] for each in values] == [1e-4, 1e-2, 1e-4, 1e-4]
-    assert [each["batch_size"] for each in values] == [16, 16, 16, 32]
+def test_graphs_are_built_of_the_ends_of_ranges_and_of_each_value_of_a_list(monkeypatch):
+    graphs = []
+    monkeypatch.setattr(checks, "check_graphs", lambda _, values: graphs.extend(values))
+    text = validate(small_definition(sampler="random", trials=3), load_plugins("classifier"))
+    assert text == "the options of 3 configurations and of the space's limits; 4 graphs built"
+    assert [each["learning_rate"] for each in graphs[:2]] == [1e-4, 1e-2]
+    assert {each["batch_size"] for each in graphs[2:]} == {16, 32}

@@ -1,11 +1,19 @@
 """Which configurations a study samples."""
 
 import pytest
-from search_fixtures import RATE, SIZE, small_definition
+from search_fixtures import RATE, SIZE, row, small_definition
 
-from toolkit.search.definition import CHOICE, FLOAT, GRID, INT, RANDOM, TPE, Dimension
-from toolkit.search.halving import Standing
-from toolkit.search.sampler import batches, needs_results, optuna_study, sample_batch
+from toolkit.search.definition import (
+    CHOICE,
+    FLOAT,
+    GRID,
+    INT,
+    RANDOM,
+    TPE,
+    Configuration,
+    Dimension,
+)
+from toolkit.search.sampler import batches, make_study, needs_results, sample_batch
 
 DIMENSIONS = (
     RATE,
@@ -18,14 +26,32 @@ DIMENSIONS = (
 
 
 def first_batch(definition):
-    return sample_batch(definition, batches(definition)[0], [], [])
+    return [values for _, values in sample_batch(definition, batches(definition)[0], {})]
+
+
+def sample(definition, count):
+    """The configurations of the first batches, without results."""
+    known = {}
+    for numbers in batches(definition)[:count]:
+        for number, values in sample_batch(definition, numbers, known):
+            known[number] = Configuration(number, values)
+    return known
+
+
+def history(known, outcome):
+    """A row for each configuration, with the rung and the value that `outcome` returns."""
+    rows = []
+    for number, configuration in known.items():
+        rung, value = outcome(number, configuration.values)
+        status = "failed" if value is None else "finished"
+        rows.append(row(number, status, values=configuration.values, rung=rung, value=value))
+    return rows
 
 
 @pytest.mark.parametrize("sampler", [RANDOM, TPE])
 def test_values_are_those_of_the_dimensions(sampler):
     definition = small_definition(space=DIMENSIONS, sampler=sampler, trials=5)
-    for configuration in first_batch(definition):
-        values = configuration.values
+    for values in first_batch(definition):
         assert list(values) == [dimension.name for dimension in DIMENSIONS]
         assert 1e-4 <= values["learning_rate"] <= 1e-2
         assert 8 <= values["width"] <= 1024 and isinstance(values["width"], int)
@@ -43,7 +69,7 @@ def test_a_configuration_follows_from_the_seed_of_the_study_and_its_number():
 def test_a_grid_has_each_combination_in_order():
     space = (Dimension("depth", INT, 1, 3, step=2), SIZE)
     definition = small_definition(sampler=GRID, space=space, trials=4)
-    values = [tuple(c.values.values()) for c in first_batch(definition)]
+    values = [tuple(values.values()) for values in first_batch(definition)]
     assert values == [(1, 16), (1, 32), (3, 16), (3, 32)]
 
 
@@ -51,10 +77,8 @@ def test_a_grid_has_each_combination_in_order():
 def test_no_configuration_is_sampled_twice_while_there_are_others(sampler):
     space = (Dimension("depth", INT, 1, 5), SIZE)
     definition = small_definition(sampler=sampler, space=space, trials=10)
-    former = []
-    for numbers in batches(definition):
-        former += sample_batch(definition, numbers, former, [])
-    assert len({tuple(c.values.values()) for c in former}) == 10
+    known = sample(definition, None)
+    assert len({tuple(each.values.values()) for each in known.values()}) == 10
 
 
 def test_tpe_waits_for_results_after_ten_configurations():
@@ -70,32 +94,30 @@ def test_a_batch_with_halving_fills_its_rungs():
 
 def test_tpe_samples_near_the_good_ones_and_far_from_failures():
     definition = small_definition(trials=40, space=(RATE,))
-    former = []
-    for numbers in batches(definition)[:6]:
-        former += sample_batch(definition, numbers, former, [])
-    history = [(c, Standing(0, None, False)) for c in former]
-    for index, configuration in enumerate(former):
-        if configuration.values["learning_rate"] < 3e-4:
-            history[index] = configuration, Standing(0, 0.9, False)
-    batch = sample_batch(definition, batches(definition)[6], former, history)
-    rates = sorted(configuration.values["learning_rate"] for configuration in batch)
+    known = sample(definition, 6)
+    rows = history(
+        known, lambda number, values: (0, 0.9 if values["learning_rate"] < 3e-4 else None)
+    )
+    batch = sample_batch(definition, batches(definition)[6], known, rows)
+    rates = sorted(values["learning_rate"] for _, values in batch)
     assert rates[3] < 5e-4
 
 
 def test_optuna_sees_a_failure_as_the_worst_and_a_stop_as_pruned():
-    definition = small_definition(trials=5, rungs=(0.5, 1.0), reduction=2)
-    standings = [Standing(1, 0.9, False), Standing(0, 0.7, True), Standing(0, None, True)]
-    study = optuna_study(definition, list(zip(first_batch(definition), standings)))
-    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
-    assert study.trials[2].value == float("-inf")
-    assert study.trials[1].intermediate_values == {0: 0.7}
+    definition = small_definition(trials=3, rungs=(0.5, 1.0), reduction=2)
+    standings = [(1, 0.9), (0, 0.7), (0, None)]
+    rows = history(sample(definition, 1), lambda number, values: standings[number])
+    trials = make_study(definition, rows).trials
+    assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
+    assert trials[2].value == float("-inf")
+    assert trials[1].intermediate_values == {0: 0.7}
 
 
 def test_a_part_of_a_grid_with_more_points_than_fit_in_memory():
     space = (Dimension("n", INT, 1, 10**15, 1), Dimension("width", INT, 8, 10**9, is_log=True))
     definition = small_definition(sampler=GRID, trials=3, space=space)
-    points = [configuration.values for configuration in first_batch(definition)]
-    assert points == [configuration.values for configuration in first_batch(definition)]
+    points = first_batch(definition)
+    assert points == first_batch(definition)
     assert points == sorted(points, key=lambda values: (values["n"], values["width"]))
     assert len({tuple(values.values()) for values in points}) == 3
     assert all(1 <= v["n"] <= 10**15 and 8 <= v["width"] <= 10**9 for v in points)

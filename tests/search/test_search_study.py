@@ -13,11 +13,20 @@ import threading
 import fake_trials
 import process_fixtures
 import pytest
-from fake_trials import LENGTH, open_study, read_configurations, undisturbed_results
+from fake_trials import (
+    LENGTH,
+    open_study,
+    read_configurations,
+    rows_of,
+    train_next,
+    undisturbed_rows,
+)
 from search_fixtures import small_definition
 
 from toolkit.errors import CheckpointError, UsageError
-from toolkit.search.definition import GRID, RANDOM, STOPPED, TPE, Dimension, Stored, write_study
+from toolkit.search.definition import GRID, RANDOM, TPE, Dimension
+from toolkit.search.study import Study
+from toolkit.search.training import find_due
 from toolkit.storage.folder_lock import is_locked, lock_file
 
 HALVING = {"rungs": (1 / 9, 1 / 3, 1.0), "reduction": 3}
@@ -63,8 +72,8 @@ class Workers:
         """Train all trials with so many workers; return the results."""
         process_fixtures.run_threads([self._work] * count)
         study = open_study(self._definition, self._folder)
-        assert study.find_due() == []
-        return study.results()
+        assert find_due(study) == []
+        return rows_of(study)
 
     def _work(self):
         is_left = True
@@ -72,16 +81,16 @@ class Workers:
             with contextlib.suppress(Killed):
                 study = open_study(self._definition, self._folder)
                 while is_left:
-                    is_left = study.train_next(self._train)
+                    is_left = train_next(study, self._train)
 
-    def _train(self, trial, log):
+    def _train(self, study, trial):
         with self._lock:
             assert trial.name not in self._present, "it is trained twice at once"
             self._present.add(trial.name)
             self.trainings[trial.name, trial.rung] += 1
         try:
             self._die_at_times()
-            fake_trials.train(self._definition, trial, str(self._folder))
+            fake_trials.train(study, trial)
         finally:
             with self._lock:
                 self._present.remove(trial.name)
@@ -97,12 +106,9 @@ class Workers:
 @pytest.mark.parametrize("name", STUDIES)
 def test_kills_and_the_number_of_workers_change_no_result(name, tmp_path):
     definition = small_definition(**STUDIES[name])
-    folders = [tmp_path / each for each in ("one", "many")]
-    for folder in folders:
-        folder.mkdir()
-    expected = undisturbed_results(definition, folders[0])
-    assert len(expected) == definition.trials * len(definition.seeds)
-    workers = Workers(definition, folders[1], 1, kill_rate=0.3)
+    expected = undisturbed_rows(definition, tmp_path / "one")
+    assert sum(len(row.paths) for row in expected) == definition.trials * len(definition.seeds)
+    workers = Workers(definition, tmp_path / "many", 1, kill_rate=0.3)
     assert workers.run(4) == expected
     assert workers.kills > 5
     assert sum(workers.trainings.values()) - len(workers.trainings) <= workers.kills
@@ -115,7 +121,6 @@ from search_fixtures import small_definition
 from test_search_study import SIX
 
 folder, moment = sys.argv[1], int(sys.argv[2])
-definition = small_definition(**SIX)
 left = [moment]
 
 def pass_moment():
@@ -123,45 +128,45 @@ def pass_moment():
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-def train(trial, log):
+def train(study, trial):
     pass_moment()
     with open(os.path.join(folder, "trainings"), "a") as file:
         file.write(f"{trial.name} {trial.rung}\\n")
-    fake_trials.train(definition, trial, folder)
+    fake_trials.train(study, trial)
     pass_moment()
 
-study = fake_trials.open_study(definition, folder)
-while study.train_next(train):
+study = fake_trials.open_study(small_definition(**SIX), folder)
+while fake_trials.train_next(study, train):
     pass
 """
 SIX = {"trials": 6, "seeds": (1,), "sampler": RANDOM, "rungs": (0.5, 1.0), "reduction": 2}
 
 
+def read_rows(folder):
+    """The table of a study that is complete."""
+    study = open_study(small_definition(**SIX), folder)
+    assert find_due(study) == []
+    return rows_of(study)
+
+
 def test_a_search_of_six_trials_that_is_killed_thirty_times_has_the_same_results(tmp_path):
-    definition = small_definition(**SIX)
-    for name in ("one", "many"):
-        (tmp_path / name).mkdir()
-    expected = undisturbed_results(definition, tmp_path / "one")
+    expected = undisturbed_rows(small_definition(**SIX), tmp_path / "one")
     for number in range(30):  # at the first moment, so that none comes further, or at the second
         moment = 2 if number % 5 == 4 else 1
         process = process_fixtures.start(tmp_path / "many", moment, statements=TRAIN)
         assert process.wait(process_fixtures.PATIENCE) in (-signal.SIGKILL, 0)
     assert process_fixtures.run(tmp_path / "many", 0, statements=TRAIN).code == 0
-    study = open_study(definition, tmp_path / "many")
-    assert study.find_due() == [] and study.results() == expected
+    assert read_rows(tmp_path / "many") == expected
 
 
 def test_two_processes_on_one_folder_train_no_trial_twice(tmp_path):
-    definition = small_definition(**SIX)
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    expected = undisturbed_results(definition, tmp_path / "one")
     processes = [process_fixtures.start(tmp_path / "two", 0, statements=TRAIN) for _ in range(2)]
     assert [each.wait(process_fixtures.PATIENCE) for each in processes] == [0, 0]
     trainings = (tmp_path / "two" / "trainings").read_text().splitlines()
     assert len(trainings) == len(set(trainings)) >= 6
-    study = open_study(definition, tmp_path / "two")
-    assert study.find_due() == [] and study.results() == expected
+    assert read_rows(tmp_path / "two") == undisturbed_rows(
+        small_definition(**SIX), tmp_path / "one"
+    )
 
 
 def test_a_claim_lasts_as_long_as_the_process_that_trains(tmp_path):
@@ -177,23 +182,19 @@ def test_a_claim_lasts_as_long_as_the_process_that_trains(tmp_path):
 
 def test_the_best_third_of_each_rung_continues(tmp_path):
     definition = small_definition(**STUDIES["halving"], seeds=(1,))
-    results = undisturbed_results(definition, tmp_path)
-    by_rung = collections.Counter(result.rung for result in results)
+    rows = undisturbed_rows(definition, tmp_path)
+    by_rung = collections.Counter(row.rung for row in rows)
     assert by_rung == {0: 18, 1: 6, 2: 3}
-    stopped = [r for r in results if r.status == STOPPED and r.rung == 0]
-    assert stopped[0].reason == (
-        "stopped at rung 1 of 3 (step 11): 9 of 27 configurations continued"
-    )
-    number = sum(r.value is not None for r in results if r.rung == 0)
+    number = sum(row.value is not None for row in rows if row.rung == 0)
     assert number < 18  # a failed trial does not continue
 
 
 def test_a_trial_whose_run_was_deleted_is_trained_again(tmp_path):
     definition = small_definition(**STUDIES["grid"], seeds=(1,))
-    undisturbed_results(definition, tmp_path)
+    undisturbed_rows(definition, tmp_path)
     (path,) = tmp_path.glob("trials/0003-s1")
     os.rename(str(path), str(tmp_path / "elsewhere"))
-    assert [trial.name for trial in open_study(definition, tmp_path).find_due()] == ["0003-s1"]
+    assert [trial.name for trial in find_due(open_study(definition, tmp_path))] == ["0003-s1"]
 
 
 def test_a_study_of_another_definition_is_refused_with_the_difference(tmp_path):
@@ -204,7 +205,7 @@ def test_a_study_of_another_definition_is_refused_with_the_difference(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     with pytest.raises(UsageError, match="cannot be written: No such file"):
-        open_study(small_definition(), tmp_path / "missing")
+        Study(small_definition(), str(tmp_path / "missing"), len)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     ],
 )
 def test_a_configuration_on_record_that_the_space_does_not_have_is_refused(tmp_path, values):
-    write_study(str(tmp_path), Stored(small_definition(), {}))
+    open_study(small_definition(), tmp_path)
     contents = json.loads((tmp_path / "study.json").read_text())
     contents["configurations"] = [{"number": 0, "values": values, "length": 1}]
     (tmp_path / "study.json").write_text(json.dumps(contents))
@@ -239,18 +240,17 @@ def test_a_study_that_gets_more_trials_is_one_that_had_them_from_the_start(name,
     count, values = MORE_TRIALS[name]
     large = small_definition(**values)
     small = large._replace(trials=count)
-    (tmp_path / "large").mkdir()
-    expected = undisturbed_results(large, tmp_path / "large")
-    few = undisturbed_results(small, tmp_path)
+    expected = undisturbed_rows(large, tmp_path / "large")
+    few = undisturbed_rows(small, tmp_path)
     assert few == expected[: len(few)]
-    assert undisturbed_results(large, tmp_path) == expected
-    assert undisturbed_results(small, tmp_path) == expected  # one that knows the former study
+    assert undisturbed_rows(large, tmp_path) == expected
+    assert undisturbed_rows(small, tmp_path) == expected  # one that knows the former study
 
 
 def test_a_part_of_a_grid_that_gets_more_trials_has_each_combination_once(tmp_path):
     whole = small_definition(**STUDIES["grid"])
-    few = undisturbed_results(whole._replace(trials=3), tmp_path)
-    assert undisturbed_results(whole, tmp_path)[: len(few)] == few
+    few = undisturbed_rows(whole._replace(trials=3), tmp_path)
+    assert undisturbed_rows(whole, tmp_path)[: len(few)] == few
     points = [tuple(values.values()) for values in read_configurations(tmp_path)]
     assert len(points) == len(set(points)) == 6
 
@@ -261,12 +261,12 @@ def test_a_process_takes_part_in_the_trials_that_another_one_adds(tmp_path):
     open_study(small._replace(trials=2), tmp_path)
     numbers = []
 
-    def train(trial, log):
+    def train(study, trial):
         numbers.append(trial.configuration.number)
         assert trial.configuration.length == LENGTH
-        fake_trials.train(small, trial, str(tmp_path))
+        fake_trials.train(study, trial)
 
-    while first.train_next(train):
+    while train_next(first, train):
         pass
     assert numbers == [0, 0, 1, 1]
     assert first.definition.trials == 2

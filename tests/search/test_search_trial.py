@@ -4,15 +4,16 @@ import json
 import os
 
 import pytest
+from fake_trials import open_study
 from search_fixtures import small_definition
 from synthetic_runs import Session, write_run
 
-from toolkit.comparison.record import read_record
 from toolkit.errors import RetryError
-from toolkit.options import Layer, resolve, variable_name
+from toolkit.options import Config, resolve, variable_name
 from toolkit.plugins import Plugins
 from toolkit.search.definition import Configuration, Trial
-from toolkit.search.results import choose_evaluation, find_best, find_ends, read_result
+from toolkit.search.results import read_result
+from toolkit.search.training import train_trial
 from toolkit.search.trial_options import (
     again_command,
     resolve_trial,
@@ -20,15 +21,15 @@ from toolkit.search.trial_options import (
     trial_environment,
     trial_words,
 )
-from toolkit.search.trial_run import run_trial
-from toolkit.storage.folder_lock import lock_file
 
 VALUES = {"learning_rate": 0.001, "hidden": [64, 32], "normalize": True}
-CONFIGURATION = Configuration(7, VALUES, 90)
+TRIAL = Trial(Configuration(7, VALUES, 90), 2, 0)
 
 
-class FakeChildren:
+class FakeProcesses:
     """Ends each process at once with the next of some exit codes, and writes to its log."""
+
+    signum = 0
 
     def __init__(self, *codes, text=""):
         self.codes = list(codes)
@@ -36,33 +37,32 @@ class FakeChildren:
         self.words = []
         self.waits = []
 
-    def run(self, words, log, environment, count_time):
+    def run(self, words, log, environment):
         self.words.append(list(words))
         os.write(log, self.text.encode())
-        count_time(1.5)
-        return self.codes.pop(0)
+        yield
+        return self.codes.pop(0), 1.5
 
     def wait(self, secs):
         self.waits.append(secs)
+        yield
 
 
 @pytest.fixture
 def train(tmp_path):
-    def call(*codes, text="", **values):
-        children = FakeChildren(*codes, text=text)
-        trial, definition = Trial(CONFIGURATION, 2, 0), small_definition(**values)
-        (tmp_path / "trials").mkdir()
-        with lock_file(str(tmp_path / "trials" / "0007-s2.log")) as log:
-            run_trial(definition, trial, str(tmp_path), log, children)
-        return read_result(definition, trial, str(tmp_path)), children
+    def call(*codes, text=""):
+        processes = FakeProcesses(*codes, text=text)
+        study = open_study(small_definition(), tmp_path)
+        with study.claim(TRIAL) as log:
+            list(train_trial(study, TRIAL, log, processes))
+        return read_result(study, TRIAL), processes
 
     return call
 
 
 def test_the_words_of_a_trial(tmp_path):
-    study = small_definition(rungs=(1 / 3, 1.0), reduction=3)
-    words = trial_words(study, Trial(CONFIGURATION, 2, 0), str(tmp_path))
-    text = " ".join(words).replace(str(tmp_path), "DIR")
+    study = open_study(small_definition(rungs=(1 / 3, 1.0), reduction=3), tmp_path)
+    text = " ".join(trial_words(study, TRIAL)).replace(str(tmp_path), "DIR")
     assert text == (
         "run --resume --run-dir DIR/trials/0007-s2 --plugin classifier --config DIR/options.json "
         "--network mlp --learning-rate 0.001 --hidden 64,32 --set normalize=true --seed 2 "
@@ -72,7 +72,8 @@ def test_the_words_of_a_trial(tmp_path):
 
 
 def test_the_command_of_a_configuration_and_its_environment_set_the_options_of_the_study(tmp_path):
-    text = again_command(small_definition(), {"clip": "a b"}, 1, 90, str(tmp_path))
+    trial = Trial(Configuration(0, {"clip": "a b"}, 90), 1, 0)
+    text = again_command(open_study(small_definition(), tmp_path), trial)
     assert text.startswith("toolkit run --plugin classifier --config ")
     assert "--network mlp --clip 'a b' --seed 1 --steps 90" in text
     # With other threads, sums have other last bits.
@@ -88,7 +89,7 @@ def test_what_a_command_sets_holds_in_all_trials(here, place):
     variables = {variable_name(name): text for name, text in values.items()}
     resolved = resolve(
         plugins.options(),
-        [Layer("base.toml", values)] if place == "file" else [],
+        [Config("base.toml", values)] if place == "file" else [],
         variables if place == "variable" else {},
         values if place == "flag" else {},
     )
@@ -131,11 +132,11 @@ def test_a_failure_is_a_result_with_its_reason(train, code, text, status, reason
 
 
 def test_a_process_that_is_killed_is_tried_again_until_it_comes_no_further(train):
-    result, children = train(137, 137, 137)
+    result, processes = train(137, 137, 137)
     assert result.status == "failed"
     assert "killed, perhaps for lack of memory, 3 times after step 0" in result.reason
-    assert len(children.words) == 3
-    assert children.waits == [5.0, 30.0]  # another process may free its memory
+    assert len(processes.words) == 3
+    assert processes.waits == [5.0, 30.0]  # another process may free its memory
     assert result.cpu_secs == 4.5
 
 
@@ -147,52 +148,9 @@ def test_a_fault_of_the_machine_ends_the_search(train):
 def test_a_refusal_because_another_process_trains_the_run_is_no_failure(train, monkeypatch):
     # Two looks at the folder: before the process starts, and after it was refused.
     looks = iter([False, True, True, False, False])
-    monkeypatch.setattr("toolkit.search.trial_run.is_locked", lambda path: next(looks))
-    result, children = train(2, 4, text="Error: No such data\n")
-    assert (result.reason, len(children.words)) == ("No such data.", 2)
-
-
-def test_the_value_is_that_of_the_checkpoint_that_is_tested():
-    values = {step: {"accuracy": value} for step, value in [(10, 0.5), (20, 0.9), (30, 0.7)]}
-    last, best = small_definition(moment="last"), small_definition(moment="best")
-    assert choose_evaluation(last, values, {"step": 20}) == (30, 0.7)
-    assert choose_evaluation(best, values, {"step": 20}) == (20, 0.9)
-    assert choose_evaluation(best, values, None) == (30, 0.7)
-    assert choose_evaluation(best, {}, None) == (0, None)
-    assert choose_evaluation(last, {**values, 40: {"accuracy": None}}, None) == (40, None)
-
-
-@pytest.mark.parametrize(
-    "moment, rung, expected",
-    [
-        ("last", 0, ("paused", 30, 0.6)),  # not the 0.9 with which the run ended
-        ("best", 0, ("paused", 30, 0.7)),
-        ("last", 1, ("finished", 90, 0.9)),
-    ],
-)
-def test_a_run_that_came_past_a_rung_has_the_value_of_the_rung(tmp_path, moment, rung, expected):
-    study = small_definition(rungs=(1 / 3, 1.0), reduction=3, moment=moment)
-    evaluations = [
-        {"step": step, "kind": "eval", "split": "validation", "accuracy": value}
-        for step, value in [(15, 0.7), (30, 0.6), (60, 0.8), (90, 0.9)]
-    ]
-    write_run(
-        str(tmp_path / "trials" / "0007-s2"),
-        [Session(0, {30: "a" * 64, 90: "b" * 64})],
-        records=evaluations,
-        manifest={"best": {"step": 90, "metric": "accuracy", "direction": "max", "value": 0.9}},
-    )
-    result = read_result(study, Trial(CONFIGURATION, 2, rung), str(tmp_path))
-    assert (result.status, result.step, result.value) == expected
-
-
-def test_of_a_metric_with_noise_the_newest_within_it_counts_at_a_rung():
-    values = {15: 0.7, 30: 0.66, 60: 0.655, 90: 0.9}
-    records = {n: {"accuracy": value, "accuracy_noise": 0.05} for n, value in values.items()}
-    best = {"step": 90, "metric": "accuracy", "direction": "max", "value": 0.9}
-    assert find_best(best, {n: records[n] for n in (15, 30)})["step"] == 30
-    assert find_best(best, {n: records[n] for n in (15, 30, 60)})["step"] == 60
-    assert find_best(best, {}) is None
+    monkeypatch.setattr("toolkit.search.training.is_locked", lambda path: next(looks))
+    result, processes = train(2, 4, text="Error: No such data\n")
+    assert (result.reason, len(processes.words)) == ("No such data.", 2)
 
 
 def evaluation(step, low, high, level=0.95):
@@ -200,18 +158,73 @@ def evaluation(step, low, high, level=0.95):
     return {"step": step, "examples": 9, "metrics": {}, "intervals": {"accuracy": interval}}
 
 
+@pytest.fixture
+def read(tmp_path):
+    def call(evaluations, best=0, noise=0.0, rung=1, validation=None, moment="best"):
+        """The result at a rung, of 30 and 90 steps, of a finished run with values at some steps."""
+        study = small_definition(rungs=(1 / 3, 1.0), reduction=3, moment=moment)
+        manifest = {"validation": validation, "best": None}
+        if best:
+            manifest["best"] = {"step": best, "metric": "accuracy", "direction": "max", "value": 1}
+        records = [
+            {"step": step, "kind": "eval", "split": "validation", "accuracy": value}
+            for step, value in evaluations.items()
+        ]
+        write_run(
+            str(tmp_path / "trials" / "0007-s2"),
+            [Session(0, {30: "a" * 64, 90: "b" * 64})],
+            records=[dict(each, accuracy_noise=noise) for each in records],
+            manifest=manifest,
+        )
+        return read_result(open_study(study, tmp_path), TRIAL._replace(rung=rung))
+
+    return call
+
+
+VALUES_BY_STEP = {15: 0.7, 30: 0.6, 60: 0.8, 90: 0.75}
+
+
 @pytest.mark.parametrize(
-    "evaluations, step, ends",
+    "moment, best, rung, expected",
     [
-        ({"last": evaluation(30, 0.5, 0.7), "best": evaluation(20, 0.6, 0.9)}, 30, (0.5, 0.7)),
-        ({"last": evaluation(30, 0.5, 0.7), "best": evaluation(20, 0.6, 0.9)}, 20, (0.6, 0.9)),
-        ({"last": evaluation(30, 0.5, 0.7), "best": None}, 20, (None, None)),
-        ({"last": evaluation(30, 0.5, 0.7, 0.9), "best": None}, 30, (None, None)),
-        ({"last": evaluation(30, None, "x"), "best": None}, 30, (None, None)),
-        (None, 30, (None, None)),
+        ("last", 60, 1, ("finished", 90, 0.75)),
+        ("best", 60, 1, ("finished", 90, 0.8)),  # of the checkpoint that is tested
+        ("best", 0, 1, ("finished", 90, 0.75)),  # the run has none
+        ("last", 60, 0, ("paused", 30, 0.6)),  # not the 0.75 with which the run ended
+        ("best", 60, 0, ("paused", 30, 0.7)),  # which was the best until then
+        ("best", 15, 0, ("paused", 30, 0.7)),
     ],
 )
-def test_the_interval_is_that_of_the_evaluation_that_counts(here, evaluations, step, ends):
-    path = write_run("a", manifest={"validation": evaluations})
-    assert find_ends(read_record(path), step, "accuracy") == ends
-    assert find_ends(read_record(path), step, "loss") == (None, None)
+def test_the_value_of_a_run_is_that_of_the_checkpoint_which_counted_at_the_rung(
+    read, moment, best, rung, expected
+):
+    result = read(VALUES_BY_STEP, best, rung=rung, moment=moment)
+    assert (result.status, result.step, result.value) == expected
+
+
+@pytest.mark.parametrize("value, expected", [(0.66, 0.66), (0.64, 0.7)])
+def test_of_a_metric_with_noise_the_newest_within_it_counts_at_a_rung(read, value, expected):
+    assert read({15: 0.7, 30: value, 90: 0.9}, best=90, noise=0.05, rung=0).value == expected
+
+
+@pytest.mark.parametrize("evaluations, place", [({30: 0.5, 90: None}, " at step 90"), ({}, "")])
+def test_a_run_without_a_finite_value_has_failed(read, evaluations, place):
+    result = read(evaluations)
+    assert (result.status, result.value) == ("failed", None)
+    assert result.reason == f"accuracy of the validation split is not finite{place}."
+
+
+@pytest.mark.parametrize(
+    "evaluations, best, ends",
+    [
+        ({"last": evaluation(90, 0.5, 0.7), "best": evaluation(60, 0.6, 0.9)}, 0, (0.5, 0.7)),
+        ({"last": evaluation(90, 0.5, 0.7), "best": evaluation(60, 0.6, 0.9)}, 60, (0.6, 0.9)),
+        ({"last": evaluation(90, 0.5, 0.7), "best": None}, 60, (None, None)),
+        ({"last": evaluation(90, 0.5, 0.7, 0.9), "best": None}, 0, (None, None)),
+        ({"last": evaluation(90, None, "x"), "best": None}, 0, (None, None)),
+        (None, 0, (None, None)),
+    ],
+)
+def test_the_interval_is_that_of_the_evaluation_that_counts(read, evaluations, best, ends):
+    result = read(VALUES_BY_STEP, best, validation=evaluations)
+    assert (result.low, result.high) == ends

@@ -2,20 +2,18 @@
 
 import os
 import signal
-import threading
 
 import fake_trials
 import pytest
-from fake_trials import open_study, undisturbed_results
+from fake_trials import open_study, rows_of, train_next, undisturbed_rows
 from process_fixtures import PATIENCE, is_gone, kill, start, wait_until
 from search_fixtures import small_definition
 
 from toolkit.errors import InterruptedRun, RetryError, ToolkitError
-from toolkit.search.children import Children
 from toolkit.search.definition import Configuration, Trial
-from toolkit.search.trial_options import run_path
-from toolkit.search.trial_run import LOCK_SECS, run_trial
-from toolkit.search.workers import run_workers
+from toolkit.search.processes import Processes
+from toolkit.search.results import read_notes, write_notes
+from toolkit.search.training import LOCK_SECS, find_due, train_all, train_trial
 from toolkit.storage.folder_lock import FolderLock
 
 TRIAL = Trial(Configuration(0, {"learning_rate": 0.001, "batch_size": 16}, 100), 1, 0)
@@ -39,16 +37,15 @@ import os, sys
 from fake_trials import open_study
 from test_search_workers import DEFINITION, WAIT
 from toolkit.errors import InterruptedRun
-from toolkit.search.workers import run_workers
+from toolkit.search.training import train_all
 
 folder = sys.argv[1]
 
-def train(trial, log, children):
-    children.run([os.path.join(folder, trial.name)], log, os.environ, statements=WAIT)
-    raise AssertionError
+def train(study, trial, log, processes):
+    yield from processes.run([os.path.join(folder, trial.name)], log, os.environ, WAIT)
 
 try:
-    run_workers(open_study(DEFINITION, folder), 2, train)
+    train_all(open_study(DEFINITION, folder), 2, lambda trial: None, train)
 except InterruptedRun as error:
     sys.exit(error.exit_code)
 """
@@ -67,56 +64,69 @@ def has_text(path):
     return path.exists() and path.read_text()
 
 
+def ignore(trial):
+    """Report nothing."""
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_workers_train_all_trials(tmp_path, count):
-    for name in ("alone", "study"):
-        (tmp_path / name).mkdir()
     reports = []
     study = open_study(DEFINITION, tmp_path / "study")
-    run_workers(
-        study,
-        count,
-        lambda trial, log, children: fake_trials.train(DEFINITION, trial, str(tmp_path / "study")),
-        lambda trial, result: reports.append((trial.name, result.seed)),
-    )
-    assert study.results() == undisturbed_results(DEFINITION, tmp_path / "alone")
+
+    def train(study, trial, log, processes):
+        yield
+        fake_trials.train(study, trial)
+
+    train_all(study, count, lambda trial: reports.append(trial.name), train)
+    assert rows_of(study) == undisturbed_rows(DEFINITION, tmp_path / "alone")
     assert len(reports) == len(set(reports)) == 12
+
+
+def test_the_times_of_a_trial_count_that_are_noted_after_its_result_was_read(tmp_path):
+    def train(study, trial, log, processes):
+        fake_trials.train(study, trial)
+        find_due(study)  # as another worker does
+        yield
+        notes = read_notes(study.path(trial))
+        write_notes(study.path(trial), notes._replace(cpu_secs=5.0))
+
+    study = open_study(DEFINITION, tmp_path)
+    train_all(study, 1, ignore, train)
+    assert {row.cpu_secs for row in rows_of(study)} == {10.0}  # of two seeds
 
 
 @pytest.mark.parametrize("error", [RetryError("no disk"), ToolkitError("no"), ValueError("bug")])
 def test_a_failure_of_one_worker_ends_the_search_and_frees_its_trial(tmp_path, error):
-    def train(trial, log, children):
+    def train(study, trial, log, processes):
+        yield
         if trial.name == "0001-s1":
             raise error
-        fake_trials.train(DEFINITION, trial, str(tmp_path))
+        fake_trials.train(study, trial)
 
     with pytest.raises(type(error), match=str(error)):
-        run_workers(open_study(DEFINITION, tmp_path), 2, train)
+        train_all(open_study(DEFINITION, tmp_path), 2, ignore, train)
     assert claim_first(tmp_path) == "0001-s1"
 
 
 def claim_first(folder):
     """The name of the first trial that can be claimed."""
     names = []
-
-    def train(trial, log):
-        names.append(trial.name)
-
-    open_study(DEFINITION, folder).train_next(train)
+    train_next(open_study(DEFINITION, folder), lambda study, trial: names.append(trial.name))
     return names[0]
 
 
 def test_a_failure_interrupts_the_processes_of_the_others(tmp_path):
     path = tmp_path / "process"
 
-    def train(trial, log, children):
+    def train(study, trial, log, processes):
         if trial.name == "0000-s1":
-            children.run([str(path)], log, os.environ, statements=WAIT)
-        wait_until(path.exists)
+            yield from processes.run([str(path)], log, os.environ, WAIT)
+        while not has_text(path):
+            yield
         raise ToolkitError("no")
 
     with pytest.raises(ToolkitError, match="no"):
-        run_workers(open_study(DEFINITION, tmp_path), 2, train)
+        train_all(open_study(DEFINITION, tmp_path), 2, ignore, train)
     assert (tmp_path / "process.saved").exists()
 
 
@@ -137,61 +147,58 @@ def test_a_killed_search_leaves_no_process_behind(tmp_path):
     wait_until(lambda: all(map(is_gone, pids)))
 
 
+def advance(worker, is_over):
+    """Let a worker go on until something is true."""
+    wait_until(lambda: is_over() or next(worker, None))
+
+
 def test_a_second_signal_kills(tmp_path):
-    children = Children()
+    processes = Processes()
     code = WAIT.replace("os._exit(128 + signum)", "pass")  # it hangs while it commits
     path = tmp_path / "process"
-    errors = []
+    with open(str(tmp_path / "log"), "wb") as log:
+        worker = processes.run([str(path)], log.fileno(), os.environ, code)
+        advance(worker, lambda: has_text(path))
+        processes.interrupt(signal.SIGINT)
+        advance(worker, (tmp_path / "process.saved").exists)
+        processes.interrupt(signal.SIGINT)
+        code, _ = run_to_end(worker)
+    assert code == 128 + signal.SIGKILL
+    with pytest.raises(InterruptedRun):  # and no process starts after it
+        next(processes.run([], -1, os.environ, "pass"))
 
-    def wait_for_child():
+
+def run_to_end(worker):
+    """What a worker returns."""
+    while True:
         try:
-            with open(str(tmp_path / "log"), "wb") as log:
-                children.run([str(path)], log.fileno(), os.environ, statements=code)
-        except InterruptedRun as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=wait_for_child, daemon=True)
-    thread.start()
-    wait_until(lambda: has_text(path))
-    children.interrupt(signal.SIGINT)
-    wait_until((tmp_path / "process.saved").exists)
-    assert thread.is_alive()
-    children.interrupt(signal.SIGINT)
-    thread.join(PATIENCE)
-    assert [error.exit_code for error in errors] == [130]
-
-
-class Waiting(Children):
-    """Does not wait, and ends the search the third time."""
-
-    def __init__(self):
-        super().__init__()
-        self.waits = []
-
-    def wait(self, secs):
-        self.waits.append(secs)
-        if len(self.waits) == 3:
-            raise InterruptedRun("Enough.", signum=signal.SIGTERM)
-
-    def run(self, *args, **kwargs):
-        raise AssertionError
+            next(worker)
+        except StopIteration as end:
+            return end.value
 
 
 def test_a_trial_waits_while_another_process_trains_in_its_folder(tmp_path):
-    path = run_path(str(tmp_path), TRIAL)
-    os.makedirs(path)
-    lock = FolderLock(path)
+    study = open_study(DEFINITION, tmp_path)
+    os.makedirs(study.path(TRIAL))
+    lock = FolderLock(study.path(TRIAL))
     lock.acquire()
-    children = Waiting()
-    with pytest.raises(InterruptedRun):
-        run_trial(DEFINITION, TRIAL, str(tmp_path), -1, children)
+    waits = []
+
+    class Waiting(Processes):
+        def wait(self, secs):
+            waits.append(secs)
+            yield
+
+    worker = train_trial(study, TRIAL, -1, Waiting())  # it would write to its log
+    for _ in range(3):
+        next(worker)
     lock.release()
-    assert children.waits == [LOCK_SECS] * 3
+    assert waits == [LOCK_SECS] * 3
 
 
 def run_child(folder, code):
     with open(str(folder / "log"), "ab") as log:
-        return Children().run([], log.fileno(), os.environ, statements=code)
+        return run_to_end(Processes().run([], log.fileno(), os.environ, code))[0]
 
 
 def test_the_exit_code_of_a_process_is_that_of_a_shell(tmp_path):

@@ -80,7 +80,6 @@ def test_added_entries_are_read_back(log, reopen):
     assert checkpoint.files == {"model.ckpt-6.index": FileDigest(9, "f")}
     assert checkpoint.metrics == FileDigest(0, EMPTY["sha256"])
     assert [session["from"] for session in other.sessions()] == [0, 6]
-    assert other.file_names() == {f"model.ckpt-{step}.index" for step in (2, 4, 6)}
     assert other.find_commit(2).tensors == "t2"  # of a deleted checkpoint
     assert other.find_commit(3) is None
 
@@ -163,8 +162,7 @@ UNSOUND_SPECS = [
     {"class_names": [1]},
     {"mean": ["0"]},
     {"more": 1},
-    {"components": [["a"]]},
-    {"components": [["a", [[4], "uint8", "sound", 0, [], 0, []]]]},
+    {"components": ["a"]},
 ]
 DEEP = functools.reduce(lambda value, _: {"a": value}, range(300), {})
 UNSOUND = [

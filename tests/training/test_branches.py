@@ -209,7 +209,7 @@ def test_a_branch_has_the_checkpoints_that_its_parent_still_had(cli, run, here):
 
 def test_a_branch_without_the_best_checkpoint_so_far_says_so(cli, golden):
     # The first evaluation has the highest loss.
-    run = golden("--steps", 6, "--best-metric", "max:loss", "--steps-per-call", 1) / "run"
+    run = golden("--steps", 6, "--best-metric", "max:loss") / "run"
     damage(run, 2)
     result = cli("resume", run, "--from", 4)
     assert "note   step 2 was best so far, and its checkpoint no longer exists" in result.err

@@ -15,7 +15,7 @@ from toolkit.storage.run_folder import RunFolder
 @pytest.fixture
 def run(golden):
     """A run of 8 steps with checkpoints 2, 4, 6 and 8."""
-    flags = ["--steps", 8, "--checkpoint-steps", 2, "--no-evaluate", "--steps-per-call", 1]
+    flags = ["--steps", 8, "--checkpoint-steps", 2, "--no-evaluate"]
     return str(golden(*flags) / "run")
 
 

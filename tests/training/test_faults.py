@@ -18,6 +18,7 @@ from toolkit.errors import CheckpointError, RetryError
 from toolkit.storage.run_folder import RunFolder
 
 OPTIONS = {"steps": 12, "log_steps": 2, "checkpoint_steps": 4, "evaluate": "no"}
+OPTIONS["steps_per_call"] = 1
 
 
 @pytest.fixture(scope="module")

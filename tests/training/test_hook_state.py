@@ -80,7 +80,7 @@ def test_the_same_states_have_the_same_bytes(path, tmp_path):
 @pytest.mark.parametrize(
     "value, description",
     [
-        (np.array([{}, None]), "is an array of objects"),
+        (np.array([{}, None]), "holds an array of objects"),
         ({1, 2}, "holds a set"),
         ([b"x"], "holds a bytes"),
         ({"a": {1: 2}}, "holds a dictionary with keys that are not text"),

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import write_bars
+from process_fixtures import PATIENCE
 from run_fixtures import sessions, write_plugin
 
 from toolkit.plugins import Plugin
@@ -33,7 +34,7 @@ def state_of(path="mine.py"):
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """Git has time, also on a busy machine."""
-    monkeypatch.setattr(provenance, "_GIT_SECS", 120.0)
+    monkeypatch.setattr(provenance, "_GIT_SECS", PATIENCE)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def run(trained):
 def start_run(cli, name="run", plugin=LINEAR, *more):
     """`toolkit run` to step 6 in a folder of this name."""
     argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", name]
-    return cli("run", *argv, *FLAGS, *more)
+    return cli("run", *argv, *FLAGS, "--steps-per-call", 1, *more)
 
 
 def bits(name):
@@ -225,7 +225,7 @@ def test_a_finished_run_has_nothing_left_to_do(cli, run, more):
 @pytest.mark.parametrize("more, is_enough", [([], False), (["--decay-steps", 6], True)])
 def test_a_finished_run_names_all_that_a_longer_one_needs(cli, golden, more, is_enough):
     flags = ["--steps", 2, "--no-evaluate", "--schedule", "cosine"]
-    run = golden(*flags, *more, "--steps-per-call", 1) / "run"
+    run = golden(*flags, *more) / "run"
     result = cli("resume", run)
     sentence = "with --allow steps: the cosine schedule follows the length of the run."
     assert (sentence in result.err) == (not is_enough)

@@ -71,7 +71,7 @@ def kill_copies(
         moments.append(moment)
         log(f"kill {len(moments)} of {kills}: {moment}, step {step} committed")
 
-    secs = training_secs(folder) / 4
+    secs = min(folder.state()["seconds"] or 10.0, MAX_SECS) / 4
     chaos = Chaos(kills, path, seed, START_SECS * count, secs, on_death=note_kill)
     with waiting("Killing copies of the run", kills, is_logged=False) as wait:
         wait.follow(lambda: len(moments))
@@ -92,11 +92,6 @@ def kill_copies(
                 )
             result = compare_runs(folder, RunFolder(copy.path), segment.end)
     return Outcome(dict(collections.Counter(moments)), copies, result)
-
-
-def training_secs(folder: RunFolder) -> float:
-    """How long the run trained, about; at most MAX_SECS."""
-    return float(min(folder.state()["seconds"] or 10.0, MAX_SECS))
 
 
 def _describe_kill(copy: RunFolder) -> Tuple[str, int]:

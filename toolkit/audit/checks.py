@@ -5,7 +5,7 @@ of. Nothing is trained.
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, Union
 
 from .. import config as configuration
 from ..errors import CheckFailed, CheckpointError, ToolkitError, is_verbose
@@ -13,7 +13,7 @@ from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, Config, CoreOptions, merge
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, source_copies
-from ..storage.commit_log import MANIFEST, Checkpoint, Entry, FormatError, fold
+from ..storage.commit_log import MANIFEST, FormatError, fold
 from ..storage.journal import JOURNAL, find_journal_fault, has_state
 from ..storage.jsonl import JsonLines, parse_object, read_json
 from ..storage.record_log import EVALUATIONS, find_evaluation_faults
@@ -40,33 +40,40 @@ class Check(NamedTuple):
     faults: List[Fault]
 
 
+# What a check returns: in a few words what it read, and a clause for each fault, or the clause with
+# the subject of a `Fault`.
+_Result = Tuple[str, Iterable[Union[str, Tuple[str, str]]]]
+
+
 def run_checks(folder: RunFolder) -> List[Check]:
     """Run all checks, each even if another finds damage.
 
     Raises FormatError if another version of the toolkit wrote the run.
     """
-    parts: List[Tuple[str, Callable[[RunFolder], Tuple[str, Iterable[Fault]]]]] = [
-        ("commit log", _check_commit_log),
-        ("manifest", _check_manifest),
-        ("checkpoints", _check_checkpoints),
-        ("metrics", _check_metrics),
-        ("config", _check_config),
-        ("seal", _check_seal),
-        ("sources", _check_sources),
-    ]
+    parts: Dict[str, Callable[[RunFolder], _Result]] = {
+        "commit log": _check_commit_log,
+        "manifest": _check_manifest,
+        "checkpoints": _check_checkpoints,
+        "metrics": _check_metrics,
+        "config": _check_config,
+        "seal": _check_seal,
+        "sources": _check_sources,
+    }
     if os.path.lexists(folder.file(EVALUATIONS)):
-        parts.append(("evaluations", _check_evaluations))
+        parts["evaluations"] = _check_evaluations
     if driver_of(folder.path):
-        parts.append(("journal", _check_journal))
+        parts["journal"] = _check_journal
     checks = []
-    for name, check in parts:
+    for name, check in parts.items():
         try:
-            summary, faults = check(folder)
+            summary, found = check(folder)
+            pairs = [(each, "") if isinstance(each, str) else each for each in found]
+            faults = [Fault(name, clause, subject) for clause, subject in pairs if clause]
         except FormatError:
             raise
         except ToolkitError as error:
             summary, faults = "", [fault_of_error(name, error)]
-        checks.append(Check(name, summary, list(faults)))
+        checks.append(Check(name, summary, faults))
     return checks
 
 
@@ -89,75 +96,61 @@ def refuse_faults(folder: RunFolder, checks: List[Check]) -> None:
 # ----------------------------------------------------------------------------------------- checks
 
 
-def _check_manifest(folder: RunFolder) -> Tuple[str, List[Fault]]:
+def _check_manifest(folder: RunFolder) -> _Result:
     """Whether manifest.json, which is for people, shows what the commit log says."""
     state, entries = folder.state(), folder.commits.entries()
     summary, path = f"{state['status']}, step {state['step']}", folder.file(MANIFEST)
     try:
         shown = read_json(path)
     except CheckpointError as error:
-        return summary, [Fault("manifest", error.message.rstrip("."), path)]
+        return summary, [(error.message.rstrip("."), path)]
     if shown in (state, fold(entries[:-1])):  # a kill may come between an entry and the manifest
         return summary, []
     known = shown if isinstance(shown, dict) else {}
     names = [name for name in {**state, **known} if known.get(name) != state.get(name)]
     clause = f"manifest.json does not show what the commit log says: {', '.join(names[:5])}"
-    return summary, [Fault("manifest", clause, path)]
+    return summary, [(clause, path)]
 
 
-def _check_commit_log(folder: RunFolder) -> Tuple[str, List[Fault]]:
-    log = folder.commits
-    entries = log.entries()
-    summary = (
-        f"{count_noun(len(entries), 'entry', 'entries')}, "
-        f"{count_noun(len(log.sessions()), 'session')}"
-    )
-    if is_verbose():
-        summary += f", head {log.head()}"
-    faults = log.faults() + list(_find_order_faults(entries))
+def _check_commit_log(folder: RunFolder) -> _Result:
+    log, faults = folder.commits, folder.commits.faults()
+    entries, sessions = len(log.entries()), len(log.sessions())
+    summary = f"{count_noun(entries, 'entry', 'entries')}, {count_noun(sessions, 'session')}"
+    position: Optional[int] = None  # the step that training has reached; None: no session yet
+    for entry in log.entries():
+        if entry.is_commit and (position is None or entry.step <= position):
+            place = "before any session" if position is None else f"after step {position}"
+            faults.append(f"entry {entry.number} commits step {entry.step} {place}")
+        if "kept" in entry.values:  # a session, a branch or a commit
+            position = entry.step
     if not entries and folder.checkpoints.leftovers([]):
         # The entry of a session is written before any checkpoint.
         faults.append("commits.jsonl has no entries, but there are checkpoints")
-    return summary, [Fault("commit log", fault) for fault in faults]
+    return summary + (f", head {log.head()}" if is_verbose() else ""), faults
 
 
-def _find_order_faults(entries: Iterable[Entry]) -> Iterator[str]:
-    """The commits that do not follow from the session before them, a clause each."""
-    position: Optional[int] = None  # the step that training has reached; None: no session yet
-    for entry in entries:
-        kind = entry.values.get("kind")
-        if kind == "commit" and position is None:
-            yield f"entry {entry.number} commits step {entry.step} before any session"
-        elif kind == "commit" and position is not None and entry.step <= position:
-            yield f"entry {entry.number} commits step {entry.step} after step {position}"
-        if kind in ("session", "branch", "commit"):
-            position = entry.step
-
-
-def _check_checkpoints(folder: RunFolder) -> Tuple[str, List[Fault]]:
+def _check_checkpoints(folder: RunFolder) -> _Result:
     checkpoints = folder.checkpoints.list()
-    faults = [
-        Fault("checkpoints", folder.checkpoints.find_damage(c) or _find_tensor_fault(c), c.path)
-        for c in checkpoints
-    ]
-    steps = join_steps(checkpoint.step for checkpoint in checkpoints)
-    return f"steps {steps}", [fault for fault in faults if fault.message]
+    faults = []
+    for each in checkpoints:
+        fault = folder.checkpoints.find_damage(each)
+        try:
+            if not fault and checkpoint_reader.fingerprint(each.path) != each.tensors:
+                fault = f"the tensors of step {each.step} are not those that were committed"
+        except CheckpointError as error:
+            fault = error.message.rstrip(".")
+        faults.append((fault, each.path))
+    return f"steps {join_steps(checkpoint.step for checkpoint in checkpoints)}", faults
 
 
-def _find_tensor_fault(checkpoint: Checkpoint) -> str:
-    """What is wrong with the tensors of a checkpoint whose files are intact; '' if nothing is."""
-    try:
-        if checkpoint_reader.fingerprint(checkpoint.path) == checkpoint.tensors:
-            return ""
-    except CheckpointError as error:
-        return error.message.rstrip(".")
-    return f"the tensors of step {checkpoint.step} are not those that were committed"
-
-
-def _check_metrics(folder: RunFolder) -> Tuple[str, List[Fault]]:
-    lines = folder.metrics.lines()
-    fault = _find_metrics_fault(folder)
-    faults = [fault] if fault else []
+def _check_metrics(folder: RunFolder) -> _Result:
+    lines, faults, intact = folder.metrics.lines(), [], ""
+    for checkpoint in folder.checkpoints.list():
+        fault = folder.metrics.find_fault(checkpoint)
+        if fault:
+            faults.append(fault + intact)
+            break
+        intact = f"; up to step {checkpoint.step} it is intact"
     faults += [
         f"line {number} of metrics.jsonl is not a JSON object"
         for number, line in enumerate(lines, 1)
@@ -166,96 +159,67 @@ def _check_metrics(folder: RunFolder) -> Tuple[str, List[Fault]]:
     seal = folder.commits.seal()
     if not faults and seal and seal.values["metrics"] != folder.metrics.position()._asdict():
         faults.append("metrics.jsonl is not what it was when the run finished")
-    return count_noun(len(lines), "line"), [Fault("metrics", fault) for fault in faults]
+    return count_noun(len(lines), "line"), faults
 
 
-def _find_metrics_fault(folder: RunFolder) -> str:
-    """Which commit metrics.jsonl contradicts first, as a clause; '' if none."""
-    intact: Optional[int] = None
-    for checkpoint in folder.checkpoints.list():
-        fault = folder.metrics.find_fault(checkpoint)
-        if fault:
-            return fault if intact is None else f"{fault}; up to step {intact} it is intact"
-        intact = checkpoint.step
-    return ""
-
-
-def _check_config(folder: RunFolder) -> Tuple[str, List[Fault]]:
+def _check_config(folder: RunFolder) -> _Result:
+    """Whether config.json has the options of the last session."""
     values, sessions = folder.read_config(), folder.commits.sessions()
     if not isinstance(values, dict):
-        return "", [Fault("config", "config.json contains no options", folder.file("config.json"))]
-    summary = count_noun(len(_drop_notes(values)), "option")
+        return "", [("config.json contains no options", folder.file("config.json"))]
     expected = sessions[-1].get("options") if sessions else None
-    if not isinstance(expected, dict):
-        return summary, []
-    return summary, list(_compare_options(folder, values, expected))
+    own, last = (
+        {name: value for name, value in (each or {}).items() if name not in (FOLDER, ORIGINS)}
+        for each in (values, expected)
+    )
+    faults = []
+    if expected and own != last:
+        configs = [configuration.parse_values(folder.path, each) for each in (values, expected)]
+        for name in sorted(find_differences(declared_options(configs[0]), *configs)):
+            value, old = values.get(name, "missing"), expected.get(name, "no such option")
+            faults.append((f"{name} is {value}, but the last session had {old}", name))
+    return count_noun(len(own), "option"), faults
 
 
-def _drop_notes(values: Dict[str, Any]) -> Dict[str, Any]:
-    """The plugins and options of a saved configuration, without where they come from."""
-    return {name: value for name, value in values.items() if name not in (FOLDER, ORIGINS)}
-
-
-def _compare_options(
-    folder: RunFolder, values: Dict[str, Any], expected: Dict[str, Any]
-) -> Iterator[Fault]:
-    """The options of config.json that differ from those of the last session."""
-    if _drop_notes(values) == _drop_notes(expected):
-        return
-    options = declared_options(configuration.parse_values(folder.path, values))
-    configs = [configuration.parse_values(folder.path, each) for each in (values, expected)]
-    for name in sorted(find_differences(options, *configs)):
-        value, old = values.get(name, "missing"), expected.get(name, "no such option")
-        yield Fault("config", f"{name} is {value}, but the last session had {old}", name)
-
-
-def _check_seal(folder: RunFolder) -> Tuple[str, List[Fault]]:
+def _check_seal(folder: RunFolder) -> _Result:
     """Whether the reports that people quote of a finished run are as its seal has them."""
     entry = folder.commits.seal()
     if entry is None:
         return "not sealed: the run is not finished", []
-    faults = [Fault("seal", fault) for fault in find_report_faults(folder, entry.values)]
-    return f"{count_noun(len(entry.values['reports']), 'report file')} at step {entry.step}", faults
+    summary = f"{count_noun(len(entry.values['reports']), 'report file')} at step {entry.step}"
+    return summary, find_report_faults(folder, entry.values)
 
 
-def _check_sources(folder: RunFolder) -> Tuple[str, List[Fault]]:
+def _check_sources(folder: RunFolder) -> _Result:
     """Whether the copies of the plugins' sources have the hashes in the commit log."""
     sessions = folder.commits.sessions()
-    copies = {c.place for each in sessions for c in source_copies.read_copies(each).values()}
-    faults = source_copies.find_faults(folder, sessions)
-    summary = "copies of the plugins' code" if copies else "no copies of the plugins' code"
-    return summary, [Fault("sources", fault) for fault in faults]
+    has_copies = any(source_copies.read_copies(session) for session in sessions)
+    summary = f"{'' if has_copies else 'no '}copies of the plugins' code"
+    return summary, source_copies.find_faults(folder, sessions)
 
 
-def _check_evaluations(folder: RunFolder) -> Tuple[str, List[Fault]]:
+def _check_evaluations(folder: RunFolder) -> _Result:
     """Whether the metrics of `toolkit evaluate --follow` are of checkpoints of this run."""
     lines = JsonLines(folder.file(EVALUATIONS)).lines()
     tensors: Dict[int, List[str]] = {}
     for entry in folder.commits.entries():
         if entry.is_commit:
             tensors.setdefault(entry.step, []).append(entry.values["tensors"])
-    faults = [Fault("evaluations", fault) for fault in find_evaluation_faults(lines, tensors)]
-    return f"{count_noun(len(lines), 'record')}, not sealed", faults
+    summary = f"{count_noun(len(lines), 'record')}, not sealed"
+    return summary, find_evaluation_faults(lines, tensors)
 
 
-def _check_journal(folder: RunFolder) -> Tuple[str, List[Fault]]:
+def _check_journal(folder: RunFolder) -> _Result:
     """Whether the journal of a driver is what it was at each checkpoint."""
     checkpoints = [c for c in folder.checkpoints.list() if has_state(c)]
-    faults = [find_journal_fault(folder, checkpoint) for checkpoint in checkpoints]
     path = folder.file(JOURNAL)
     size = os.path.getsize(path) if os.path.exists(path) else 0
-    return f"{size} bytes", [Fault("journal", fault, path) for fault in faults if fault]
+    return f"{size} bytes", [(find_journal_fault(folder, each), path) for each in checkpoints]
 
 
 def describe_code_change(reference: str, session: Dict[str, Any]) -> str:
-    """That a plugin has other files than in a session, as a clause; "" if it has not.
-
-    Args:
-        reference: of a plugin that is a file or a module. It is not executed.
-        session: its entry in the commit log.
-
-    Raises:
-        UsageError: there is no such plugin.
+    """That a plugin has other files than in the entry of a session, as a clause; "" if it has not.
+    The reference is a file or a module, which is not executed; raises UsageError if there is none.
     """
     name, hashes = plugin_name(reference), locate(reference).hashes
     recorded = (session.get("plugins") or {}).get(name) or {}

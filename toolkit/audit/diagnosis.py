@@ -25,7 +25,7 @@ from ..training import provenance
 from ..training.initial_weights import open_initial_weights, read_parents
 from ..training.opening import check_model
 from ..training.setup import training_reader, training_run
-from .checks import Check, Fault, count_noun, describe_code_change, fault_of_error, run_checks
+from .checks import Fault, count_noun, describe_code_change, fault_of_error, run_checks
 
 Value = TypeVar("Value")
 
@@ -39,9 +39,9 @@ class Diagnosis(NamedTuple):
     advice: List[str]  # sentences, the most useful one first
 
     def add_error(self, part: str, error: ToolkitError, advice: str = "") -> None:
-        """Add an error of a part of the run as a fault, with its hint or other advice."""
+        """Add an error of a part of the run as a fault, and what can be done before all else."""
         self.faults.append(fault_of_error(part, error))
-        self.advice.extend(text for text in (advice, error.hint) if text)
+        self.advice[:0] = [text for text in (advice, error.hint) if text]
 
 
 # ----------------------------------------------------------------------------------------- folder
@@ -64,35 +64,23 @@ def diagnose_folder(folder: RunFolder) -> Diagnosis:
         pass  # a check reports it
     checks = run_checks(folder)
     faults = [fault for check in checks for fault in check.faults]
-    notes = _describe_parents(folder) + _describe_progress(folder) + _describe_leftovers(folder)
+    parents = (_try(lambda: read_parents(folder)) or {}).values()
+    notes = [parent.sentence() for parent in parents]
+    notes += _describe_progress(folder) + _describe_leftovers(folder)
     diagnosis = Diagnosis(_describe_state(folder), notes, faults, [])
-    _add_advice(diagnosis, folder, checks, resume)
+    _add_advice(diagnosis, folder, [check.name for check in checks if check.faults], resume)
     _check_disk_space(diagnosis, folder)
-    _check_permissions(diagnosis, folder)
-    return diagnosis
-
-
-# What a resume writes to in place, besides the folder itself; it replaces other files.
-_WRITTEN_NAMES = (
-    ".lock",
-    "checkpoints",
-    "events",
-    "commits.jsonl",
-    "metrics.jsonl",
-    "speed.jsonl",
-)
-
-
-def _check_permissions(diagnosis: Diagnosis, folder: RunFolder) -> None:
-    """Add what a resume cannot write to."""
-    for name in ("", *_WRITTEN_NAMES):
-        path = os.path.join(folder.path, name).rstrip(os.sep)
+    # What a resume writes to in place; it replaces other files.
+    places = ("", ".lock", "checkpoints", "events", "commits.jsonl", "metrics.jsonl", "speed.jsonl")
+    for name in places:
+        path = folder.file(name).rstrip(os.sep)
         mode = os.W_OK | (os.X_OK if os.path.isdir(path) else 0)
         if os.path.exists(path) and not os.access(path, mode):
             place = os.path.join(str(folder), name).rstrip(os.sep)
             message = f"this user cannot write to {place}, so the run can be read but not resumed"
-            diagnosis.faults.append(Fault("folder", message, path))
-            return
+            faults.append(Fault("folder", message, path))
+            break
+    return diagnosis
 
 
 def _describe_state(folder: RunFolder) -> str:
@@ -114,11 +102,6 @@ def _describe_state(folder: RunFolder) -> str:
     return states.get(status, f"How the run ended is unknown: its status is '{status}'.")
 
 
-def _describe_parents(folder: RunFolder) -> List[str]:
-    """What the run began from, where that is another run or other weights."""
-    return [parent.sentence() for parent in (_try(lambda: read_parents(folder)) or {}).values()]
-
-
 def _describe_progress(folder: RunFolder) -> List[str]:
     """How far the run came, and which of its steps are committed."""
     checkpoints = folder.checkpoints.list()
@@ -131,12 +114,11 @@ def _describe_progress(folder: RunFolder) -> List[str]:
     notes = [f"The last committed step is {last}{of_total}; there are checkpoints of {steps}."]
     recorded = [record.get("step") for record in folder.metrics.read()]
     latest = max([step for step in recorded if isinstance(step, int)], default=0)
-    if latest == last + 1:
-        notes.append(f"Step {latest} was trained but not committed; a resume repeats it.")
-    elif latest > last:
-        notes.append(
-            f"Steps {last + 1} to {latest} were trained but not committed; a resume repeats them."
-        )
+    if latest > last:
+        steps, them = f"Steps {last + 1} to {latest} were", "them"
+        if latest == last + 1:
+            steps, them = f"Step {latest} was", "it"
+        notes.append(f"{steps} trained but not committed; a resume repeats {them}.")
     return notes
 
 
@@ -184,8 +166,8 @@ RESTORE_LOG = (
 )
 
 
-def _add_advice(diagnosis: Diagnosis, folder: RunFolder, checks: List[Check], resume: str) -> None:
-    """Add what can be done about the state of a run and the faults that the checks found."""
+def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str], resume: str) -> None:
+    """Add what can be done about the state of a run and the faults that checks found."""
     advice, state = diagnosis.advice, _try(folder.state)
     if state is None:
         advice.append(RESTORE_LOG)
@@ -196,7 +178,6 @@ def _add_advice(diagnosis: Diagnosis, folder: RunFolder, checks: List[Check], re
         diagnosis.add_error("checkpoints", error)
         return
     # Damaged checkpoints: the newest, newer ones than the newest intact one, or others.
-    faulty = [check.name for check in checks if check.faults]
     if newest is not None and newest.path in [fault.subject for fault in diagnosis.faults]:
         advice.append(
             f"Copy intact files of step {newest.step} and commits.jsonl back, or begin a new run "
@@ -239,32 +220,29 @@ def _add_advice(diagnosis: Diagnosis, folder: RunFolder, checks: List[Check], re
 
 
 def diagnose_model(
-    folder: RunFolder, plugins: Plugins, options: CoreOptions, config: Dict[str, Any]
-) -> Diagnosis:
-    """Diagnose whether the data, this TensorFlow and the model still fit what was committed.
-
-    Args:
-        folder: of the run.
-        plugins: of the run.
-        options: with which the run would be resumed.
-        config: the contents of config.json with which the run would be resumed.
+    diagnosis: Diagnosis,
+    folder: RunFolder,
+    plugins: Plugins,
+    options: CoreOptions,
+    config: Dict[str, Any],
+) -> None:
+    """Add whether the data, this TensorFlow and the model still fit what was committed, with the
+    options and the contents of config.json with which the run would be resumed.
     """
-    diagnosis = Diagnosis("", [], [], [])
     try:
         run_data = open_run_data(plugins, options)
     except ToolkitError as error:
         diagnosis.add_error("data", error, DATA_ADVICE)
-        return diagnosis
-    sessions = folder.commits.sessions()
-    facts = provenance.reproducibility_facts(plugins, run_data, config)
-    cluster = sessions[-1].get("cluster") if sessions else None
-    facts = dict(facts, cluster=cluster)  # a resume may have as many processes
-    differences = find_session_changes(sessions[-1], facts) if sessions else []
-    if cluster and not differences and cluster.get("mode") == "replicated":
-        count = describe_cluster(cluster)
-        diagnosis.notes.append(f"The run was trained by {count}; a resume is exact with as many.")
+        return
+    last = (folder.commits.sessions() or [{}])[-1]
+    cluster = last.get("cluster")  # a resume may have as many processes
+    facts = dict(provenance.reproducibility_facts(plugins, run_data, config), cluster=cluster)
+    differences = find_session_changes(last, facts) if last else []
     if differences:
         diagnosis.notes.append(f"A resume here is not exact: {'; '.join(differences)}.")
+    elif cluster and cluster.get("mode") == "replicated":
+        count = describe_cluster(cluster)
+        diagnosis.notes.append(f"The run was trained by {count}; a resume is exact with as many.")
     _compare_data(diagnosis, folder, run_data.dataset)
     start = _try(folder.checkpoints.newest)
     if start is not None:
@@ -278,30 +256,23 @@ def diagnose_model(
             diagnosis.notes.append(f"The model fits its checkpoint of {size} variables.")
         except ToolkitError as error:
             diagnosis.add_error("model", error)
-    return diagnosis
 
 
-def diagnose_data(folder: RunFolder, options: CoreOptions) -> Diagnosis:
-    """Diagnose, without the plugins, whether the data is still that of the run.
-
-    For the arguments, see `diagnose_model`.
-    """
-    diagnosis = Diagnosis("", [], [], [])
+def diagnose_data(diagnosis: Diagnosis, folder: RunFolder, options: CoreOptions) -> None:
+    """Add, without the plugins, whether the data is still that of the run; see `diagnose_model`."""
     data = (_try(folder.state) or {}).get("data") or {}
     if str(data.get("name", "")).startswith(FROM_PLUGIN):
-        return diagnosis
+        return
     try:
         dataset = open_from_options(options)
     except ToolkitError as error:
         diagnosis.add_error("data", error, DATA_ADVICE)
-        return diagnosis
+        return
     _compare_data(diagnosis, folder, dataset)
-    return diagnosis
 
 
-def diagnose_weights(folder: RunFolder, options: CoreOptions) -> Diagnosis:
-    """Diagnose whether the weights with which a run has to begin again are gone or have changed."""
-    diagnosis = Diagnosis("", [], [], [])
+def diagnose_weights(diagnosis: Diagnosis, folder: RunFolder, options: CoreOptions) -> None:
+    """Add whether the weights with which a run has to begin again are gone or have changed."""
     try:
         if not folder.checkpoints.list():
             recorded = read_parents(folder).get(WEIGHTS)
@@ -309,22 +280,19 @@ def diagnose_weights(folder: RunFolder, options: CoreOptions) -> Diagnosis:
             open_initial_weights(options.init_from, options.map, recorded, warn)
     except ToolkitError as error:
         diagnosis.add_error("weights", error)
-    return diagnosis
 
 
-def diagnose_code(folder: RunFolder, references: Iterable[str]) -> Diagnosis:
-    """Diagnose, without executing them, whether plugins that are files or modules have changed."""
-    diagnosis = Diagnosis("", [], [], [])
-    sessions = folder.commits.sessions()
+def diagnose_code(diagnosis: Diagnosis, folder: RunFolder, references: Iterable[str]) -> None:
+    """Add, without executing them, whether plugins that are files or modules have changed."""
+    last = (folder.commits.sessions() or [{}])[-1]
     for reference in references:
         try:
-            change = describe_code_change(reference, sessions[-1] if sessions else {})
+            change = describe_code_change(reference, last)
         except ToolkitError as error:
             diagnosis.add_error("resume", error)
             continue
         if change:
             diagnosis.notes.append(f"A resume here is not exact: {change}.")
-    return diagnosis
 
 
 DATA_ADVICE = "Restore the data at its former place, or name its new place with --data."
@@ -341,7 +309,7 @@ def _compare_data(diagnosis: Diagnosis, folder: RunFolder, dataset: Dataset) -> 
     except DataError as error:
         diagnosis.faults.append(Fault("data", "it differs from the data of the run"))
         diagnosis.notes.append(error.message)
-        diagnosis.advice.append("Restore the files, or continue with these: --allow data")
+        diagnosis.advice.insert(0, "Restore the files, or continue with these: --allow data")
 
 
 def _try(read: Callable[[], Optional[Value]]) -> Optional[Value]:

@@ -12,7 +12,7 @@ from ..errors import CheckFailed, InterruptedRun, UsageError
 from ..options import ENVIRONMENT_PREFIX
 from ..plugins import is_everything_trusted
 
-VARIABLES = ("TOOLKIT_CACHE",)  # the variables of the toolkit that processes get
+VARIABLES = ("TOOLKIT_CACHE",)  # those of the toolkit that set no option
 END_SECS = 60.0  # for the rest of the processes, after the first has ended
 MAX_WORDS = 60
 
@@ -76,7 +76,13 @@ def train(
         InterruptedRun: this process got a signal to end, and passed it on.
     """
     command = Command([*words, *(["--trust"] if is_everything_trusted() else [])], run_dir)
-    options = LaunchOptions(0, chaos, environment(), grace_secs=END_SECS)
+    # Without the variables that set options.
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in VARIABLES
+    }
+    options = LaunchOptions(0, chaos, variables, grace_secs=END_SECS)
     launcher = Launcher(Layout(count), command, log, options)
     code = launcher.run()
     if launcher.interrupts:
@@ -84,10 +90,3 @@ def train(
     if launcher.hung and chaos is not None and chaos.victims:
         raise CheckFailed(f"{launcher.hung[0]} did not end after {chaos.victims[-1]} was killed.")
     return code
-
-
-def environment() -> Dict[str, str]:
-    """The environment variables of this process, without those that set options."""
-    values = {n: v for n, v in os.environ.items() if not n.startswith(ENVIRONMENT_PREFIX)}
-    values.update((name, os.environ[name]) for name in VARIABLES if name in os.environ)
-    return values

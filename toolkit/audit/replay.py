@@ -84,8 +84,13 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
     if first is None:
         first = max(starts, default=0)
     if first and first not in starts:
+        reason = f"There is no checkpoint of step {first} to start from."
+        if first >= last:
+            reason = f"There are no steps from {first} to {last}."
+        elif first in commits:
+            reason = f"The checkpoint of step {first} was not kept."
         raise UsageError(
-            _explain_start(first, last, commits),
+            reason,
             hint=f"A replay up to step {last} starts from one of {join_steps([0, *starts])}.",
         )
     sessions = _find_sessions(folder, first, commits[last])
@@ -97,15 +102,6 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
         )
     end = folder.commits.checkpoint(commits[last])
     return Segment(starts.get(first), end, sessions[-1])
-
-
-def _explain_start(first: int, last: int, commits: Iterable[int]) -> str:
-    """Why a replay cannot start from step `first`."""
-    if first >= last:
-        return f"There are no steps from {first} to {last}."
-    if first in commits:
-        return f"The checkpoint of step {first} was not kept."
-    return f"There is no checkpoint of step {first} to start from."
 
 
 def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, Any]]:
@@ -131,19 +127,16 @@ def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, 
 
 def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
     """The options that affect the result and differ between two sessions, a clause each."""
-    old, new = before.get("options") or {}, after.get("options") or {}
+    old, new = before.get("options"), after.get("options")
     if old == new or not (old and new):
         return []
-    options = declared_options(session_config(folder, after))
     configs = [session_config(folder, session) for session in (before, after)]
-    old, new = (config.values for config in configs)
+    options = declared_options(configs[1])
     without_effect = set(options.model_fields) - result_options(options)
     without_effect |= {"data", "plugin", "with", "init_from"}  # they are compared by their hashes
-    return [
-        f"{name} was {old[name]}, then {new[name]}"
-        for name in sorted(find_differences(options, *configs))
-        if name in old and name in new and name not in without_effect
-    ]
+    old, new = (config.values for config in configs)
+    names = set(find_differences(options, *configs)).intersection(old, new) - without_effect
+    return [f"{name} was {old[name]}, then {new[name]}" for name in sorted(names)]
 
 
 def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:
@@ -167,19 +160,9 @@ def session_place(folder: RunFolder) -> str:
 
 
 def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
-    """Train a segment again in a new folder, and compare the results.
-
-    Args:
-        folder: of the run.
-        segment: the steps to train.
-        path: of the new folder.
-
-    Returns:
-        What is equal, in words.
-
-    Raises:
-        CheckFailed: the results differ; the message names the first difference.
-        UsageError: this TensorFlow, machine or plugin is not the one that trained the run.
+    """Train a segment again in a new folder, and compare the results. Returns what is equal, in
+    words; raises CheckFailed with the first difference, and UsageError if this TensorFlow, machine
+    or plugin is not the one that trained the run.
     """
     config = session_config(folder, segment.session)
     for reference in (config.plugin, *config.extensions):  # before one is executed
@@ -187,40 +170,44 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
         _refuse_differences(segment, [change] if change else [])
     check_initial_weights(folder, segment)
     with waiting(f"Training again to step {segment.end.step}", segment.end.step):
-        copy = _train_copy(folder, segment, path)
-    return compare_runs(folder, copy, segment.end)
+        target = _copy_start(folder, segment, path)
+        if driver_of(folder.path):
+            _train_in_processes(target, segment, segment.session["options"], 1)
+        else:
+            _train_copy(folder, segment, target, config)
+    return compare_runs(folder, target, segment.end)
 
 
-def _train_copy(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
-    """Train a segment again in a new folder, and return it."""
+def _train_copy(folder: RunFolder, segment: Segment, target: RunFolder, config: Config) -> None:
+    """Train a segment again in a folder in the state in which it starts."""
     from ..api import quiet
     from ..training.trainer import Job, Trainer
 
-    if driver_of(folder.path):
-        target = _copy_start(folder, segment, path)
-        _train_in_processes(target, segment, segment.session["options"], 1)
-        return target
-    count = count_processes(segment.session)
-    config = session_config(folder, segment.session)
-    plugins = Plugins.load(
-        config.plugin, config.extensions, session_place(folder), folder.read_distributions()
-    )
+    place, step = session_place(folder), segment.end.step
+    plugins = Plugins.load(config.plugin, config.extensions, place, folder.read_distributions())
     options = resolve(plugins.options(), [config]).options
-    target = _copy_start(folder, segment, path)
     contents = configuration.run_values(config.plugin, config.extensions, options, target.path)
+    count = count_processes(segment.session)
     if count > 1:
         _train_in_processes(target, segment, contents, count)
-        return target
-    job = Job(plugins, options, target, contents, ["verify"], segment.end.step)
-    trainer = Trainer(job, quiet())
+        return
+    trainer = Trainer(Job(plugins, options, target, contents, ["verify"], step), quiet())
     try:
-        trainer.check_data()
+        trainer.check_resume()
         changes = find_session_changes(segment.session, trainer.session_facts())
         _refuse_differences(segment, changes)
-        _train(trainer, segment.end.step)
+        trainer.train()
+    except DivergedError as error:
+        raise CheckFailed(
+            f"The replay did not reach step {step}: {error.message}", hint=REPRODUCIBILITY_HINT
+        ) from error
+    except (InterruptedRun, RetryError) as error:  # nobody can resume the replay
+        if isinstance(error, InterruptedRun):
+            error.message = "The replay was interrupted."
+        error.hint = "The replay trains a copy in the temporary folder; the run is unchanged."
+        raise
     finally:
         trainer.close()
-    return target
 
 
 def _train_in_processes(
@@ -284,21 +271,6 @@ def check_initial_weights(folder: RunFolder, segment: Segment) -> None:
         )
 
 
-def _train(trainer: Any, step: int) -> None:
-    """Train up to a step. Errors are reworded, since nobody can resume the replay."""
-    try:
-        trainer.train()
-    except DivergedError as error:
-        raise CheckFailed(
-            f"The replay did not reach step {step}: {error.message}", hint=REPRODUCIBILITY_HINT
-        ) from error
-    except (InterruptedRun, RetryError) as error:
-        if isinstance(error, InterruptedRun):
-            error.message = "The replay was interrupted."
-        error.hint = "The replay trains a copy in the temporary folder; the run is unchanged."
-        raise
-
-
 def _copy_start(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
     """A run folder at `path` in the state in which the segment starts."""
     target = RunFolder(os.path.abspath(path), is_new=True)
@@ -325,17 +297,7 @@ def _copy_start(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
 
 def compare_runs(folder: RunFolder, copy: RunFolder, expected: Checkpoint) -> str:
     """Compare a copy of a run with it at one commit: all tensors, and metrics.jsonl byte by byte.
-
-    Args:
-        folder: of the run.
-        copy: the folder of the copy.
-        expected: the commit of the run.
-
-    Returns:
-        What is equal, in words.
-
-    Raises:
-        CheckFailed: the runs differ; the message names the first difference.
+    Returns what is equal, in words; raises CheckFailed with the first difference.
     """
     step = expected.step
     checkpoint = copy.commits.find_commit(step)
@@ -373,17 +335,13 @@ def _compare_tensors(folder: RunFolder, expected: Checkpoint, actual: Checkpoint
 
 def _compare_metrics(expected: List[str], actual: List[str]) -> str:
     """The first difference between two lists of lines of metrics.jsonl, in words."""
-    for number, (old, new) in enumerate(zip(expected, actual), 1):
-        if old != new:
-            return f"line {number} {_compare_records(parse_object(old), parse_object(new))}"
+    for number, lines in enumerate(zip(expected, actual), 1):
+        if lines[0] != lines[1]:
+            old, new = (parse_object(line) or {} for line in lines)
+            for name in {**new, **old}:
+                was, now = (record.get(name, "none") for record in (old, new))
+                if was != now:
+                    place = f"line {number} (step {new.get('step')})"
+                    return f"{place}: {name} is {now}, expected {was}"
+            return f"line {number} has the same values in another notation"
     return f"{count_noun(len(actual), 'line')}, expected {len(expected)}"
-
-
-def _compare_records(expected: Optional[Dict[str, Any]], actual: Optional[Dict[str, Any]]) -> str:
-    """The first difference between two records, in words."""
-    expected, actual = expected or {}, actual or {}
-    for name in list(actual) + [name for name in expected if name not in actual]:
-        old, new = expected.get(name, "none"), actual.get(name, "none")
-        if old != new:
-            return f"(step {actual.get('step')}): {name} is {new}, expected {old}"
-    return "has the same values in another notation"

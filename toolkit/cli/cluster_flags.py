@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Optional, TypeVar
+from typing import Any, Dict, Optional
 
 import click
 
+from ..cli_options import Command
 from ..cluster.tasks import Cluster, ClusterSettings, read_cluster
-from ..options import variable_name
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+from ..options import flag_name, variable_name
 
 _DEFAULTS = ClusterSettings()
 
@@ -75,12 +74,9 @@ _FLAGS: Dict[str, Dict[str, Any]] = {
 
 def cluster_flags(command: Command) -> Command:
     """Add the flags of the cluster, which `pop_cluster` reads."""
-    for name in reversed(list(_FLAGS)):
-        flag = "--" + name.replace("_", "-")
-        option = click.option(
-            flag, name, cls=ClusterOption, envvar=variable_name(name), **_FLAGS[name]
-        )
-        command = option(command)
+    for name, facts in reversed(list(_FLAGS.items())):
+        names, variable = (flag_name(name), name), variable_name(name)
+        command = click.option(*names, cls=ClusterOption, envvar=variable, **facts)(command)
     return command
 
 

@@ -109,7 +109,7 @@ def _read_records(paths: Sequence[str]) -> List[RunRecord]:
 
 def _describe(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> Dict[str, List[str]]:
     """The lines of a comparison by their title."""
-    from ..comparison.differences import SEED, distinct_seeds
+    from ..comparison.differences import distinct_seeds
 
     groups = [[records[place] for place in places] for places in comparison["groups"]]
     labels = [_label(place) for place in range(len(groups))]
@@ -122,7 +122,7 @@ def _describe(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> Dict[
         verdicts = [f"nothing to compare: {what}"]
     return {
         "runs": [
-            f"{label}  {_describe_group(group, SEED)}"
+            f"{label}  {_describe_group(group)}"
             + (f"  these runs also differ in: {'; '.join(mixture)}" if mixture else "")
             for label, group, mixture in zip(labels, groups, comparison["mixtures"])
         ],
@@ -143,14 +143,14 @@ def _label(place: int) -> str:
     return (_label(before - 1) if before else "") + LETTERS[last]
 
 
-def _describe_group(records: Sequence[RunRecord], seed: str) -> str:
+def _describe_group(records: Sequence[RunRecord]) -> str:
     """The runs of a group, how they ended, their seeds, and which of them repeats a seed."""
-    from ..comparison.differences import distinct_seeds
+    from ..comparison.differences import SEED, distinct_seeds
 
     different = distinct_seeds(records)
     facts = sorted({f"{record.status} at step {record.step:,}" for record in records})
     if len(different) > 1:
-        facts.append(f"seeds {', '.join(str(record.options.get(seed)) for record in different)}")
+        facts.append(f"seeds {', '.join(str(record.options.get(SEED)) for record in different)}")
     names = [record.name for record in records if record not in different]
     if names:
         verb = "repeats" if len(names) == 1 else "repeat"
@@ -163,11 +163,7 @@ def _option_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str
     from ..comparison.differences import options_without_effect, show_value
     from ..display.table import format_table
 
-    firsts, without_effect = (
-        [places[0] for places in comparison["groups"]],
-        options_without_effect(),
-    )
-    rows = []
+    firsts, rows = [places[0] for places in comparison["groups"]], []
     for option in comparison["options"]:
         pairs = [(option["values"][place], option["origins"][place]) for place in firsts]
         if all(value == pairs[0][0] for value, _ in pairs):
@@ -178,8 +174,8 @@ def _option_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str
             else show_value(value) + (f" ({origin})" if origin else "")
             for value, origin in pairs
         ]
-        note = "no effect on the result" if option["name"] in without_effect else ""
-        rows.append([option["name"], *cells, note])
+        has_effect = option["name"] not in options_without_effect()
+        rows.append([option["name"], *cells, "" if has_effect else "no effect on the result"])
     if rows:
         return format_table(["", *labels, ""], rows)
     names = [option["name"] for option in comparison["options"]]

@@ -88,13 +88,12 @@ def _add_model(diagnosis: Diagnosis, folder: RunFolder, selection: Selection) ->
         diagnosis.advice.insert(0, advice)
     config = configuration.run_values(selection.plugin, selection.extensions, options, folder.path)
     if selection.plugins is None or selection.unloaded:
-        _add(diagnosis, diagnose_code(folder, selection.unloaded))
-        more = diagnose_data(folder, options)
-        more.notes.append(_model_note(selection))
+        diagnose_code(diagnosis, folder, selection.unloaded)
+        diagnose_data(diagnosis, folder, options)
+        diagnosis.notes.append(_model_note(selection))
     else:
-        more = diagnose_model(folder, selection.plugins, options, config)
-    _add(diagnosis, more)
-    _add(diagnosis, diagnose_weights(folder, options))
+        diagnose_model(diagnosis, folder, selection.plugins, options, config)
+    diagnose_weights(diagnosis, folder, options)
 
 
 def _model_note(selection: Selection) -> str:
@@ -107,12 +106,6 @@ def _model_note(selection: Selection) -> str:
         "Whether the model fits was not checked, since that executes "
         f"{' and '.join(selection.unloaded)}; to check it, add {' '.join(flags)}."
     )
-
-
-def _add(diagnosis: Diagnosis, more: Diagnosis) -> None:
-    diagnosis.notes.extend(more.notes)
-    diagnosis.faults.extend(more.faults)
-    diagnosis.advice[:0] = [text for text in more.advice if text]
 
 
 def _print(diagnosis: Diagnosis) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterable, List, Mapping, Sequence, Tuple
 
 import click
 
@@ -23,23 +23,7 @@ WIDTH = 78
 HELP = re.compile("--help|-[a-z]*h[a-z]*")
 
 
-class Section(NamedTuple):
-    """The visible flags of a group.
-
-    Attributes:
-        title: of the group.
-        flags: click's options, in their order.
-    """
-
-    title: str
-    flags: List[click.Option]
-
-    @property
-    def topic(self) -> str:
-        """The word after `--help` that shows this group."""
-        if self.title.startswith(PLUGIN):
-            return self.title[len(PLUGIN) :]
-        return self.title.lower()
+Sections = Dict[str, List[click.Option]]  # the visible flags of each group, by its title
 
 
 def split_topic(args: Sequence[str]) -> Tuple[List[str], str]:
@@ -57,42 +41,46 @@ def _is_place(word: str) -> bool:
     return os.sep in word or os.path.exists(os.path.join(word, "config.json"))
 
 
-def group_flags(ctx: click.Context, params: Iterable[click.Parameter]) -> List[Section]:
+def group_flags(ctx: click.Context, params: Iterable[click.Parameter]) -> Sections:
     """Return the visible flags by group: the command's own first, those of plugins last."""
-    groups: Dict[str, List[click.Option]] = {OWN: []}
+    groups: Sections = {OWN: []}
     for param in params:
         if isinstance(param, click.Option) and param.get_help_record(ctx) is not None:
             groups.setdefault(getattr(param, "group", OWN), []).append(param)
-    sections = [Section(title, flags) for title, flags in groups.items()]
-    return sorted(
-        sections, key=lambda each: (each.title.startswith(PLUGIN), each.topic == "cluster")
-    )
+    titles = sorted(groups, key=lambda title: (title.startswith(PLUGIN), title == "Cluster"))
+    return {title: groups[title] for title in titles}
+
+
+def _topic_of(title: str) -> str:
+    """The word after `--help` that shows a group."""
+    return title[len(PLUGIN) :] if title.startswith(PLUGIN) else title.lower()
 
 
 def write_topic(
-    ctx: click.Context, formatter: click.HelpFormatter, sections: List[Section], topic: str
+    ctx: click.Context, formatter: click.HelpFormatter, sections: Sections, topic: str
 ) -> None:
     """Write the flags of a group, or of all.
 
     Raises:
         UsageError: there is no such topic.
     """
-    matches = [each for each in sections if topic.lower() in (each.topic.lower(), ALL)]
-    if not matches:
-        topics = [*(each.topic for each in sections), ALL]
+    topics = {title: _topic_of(title) for title in sections}
+    titles = [title for title in sections if topic.lower() in (topics[title].lower(), ALL)]
+    if not titles:
+        known = [*topics.values(), ALL]
         raise UsageError(
             f"There is no help on '{topic}'.",
-            hint=suggest(topic, topics) or f"Topics: {', '.join(topics)}.",
+            hint=suggest(topic, known) or f"Topics: {', '.join(known)}.",
         )
-    for section in matches:
-        with formatter.section("Options" if section.title == OWN else section.title):
-            formatter.write_dl([_record(ctx, flag) for flag in section.flags])
+    for title in titles:
+        with formatter.section("Options" if title == OWN else title):
+            formatter.write_dl([_record(ctx, flag) for flag in sections[title]])
 
 
 def write_short(
     ctx: click.Context,
     formatter: click.HelpFormatter,
-    sections: List[Section],
+    sections: Sections,
     most_used: Mapping[str, str],
 ) -> None:
     """Write what most users need, and the topics.
@@ -103,43 +91,32 @@ def write_short(
         sections: all flags.
         most_used: name -> a line, for each flag to show; without one, the command's own, whole.
     """
-    if most_used:
-        flags = {flag.name: flag for section in sections for flag in section.flags}
-        with formatter.section("Most used"):
-            rows = [(flags[name], text) for name, text in most_used.items()]
-            formatter.write_dl([(_record(ctx, flag)[0], _line(flag, t)) for flag, t in rows])
-    else:
-        with formatter.section("Options"):
-            formatter.write_dl([_record(ctx, flag) for flag in sections[0].flags])
-    of_plugins = [section for section in sections if section.title.startswith(PLUGIN)]
-    for section in of_plugins if most_used else ():
-        _write_names(formatter, section, num_lines=3 if len(of_plugins) == 1 else 1)
-    topics = [section.topic for section in sections if section.title != OWN or most_used]
+    flags = {flag.name: flag for section in sections.values() for flag in section}
+    rows = [] if most_used else [_record(ctx, flag) for flag in sections[OWN]]
+    for name, text in most_used.items():  # with the default that holds with the plugin
+        default = getattr(getattr(flags[name], "field", None), "default", None)
+        text += "" if default is None else f" [default {format_value(default)}]"
+        rows.append((_record(ctx, flags[name])[0], text))
+    with formatter.section("Most used" if most_used else "Options"):
+        formatter.write_dl(rows)
+    of_plugins = [title for title in sections if title.startswith(PLUGIN)]
+    for title in of_plugins if most_used else ():
+        names = [flag.opts[0] for flag in sections[title]]
+        with formatter.section(title):  # in at most so many lines
+            count, num_lines = len(names), 3 if len(of_plugins) == 1 else 1
+            while len(_names(names, count)) > num_lines * (WIDTH - 20):
+                count -= 1
+            formatter.write_text(_names(names, count))
+    topics = [_topic_of(title) for title in sections if title != OWN or most_used]
     if topics:
         formatter.write_paragraph()
         formatter.write_text(f"More: --help TOPIC, one of {', '.join(topics)}, {ALL}.")
-
-
-def _write_names(formatter: click.HelpFormatter, section: Section, num_lines: int) -> None:
-    """Write the names of a plugin's flags in at most so many lines."""
-    names = [flag.opts[0] for flag in section.flags]
-    with formatter.section(section.title):
-        count = len(names)
-        while len(_names(names, count)) > num_lines * (WIDTH - 20):
-            count -= 1
-        formatter.write_text(_names(names, count))
 
 
 def _names(names: Sequence[str], count: int) -> str:
     """The first names, and how many follow."""
     more = len(names) - count
     return " ".join(names[:count]) + (f" and {more} more" if more else "")
-
-
-def _line(flag: click.Option, text: str) -> str:
-    """The line of a flag in the short help: a text, and the default that holds with the plugin."""
-    default = getattr(getattr(flag, "field", None), "default", None)
-    return text if default is None else f"{text} [default {format_value(default)}]"
 
 
 def _record(ctx: click.Context, flag: click.Option) -> Tuple[str, str]:

@@ -7,9 +7,9 @@ import os
 from typing import Iterable, Iterator, Optional, Sequence
 
 from .. import config as configuration
+from .. import option_changes
 from .. import options as typed
 from ..errors import RetryError, ToolkitError, UsageError, suggest
-from ..option_changes import allow_flags, describe_changes, find_changes, refuse_other_start
 from ..plugins import is_same
 from ..storage.run_folder import RunFolder, open_run
 from ..storage.source_copies import naming_copies
@@ -84,15 +84,9 @@ def refuse_changes(
     for name in names:
         if name not in known:
             raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, known))
-    differences = find_changes(folder, options)
-    refuse_other_start(folder, differences)
-    changes = [change for change in differences if change.name not in names]
-    if changes:
-        raise UsageError(
-            describe_changes(changes),
-            hint="Keep the former values, start a new run, or allow the change: "
-            + allow_flags(changes),
-        )
+    option_changes.refuse_changes(
+        folder, option_changes.find_changes(folder, options), names, option_changes.allow_flags
+    )
 
 
 # ------------------------------------------------------------------------------------ run --resume

@@ -9,7 +9,6 @@ import sys
 from typing import (
     TYPE_CHECKING,
     Any,
-    Callable,
     Dict,
     Iterator,
     List,
@@ -17,13 +16,13 @@ from typing import (
     Optional,
     Sequence,
     Tuple,
-    TypeVar,
 )
 
 import click
 
 from .. import config as configuration
 from ..cli_options import (
+    Command,
     json_option,
     optional_output,
     print_json,
@@ -68,8 +67,6 @@ from .resume_options import (
 if TYPE_CHECKING:
     from ..cluster.tasks import Cluster
     from ..training.trainer import Job
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class TrainFlags(NamedTuple):
@@ -423,10 +420,7 @@ def _train(
     peers = open_peers(cluster, job.options, console, is_trained)
     # Plugins may print.
     with console.shown(), Trainer(job, console, peers) as trainer, optional_output():
-        trainer.check_data()
-        trainer.check_length()
-        if is_branch:
-            trainer.check_steps_left()
+        trainer.check_resume(is_branch)
         summary = None if trainer.is_finished() else trainer.train_and_test()
     if summary is None:
         return _print_nothing_left(job.folder, job.options, as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import click
 
@@ -24,7 +24,12 @@ from ..display.waits import waiting
 from ..errors import CheckpointError, InterruptedRun, ToolkitError, UsageError
 from ..files import make_folders
 from ..plugins import Plugins, require_trust
+from ..search import trial_options
+from ..search.definition import EXAMPLES, STEPS, Budget, Definition
+from ..search.space import parse_space
+from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
+from ..storage.folder_lock import LOCK
 from .plugin_command import PluginCommand
 from .plugin_options import (
     Selection,
@@ -32,10 +37,6 @@ from .plugin_options import (
     option_values,
     resolve,
 )
-
-if TYPE_CHECKING:
-    from ..search.definition import Definition
-    from ..search.outcome import Outcome
 
 # The flags of the search itself that define a study.
 _OWN_FLAGS = (
@@ -135,115 +136,80 @@ def search(
             "The folder of the search is missing.", hint="Add --search-dir DIR; a new one is made."
         )
     folder = os.path.abspath(search_dir)
-    is_study = _check_folder(folder)
-    is_continued = selection.plugins is None and (not own["vary"] or is_study)
-    if is_continued:
-        definition, plugins = _read_study(folder, own, values)
+    _check_folder(folder)
+    stored = read_study(folder)
+    if selection.plugins is None:
+        names = [name for name, value in own.items() if value not in (None, ())] + list(values)
+        definition, plugins = _reopen(folder, stored, names)
+        definition = definition._replace(trials=own["trials"] or definition.trials)
     else:
-        definition, plugins = _plan(folder, selection, own, values, workers)
+        plugins = selection.plugins
+        definition = _plan(folder, stored, selection, plugins, own, values, workers)
+    definition = _check(definition, stored, plugins)
     if dry_run:
-        return _print_plan(definition, as_json)
-    return _print_outcome(_train(definition, plugins, folder, workers), folder, as_json)
+        _print_plan(definition, as_json)
+    else:
+        _train(definition, plugins, folder, workers, as_json)
+    return 0
 
 
-def _check_folder(folder: str) -> bool:
-    """Return whether a folder has a study; refuse one with something else in it."""
-    from ..search.definition import DEFINITION_FILE
-    from ..search.study import LOCK_FILE
-
+def _check_folder(folder: str) -> None:
+    """Refuse a folder with something else in it than a study."""
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{folder} is a file.", hint="Name a folder with --search-dir.")
     names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
-    if names - {LOCK_FILE} and DEFINITION_FILE not in names:
+    if names - {LOCK} and STUDY_FILE not in names:
         kind = "a run, not a search" if "manifest.json" in names else "not empty, and no search"
         raise UsageError(f"{folder} is {kind}.", hint="Name a new folder with --search-dir.")
-    return DEFINITION_FILE in names
 
 
-# ---------------------------------------------------------------------------------------- continue
-
-
-def _read_study(
-    folder: str, own: Dict[str, Any], values: Dict[str, typed.Value]
+def _reopen(
+    folder: str, stored: Optional[Stored], names: Sequence[str]
 ) -> Tuple[Definition, Plugins]:
-    """Return the study that is in the folder."""
-    from ..search.definition import DEFINITION_FILE, read_study
-    from ..search.trial_options import load_plugins
-
-    names = [name for name, value in own.items() if value not in (None, ())] + list(values)
-    stored = read_study(folder)
+    """Return the study that is in the folder, and its plugins; `names` are set besides."""
     if stored is None:
-        if not names and not os.path.exists(folder):
-            raise UsageError(
-                f"{folder} does not exist.",
-                hint="For a new search, add --plugin NAME and --vary NAME=VALUES.",
-            )
-        raise missing_plugin_error()
+        if names or os.path.exists(folder):
+            raise missing_plugin_error()
+        raise UsageError(
+            f"{folder} does not exist.",
+            hint="For a new search, add --plugin NAME and --vary NAME=VALUES.",
+        )
     flags = [typed.flag_name(name) for name in names if name != "trials"]
     if flags:
         raise UsageError(
             f"{', '.join(flags)} cannot be set alone for a search that has begun.",
             hint="Leave it out, or repeat the whole command.",
         )
-    definition, place = stored.definition, os.path.join(folder, DEFINITION_FILE)
+    definition, place = stored[0], os.path.join(folder, STUDY_FILE)
     for reference in (definition.plugin, *definition.extensions):
         require_trust(reference, place)
-    plugins = load_plugins(definition)
-    _check_values(definition, plugins, place)
-    return _add_trials(definition, own["trials"] or definition.trials, plugins), plugins
-
-
-def _add_trials(existing: Definition, trials: int, plugins: Plugins) -> Definition:
-    """Return a study, perhaps with more trials, after checking those that are known beforehand."""
-    from ..search.planning import with_more_trials
-    from ..search.validation import validate
-
-    definition = with_more_trials(existing, trials)
-    _describe(definition)
-    count = definition.trials - existing.trials
-    if count:
-        _say(f"more     {count} trial{'s' * (count != 1)}, {definition.trials} in all")
-        _say(f"checked  {validate(definition, plugins)}")
-    return definition
-
-
-def _check_values(definition: Definition, plugins: Plugins, place: str) -> None:
-    """Check that a study sets options alone, and that plugins in their values are trusted, too.
-
-    A name that is none of an option would be a flag of the command that trains, such as --with.
-    """
-    options = typed.merge(plugins.options())
+    plugins = trial_options.load_plugins(definition)
+    fields = typed.merge(plugins.options()).model_fields
     texts = [(d.name, choice) for d in definition.space for choice in d.choices or [None]]
     for name, text in [*texts, *definition.options.items()]:
-        field = options.model_fields.get(name)
-        if field is None:
+        if name not in fields:  # it would be a flag of the command that trains, such as --with
             raise CheckpointError(
                 f"{place} sets '{name}', which is no option of {definition.plugin}.",
                 hint="Repeat the whole command with another --search-dir.",
             )
-        extra = field.json_schema_extra
+        extra = fields[name].json_schema_extra
         if isinstance(extra, dict) and extra.get("path") == "reference" and text:
             require_trust(str(text), place)
-
-
-# -------------------------------------------------------------------------------------------- plan
+    return definition, plugins
 
 
 def _plan(
     folder: str,
+    stored: Optional[Stored],
     selection: Selection,
+    plugins: Plugins,
     own: Dict[str, Any],
     values: Dict[str, typed.Value],
     workers: int,
-) -> Tuple[Definition, Plugins]:
-    """Return the study that the command defines, after checking its configurations if it is new."""
-    from ..search.definition import read_study, refuse_differences
+) -> Definition:
+    """Return the study that the whole command defines; see `_reopen`."""
     from ..search.planning import check_stated, complete, plan_study
-    from ..search.validation import validate
 
-    plugins = selection.plugins
-    if plugins is None:
-        raise missing_plugin_error()
     if not own["vary"] and own["seeds"] is None:
         raise UsageError(
             "No option varies.",
@@ -253,21 +219,12 @@ def _plan(
     resolved, rungs = resolve(selection, values), own["rungs"] or ""
     stated = _state(selection, plugins, own, resolved, workers)
     check_stated(stated, resolved.options, rungs)
-    stored = read_study(folder)
     if stored is not None:
-        existing = stored.definition
-        now = complete(stated, existing, rungs)
-        like = existing._replace(trials=now.trials)
-        if now.trials != existing.trials:
-            like = like._replace(rungs=now.rungs)
-        refuse_differences(like, now, folder)
-        return _add_trials(existing, now.trials, plugins), plugins
-    for note in _notes(stated, resolved.options):
-        warn(note)
-    definition = plan_study(stated, resolved.options, rungs)
-    _describe(definition)
-    _say(f"checked  {validate(definition, plugins)}")
-    return definition, plugins
+        definition = complete(stated, stored[0], rungs)
+        stored[0].refuse_difference(definition, folder)
+        return definition
+    _warn(stated, resolved.options)
+    return plan_study(stated, resolved.options, rungs)
 
 
 def _state(
@@ -278,12 +235,8 @@ def _state(
     workers: int,
 ) -> Definition:
     """Return what the command says of the study; what it leaves open is false."""
-    from ..search.definition import EXAMPLES, STEPS, Budget, Definition
-    from ..search.space import parse_space
-    from ..search.trial_options import THREADS, absolute_path, shared_options
-
     options, origins = resolved.options, resolved.origins
-    cls = type(options)
+    cls, find_path = type(options), trial_options.absolute_path
     lengths = [f"--{n}" for n in ("steps", "epochs") if origins[n].kind == typed.FLAG]
     lengths += ["--examples"] * (own["examples"] is not None)
     if len(lengths) > 1:
@@ -294,12 +247,12 @@ def _state(
     budget = Budget(EXAMPLES, own["examples"] or 0)
     if lengths == ["--steps"] and options.steps is not None:
         budget = Budget(STEPS, options.steps)
-    shared, flags = shared_options(resolved)
-    has_threads = any(getattr(options, name) for name in THREADS)
+    shared, flags = trial_options.shared_options(resolved)
+    has_threads = any(getattr(options, name) for name in trial_options.THREADS)
     direction, _, metric = (own["metric"] or "").rpartition(":")
     stated = Definition(
-        plugin=typed.map_reference(selection.plugin, absolute_path),
-        extensions=tuple(typed.map_reference(r, absolute_path) for r in selection.extensions),
+        plugin=typed.map_reference(selection.plugin, find_path),
+        extensions=tuple(typed.map_reference(each, find_path) for each in selection.extensions),
         options=shared,
         flags=flags,
         space=(),
@@ -316,131 +269,103 @@ def _state(
         study_seed=own["study_seed"] or 0,
         threads=0 if has_threads else max(1, len(os.sched_getaffinity(0)) // workers),
     )
-    space = parse_space(own["vary"], cls, functools.partial(_check_value, plugins, stated, cls))
-    for dimension in space:
-        if dimension.name in flags:
-            raise UsageError(
-                f"{typed.flag_name(dimension.name)} is set to "
-                f"{typed.format_value(shared[dimension.name])}, and varies.",
-                hint="Leave one of them out.",
-            )
-    return stated._replace(space=tuple(space))
+
+    def check(name: str, value: Any) -> Any:
+        values = {name: typed.map_paths(cls, name, value, find_path)}
+        return json_values(trial_options.resolve_trial(plugins, stated, values).options)[name]
+
+    space = parse_space(own["vary"], cls, check)
+    for name in (dimension.name for dimension in space if dimension.name in flags):
+        text = f"{typed.flag_name(name)} is set to {typed.format_value(shared[name])}, and varies."
+        raise UsageError(text, hint="Leave one of them out.")
+    return stated._replace(space=space)
 
 
-def _check_value(plugins: Plugins, stated: Definition, cls: Any, name: str, value: Any) -> Any:
-    """Return the value of an option as JSON has it, paths absolute; raise UsageError if wrong."""
-    from ..search.trial_options import absolute_path, resolve_trial
-
-    value = typed.map_paths(cls, name, value, absolute_path)
-    return json_values(resolve_trial(plugins, stated, {name: value}).options)[name]
-
-
-def _notes(stated: Definition, options: typed.CoreOptions) -> List[str]:
-    """Return what a user may not expect of the study, a sentence for each."""
-    notes = []
+def _warn(stated: Definition, options: typed.CoreOptions) -> None:
+    """Say what a user may not expect of the study."""
     names = [dimension.name for dimension in stated.space]
-    if "batch_size" in names and stated.budget.kind == "steps":
-        notes.append(
+    if "batch_size" in names and stated.budget.kind == STEPS:
+        warn(
             "batch_size varies, and a budget of steps reads more examples with larger batches; "
             "--examples makes these equal."
         )
-    cls = type(options)
     if options.early_stopping:
-        notes.append("--early-stopping may end trials before their budget.")
-    presets = getattr(cls, "presets", {})
-    if presets and cls.preset_option in names:
-        members = {name for preset in presets.values() for name in preset}
-        for name in [name for name in names if name in members]:
-            notes.append(f"{name} varies, and takes precedence over what {cls.preset_option} sets.")
-    return notes
+        warn("--early-stopping may end trials before their budget.")
 
 
-# -------------------------------------------------------------------------------------------- text
+def _check(definition: Definition, stored: Optional[Stored], plugins: Plugins) -> Definition:
+    """Say what is going to be trained, and check what is known beforehand and new."""
+    from ..search.checks import validate
+    from ..search.planning import with_more_trials
 
-
-def _say(line: str) -> None:
-    sys.stderr.write(escape_line(line) + "\n")
-
-
-def _describe(definition: Definition) -> None:
-    """Say what is going to be trained."""
-    from ..search.outcome import describe_budget
-
-    _say(f"search   {describe_budget(definition)}")
-    for dimension in definition.space:
-        _say(f"vary     {dimension.name}={dimension}")
+    if stored is not None:
+        definition = with_more_trials(stored[0], definition.trials)
+    count = definition.trials - (stored[0].trials if stored is not None else 0)
+    lines = [f"search   {definition.summary}"]
+    lines += [f"vary     {dimension.name}={dimension}" for dimension in definition.space]
     better = "lowest" if definition.direction == "min" else "highest"
     moment = "best checkpoint" if definition.moment == "best" else "last evaluation"
-    _say(f"choose   the {better} {definition.metric} of the validation split, {moment}")
+    lines += [f"choose   the {better} {definition.metric} of the validation split, {moment}"]
+    if stored is not None and count:
+        lines += [f"more     {count} trial{'s' * (count != 1)}, {definition.trials} in all"]
+    _say(lines)
+    if count:
+        _say([f"checked  {validate(definition, plugins)}"])
+    return definition
 
 
-def _print_plan(definition: Definition, as_json: bool) -> int:
-    from ..search.sampler import count_results, rung_counts
+def _say(lines: Sequence[str]) -> None:
+    sys.stderr.writelines(f"{escape_line(line)}\n" for line in lines)
 
+
+def _print_plan(definition: Definition, as_json: bool) -> None:
+    from ..search.sampler import count_trials
+
+    counts = count_trials(definition)
     if as_json:
-        print_json({"study": definition.as_json(), "trials": count_results(definition)})
-        return 0
-    counts = [str(count * len(definition.seeds)) for count in rung_counts(definition)]
-    rungs = f"; {', '.join(counts)} train to the rungs" if definition.reduction else ""
-    plural = "s" * (counts[0] != "1")
+        print_json({"study": definition.as_json(), "trials": sum(counts)})
+        return
+    rungs = f"; {', '.join(map(str, counts))} train to the rungs" if definition.reduction else ""
+    plural = "s" * (counts[0] != 1)
     sys.stdout.write(f"plan     {counts[0]} trial{plural}{rungs}; nothing was trained\n")
-    return 0
 
 
-def _print_outcome(outcome: Outcome, folder: str, as_json: bool) -> int:
-    from ..search.outcome import PAGE_FILE, format_outcome
-
-    with optional_output():
-        if as_json:
-            print_json(dict(outcome.as_json(), folder=folder))
-        else:
-            for line in format_outcome(outcome, folder):
-                sys.stdout.write(line + "\n")
-            sys.stdout.write(f"page     {os.path.join(folder, PAGE_FILE)}\n")
-    if outcome.best is None:
-        raise ToolkitError(
-            "No configuration finished.",
-            hint=f"The table says why; the logs are in {os.path.join(folder, 'trials')}.",
-        )
-    return 0
-
-
-# ------------------------------------------------------------------------------------------- train
-
-
-def _train(definition: Definition, plugins: Plugins, folder: str, workers: int) -> Outcome:
-    """Train all trials, and return what came of them."""
-    from ..search.outcome import read_outcome, write_outcome
-    from ..search.progress import ProgressLines
-    from ..search.sampler import count_results
-    from ..search.study import Study
-    from ..search.trial_options import find_length
-    from ..search.trial_run import run_trial
-    from ..search.workers import run_workers
+def _train(
+    definition: Definition, plugins: Plugins, folder: str, workers: int, as_json: bool
+) -> None:
+    """Train all trials, and print what came of them."""
+    from ..search import outcome
+    from ..search.sampler import count_trials
+    from ..search.training import find_due, train_all, train_trial
 
     try:
         make_folders(folder)
     except OSError as error:
         raise UsageError(f"{folder} cannot be created: {error.strerror}.") from None
-    study = Study(definition, folder, functools.partial(find_length, plugins, definition))
+    find_length = functools.partial(trial_options.find_length, plugins, definition)
+    study = Study(definition, folder, find_length)
     try:
-        study.find_due()
+        find_due(study)
         with waiting("Training the trials", is_logged=False) as wait:
-            wait.show(study.num_results, count_results(study.definition))
-            run_workers(
-                study,
-                workers,
-                lambda trial, log, children: run_trial(
-                    study.definition, trial, folder, log, children
-                ),
-                ProgressLines(study, wait.show).report,
-            )
+            wait.show(len(study.results), sum(count_trials(study.definition)))
+            train_all(study, workers, outcome.Progress(study, wait.show).report, train_trial)
     except InterruptedRun as error:
         error.hint = f"Continue with: toolkit search --search-dir {shell_argument(folder)}"
         raise
-    outcome = read_outcome(study, folder)
+    table = outcome.make_table(study)
     try:
-        write_outcome(outcome, folder)
+        outcome.write_outcome(table, folder)
     except OSError as error:
         warn(f"The table cannot be written to {folder}: {error.strerror}.")
-    return outcome
+    with optional_output():
+        if as_json:
+            print_json(dict(table, folder=folder))
+        else:
+            for line in outcome.format_outcome(study.definition, table):
+                sys.stdout.write(line + "\n")
+            sys.stdout.write(f"page     {os.path.join(folder, outcome.PAGE_FILE)}\n")
+    if table["best"] is None:
+        raise ToolkitError(
+            "No configuration finished.",
+            hint=f"The table says why; the logs are in {os.path.join(folder, 'trials')}.",
+        )

@@ -10,6 +10,7 @@ import asyncio
 import collections
 import contextlib
 import json
+import os
 import struct
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, NamedTuple, Optional
 
@@ -53,6 +54,9 @@ class Peer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, now: Callable[[], float]
     ):
         self._reader, self._writer, self._now = reader, writer, now
+        # Where a write fails, asyncio would forget what has arrived and was not read yet.
+        setattr(reader, "set_exception", self._read_rest)  # noqa: B010 - a method of the reader
+        self._error: Optional[BaseException] = None  # with which the connection broke
         self.task: Optional[Task] = None
         self.last_heard = now()
         self.inbox: Deque[Message] = collections.deque()
@@ -98,11 +102,22 @@ class Peer:
         data = bytearray()
         while len(data) < size:
             piece = await self._reader.read(min(size - len(data), PIECE))
+            if not piece and self._error is not None:
+                raise self._error
             if not piece:
                 raise WireError(f"it began with {bytes(data)!r}") if data else EOFError()
             self.last_heard = self._now()
             data += piece
         return bytes(data)
+
+    def _read_rest(self, error: BaseException) -> None:
+        """Read what the other side sent before the connection broke: its end, and the reason."""
+        self._error = error
+        with contextlib.suppress(OSError):
+            descriptor = self._writer.get_extra_info("socket").fileno()
+            for data in iter(lambda: os.read(descriptor, PIECE), b""):
+                self._reader.feed_data(data)
+        self._reader.feed_eof()
 
     def finish(self) -> None:
         """Let the other side read what was sent, and then the end."""

@@ -57,7 +57,11 @@ def compare(
             raise UsageError(f"No run has a metric '{name}'.", hint=suggest(name, known))
     places = group_by_seed(records)
     members = [[records[place] for place in group] for group in places]
-    groups = [_make_group(distinct_seeds(each)) for each in members]
+    seeds = [distinct_seeds(each) for each in members]
+    groups = [
+        Group(each[0].name + (f" ({len(each)} seeds)" if len(each) > 1 else ""), each)
+        for each in seeds
+    ]
     names = list(metrics) or choose_metrics(groups)
     directions = {name: [direction_of(record, name) for record in records] for name in names}
     bands = {name: [measure_band(group, name) for group in groups] for name in names}
@@ -93,12 +97,6 @@ def compare(
             for a, b in _list_partings(records, places)
         ],
     }
-
-
-def _make_group(records: List[RunRecord]) -> Group:
-    """The group of these runs, named after the first one."""
-    name = records[0].name
-    return Group(f"{name} ({len(records)} seeds)" if len(records) > 1 else name, records)
 
 
 def _list_partings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
 
 from ..options import NOT_SET, ORIGINS, CoreOptions, format_value, result_options
 from .record import EXTENSIONS, RunRecord
@@ -47,31 +47,22 @@ def find_special_options(records: Sequence[RunRecord]) -> List[Dict[str, Any]]:
     These are options that affect the result and that somebody set, if another run of the plugin has
     another value. Of a plugin with one run, all options that somebody set.
     """
-    groups = collections.defaultdict(list)
+    values: Dict[Tuple[str, str], List[Any]] = {}  # plugin, name -> up to two different values
     for record in records:
-        groups[record.plugin].append({EXTENSIONS: record.extensions, **record.options})
-    varying = {plugin: _find_varying(group) for plugin, group in groups.items()}
+        for name, value in {EXTENSIONS: record.extensions, **record.options}.items():
+            known = values.setdefault((record.plugin, name), [])
+            known += [value] if len(known) < 2 and value not in known else []
+    counts = collections.Counter(record.plugin for record in records)
     left_out = options_without_effect().union(_SHOWN_ELSEWHERE)
+
+    def is_special(plugin: str, name: str) -> bool:
+        varies = len(values[plugin, name]) > 1
+        return name not in left_out and (varies or counts[plugin] == 1)
+
     return [
-        {
-            name: value
-            for name, value in own_options(record).items()
-            if name not in left_out
-            and (len(groups[record.plugin]) == 1 or name in varying[record.plugin])
-        }
-        for record in records
+        {name: value for name, value in own_options(r).items() if is_special(r.plugin, name)}
+        for r in records
     ]
-
-
-def _find_varying(tables: Iterable[Mapping[str, Any]]) -> Set[str]:
-    """The names that have several values in those tables that have them."""
-    first: Dict[str, Any] = {}
-    return {
-        name
-        for table in tables
-        for name, value in table.items()
-        if first.setdefault(name, value) != value
-    }
 
 
 def trained_options(record: RunRecord) -> Dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..storage.commit_log import Entry, current_sessions
+from ..storage.commit_log import current_sessions
 from ..storage.entries import BRANCH, Parent
 from .differences import SEED, differing_names, find_changed_options, join_names, show_value
 from .record import RunRecord
@@ -116,7 +116,11 @@ def _differing_records(a: RunRecord, b: RunRecord, after: int) -> List[int]:
 def _describe_branch(a: RunRecord, b: RunRecord) -> str:
     """That one run is a branch of the other, or that both are branches of a third."""
     logs = [record.folder.commits for record in (a, b)]
-    step = _last_shared_step(logs[0].entries(), logs[1].entries())
+    step = None  # of the last commit that the two logs have in common
+    for entry, other in zip(logs[0].entries(), logs[1].entries()):
+        if not entry.values or entry.values.get("hash") != other.values.get("hash"):
+            break
+        step = entry.step if entry.is_commit else step
     branches = [any(each.get("kind") == BRANCH for each in log.parents()) for log in logs]
     if step is None or not any(branches):  # or it is a copy of a folder
         return ""
@@ -124,16 +128,6 @@ def _describe_branch(a: RunRecord, b: RunRecord) -> str:
         return f"both have the first {step:,} steps of one run; "
     child, parent = (a, b) if branches[0] else (b, a)
     return f"{child.name} is a branch of {parent.name} from step {step:,}; "
-
-
-def _last_shared_step(a: List[Entry], b: List[Entry]) -> Optional[int]:
-    """The step of the last commit in the entries that two logs have in common."""
-    step = None
-    for entry, other in zip(a, b):
-        if not entry.values or entry.values.get("hash") != other.values.get("hash"):
-            break
-        step = entry.step if entry.is_commit else step
-    return step
 
 
 # ------------------------------------------------------------------------------------------ causes

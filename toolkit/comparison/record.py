@@ -128,7 +128,9 @@ def read_record(
     if end is None:  # while a process has just begun to continue a run, its end is that of before
         is_locked = folder_lock.is_locked(path) if is_training is None else is_training
         status = RUNNING if is_locked else KILLED if state else UNSTARTED
-        step = max(step, _last_step(path)) if is_locked else step
+        if is_locked:
+            steps = (each.get("step") for each in read_last_records(os.path.join(path, METRICS)))
+            step = max(step, next((n for n in steps if type(n) is int and n >= 0), 0))
     data, extensions = state.get("data") or {}, config.get(EXTENSIONS)
     return RunRecord(
         path=path,
@@ -165,12 +167,6 @@ def _list_folder(path: str, shown: str = "") -> List[str]:
             type(error), f"cannot be read: {error.strerror}"
         )
         raise UsageError(f"{shown or path} {fault}.", hint="Name a folder of runs.") from None
-
-
-def _last_step(path: str) -> int:
-    """The last step of which metrics.jsonl has a record; 0 if there is none."""
-    steps = (record.get("step") for record in read_last_records(os.path.join(path, METRICS)))
-    return next((step for step in steps if type(step) is int and step >= 0), 0)
 
 
 def _read_test(value: Any) -> Optional[Dict[str, Any]]:

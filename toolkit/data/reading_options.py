@@ -85,7 +85,7 @@ class Settings(NamedTuple):
         file_index: of the files at the path; None for a new one.
         table: the columns that a model was trained on (`DataSpec.table`); None to find them.
         label_scale: of the label images that a model was trained on (`DataSpec.label_scale`).
-        records: the keys that a model was trained on (`RecordSchema`); None to find them.
+        records: the keys that a model was trained on (`DataSpec.records`); None to find them.
     """
 
     path: str

@@ -41,7 +41,7 @@ class DataSpec(_SpecFields):
             class as label, or with no label.
         table: what the columns of a table are, as JSON values: see `TableSchema`; None for other
             data.
-        records: the keys of records, as JSON values: see `RecordSchema`; None for other data.
+        records: the keys of records, by "features" and "labels"; None for other data.
         label_scale: of label images: 255 if they have 255 for the class 1, 1 if 255 is no class, 0
             if they do not show it or for other data.
 

@@ -12,24 +12,19 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from ..data.examples import Split
 from ..data.files.hash_list import summarize
 from ..data.same_data import check_fit
-from ..data.spec import DataSpec
 from ..errors import DataError, UsageError, suggest
 from ..options import CoreOptions
 from ..run_data import RunData, open_other_data, open_run_data
 from ..storage.commit_log import Checkpoint
-from .report import measure, report
+from ..storage.run_folder import RunFolder
+from .report import report
 from .trained_model import TrainedModel
 
 
 def evaluate(model: TrainedModel, **subject: Any) -> Dict[str, Any]:
-    """Evaluate the checkpoint with which a run was opened, and write reports to its folder.
-
-    Args:
-        model: of the run.
-        subject: the arguments of `OpenEvaluation`.
-
-    Returns:
-        What `toolkit.inference.report.report` returns, with "data", its name, and "run".
+    """Evaluate the checkpoint with which a run was opened, and write reports to its folder; the
+    subject are arguments of `OpenEvaluation`. Returns what `report` returns, with "data", its name,
+    and "run".
     """
     with contextlib.closing(OpenEvaluation(model, **subject)) as evaluation:
         return dict(evaluation.report(), run=str(model.run_folder))
@@ -94,26 +89,19 @@ class OpenEvaluation:
 
     def report(self) -> Dict[str, Any]:
         """Evaluate the checkpoint with which the run was opened, and write reports to the run."""
-        model = self._model
-        self._evaluator.load(model.checkpoint.path)
-        result = report(
-            model.plugins,
-            self._evaluator,
-            model.run_folder,
-            self.split,
-            self._examples,
-            model.step,
-            self._data or "",
-        )
+        result = self._report(self._model.checkpoint, self._model.run_folder)
         return dict(result, data=self._data_name)
 
     def measure(self, checkpoint: Checkpoint) -> Dict[str, Any]:
         """Evaluate a checkpoint of the run, and write nothing to its folder."""
-        self._evaluator.load(checkpoint.path)
-        result = measure(
-            self._model.plugins, self._evaluator, self.split, self._examples, checkpoint.step
-        )
+        result = self._report(checkpoint, None)
         return dict(result, tensors=checkpoint.tensors, **self.identity())
+
+    def _report(self, checkpoint: Checkpoint, folder: Optional[RunFolder]) -> Dict[str, Any]:
+        evaluator, step, data = self._evaluator, checkpoint.step, self._data or ""
+        evaluator.load(checkpoint.path)
+        plugins, examples = self._model.plugins, self._examples
+        return report(plugins, evaluator, folder, self.split, examples, step, data)
 
     def close(self) -> None:
         self._evaluator.close()
@@ -132,7 +120,7 @@ def _open_data(
         run_data = model.run_data()
         return run_data, model.options, run_data.prepare_split
     record, options = model.manifest["data"], model.options
-    run_data = open_other_data(model.plugins, options, data, DataSpec.from_json(record["stored"]))
+    run_data = open_other_data(model.plugins, options, data, model.stored)
     hashes = summarize(run_data.dataset.sha256)
     if hashes == summarize(record["sha256"]):  # the run's data at another place
         moved = options.model_copy(update={"data": data})
@@ -140,15 +128,14 @@ def _open_data(
         return run_data, moved, run_data.prepare_split
     for note in run_data.dataset.notes:
         log(f"{data}: {note}")
-    return run_data, options, lambda name: _own_split(model, name)
 
+    def own_split(name: str) -> Optional[Split]:  # few plugins need it
+        try:
+            return model.run_data().prepare_split(name)
+        except DataError as error:
+            raise DataError(
+                error.message,
+                hint="The scores need the data that the run was trained on, too. Put it back.",
+            ) from error
 
-def _own_split(model: TrainedModel, name: str) -> Optional[Split]:
-    """A split of the run's own data, which is opened on first use: few plugins need it."""
-    try:
-        return model.run_data().prepare_split(name)
-    except DataError as error:
-        raise DataError(
-            error.message,
-            hint="The scores need the data that the run was trained on, too. Put it back.",
-        ) from error
+    return run_data, options, own_split

@@ -35,9 +35,9 @@ from ..graph.session_config import session_config
 from ..options import CoreOptions
 from ..plugins import Plugins
 from ..statistics.example_means import mean
-from ..statistics.intervals import Interval
 from ..storage.checkpoint_reader import has_files
 from ..storage.variables import find_misfit, read_variable_specs, variable_specs
+from .example_values import Intervals, compute_intervals
 from .model_features import ModelFeatures
 from .sample_options import sample_options_class
 from .sampling import Sampler, SampleRequest
@@ -60,7 +60,7 @@ class Evaluation(NamedTuple):
         depends_on: the name of a scorer's metric -> what its value depends on besides the model.
         values: the name of a metric -> the values [N] whose mean it is; those that only an interval
             needs, if requested or if there is a folder for reports.
-        intervals: of the metrics of scorers.
+        intervals: of the metrics, but for values that are not kept; those of scorers, too.
     """
 
     metrics: Dict[str, float]
@@ -69,7 +69,7 @@ class Evaluation(NamedTuple):
     details: Dict[str, Any]
     depends_on: Dict[str, Dict[str, Any]]
     values: Dict[str, np.ndarray]
-    intervals: Dict[str, Interval]
+    intervals: Intervals
 
 
 class Evaluator:
@@ -241,14 +241,19 @@ class Evaluator:
             features = pack({key: ModelFeatures(split, key) for key in split.columns})[0]
             labels = copy.copy(split.labels)
             examples = dict(predictions.by_name, features=features, labels=labels)
-        evaluation = Evaluation(metrics, examples, [], {}, {}, values.by_name, {})
+        intervals = compute_intervals(metrics, values.by_name if has_intervals else {})
+        evaluation = Evaluation(metrics, examples, [], {}, {}, values.by_name, intervals)
         if self._scorers is not None:
-            for result in self._scorers.score(split, self._predict_for_scorers, folder):
+
+            def predict(inputs: ModelInputs, batch_size: Optional[int] = None) -> Any:
+                return self._open_predictor().predict(inputs, batch_size)
+
+            for result in self._scorers.score(split, predict, folder):
                 evaluation.metrics.update(result.metrics)
                 evaluation.lines.extend(result.lines)
                 evaluation.details.update(result.details)
                 evaluation.depends_on.update(dict.fromkeys(result.metrics, result.depends_on))
-                evaluation.intervals.update(result.intervals)
+                intervals.by_name.update(result.intervals)
         return evaluation
 
     def _measure(
@@ -307,11 +312,6 @@ class Evaluator:
             by_name = pad_sequences(by_name, self.run.data)
         arrays = check_arrays(by_name, self.graph.input_specs)
         return self._predict(self.graph.placeholders, arrays, batch_size, position)
-
-    def _predict_for_scorers(
-        self, inputs: ModelInputs, batch_size: Optional[int] = None
-    ) -> Dict[str, np.ndarray]:
-        return self._open_predictor().predict(inputs, batch_size)
 
     def _draw_for_scorers(self, count: int, seed: int) -> Iterator[Dict[str, np.ndarray]]:
         """Samples, with the settings that they have by default; see `Scorer.draw`."""
@@ -389,11 +389,8 @@ class Evaluator:
 
 
 def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:
-    """Features by name, with lists of sequences padded and their lengths added.
-
-    Args:
-        arrays: of some examples, by name.
-        spec: of the data that the model was trained on.
+    """Features by name, with lists of sequences padded as in the data of the spec, and their
+    lengths added.
     """
     padded = dict(arrays)
     for key, component in spec.flat.items():

@@ -38,12 +38,7 @@ class Intervals(NamedTuple):
 
 
 def compute_intervals(metrics: Mapping[str, float], values: Mapping[str, np.ndarray]) -> Intervals:
-    """The intervals of metrics from the values of their examples.
-
-    Args:
-        metrics: name -> value over the split.
-        values: the name of a metric -> the values of the examples [N].
-    """
+    """The intervals of metrics from the values of their examples: the name of a metric -> [N]."""
     result = Intervals({}, {})
     for name, array in values.items():
         reason = _find_mismatch(metrics[name], array) or reason_without_interval(array)

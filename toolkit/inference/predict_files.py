@@ -24,7 +24,6 @@ from ..data.arrays.idx import read_idx, starts_as_idx
 from ..data.arrays.npz import read_arrays
 from ..data.column import TEXT, as_array
 from ..data.examples import LENGTH, Split, describe
-from ..data.files.file_index import FileIndex
 from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
 from ..data.images.image_file import ImageForm, ImageReader, is_picture, parse_colour
@@ -36,8 +35,6 @@ from ..data.records.schema import model_keys
 from ..data.sources import open_data
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES, LABELS, pack_role
-from ..data.tables.schema import TableSchema
-from ..data.tables.table import read_rows
 from ..data.tables.table_file import TABLE_ENDINGS
 from ..display.waits import waiting
 from ..errors import DataError, UsageError
@@ -83,7 +80,7 @@ def read_files(
         DataError: a file is missing or does not fit.
         UsageError: the model is not fed images, and they are inverted.
     """
-    graph, stored = model.predictor.graph, _stored(model)
+    graph, stored = model.predictor.graph, model.stored
     if is_inverted and (stored.feature_names or not graph.takes_examples):
         raise UsageError("The model is not fed images.", hint="Omit --invert.")
     if not graph.takes_examples:
@@ -116,7 +113,7 @@ def as_examples(model: TrainedModel, inputs: Any) -> Any:
     if not items or not (are_paths or all(map(is_picture, items))):
         has_names = isinstance(inputs, dict) or bool(model.data.feature_names)
         return inputs if has_names else add_axes(as_array(inputs), model.data.shape)
-    stored = _stored(model)
+    stored = model.stored
     if not stored.feature_names and stored.dtype == TEXT:
         return inputs  # a text is an example, and no path
     if are_paths:
@@ -134,10 +131,6 @@ def as_examples(model: TrainedModel, inputs: Any) -> Any:
         item.save(stream, "PNG" if item.mode in PNG_MODES else "TIFF")
         pixels.append(reader.decode(stream.getvalue(), "picture"))
     return _convert(np.stack(pixels), example_hook(model.plugins, "convert"))
-
-
-def _stored(model: TrainedModel) -> DataSpec:
-    return DataSpec.from_json(model.manifest["data"]["stored"])
 
 
 def _convert(features: Any, convert: Optional[Convert]) -> Any:
@@ -229,14 +222,9 @@ def read_examples(
 
 
 def read_inputs(paths: Sequence[str], specs: ArraySpecs) -> Examples:
-    """Read .npz files for a model with the hook `inputs`.
-
-    Args:
-        paths: of files that contain an array of each name, with one row per example.
-        specs: name -> (dtype, shape of one row).
-
-    Raises:
-        DataError: a file is no .npz file, or its arrays do not fit.
+    """Read .npz files with an array of each name, one row per example, for a model with the hook
+    `inputs`. Raises DataError if a file is none, or if its arrays do not fit the (dtype, shape of
+    one row) of their names.
     """
     needs = f"the model is fed {describe_specs(specs)}, not examples"
     files = [check_arrays(_read_npz(path, needs), specs, path) for path in paths]
@@ -279,32 +267,32 @@ def _choose_reader(
     scaled: List[Tuple[str, str]],
 ) -> Callable[[str], Flat]:
     """The function that reads each of the files. Raises DataError for a mixture, or no table."""
-    if _are_all(paths, "a table", lambda path: path.lower().endswith(TABLE_ENDINGS)):
+    tables = [path for path in paths if path.lower().endswith(TABLE_ENDINGS)]
+    records = [path for path in paths if not tables and is_record_file(path)]
+    for noun, some in (("a table", tables), ("a TFRecord file", records)):
+        if 0 < len(some) < len(paths):
+            message = f"{some[0]} is {noun}, and other files are none."
+            raise DataError(message, hint="Give one kind.")
+    if records:
+        return lambda path: _read_records(path, spec, images)
+    if tables:
         if spec.table is None:
             raise DataError(
                 f"{paths[0]}: the model was trained on {spec.describe_features()}, not on a table.",
                 hint="Give an .npz file, or image files for a model of images.",
             )
-        schema = TableSchema.from_json(spec.table)._replace(labels=(), label_kind="")
         fill = "fill" if missing == "fill" else "refuse"
         columns = ColumnOptions(split_column="none", missing=fill)
+        schema = dict(spec.table, labels=(), label_kind="")
         return lambda path: _read_split(
-            Split(read_rows(path, columns, images, FileIndex(), schema).features)
+            open_data(
+                f"table:{path}", images=images, columns=columns, shares=NOTHING, table=schema
+            ).splits["train"]
         )
-    if _are_all(paths, "a TFRecord file", is_record_file):
-        return lambda path: _read_records(path, spec, images)
     if spec.feature_names:
         return lambda path: _read_named(path, spec)
     kinds = {path: _file_kind(path) for path in paths}  # a missing file ends it before any work
     return lambda path: {FEATURES: _read_plain(path, kinds[path], spec, images, scaled)}
-
-
-def _are_all(paths: Sequence[str], noun: str, is_one: Callable[[str], bool]) -> bool:
-    """Whether files are of a kind. Raises a DataError if only some of them are."""
-    matches = [path for path in paths if is_one(path)]
-    if matches and len(matches) < len(paths):
-        raise DataError(f"{matches[0]} is {noun}, and other files are none.", hint="Give one kind.")
-    return bool(matches)
 
 
 def _read_records(path: str, spec: DataSpec, images: ImageOptions) -> Flat:
@@ -325,21 +313,17 @@ def _read_records(path: str, spec: DataSpec, images: ImageOptions) -> Flat:
 
 
 def _read_split(split: Split) -> Flat:
-    return _cut_sequences(
-        split.read(slice(None)), [k for k, c in split.components.items() if c.is_sequence]
-    )
+    sequences = [k for k, component in split.components.items() if component.is_sequence]
+    return _cut_sequences(split.read(slice(None)), sequences)
 
 
 def _read_named(path: str, spec: DataSpec) -> Flat:
     """An .npz of features by name: a sequence NAME is padded, and NAME_length has the lengths."""
-    components = spec.features
-    specs = {name: (component.dtype, component.shape) for name, component in components.items()}
+    specs = {name: (each.dtype, each.shape) for name, each in spec.features.items()}
     arrays = _read_npz(path, f"the model was trained on {spec.describe_features()}")
     arrays = {n: _add_channel(arrays[n], specs[n][1]) for n in arrays if n in specs}
-    arrays = check_arrays(arrays, specs, path)
-    cut = _cut_sequences(
-        arrays, [n for n, component in components.items() if component.is_sequence]
-    )
+    sequences = [name for name, each in spec.features.items() if each.is_sequence]
+    cut = _cut_sequences(check_arrays(arrays, specs, path), sequences)
     return {f"{FEATURES}/{name}": rows for name, rows in cut.items()}
 
 
@@ -393,10 +377,17 @@ def _read_plain(
     path: str, kind: str, spec: DataSpec, images: ImageOptions, scaled: List[Tuple[str, str]]
 ) -> np.ndarray:
     """A file of a kind as examples [n, ...] of the training data's shape and dtype."""
-    if kind == "npz":
-        return _fit_shape(path, _choose_array(path), spec)
     if kind == "idx":
         return _fit_shape(path, read_idx(path), spec)
+    if kind == "npz":
+        arrays = read_arrays(path)
+        key = next((key for key in ARRAY_KEYS if key in arrays), None)
+        if key is None:
+            raise DataError(
+                f"{path}: expected an array {' or '.join(ARRAY_KEYS)}, found "
+                f"{', '.join(sorted(arrays)) or 'none'}."
+            )
+        return _fit_shape(path, arrays[key], spec)
     if not is_images(spec):
         raise DataError(
             f"{path}: the model was trained on examples {list(spec.shape)} {spec.dtype}, not on "
@@ -421,39 +412,23 @@ def _form(spec: DataSpec, images: ImageOptions) -> ImageForm:
     return ImageForm((width, height), channels, images.fit, colour, images.extends_border)
 
 
-def _choose_array(path: str) -> np.ndarray:
-    """The first of ARRAY_KEYS in an .npz file. Raises DataError if it has none of them."""
-    arrays = read_arrays(path)
-    for key in ARRAY_KEYS:
-        if key in arrays:
-            return arrays[key]
-    raise DataError(
-        f"{path}: expected an array {' or '.join(ARRAY_KEYS)}, found "
-        f"{', '.join(sorted(arrays)) or 'none'}."
-    )
-
-
 def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
     """Check an array's shape and dtype, and add a missing batch or channel axis."""
-    shape = tuple(spec.shape)
+    shape, is_text = tuple(spec.shape), spec.dtype == TEXT
     array = add_axes(array, shape)
     is_other_kind = (spec.dtype == "uint8") != (array.dtype == np.uint8)
-    is_other_kind |= (spec.dtype == TEXT) != (array.dtype.kind in "OSU")
-    if array.shape[1:] != shape or is_other_kind:
+    if array.shape[1:] != shape or is_other_kind or is_text != (array.dtype.kind in "OSU"):
         raise DataError(
             f"{path}: expected examples {list(shape)} {spec.dtype}, found "
             f"{list(array.shape[1:])} {array.dtype}.",
-            hint="" if spec.dtype == TEXT else "Give image files to have them scaled.",
+            hint="" if is_text else "Give image files to have them scaled.",
         )
-    return np.asarray(array, object) if spec.dtype == TEXT else as_dtype(array, spec.dtype, path)
+    return np.asarray(array, object) if is_text else as_dtype(array, spec.dtype, path)
 
 
 def add_axes(array: np.ndarray, shape: Sequence[Optional[int]]) -> np.ndarray:
-    """Examples [N, ...] from an array that may lack the axis of the examples or of one channel.
-
-    Args:
-        array: of examples, or one of them.
-        shape: of one example.
+    """Examples [N, ...] from an array that may lack the axis of the examples or of one channel; the
+    shape is that of one example.
     """
     shape = tuple(shape)
     if array.shape == shape or (shape[-1:] == (1,) and array.shape == shape[:-1]):
@@ -476,11 +451,8 @@ def invert(images: np.ndarray) -> np.ndarray:
 
 
 def look_inverted(images: np.ndarray, brightness: Optional[Mapping[str, float]]) -> bool:
-    """Whether most images have ink and paper swapped in comparison with the training images.
-
-    Args:
-        images: uint8 [N, H, W, C].
-        brightness: the "border" and "mean" of the training images; None if they have none.
+    """Whether most images, uint8 [N, H, W, C], have ink and paper swapped in comparison with the
+    training images, of which `brightness` has "border" and "mean" if they are images.
     """
     if not brightness or abs(brightness["border"] - brightness["mean"]) < _MIN_CONTRAST:
         return False  # the training images have no paper that differs from the ink

@@ -6,18 +6,17 @@ import contextlib
 import errno
 import hashlib
 import json
-import tempfile
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Optional
 
 import numpy as np
 
 from ..data.examples import Split
-from ..errors import RetryError, ToolkitError
+from ..errors import ToolkitError
 from ..plugins import Plugins, Problem, describe_value
 from ..storage.report_folder import EXAMPLE_MEANS, open_report_folder
 from ..storage.run_folder import RunFolder
 from .evaluator import Evaluation, Evaluator
-from .example_values import compute_intervals, write_examples
+from .example_values import write_examples
 
 PAGE = "page"  # the key of what plugins show on the page of a run, see docs/plugins/pages.md
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -26,7 +25,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def report(
     plugins: Plugins,
     evaluator: Evaluator,
-    folder: RunFolder,
+    folder: Optional[RunFolder],
     name: str,
     split: Split,
     step: int,
@@ -38,7 +37,8 @@ def report(
         plugins: the run's plugins.
         evaluator: with the loaded checkpoint.
         folder: the run's folder; reports go to `reports/NAME-STEP` in it, if it can be written,
-            those of test-time augmentation to `reports/NAME-STEP-tta`.
+            those of test-time augmentation to `reports/NAME-STEP-tta`. None to keep none: in the
+            folder of a run that another process trains, they would take the places of its own.
         name: of the split.
         split: its examples.
         step: of the checkpoint.
@@ -48,9 +48,12 @@ def report(
     Returns:
         The result as JSON values: "split", "step", "examples", "metrics", "intervals" of those of
         them that have one, "intervals_omitted" with the reasons of others, "example_means" with
-        those of the values in the file of the examples, "reports" if there are
-        any, or else "reports_omitted" if they could not be written, "lines" and "details" if a
-        scorer returned some, and what plugins add.
+        those of the values in the file of the examples, "reports" if there are any, or else
+        "reports_omitted" if they could not be written, "lines" and "details" if a scorer returned
+        some, and what plugins add. For comparisons with other results: "directions" (name -> "min"
+        or "max"), "depends_on" (name of a scorer's metric -> what its values depend on besides the
+        model), and "examples_sha256", the hash of the split's content, unless examples have to be
+        decoded for it.
 
     Raises:
         RetryError: the disk is full.
@@ -60,16 +63,33 @@ def report(
         place += "-" + hashlib.sha256(other_data.encode("utf-8")).hexdigest()[:6]
     if getattr(evaluator.run.options, "tta", False):
         place += "-tta"
+    result: Dict[str, Any] = {"split": name, "step": step, "examples": len(split)}
+    batch_size, has_hook = evaluator.run.options.eval_batch_size, plugins.has_hook("evaluated")
     with open_report_folder(folder, place) as reports:
         try:
-            evaluation, result = _evaluate(plugins, evaluator, name, split, step, reports.path)
+            evaluation = evaluator.evaluate(split, batch_size, has_hook, reports.path)
+            answers = plugins.call_hook(
+                "evaluated",
+                _check_answer,
+                run=evaluator.run,
+                split=name,
+                step=step,
+                metrics=evaluation.metrics,
+                examples=evaluation.examples,
+                folder=reports.path,
+            )
         except ToolkitError as error:
             cause = error.__cause__
-            if isinstance(cause, OSError) and cause.errno in _NO_SPACE:
+            if folder and isinstance(cause, OSError) and cause.errno in _NO_SPACE:
                 raise folder.write_error(cause.strerror or str(cause)) from error
             raise
-        with folder.writing():
-            means = write_examples(reports.path, evaluation.metrics, evaluation.values)
+        result.update(_read_facts(evaluation, evaluator, split))
+        for answer in answers:
+            result.update(answer or {})
+        means = {}
+        if folder is not None:
+            with folder.writing():
+                means = write_examples(reports.path, evaluation.metrics, evaluation.values)
     if reports.place:
         result["reports"] = reports.place
         result.update({EXAMPLE_MEANS: means} if means else {})
@@ -78,70 +98,14 @@ def report(
     return result
 
 
-def measure(
-    plugins: Plugins, evaluator: Evaluator, name: str, split: Split, step: int
-) -> Dict[str, Any]:
-    """Evaluate a split as `report` does, without keeping the reports: in the folder of a run that
-    another process trains, they would take the places of its own.
-
-    Args:
-        plugins, evaluator, name, split, step: as for `report`.
-
-    Returns:
-        The result of `report`.
-
-    Raises:
-        RetryError: the temporary folder cannot be written.
-    """
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="toolkit-reports-")
-    except OSError as error:
-        raise RetryError(f"The temporary folder cannot be written: {error.strerror}.") from None
-    with folder as path:
-        return _evaluate(plugins, evaluator, name, split, step, path)[1]
-
-
-def _evaluate(
-    plugins: Plugins, evaluator: Evaluator, name: str, split: Split, step: int, reports: str
-) -> Tuple[Evaluation, Dict[str, Any]]:
-    """Evaluate with reports into an existing folder, and call the hook `evaluated`."""
-    batch_size = evaluator.run.options.eval_batch_size
-    evaluation = evaluator.evaluate(split, batch_size, plugins.has_hook("evaluated"), reports)
-    answers = plugins.call_hook(
-        "evaluated",
-        _check_answer,
-        run=evaluator.run,
-        split=name,
-        step=step,
-        metrics=evaluation.metrics,
-        examples=evaluation.examples,
-        folder=reports,
-    )
-    result = {"split": name, "step": step, "examples": len(split), "metrics": evaluation.metrics}
-    intervals = compute_intervals(evaluation.metrics, evaluation.values)
-    intervals.by_name.update(evaluation.intervals)
-    result.update(intervals.as_json())
-    if evaluation.lines:
-        result["lines"] = evaluation.lines
+def _read_facts(evaluation: Evaluation, evaluator: Evaluator, split: Split) -> Dict[str, Any]:
+    """What the result has of an evaluation."""
+    facts = {"metrics": evaluation.metrics, **evaluation.intervals.as_json()}
     details = dict(evaluation.details)
-    if PAGE in details:
-        result[PAGE] = details.pop(PAGE)
-    if details:
-        result["details"] = details
-    result.update(_comparison_facts(evaluator, split, evaluation.depends_on))
-    for answer in answers:
-        result.update(answer or {})
-    return evaluation, result
-
-
-def _comparison_facts(
-    evaluator: Evaluator, split: Split, depends_on: Mapping[str, Any]
-) -> Dict[str, Any]:
-    """What a comparison of the result with others needs: "directions" (name -> "min" or "max"),
-    "depends_on" (name of a scorer's metric -> what its values depend on besides the model), and
-    "examples_sha256", the hash of the split's content, unless examples have to be decoded for it.
-    """
-    facts: Dict[str, Any] = {"directions": {}, "depends_on": dict(depends_on)}
+    page = {PAGE: details.pop(PAGE)} if PAGE in details else {}
+    more = {"lines": evaluation.lines, **page, "details": details}
+    facts.update((key, value) for key, value in more.items() if value or key == PAGE)
+    facts.update(directions={}, depends_on=dict(evaluation.depends_on))
     with contextlib.suppress(ToolkitError):  # an invalid declaration: a check of plugins reports it
         directions = evaluator.metric_directions()
         facts["directions"] = {name: each for name, each in directions.items() if each}

@@ -52,18 +52,18 @@ class ScorerSet:
         self.scorers: List[Scorer] = [scorer for answer in answers for scorer in answer or ()]
         owners = dict.fromkeys(model_metrics, "the model")
         for scorer in self.scorers:
-            _check_type(plugins, scorer)
+            self._check_type(scorer)
             if scorer.draws_samples:
                 check_draws_samples(plugins)
                 scorer.draw = draw
-            for name in scorer.names:
-                if name in owners:
-                    raise ToolkitError(
-                        f"Metric '{name}' of {_describe(scorer)} is already a metric of "
-                        f"{owners[name]}.",
-                        hint="Give it another name.",
-                    )
-                owners[name] = _describe(scorer)
+            name = next((name for name in scorer.names if name in owners), None)
+            if name is not None:
+                raise ToolkitError(
+                    f"Metric '{name}' of {_describe(scorer)} is already a metric of "
+                    f"{owners[name]}.",
+                    hint="Give it another name.",
+                )
+            owners.update(dict.fromkeys(scorer.names, _describe(scorer)))
 
     @property
     def names(self) -> Set[str]:
@@ -72,10 +72,8 @@ class ScorerSet:
 
     def dependencies(self, metric: str, split: Split) -> Dict[str, Any]:
         """See `Scorer.dependencies`; {} for a metric that no scorer computes."""
-        for scorer in self.scorers:
-            if metric in scorer.names:
-                return self._call_dependencies(scorer, split)
-        return {}
+        owners = [scorer for scorer in self.scorers if metric in scorer.names]
+        return self._call_dependencies(owners[0], split) if owners else {}
 
     def score(
         self, split: Split, predict: Callable[..., Dict[str, Any]], folder: Optional[str]
@@ -83,32 +81,52 @@ class ScorerSet:
         """Yield the result of each scorer; the arguments are those of `Scorer.score`."""
         for scorer in self.scorers:
             with tf.Graph().as_default():  # during training, the current graph is finalized
-                result = self._plugins.call_plugin_code(
-                    _describe(scorer), scorer.score, split, predict, folder
+                result = self._call(scorer, scorer.score, split, predict, folder)
+            names = {*scorer.names, *(name + "_noise" for name in scorer.names)}
+            if not isinstance(result, ScoreResult) or not set(result.metrics) <= names:
+                raise _fault(
+                    scorer,
+                    f"returned {result!r}",
+                    "It returns a toolkit.ScoreResult with metrics among its names: "
+                    f"{', '.join(scorer.names) or 'it has none'}.",
                 )
-            _check_result(scorer, result)
             depends_on = _to_json(scorer, result.depends_on)
-            if (
-                folder is not None and result.metrics and not depends_on
-            ):  # for comparisons with other runs
-                with contextlib.suppress(ToolkitError):  # no reason to lose a test
+            # For comparisons with other runs; they are no reason to lose a test.
+            if folder is not None and result.metrics and not depends_on:
+                with contextlib.suppress(ToolkitError):
                     depends_on = self._call_dependencies(scorer, split)
             metrics = {n: float(v) for n, v in result.metrics.items()}
             intervals = {n: _check_interval(scorer, n, result) for n in result.intervals}
             yield ScoreResult(metrics, result.lines, result.details, depends_on, intervals)
 
-    def _call_dependencies(self, scorer: Scorer, split: Split) -> Dict[str, Any]:
-        """See `Scorer.dependencies`."""
-        answer = self._plugins.call_plugin_code(_describe(scorer), scorer.dependencies, split)
-        return _to_json(scorer, answer)
-
     def close(self) -> None:
         for scorer in self.scorers:
-            self._plugins.call_plugin_code(_describe(scorer), scorer.close)
+            self._call(scorer, scorer.close)
+
+    def _call(self, scorer: Scorer, method: Callable[..., Any], *arguments: Any) -> Any:
+        return self._plugins.call_plugin_code(_describe(scorer), method, *arguments)
+
+    def _call_dependencies(self, scorer: Scorer, split: Split) -> Dict[str, Any]:
+        return _to_json(scorer, self._call(scorer, scorer.dependencies, split))
+
+    def _check_type(self, scorer: Any) -> None:
+        if not isinstance(scorer, Scorer):
+            raise ToolkitError(
+                f"Hook 'scorers' of a plugin returned {scorer!r}.",
+                hint="It returns a list of toolkit.Scorer objects.",
+            )
+        if type(scorer).score is Scorer.score:
+            plugin = self._plugins.owner(scorer) or self._plugins.model.name
+            hint = "Define score(self, split, predict, folder) in the class."
+            raise _fault(scorer, f"of plugin '{plugin}' does not implement 'score'", hint)
 
 
 def _describe(scorer: Scorer) -> str:
     return f"scorer {type(scorer).__name__}"
+
+
+def _fault(scorer: Scorer, text: str, hint: str) -> ToolkitError:
+    return ToolkitError(f"Scorer {type(scorer).__name__} {text}.", hint=hint)
 
 
 def _to_json(scorer: Scorer, dependencies: Any) -> Dict[str, Any]:
@@ -116,45 +134,16 @@ def _to_json(scorer: Scorer, dependencies: Any) -> Dict[str, Any]:
     try:
         return dict(json.loads(json.dumps(dependencies, allow_nan=False)))
     except (TypeError, ValueError):
-        raise ToolkitError(
-            f"Scorer {type(scorer).__name__} returned the dependencies {dependencies!r}.",
-            hint="It returns a dict of JSON values by name.",
-        ) from None
+        hint = "It returns a dict of JSON values by name."
+        raise _fault(scorer, f"returned the dependencies {dependencies!r}", hint) from None
 
 
 def _check_list(value: Any) -> Optional[Problem]:
     """What is wrong with a value of the hook `scorers`, apart from the type of its elements."""
     if isinstance(value, (list, tuple)) or inspect.isgenerator(value):
         return None
-    return Problem(
-        f"returned {describe_value(value)}, expected a list of scorers", "Return a list: [scorer]."
-    )
-
-
-def _check_type(plugins: Plugins, scorer: Any) -> None:
-    if not isinstance(scorer, Scorer):
-        raise ToolkitError(
-            f"Hook 'scorers' of a plugin returned {scorer!r}.",
-            hint="It returns a list of toolkit.Scorer objects.",
-        )
-    if type(scorer).score is Scorer.score:
-        plugin = plugins.owner(scorer) or plugins.model.name
-        raise ToolkitError(
-            f"Scorer {type(scorer).__name__} of plugin '{plugin}' does not implement 'score'.",
-            hint="Define score(self, split, predict, folder) in the class.",
-        )
-
-
-def _check_result(scorer: Scorer, result: Any) -> None:
-    names = set(scorer.names) | {name + "_noise" for name in scorer.names}
-    if not isinstance(result, ScoreResult) or not set(result.metrics) <= names:
-        raise ToolkitError(
-            f"Scorer {type(scorer).__name__} returned {result!r}.",
-            hint=(
-                "It returns a toolkit.ScoreResult with metrics among its names: "
-                f"{', '.join(scorer.names) or 'it has none'}."
-            ),
-        )
+    text = f"returned {describe_value(value)}, expected a list of scorers"
+    return Problem(text, "Return a list: [scorer].")
 
 
 def _check_interval(scorer: Scorer, name: str, result: ScoreResult) -> Interval:
@@ -164,10 +153,8 @@ def _check_interval(scorer: Scorer, name: str, result: ScoreResult) -> Interval:
         low, high, level = (float(number) for number in interval[:3])
         if name in result.metrics and -math.inf < low <= high < math.inf and 0 < level < 1:
             return Interval(low, high, level, str(interval[3]))
-    raise ToolkitError(
-        f"Scorer {type(scorer).__name__} returned the interval {interval!r} of '{name}'.",
-        hint="Leave it out, or give a metric of the result a toolkit.statistics.Interval.",
-    )
+    hint = "Leave it out, or give a metric of the result a toolkit.statistics.Interval."
+    raise _fault(scorer, f"returned the interval {interval!r} of '{name}'", hint)
 
 
 # ------------------------------------------------------------------------------------- directions
@@ -199,7 +186,14 @@ def read_directions(
     sources += [(f"Scorer {type(s).__name__}", s.directions) for s in scorers]
     declared: Dict[str, str] = {}
     for source, directions in sources:
-        _check_directions(source, directions)
+        wrong = directions
+        if isinstance(directions, Mapping):
+            wrong = {n: d for n, d in directions.items() if d not in ("min", "max")}
+        if wrong != {}:
+            raise ToolkitError(
+                f"{source} declares the directions {wrong!r}.",
+                hint='It declares a dict from the name of a metric to "min" or "max".',
+            )
         for name, direction in directions.items():
             if declared.setdefault(name, direction) != direction:
                 raise ToolkitError(
@@ -209,15 +203,3 @@ def read_directions(
                 )
     losses = list(losses)
     return {**({losses[0]: "min"} if len(losses) == 1 else {}), **declared}
-
-
-def _check_directions(source: str, directions: Any) -> None:
-    if isinstance(directions, Mapping):
-        wrong = {n: d for n, d in directions.items() if d not in ("min", "max")}
-        if not wrong:
-            return
-        directions = wrong
-    raise ToolkitError(
-        f"{source} declares the directions {directions!r}.",
-        hint='It declares a dict from the name of a metric to "min" or "max".',
-    )

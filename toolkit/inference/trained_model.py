@@ -36,6 +36,7 @@ class TrainedModel:
     Attributes:
         manifest: of the run.
         data: the `DataSpec` of the run's examples.
+        stored: that of the examples as they are stored, before the hook `convert`.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class TrainedModel:
         self.options = options
         self.manifest: Dict[str, Any] = run_folder.state()
         self.data = DataSpec.from_json(self.manifest["data"]["spec"])
+        self.stored = DataSpec.from_json(self.manifest["data"]["stored"])
         self._checkpoint = checkpoint
         self._run_data: Optional[RunData] = None
         self._predictor: Optional[Evaluator] = None

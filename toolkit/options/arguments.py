@@ -7,14 +7,14 @@ from typing import Any, Dict, Union
 import pydantic
 from typing_extensions import Annotated
 
-_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 def _read_argument(value: Any) -> Any:
     """Return the boolean or number that a text is, or else the value; integers as floats."""
     if isinstance(value, str):
-        if value.lower() in _BOOLEANS:
-            return _BOOLEANS[value.lower()]
+        if value.lower() in BOOLEANS:
+            return BOOLEANS[value.lower()]
         try:
             return float(value) if value.isascii() else value
         except ValueError:

@@ -14,21 +14,11 @@ from .declaration import AUTO, Options, option
 
 AUGMENTATION_GROUP = "Augmentation"  # their heading in `--help`
 _augmentation = functools.partial(option, group=AUGMENTATION_GROUP)
+_GEOMETRY = ("crop", "flip", "flip_vertical", "rotate", "zoom", "elastic")
+_COLOUR = ("brightness", "contrast", "saturation", "hue", "grey", "cutout")
 OFF: Dict[str, Any] = {  # the strengths, and the filling
-    "shift": 0,
-    "crop": 0.0,
-    "flip": 0.0,
-    "flip_vertical": 0.0,
-    "rotate": 0.0,
-    "zoom": 0.0,
-    "elastic": 0.0,
-    "fill": "edge",
-    "brightness": 0.0,
-    "contrast": 0.0,
-    "saturation": 0.0,
-    "hue": 0.0,
-    "grey": 0.0,
-    "cutout": 0.0,
+    **{"shift": 0, **dict.fromkeys(_GEOMETRY, 0.0)},
+    **{"fill": "edge", **dict.fromkeys(_COLOUR, 0.0)},
     "rand_augment": 0,
 }
 PICTURES: Dict[str, Any] = dict(

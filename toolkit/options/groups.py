@@ -10,6 +10,9 @@ import math
 from typing import Any, Dict, Iterable, List, Optional
 
 from ..errors import UsageError, suggest
+from .arguments import BOOLEANS
+
+_RATES = ("learning_rate", "weight_decay")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,17 +38,25 @@ class Group:
 
     def __post_init__(self) -> None:
         check_pattern(self.pattern)
-        for name in ("learning_rate", "weight_decay"):
-            fault = _number_fault(getattr(self, name), name)
+        fault = ""
+        for name in _RATES:
+            value: Any = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                fault = "should be a number"
+            elif not math.isfinite(value) or value < 0:
+                fault = "should be a finite number that is not negative"
+            elif not value and name == "learning_rate":
+                fault = "should be greater than 0; set frozen to leave variables as they are"
             if fault:
-                raise self._error(f"{name} is {getattr(self, name)!r}, but {fault}")
+                raise UsageError(f"Group '{self.pattern}': {name} is {value!r}, but {fault}.")
         if not isinstance(self.frozen, bool):
-            raise self._error(f"frozen is {self.frozen!r}, but should be true or false")
-        if self.frozen and (self.learning_rate, self.weight_decay) != (None, None):
-            raise self._error("frozen variables have neither a learning rate nor a decay")
-
-    def _error(self, fault: str) -> UsageError:
-        return UsageError(f"Group '{self.pattern}': {fault}.")
+            fault = f"frozen is {self.frozen!r}, but should be true or false"
+        elif self.frozen and (self.learning_rate, self.weight_decay) != (None, None):
+            fault = "frozen variables have neither a learning rate nor a decay"
+        if fault:
+            raise UsageError(f"Group '{self.pattern}': {fault}.")
 
     def fits(self, name: str) -> bool:
         """Whether the pattern fits the name of a variable, such as `conv1/kernel`."""
@@ -75,11 +86,20 @@ def parse_group(text: str) -> Group:
             hint="Write PATTERN:learning_rate=X,weight_decay=X or PATTERN:frozen=true.",
         )
     values: Dict[str, Any] = {}
-    for name, _, value in pairs:
-        name = name.strip().replace("-", "_")
+    for name, _, value in ((part.strip() for part in pair) for pair in pairs):
+        name = name.replace("-", "_")
         if name in values:
             raise UsageError(f"'{text}' sets {name} twice.")
-        values[name] = _parse_setting(text, name, value.strip())
+        if name == "frozen":
+            values[name] = BOOLEANS.get(value.lower(), value)
+        elif name in _RATES:
+            try:
+                values[name] = float(value)
+            except ValueError:
+                message = f"'{text}' sets {name} to '{value}', which is no number."
+                raise UsageError(message) from None
+        else:
+            raise UsageError(f"'{text}' sets '{name}'.", hint=suggest(name, [*_RATES, "frozen"]))
     return Group(pattern.strip(), **values)
 
 
@@ -104,31 +124,3 @@ def join_groups(texts: Iterable[str]) -> List[str]:
         else:
             groups.append(text)
     return groups
-
-
-_SETTINGS = ("learning_rate", "weight_decay", "frozen")
-_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-
-
-def _parse_setting(text: str, name: str, value: str) -> Any:
-    if name not in _SETTINGS:
-        raise UsageError(f"'{text}' sets '{name}'.", hint=suggest(name, _SETTINGS))
-    if name == "frozen":
-        return _BOOLEANS.get(value.lower(), value)
-    try:
-        return float(value)
-    except ValueError:
-        raise UsageError(f"'{text}' sets {name} to '{value}', which is no number.") from None
-
-
-def _number_fault(value: Any, name: str) -> str:
-    """Why a value cannot be a group's learning rate or weight decay, as a clause; '' if it can."""
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return "should be a number"
-    if not math.isfinite(value) or value < 0:
-        return "should be a finite number that is not negative"
-    if name == "learning_rate" and value == 0:
-        return "should be greater than 0; set frozen to leave variables as they are"
-    return ""

@@ -1,4 +1,4 @@
-"""The definition of a study, on which all of its table depends; its trials and their results.
+"""The definition of a study, on which all of its table depends, and its trials.
 
 A command states a definition, in which what it leaves open is false; `planning` fills it in.
 """
@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import CheckpointError, RetryError, UsageError
-from ..files import write_json
+from ..errors import UsageError
 from ..options import format_value
 from ..storage.folder import shell_argument
-from ..storage.jsonl import read_json
 
 FORMAT = 3
-DEFINITION_FILE = "study.json"
 FLOAT, INT, CHOICE = "float", "int", "choice"  # kinds of dimensions
 STEPS, EXAMPLES = "steps", "examples"  # kinds of budgets
 RANDOM, TPE, GRID = "random", "tpe", "grid"  # samplers
@@ -27,7 +23,7 @@ FINISHED = "finished"  # trained to the end of its budget, and evaluated
 PAUSED = "paused"  # evaluated at a rung before the last
 DIVERGED = "diverged"  # a loss or a gradient was not finite
 FAILED = "failed"  # ended by an error, or without a finite value of the metric
-STOPPED = "stopped"  # halving: its configuration was not among the best of its rung
+Key = Tuple[int, int, int]  # configuration, seed, rung
 
 
 class Dimension(NamedTuple):
@@ -66,38 +62,38 @@ class Dimension(NamedTuple):
     @property
     def size(self) -> float:
         """How many values there are; infinite for a range of floats without a step."""
-        if self.kind == INT:  # there may be more than a list can have
-            return (int(self.high) - int(self.low)) // (int(self.step) or 1) + 1
         return math.inf if self.values is None else len(self.values)
 
     @property
     def ends(self) -> Sequence[Any]:
         """The choices of a list, or both limits of a range."""
+        return self.choices if self.kind == CHOICE else (self.low, self.high)
+
+    def has(self, value: Any) -> bool:
+        """Whether a value is a choice of the list, or a number within the range."""
         if self.kind == CHOICE:
-            return self.choices
-        return [int(each) if self.kind == INT else float(each) for each in (self.low, self.high)]
+            return value in self.choices
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return is_number and self.low <= value <= self.high
 
     def __str__(self) -> str:
         """Return the values as `--vary` has them."""
-        if self.kind == CHOICE:
-            return _list_text(self.choices)
-        suffix = ":log" if self.is_log else ""
-        if self.step and not (self.kind == INT and self.step == 1):
-            suffix = f":step={self.step:g}"
-        return f"{self.low:g}..{self.high:g}{suffix}"
-
-
-def _list_text(choices: Sequence[Any]) -> str:
-    """Return the values of a list as `--vary` reads them: values that are lists between bars."""
-    texts = [value_text(choice) for choice in choices]
-    if any("|" in text or not text or text.startswith("[") for text in texts):
-        return json.dumps(list(choices))
-    has_lists = any(isinstance(choice, (list, tuple, dict)) for choice in choices)
-    return ("|" if has_lists or any("," in text for text in texts) else ",").join(texts)
+        if self.kind != CHOICE:
+            suffix = ":log" if self.is_log else ""
+            if self.step and not (self.kind == INT and self.step == 1):
+                suffix = f":step={self.step:g}"
+            return f"{self.low:g}..{self.high:g}{suffix}"
+        texts = [value_text(choice) for choice in self.choices]
+        if any("|" in text or not text or text.startswith("[") for text in texts):
+            return json.dumps(self.choices)
+        has_lists = any(isinstance(choice, (list, tuple, dict)) for choice in self.choices)
+        return ("|" if has_lists or any("," in text for text in texts) else ",").join(texts)
 
 
 def value_text(value: Any) -> str:
     """Return the text of an option's value from which a flag reads it back."""
+    if isinstance(value, float) and float(f"{value:.6g}") == value:
+        return f"{value:.6g}"
     return str(value).lower() if isinstance(value, bool) else format_value(value)
 
 
@@ -160,6 +156,60 @@ class Definition(NamedTuple):
     study_seed: int
     threads: int
 
+    @property
+    def num_configurations(self) -> float:
+        """How many the space has; infinite if a range of floats has no step."""
+        count: float = 1
+        for dimension in self.space:
+            count *= dimension.size
+        return count
+
+    @property
+    def options_of_files(self) -> Dict[str, Any]:
+        """The options that files and variables set for all trials."""
+        return {name: value for name, value in self.options.items() if name not in self.flags}
+
+    def has(self, configuration: Configuration) -> bool:
+        """Return whether the space has the values of a configuration, and no others."""
+        number, values, length = configuration
+        if not (isinstance(values, dict) and isinstance(number, int) and isinstance(length, int)):
+            return False
+        has_names = set(values) == {each.name for each in self.space}
+        return has_names and all(each.has(values[each.name]) for each in self.space)
+
+    def count_steps(self, examples_per_step: int) -> int:
+        """Return the length of a trial in steps; 0 for a budget that a command leaves open."""
+        per_step = 1 if self.budget.kind == STEPS else examples_per_step
+        return math.ceil(self.budget.amount / per_step)
+
+    def evaluation_interval(self, length: int) -> int:
+        """Return at multiples of which step a trial of a length evaluates the validation split.
+
+        With halving it is the length of the first rung, so that each rung ends with an evaluation.
+        """
+        if self.interval:
+            return self.interval
+        first_rung = math.floor(length * self.rungs[0])
+        return max(1, first_rung if self.reduction else math.ceil(length / 10))
+
+    def pause_step(self, length: int, rung: int) -> int:
+        """Return the step at which a trial ends at a rung: its length, or one that evaluates."""
+        if rung == len(self.rungs) - 1:
+            return length
+        interval = self.evaluation_interval(length)
+        return min(length, max(1, round(length * self.rungs[rung] / interval)) * interval)
+
+    @property
+    def summary(self) -> str:
+        """What each trial may spend, and how many there are, as a sentence without a stop."""
+        plurals = ["s" * (count != 1) for count in (self.trials, len(self.seeds))]
+        text = f"{self.trials} configuration{plurals[0]} ({self.sampler}), "
+        text += f"{len(self.seeds)} seed{plurals[1]} each, {self.budget}"
+        if self.reduction:
+            shares = ", ".join(f"{100 * share:.3g} %" for share in self.rungs)
+            text += f"; halving: 1 of {self.reduction} continues, rungs at {shares}"
+        return text
+
     def as_json(self) -> Dict[str, Any]:
         """Return the definition as a JSON value."""
         return dict(
@@ -175,15 +225,47 @@ class Definition(NamedTuple):
         if values["format"] != FORMAT:
             raise ValueError(f"expected format {FORMAT}, found {values['format']!r}")
         fields = {name: values[name] for name in cls._fields}
-        fields.update(
-            options=dict(values["options"]),
-            space=tuple(
-                Dimension(**dict(each, choices=tuple(each["choices"]))) for each in values["space"]
-            ),
-            budget=Budget(**values["budget"]),
-            **{name: tuple(values[name]) for name in ("extensions", "flags", "seeds", "rungs")},
-        )
-        return cls(**fields)
+        for name in ("extensions", "flags", "seeds", "rungs"):
+            fields[name] = tuple(fields[name])
+        space = [
+            Dimension(**dict(each, choices=tuple(each["choices"]))) for each in fields["space"]
+        ]
+        fields.update(space=tuple(space), budget=Budget(**fields["budget"]))
+        return cls(**dict(fields, options=dict(fields["options"])))
+
+    def refuse_difference(self, now: Definition, folder: str) -> None:
+        """Raise UsageError with what differs in the definition of a command, if something does.
+
+        The threads do not count: a study keeps those of its first command. Neither does the number
+        of trials, which may grow, and the rungs that follow from it.
+
+        Args:
+            now: that of the command.
+            folder: of the study.
+        """
+        old, new = self._named_values(), now._named_values()
+        if self.trials != now.trials:
+            del old["rungs"], new["rungs"]
+        differences = [
+            f"{name} was {old.get(name, 'not set')}, now {new.get(name, 'not set')}"
+            for name in {**old, **new}
+            if old.get(name) != new.get(name)
+        ]
+        if differences:
+            raise UsageError(
+                f"The study in {folder} is another one: {'; '.join(differences)}.",
+                hint=f"Continue it with: toolkit search --search-dir {shell_argument(folder)}; for "
+                "another study, name another --search-dir.",
+            )
+
+    def _named_values(self) -> Dict[str, Any]:
+        """Return the parts by the names that a user has for them."""
+        values = dict(self._asdict(), budget=str(self.budget))
+        for name in ("threads", "trials", "options", "flags", "space"):
+            del values[name]
+        for name, value in self.options.items():
+            values[f"--{name}" if name in self.flags else name] = value_text(value)
+        return {**values, **{f"--vary {each.name}": str(each) for each in self.space}}
 
 
 class Configuration(NamedTuple):
@@ -214,137 +296,35 @@ class Trial(NamedTuple):
     rung: int
 
     @property
+    def key(self) -> Key:
+        """What tells the trial from all others of its study."""
+        return self.configuration.number, self.seed, self.rung
+
+    @property
     def name(self) -> str:
         """The name of the run's folder, equal for all rungs."""
         return f"{self.configuration.number:04d}-s{self.seed}"
 
 
-class TrialResult(NamedTuple):
+class Result(NamedTuple):
     """How a trial ended at a rung.
 
     Attributes:
-        configuration: its number.
-        seed: as in `Trial`.
-        rung: as in `Trial`.
-        status: FINISHED, PAUSED, DIVERGED, FAILED or STOPPED.
-        reason: of a status other than FINISHED and PAUSED: one sentence; else "".
-        value: of the metric; None if there is no finite one.
-        step: the step that the run reached.
-        cpu_secs: of the processor, summed over all processes that have trained the run.
+        status: FINISHED, PAUSED, DIVERGED or FAILED; "" for a trial that has not ended.
+        reason: why it diverged or failed, one sentence; else "".
+        cpu_secs: of the processor, summed over the processes of the trial that have ended.
         seconds: of the clock, likewise.
-        path: of the run's folder, relative to that of the study.
+        step: the step that the run reached.
+        value: of the metric; None if there is no finite one.
         low: the lower end of the value's interval over the examples; None if there is none.
         high: the upper end; likewise.
     """
 
-    configuration: int
-    seed: int
-    rung: int
-    status: str
-    reason: str
-    value: Optional[float]
-    step: int
-    cpu_secs: float
-    seconds: float
-    path: str
+    status: str = ""
+    reason: str = ""
+    cpu_secs: float = 0.0
+    seconds: float = 0.0
+    step: int = 0
+    value: Optional[float] = None
     low: Optional[float] = None
     high: Optional[float] = None
-
-
-# ------------------------------------------------------------------------------------ on the disk
-
-
-class Stored(NamedTuple):
-    """What study.json has.
-
-    Attributes:
-        definition: of the study.
-        configurations: that were sampled so far, by number.
-    """
-
-    definition: Definition
-    configurations: Dict[int, Configuration]
-
-
-def read_study(folder: str) -> Optional[Stored]:
-    """Return what the study.json of a folder has; None if there is none.
-
-    Raises:
-        CheckpointError: the file is damaged, or has a configuration that the space does not have.
-    """
-    path = os.path.join(folder, DEFINITION_FILE)
-    if not os.path.lexists(path):
-        return None
-    try:
-        values = read_json(path)
-        definition = Definition.from_json(values)
-        configurations = [Configuration(**each) for each in values["configurations"]]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        text = f"has no entry {error}" if isinstance(error, KeyError) else f"is not valid: {error}"
-        raise CheckpointError(f"{path} {text}.", path=path) from None
-    for each in configurations:
-        if not _has_values(definition, each):
-            raise CheckpointError(
-                f"{path} has a configuration that is none of the study: {each.values}.", path=path
-            )
-    return Stored(definition, {each.number: each for each in configurations})
-
-
-def _has_values(definition: Definition, configuration: Configuration) -> bool:
-    """Whether a configuration has a choice of each list and a number within each range, alone."""
-    values = configuration.values
-    if not isinstance(values, dict) or set(values) != {each.name for each in definition.space}:
-        return False
-    for dimension in definition.space:
-        value = values[dimension.name]
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        is_within = is_number and dimension.low <= value <= dimension.high
-        if not (value in dimension.choices if dimension.kind == CHOICE else is_within):
-            return False
-    return isinstance(configuration.number, int) and isinstance(configuration.length, int)
-
-
-def write_study(folder: str, study: Stored) -> None:
-    """Write study.json in one moment, under the lock of the study. Raises RetryError."""
-    configurations = [study.configurations[number] for number in sorted(study.configurations)]
-    entries = [each._asdict() for each in configurations]
-    values = dict(study.definition.as_json(), configurations=entries)
-    path = os.path.join(folder, DEFINITION_FILE)
-    try:
-        write_json(path, values)
-    except OSError as error:
-        raise RetryError(f"{path} cannot be written: {error.strerror}.") from None
-
-
-def refuse_differences(before: Definition, now: Definition, folder: str) -> None:
-    """Raise UsageError with the differences of two definitions, if there are any.
-
-    The threads do not count: a study keeps those of its first command.
-
-    Args:
-        before: of the study.
-        now: of the command.
-        folder: of the study.
-    """
-    old, new = map(_flat_values, (before, now))
-    differences = [
-        f"{name} was {old.get(name, 'not set')}, now {new.get(name, 'not set')}"
-        for name in {**old, **new}
-        if old.get(name) != new.get(name)
-    ]
-    if differences:
-        raise UsageError(
-            f"The study in {folder} is another one: {'; '.join(differences)}.",
-            hint=f"Continue it with: toolkit search --search-dir {shell_argument(folder)}; for "
-            "another study, name another --search-dir.",
-        )
-
-
-def _flat_values(definition: Definition) -> Dict[str, Any]:
-    """Return the parts of a definition by the names that a user has for them."""
-    flat = dict(definition._asdict(), budget=str(definition.budget))
-    for name in ("threads", "options", "flags", "space"):
-        del flat[name]
-    for name, value in definition.options.items():
-        flat[f"--{name}" if name in definition.flags else name] = value_text(value)
-    return {**flat, **{f"--vary {each.name}": str(each) for each in definition.space}}

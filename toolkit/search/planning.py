@@ -7,15 +7,12 @@ A process builds the graphs of one configuration for that.
 from __future__ import annotations
 
 import math
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Tuple
 
 from ..errors import UsageError, suggest
 from ..options import CoreOptions
-from . import definition as study
-from .definition import BEST, GRID, LAST, TPE, Budget, Definition, Dimension
-from .graphs import Answer, check_graphs
-from .space import count_configurations
-from .trial_options import budget_steps, pause_step
+from .checks import Answer, check_graphs
+from .definition import BEST, EXAMPLES, GRID, LAST, STEPS, TPE, Budget, Definition
 
 DEFAULT_TRIALS = 20
 MAX_TRIALS = 9999  # numbers have four digits in the names of folders
@@ -32,15 +29,14 @@ def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definiti
         rungs: the text of --rungs; "" without.
 
     Raises:
-        ToolkitError: the first configuration cannot be trained.
-        UsageError: what the command says is contradictory, or is not enough.
+        ToolkitError: the first configuration cannot be trained, or what the command says is
+            contradictory, or is not enough.
     """
-    (answer,) = check_graphs(stated, [first_values(stated.space)])
-    budget = Budget(study.STEPS, options.steps or 0)
+    (answer,) = check_graphs(stated, [{each.name: each.ends[0] for each in stated.space}])
+    budget = Budget(STEPS, options.steps or 0)
     if options.steps is None:
-        budget = Budget(study.EXAMPLES, math.ceil(options.epochs * answer.num_examples))
-    prefix = f"{stated.direction}:" if stated.direction else ""
-    metric, direction = choose_metric(prefix + stated.metric, answer)
+        budget = Budget(EXAMPLES, math.ceil(options.epochs * answer.num_examples))
+    metric, direction = choose_metric(stated.metric, stated.direction, answer)
     usual = stated._replace(
         budget=budget,
         metric=metric,
@@ -49,7 +45,14 @@ def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definiti
         interval=0 if stated.reduction else answer.interval or 0,
     )
     definition = complete(stated, usual, rungs)
-    _check_rungs(definition, budget_steps(definition.budget, answer.examples_per_step))
+    length = definition.count_steps(answer.examples_per_step)
+    steps = [definition.pause_step(length, rung) for rung in range(len(definition.rungs))]
+    if len(set(steps)) < len(steps):
+        texts = ", ".join(map(str, steps))
+        raise UsageError(
+            f"With {length} steps, the rungs are at the steps {texts}: two of them are the same.",
+            hint="Set a larger budget, other --rungs, or a smaller --evaluate-steps.",
+        )
     return definition
 
 
@@ -60,11 +63,25 @@ def complete(stated: Definition, usual: Definition, rungs: str) -> Definition:
         stated: what the command says.
         usual: the other one: that of the study which the command continues, perhaps.
         rungs: the text of --rungs; "" without.
+
+    Raises:
+        UsageError: the sampler does not fit the space, or the rungs do not fit the budget.
     """
     names = ("sampler", "trials", "metric", "direction", "moment", "interval")
     stated = stated._replace(**{n: getattr(stated, n) or getattr(usual, n) for n in names})
     budget = stated.budget if stated.budget.amount else usual.budget
-    trials, sampler = _number_and_sampler(stated)
+    count, sampler = stated.num_configurations, stated.sampler
+    if sampler == GRID and count == math.inf:
+        name = next(each.name for each in stated.space if each.values is None)
+        raise UsageError(
+            f"A grid needs a list of values, and {name} is a range without a step.",
+            hint=f"Write --vary {name}=LOW..HIGH:step=X, or a list.",
+        )
+    sampler = sampler or (GRID if count <= (stated.trials or MAX_GRID) else TPE)
+    number = stated.trials or (count if sampler == GRID else DEFAULT_TRIALS)
+    if number > MAX_TRIALS:
+        raise UsageError(f"{number:,} configurations are too many, at most {MAX_TRIALS:,}.")
+    trials = int(min(number, count))
     return stated._replace(
         sampler=sampler,
         trials=trials,
@@ -75,36 +92,28 @@ def complete(stated: Definition, usual: Definition, rungs: str) -> Definition:
 
 
 def with_more_trials(existing: Definition, trials: int) -> Definition:
-    """Return the definition of a study that gets more trials.
+    """Return the definition of a study that is to have so many trials in all.
 
-    Args:
-        existing: the study.
-        trials: how many it is to have in all; no more than its space has are added.
-
-    Raises:
-        UsageError: it has as many or more, or it pauses trials at rungs.
+    No more than its space has are added. Raises UsageError if it cannot get more.
     """
-    if trials == existing.trials:
+    before, count = existing.trials, existing.num_configurations
+    if trials == before:
         return existing
-    if trials < existing.trials:
-        raise UsageError(
-            f"The search has {existing.trials} trials, and --trials is {trials}.",
-            hint="It can get more, not fewer.",
+    if trials < before:
+        fault, hint = (
+            f"has {before} trials, and --trials is {trials}",
+            "It can get more, not fewer.",
         )
-    if existing.reduction:
-        raise UsageError(
-            f"A search with --halving cannot get more trials than its {existing.trials}: which of "
-            "them continued after a rung depends on how many there are.",
-            hint=f"Name another --search-dir, with --trials {trials}.",
-        )
-    count = count_configurations(existing.space)
-    if count <= existing.trials:
-        raise UsageError(
-            f"The search has all {existing.trials} configurations of what varies; there are no "
-            f"{trials}.",
-            hint="Name another --search-dir, with more values.",
-        )
-    return existing._replace(trials=int(min(trials, count)))
+    elif existing.reduction:
+        fault = f"with --halving cannot get more trials than its {before}: which of them continued "
+        fault += "after a rung depends on how many there are"
+        hint = f"Name another --search-dir, with --trials {trials}."
+    elif count <= before:
+        fault = f"has all {before} configurations of what varies; there are no {trials}"
+        hint = "Name another --search-dir, with more values."
+    else:
+        return existing._replace(trials=int(min(trials, count)))
+    raise UsageError(f"The search {fault}.", hint=hint)
 
 
 def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
@@ -126,44 +135,13 @@ def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
         raise UsageError("--rungs is set, but --halving is not.", hint="Add --halving 3.")
 
 
-def first_values(space: Sequence[Dimension]) -> Dict[str, object]:
-    """Return a configuration: the first value, or the low end, of each dimension."""
-    return {each.name: each.ends[0] for each in space}
-
-
-# ------------------------------------------------------------------------------ trials and sampler
-
-
-def _number_and_sampler(stated: Definition) -> Tuple[int, str]:
-    """Return the number of configurations and the sampler."""
-    count = count_configurations(stated.space)
-    sampler = stated.sampler
-    if sampler == GRID and count == math.inf:
-        names = [d.name for d in stated.space if d.values is None]
-        raise UsageError(
-            f"A grid needs a list of values, and {names[0]} is a range without a step.",
-            hint=f"Write --vary {names[0]}=LOW..HIGH:step=X, or a list.",
-        )
-    if not sampler:
-        sampler = GRID if count <= (stated.trials or MAX_GRID) else TPE
-    trials = stated.trials or (count if sampler == GRID else DEFAULT_TRIALS)
-    if trials > MAX_TRIALS:
-        raise UsageError(f"{trials:,} configurations are too many, at most {MAX_TRIALS:,}.")
-    return int(min(trials, count)), sampler
-
-
-# ------------------------------------------------------------------------------------------ rungs
-
-
 def read_rungs(text: str, reduction: int, budget: Budget, trials: int) -> Tuple[float, ...]:
     """Return the shares of the budget at which configurations are compared.
 
     Args:
         text: amounts of the budget, or shares such as 10%, separated by commas; "" for the usual
             ones: each rung is `reduction` times the one before.
-        reduction: of halving; 0 without.
-        budget: of each trial.
-        trials: the number of configurations.
+        reduction, budget, trials: see `Definition`.
 
     Raises:
         UsageError: a text is no amount below the budget, or there are too few configurations.
@@ -179,78 +157,58 @@ def read_rungs(text: str, reduction: int, budget: Budget, trials: int) -> Tuple[
     if not text:
         count = min(MAX_RUNGS - 1, int(math.log(trials, reduction) + 1e-9))
         return tuple(reduction**-power for power in range(count, 0, -1)) + (1.0,)
-    shares = sorted(_read_share(part.strip(), budget) for part in text.split(","))
-    if len(set(shares)) < len(shares):
-        raise UsageError(f"--rungs {text} has an amount twice.")
-    return (*shares, 1.0)
+    shares = set()
+    for part in map(str.strip, text.split(",")):
+        try:
+            share = float(part.rstrip("%")) / (100 if part.endswith("%") else budget.amount)
+        except ValueError:
+            share = math.nan
+        if not 0 < share < 1:
+            raise UsageError(
+                f"--rungs: '{part}' is no amount below the budget of {budget}.",
+                hint="Write amounts, as in --rungs 100,300, or shares, as in --rungs 10%,30%.",
+            )
+        if share in shares:
+            raise UsageError(f"--rungs {text} has an amount twice.")
+        shares.add(share)
+    return (*sorted(shares), 1.0)
 
 
-def _read_share(text: str, budget: Budget) -> float:
-    try:
-        is_share = text.endswith("%")
-        share = float(text.rstrip("%")) / (100 if is_share else budget.amount)
-    except ValueError:
-        share = math.nan
-    if not 0 < share < 1:
-        raise UsageError(
-            f"--rungs: '{text}' is no amount below the budget of {budget}.",
-            hint="Write amounts, as in --rungs 100,300, or shares, as in --rungs 10%,30%.",
-        )
-    return share
-
-
-def _check_rungs(definition: Definition, length: Optional[int]) -> None:
-    """Refuse rungs that are at the same step."""
-    if length is None or not definition.reduction:
-        return
-    steps = [pause_step(definition, length, rung) for rung in range(len(definition.rungs))]
-    if len(set(steps)) < len(steps):
-        texts = ", ".join(map(str, steps))
-        raise UsageError(
-            f"With {length} steps, the rungs are at the steps {texts}: two of them are the same.",
-            hint="Set a larger budget, other --rungs, or a smaller --evaluate-steps.",
-        )
-
-
-# ------------------------------------------------------------------------------------------ metric
-
-
-def choose_metric(text: str, answer: Answer) -> Tuple[str, str]:
+def choose_metric(name: str, direction: str, answer: Answer) -> Tuple[str, str]:
     """Return the name and the direction of the metric that chooses.
 
     Args:
-        text: `NAME`, `min:NAME` or `max:NAME`; "" for --best-metric, else the first metric with a
-            declared direction, losses last.
+        name: of the metric; "" for --best-metric, else the first one with a declared direction,
+            losses last.
+        direction: "min", "max" or, for what the metric declares, "".
         answer: what the model has.
 
     Raises:
         UsageError: there is no such metric, or nothing says which values are better.
     """
-    text = text or answer.best_metric or _first_metric(answer)
-    prefix, _, name = text.partition(":") if ":" in text else ("", "", text)
-    if not name or prefix not in ("", "min", "max"):
+    if not (name or direction):
+        direction, _, name = answer.best_metric.rpartition(":")
+    if not (name or direction):
+        names = [each for each, declared in answer.metrics.items() if declared]
+        name = min(names, key=lambda each: "loss" in each, default="")
+        if not name:
+            raise UsageError(
+                "Nothing declares which metric is to be high or low.",
+                hint=f"Write --metric min:NAME or --metric max:NAME; there is: "
+                f"{', '.join(answer.metrics) or 'none'}.",
+            )
+    if not name or direction not in ("", "min", "max"):
+        text = f"{direction}:{name}"
         raise UsageError(f"--metric is '{text}'.", hint="Write NAME, min:NAME or max:NAME.")
     if name not in answer.metrics:
         raise UsageError(
             f"There is no metric '{name}' of the validation split to choose by.",
             hint=suggest(name, answer.metrics),
         )
-    direction = prefix or answer.directions.get(name, "")
+    direction = direction or answer.metrics[name]
     if not direction:
         raise UsageError(
             f"Nothing declares whether higher or lower values of {name} are better.",
             hint=f"Write --metric min:{name} or --metric max:{name}.",
         )
     return name, direction
-
-
-def _first_metric(answer: Answer) -> str:
-    names = [name for name in answer.metrics if name in answer.directions]
-    others = [name for name in names if "loss" not in name]
-    if not names:
-        raise UsageError(
-            "Nothing declares which metric is to be high or low.",
-            hint=f"Write --metric min:NAME or --metric max:NAME; there is: "
-            f"{', '.join(answer.metrics) or 'none'}.",
-        )
-    return (others or names)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ..comparison.metrics import read_interval
 from ..comparison.record import RunRecord, finite, read_record
@@ -12,42 +12,25 @@ from ..files import write_json
 from ..statistics.intervals import LEVEL
 from ..storage.entries import FINISHED as RUN_FINISHED
 from ..storage.jsonl import read_json
-from ..storage.run_folder import RunFolder
 from ..training.best_metric import BestMetric
-from .definition import BEST, FAILED, FINISHED, PAUSED, Definition, Trial, TrialResult
-from .trial_options import TRIALS, pause_step, run_path
+from .definition import BEST, FAILED, FINISHED, PAUSED, Definition, Result, Trial
+from .study import Study
 
-Evaluations = Mapping[int, Mapping[str, Any]]  # the records of the validation split by their steps
-
-
-class Notes(NamedTuple):
-    """What the records of a run do not say, in a file beside it.
-
-    Attributes:
-        cpu_secs: of the processor, summed over the processes of the trial that have ended.
-        seconds: of the clock, likewise.
-        status: DIVERGED or FAILED; "" for a trial that has not failed.
-        reason: why it failed, one sentence.
-    """
-
-    cpu_secs: float = 0.0
-    seconds: float = 0.0
-    status: str = ""
-    reason: str = ""
+_NOTES = ("cpu_secs", "seconds", "status", "reason")  # what the records of a run do not say
 
 
-def read_notes(path: str) -> Notes:
-    """Return the notes beside a run; those of a damaged file are empty."""
+def read_notes(path: str) -> Result:
+    """Return what a file beside a run has of its result; nothing of a damaged one."""
     try:
-        return Notes(**read_json(path + ".json"))
+        return Result(**read_json(path + ".json"))
     except (CheckpointError, TypeError):
-        return Notes()
+        return Result()
 
 
-def write_notes(path: str, notes: Notes) -> None:
-    """Write the notes beside a run. Raises RetryError."""
+def write_notes(path: str, notes: Result) -> None:
+    """Write the times, the status and the reason of a result beside the run. Raises RetryError."""
     try:
-        write_json(path + ".json", notes._asdict())
+        write_json(path + ".json", {name: getattr(notes, name) for name in _NOTES})
     except OSError as error:
         raise RetryError(
             f"{path}.json cannot be written: {error.strerror}.",
@@ -63,113 +46,74 @@ def find_record(path: str) -> Optional[RunRecord]:
         return None
 
 
-def read_result(definition: Definition, trial: Trial, folder: str) -> Optional[TrialResult]:
+def read_result(study: Study, trial: Trial) -> Optional[Result]:
     """Return how a trial ended at its rung; None if it has not.
 
     A run that has come past the rung has the value that it had there.
-
-    Args:
-        definition: of the study.
-        trial: with its rung.
-        folder: of the study.
     """
-    path = run_path(folder, trial)
-    record, notes = find_record(path), read_notes(path)
-    end = pause_step(definition, trial.configuration.length, trial.rung)
-    result = TrialResult(
-        configuration=trial.configuration.number,
-        seed=trial.seed,
-        rung=trial.rung,
-        status=notes.status or FAILED,
-        reason=notes.reason,
-        value=None,
-        step=record.step if record is not None else 0,
-        cpu_secs=notes.cpu_secs,
-        seconds=notes.seconds,
-        path=os.path.join(TRIALS, trial.name),
-    )
-    evaluations = _read_evaluations(path) if record is not None else {}
-    if record is None or not _has_reached(definition, trial, record, end, evaluations):
-        return result if notes.status else None
-    best, is_past = record.best, record.step > end
-    if is_past:
-        evaluations = {step: each for step, each in evaluations.items() if step <= end}
-        best = find_best(best, evaluations) if best is not None else None
-    at, value = choose_evaluation(definition, evaluations, best)
+    path, definition = study.path(trial), study.definition
+    record, result = find_record(path), read_notes(path)
+    if record is None:
+        return result if result.status else None
+    end = definition.pause_step(trial.configuration.length, trial.rung)
+    evaluations = _read_evaluations(record, end)
+    is_last = trial.rung == len(definition.rungs) - 1
+    is_finished = record.status == RUN_FINISHED
+    is_paused = record.status == "stopped" and record.step == end
+    is_past = record.step > end and (is_finished or end in evaluations)
+    if not is_finished and (is_last or not (is_paused or is_past)):
+        return result._replace(step=record.step) if result.status else None
+    at, value = _choose_evaluation(definition, evaluations, record.best)
     if value is None:
         place = f" at step {at}" if at else ""
         reason = f"{definition.metric} of the validation split is not finite{place}."
-        return result._replace(status=FAILED, reason=reason)
-    is_last = trial.rung == len(definition.rungs) - 1
-    is_finished = is_last or (record.status == RUN_FINISHED and not is_past)
-    low, high = find_ends(record, at, definition.metric)
+        return result._replace(status=FAILED, reason=reason, step=record.step)
+    low, high = _find_ends(record, at, definition.metric)
     return result._replace(
-        status=FINISHED if is_finished else PAUSED,
+        status=FINISHED if is_last or (is_finished and not is_past) else PAUSED,
         reason="",
-        value=value,
         step=min(record.step, end),
+        value=value,
         low=low,
         high=high,
     )
 
 
-def _has_reached(
-    definition: Definition, trial: Trial, record: RunRecord, end: int, evaluations: Evaluations
-) -> bool:
-    """Whether a run is finished, or paused at the step of a rung, or has come past it."""
-    if record.status == RUN_FINISHED or trial.rung == len(definition.rungs) - 1:
-        return record.status == RUN_FINISHED
-    if record.step > end:
-        return end in evaluations
-    return record.status == "stopped" and record.step == end
+def _read_evaluations(record: RunRecord, end: int) -> Dict[int, Mapping[str, Any]]:
+    """The records of the validation split up to a step, by their steps."""
+    return {
+        int(each.get("step") or 0): each
+        for each in record.folder.metrics.read()
+        if each.get("kind") == "eval" and each.get("split") == "validation"
+        if int(each.get("step") or 0) <= end
+    }
 
 
-def choose_evaluation(
-    definition: Definition, evaluations: Evaluations, best: Optional[Dict[str, Any]]
+def _choose_evaluation(
+    definition: Definition, evaluations: Mapping[int, Any], best: Optional[Dict[str, Any]]
 ) -> Tuple[int, Optional[float]]:
-    """Return the step and the value of the evaluation that counts; (0, None) if there is none, and
-    None for a value that is not finite.
-
-    Args:
-        definition: of the study.
-        evaluations: of the validation split.
-        best: the record of the best checkpoint, which `BEST` takes; with `LAST`, or where there is
-            none, the last evaluation counts.
+    """The step and the value of the evaluation that counts: with `BEST` that of the best checkpoint
+    if there is one, else the last; (0, None) without any, and None for a value that is not finite.
     """
     if not evaluations:
         return 0, None
     step = max(evaluations)
-    if definition.moment == BEST and best and best.get("step") in evaluations:
-        step = best["step"]
+    if definition.moment == BEST and best:
+        if best.get("step", 0) > step:  # since the rung: which one was the best until then?
+            metric = BestMetric(best.get("metric", ""), best.get("direction", "max"))
+            names, best = (metric.name, f"{metric.name}_noise"), None
+            for each, values in sorted(evaluations.items()):
+                value, noise = (finite(values.get(name)) for name in names)
+                if value is not None:
+                    best = metric.choose(best, each, value, noise or 0.0)
+        step = best["step"] if best and best.get("step") in evaluations else step
     return step, finite(evaluations[step].get(definition.metric))
 
 
-def find_best(best: Dict[str, Any], evaluations: Evaluations) -> Optional[Dict[str, Any]]:
-    """Return the record of the best checkpoint after some evaluations; None if there was none.
+def _find_ends(record: RunRecord, step: int, metric: str) -> Tuple[Any, Any]:
+    """The ends of a metric's interval over the examples of the validation split, at a step.
 
-    Args:
-        best: the record of the present one, with its metric and direction.
-        evaluations: of the validation split, up to then.
-    """
-    metric = BestMetric(best.get("metric", ""), best.get("direction", "max"))
-    choice: Optional[Dict[str, Any]] = None
-    for step, values in sorted(evaluations.items()):
-        value, noise = (finite(values.get(name)) for name in (metric.name, f"{metric.name}_noise"))
-        if value is not None:
-            choice = metric.choose(choice, step, value, noise or 0.0)
-    return choice
-
-
-def find_ends(record: RunRecord, step: int, metric: str) -> Tuple[Any, Any]:
-    """Return the ends of a metric's interval over the examples of the validation split.
-
-    Args:
-        record: of the run.
-        step: of the evaluation.
-        metric: its name.
-
-    Returns:
-        None, None if the run has no interval of it at the level of the table.
+    None, None if the run has no interval of it at the level of the table.
     """
     evaluations = record.manifest.get("validation") or {}
     for evaluation in (evaluations.get("last"), evaluations.get("best")):
@@ -178,11 +122,3 @@ def find_ends(record: RunRecord, step: int, metric: str) -> Tuple[Any, Any]:
             if interval is not None and interval.level == LEVEL:
                 return interval.low, interval.high
     return None, None
-
-
-def _read_evaluations(path: str) -> Evaluations:
-    return {
-        int(record.get("step") or 0): record
-        for record in RunFolder(path).metrics.read()
-        if record.get("kind") == "eval" and record.get("split") == "validation"
-    }

@@ -12,74 +12,67 @@ import logging
 import math
 import random
 import warnings
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
-from optuna.study import StudyDirection
+from optuna import distributions
 from optuna.trial import TrialState, create_trial
 
 from .definition import CHOICE, FLOAT, GRID, INT, TPE, Configuration, Definition, Dimension
-from .halving import Standing, num_continuing
-from .space import count_configurations
+from .table import Row, num_continuing
 
 logging.getLogger("optuna").setLevel(logging.ERROR)
 
 STARTUP = 10  # configurations that TPE samples at random
 BATCH = 5  # the smallest batch of TPE
 ATTEMPTS = 64  # to find a configuration that differs from all before
-History = Sequence[Tuple[Configuration, Standing]]
-
-
-def batch_size(definition: Definition) -> int:
-    """Return the number of configurations of a batch, which is also a cohort of halving."""
-    if definition.sampler != TPE:
-        return definition.trials
-    smallest = definition.reduction ** (len(definition.rungs) - 1) if definition.reduction else 1
-    return min(definition.trials, max(BATCH, smallest))
+Values = Dict[str, Any]  # of the options that vary
 
 
 def batches(definition: Definition) -> List[List[int]]:
-    """Return the numbers of the configurations of each batch."""
-    size = batch_size(definition)
+    """Return the numbers of the configurations of each batch, which is also a cohort of halving."""
+    size = definition.trials
+    if definition.sampler == TPE:
+        pauses = len(definition.rungs) - 1 if definition.reduction else 0
+        size = max(BATCH, definition.reduction**pauses)
     numbers = list(range(definition.trials))
     return [numbers[start : start + size] for start in range(0, len(numbers), size)]
 
 
-def rung_counts(definition: Definition) -> List[int]:
-    """Return how many configurations train up to each rung, if none fails."""
+def count_trials(definition: Definition) -> List[int]:
+    """Return how many trials train up to each rung, if none fails."""
     counts = [0] * len(definition.rungs)
     for numbers in batches(definition):
         count = len(numbers)
-        for rung in range(len(definition.rungs)):
-            counts[rung] += count
+        for rung in range(len(counts)):
+            counts[rung] += count * len(definition.seeds)
             count = num_continuing(definition, count) if definition.reduction else count
     return counts
 
 
-def count_results(definition: Definition) -> int:
-    """Return how many trials there are: one per configuration, seed and rung, if none fails."""
-    return sum(rung_counts(definition)) * len(definition.seeds)
-
-
 def needs_results(definition: Definition, numbers: Sequence[int]) -> bool:
     """Return whether a batch is sampled from the results of those before it."""
-    return definition.sampler == TPE and numbers[-1] >= STARTUP
+    return definition.sampler == TPE and numbers[-1] >= STARTUP and numbers[0] > 0
+
+
+def known_values(definition: Definition) -> List[Values]:
+    """Return the values of the configurations that do not depend on results."""
+    known: Dict[int, Configuration] = {}
+    for numbers in batches(definition):
+        if needs_results(definition, numbers):
+            break
+        for number, values in sample_batch(definition, numbers, known):
+            known[number] = Configuration(number, values)
+    return [each.values for each in known.values()]
 
 
 def sample_batch(
     definition: Definition,
     numbers: Sequence[int],
-    former: Sequence[Configuration],
-    history: History,
-    known: Sequence[Configuration] = (),
-) -> List[Configuration]:
-    """Return the configurations of a batch.
+    known: Mapping[int, Configuration],
+    history: Sequence[Row] = (),
+) -> List[Tuple[int, Values]]:
+    """Return the numbers and values of the configurations of a batch that the study lacks.
 
     The first ones of a batch, and of a part of a grid, do not depend on how many there are in all:
     a study that gets more trials has the configurations of one that had as many from the start.
@@ -87,64 +80,47 @@ def sample_batch(
     Args:
         definition: of the study.
         numbers: of the batch.
-        former: all configurations of the batches before.
-        history: those that are complete, in order of number, if the batch needs results.
-        known: those of the batch that the study had before it got more trials; they keep their
-            numbers.
+        known: the configurations of the batches before, and those of this one that the study had
+            before it got more trials; they keep their numbers.
+        history: the rows of the batches before, in order of number, if the batch needs results.
     """
-    missing = [n for n in numbers if all(n != each.number for each in known)]
+    missing = [number for number in numbers if number not in known]
+    former = [known[number].values for number in sorted(known)]
     if definition.sampler == GRID:
-        points = [v for v in _grid(definition) if all(v != each.values for each in known)]
-        return [*known, *(Configuration(n, v) for n, v in zip(missing, points))]
-    history = history if needs_results(definition, numbers) else []
-    configurations = [*former, *known]
+        return list(zip(missing, (point for point in _grid(definition) if point not in former)))
+    batch = [known[number].values for number in numbers if number in known]
+    sampled = []
     for number in missing:
-        pending = configurations[len(former) :]
-        configurations.append(_sample(definition, number, configurations, pending, history))
-    return configurations[len(former) :]
-
-
-def _sample(
-    definition: Definition,
-    number: int,
-    former: Sequence[Configuration],
-    pending: Sequence[Configuration],
-    history: History,
-) -> Configuration:
-    """One configuration, unlike those before if there is another one."""
-    values: Dict[str, Any] = {}
-    for attempt in range(ATTEMPTS):
-        seed = _seed(definition.study_seed, number, attempt)
-        values = _ask(definition, number, seed, pending, history)
-        if all(values != configuration.values for configuration in former):
-            break
-    return Configuration(number, values)
+        for attempt in range(ATTEMPTS):  # until it differs from those before, if others are left
+            seed = _seed(definition.study_seed, number, attempt)
+            values = _ask(definition, number, seed, batch, history)
+            if values not in former:
+                break
+        former.append(values)
+        batch.append(values)
+        sampled.append((number, values))
+    return sampled
 
 
 def _ask(
     definition: Definition,
     number: int,
     seed: int,
-    pending: Sequence[Configuration],
-    history: History,
-) -> Dict[str, Any]:
-    """The values that Optuna suggests."""
-    is_random = definition.sampler != TPE or number < STARTUP
-    sampler = optuna.samplers.RandomSampler(seed=seed) if is_random else _tpe_sampler(seed)
-    study = optuna_study(definition, history, sampler)
-    if not is_random:  # which considers no other trials; there may be thousands
-        study.add_trials([_pending_trial(definition, each) for each in pending])
-    space = {dimension.name: _index_distribution(dimension) for dimension in definition.space}
-    params = study.ask(space).params
-    return {d.name: _value(d, params[d.name]) for d in definition.space}
-
-
-def _tpe_sampler(seed: int) -> optuna.samplers.BaseSampler:
-    with warnings.catch_warnings():  # some versions of Optuna call these arguments experimental
-        warnings.simplefilter("ignore")
-        return optuna.samplers.TPESampler(
-            seed=seed, n_startup_trials=0, multivariate=True, constant_liar=True
-        )
+    pending: Sequence[Values],
+    history: Sequence[Row],
+) -> Values:
+    """The values that Optuna suggests; `pending` are those of the batch so far."""
+    if definition.sampler != TPE or number < STARTUP:  # considers no others; there may be thousands
+        study = make_study(definition, (), optuna.samplers.RandomSampler(seed=seed))
+    else:
+        with warnings.catch_warnings():  # some versions call these arguments experimental
+            warnings.simplefilter("ignore")
+            sampler = optuna.samplers.TPESampler(
+                seed=seed, n_startup_trials=0, multivariate=True, constant_liar=True
+            )
+        study = make_study(definition, history, sampler, pending)
+    params = study.ask({each.name: _distribution(each) for each in definition.space}).params
+    return {each.name: _value(each, params[each.name]) for each in definition.space}
 
 
 def _seed(study_seed: int, number: int, attempt: int) -> int:
@@ -153,88 +129,80 @@ def _seed(study_seed: int, number: int, attempt: int) -> int:
     return int.from_bytes(hashlib.sha256(text).digest()[:4], "big")
 
 
-def _grid(definition: Definition) -> List[Dict[str, Any]]:
+def _grid(definition: Definition) -> Iterator[Values]:
     """The values of a grid in order; a random part of it, in order, if the study is smaller."""
-    axes = [dimension.values or [] for dimension in definition.space]
-    count = int(count_configurations(definition.space))
+    count = int(definition.num_configurations)
     points = set(range(count)) if definition.trials >= count else set()
     generator = random.Random(_seed(definition.study_seed, 0, 0))
     while len(points) < definition.trials < count:  # too many, perhaps, for a list of them
         points.add(generator.randrange(count))
-    return [_grid_point(definition, axes, point) for point in sorted(points)]
-
-
-def _grid_point(
-    definition: Definition, axes: Sequence[Sequence[Any]], point: int
-) -> Dict[str, Any]:
-    """The values at a position of the grid; the last option varies fastest."""
-    values: Dict[str, Any] = {}
-    for dimension, axis in reversed(list(zip(definition.space, axes))):
-        point, position = divmod(point, int(dimension.size))
-        values[dimension.name] = axis[position]
-    return {dimension.name: values[dimension.name] for dimension in definition.space}
+    axes = [(each.name, each.values or [], int(each.size)) for each in definition.space]
+    for point in sorted(points):
+        values = {}
+        for name, axis, size in reversed(axes):  # the last option varies fastest
+            point, position = divmod(point, size)
+            values[name] = axis[position]
+        yield {name: values[name] for name, _, _ in axes}
 
 
 # ---------------------------------------------------------------------------------- Optuna's terms
 
 
-def optuna_study(
-    definition: Definition, history: History, sampler: Any = None
-) -> optuna.study.Study:
-    """Return a study of Optuna in memory with the standings of configurations.
+def analyse_variance(definition: Definition, rows: Sequence[Row]) -> Dict[str, float]:
+    """Return the share of the variance of the metric that each option explains in some rows.
 
-    Failed configurations count as the worst. Lists and steps appear as positions.
+    It is that of functional ANOVA over a random forest (Hutter, Hoos and Leyton-Brown, 2014).
+    """
+    from optuna.importance import FanovaImportanceEvaluator
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluator = FanovaImportanceEvaluator(n_trees=32, seed=0)
+        return evaluator.evaluate(make_study(definition, rows))
+
+
+def make_study(
+    definition: Definition, rows: Sequence[Row], sampler: Any = None, pending: Sequence[Values] = ()
+) -> optuna.study.Study:
+    """Return a study of Optuna with the rows of configurations, and with values of others.
+
+    Failed configurations count as the worst, and those that did not come to the last rung as
+    pruned. Lists and steps appear as positions.
     """
     is_min = definition.direction == "min"
-    direction = StudyDirection.MINIMIZE if is_min else StudyDirection.MAXIMIZE
-    study = optuna.create_study(direction=direction, sampler=sampler)
-    study.add_trials([_history_trial(definition, *entry) for entry in history])
+    study = optuna.create_study(direction="minimize" if is_min else "maximize", sampler=sampler)
+    space = {each.name: _distribution(each) for each in definition.space}
+
+    def add(state: TrialState, values: Values, **result: Any) -> None:
+        params = {each.name: _position(each, values[each.name]) for each in definition.space}
+        study.add_trial(create_trial(state=state, params=params, distributions=space, **result))
+
+    for row in rows:
+        is_pruned = not row.has_failed and row.rung < len(definition.rungs) - 1
+        value = (math.inf if is_min else -math.inf) if row.has_failed else row.value
+        steps = {row.rung: value} if is_pruned else {}
+        state = TrialState.PRUNED if is_pruned else TrialState.COMPLETE
+        add(state, row.values, value=value, intermediate_values=steps)
+    for values in pending:
+        add(TrialState.RUNNING, values)
     return study
-
-
-def _history_trial(
-    definition: Definition, configuration: Configuration, standing: Standing
-) -> optuna.trial.FrozenTrial:
-    worst = math.inf if definition.direction == "min" else -math.inf
-    value = worst if standing.value is None else standing.value
-    is_pruned = standing.is_stopped and standing.value is not None
-    return create_trial(
-        state=TrialState.PRUNED if is_pruned else TrialState.COMPLETE,
-        value=value,
-        intermediate_values={standing.rung: value} if is_pruned else {},
-        **_positions(definition, configuration),
-    )
-
-
-def _pending_trial(
-    definition: Definition, configuration: Configuration
-) -> optuna.trial.FrozenTrial:
-    return create_trial(state=TrialState.RUNNING, **_positions(definition, configuration))
-
-
-def _positions(definition: Definition, configuration: Configuration) -> Dict[str, Any]:
-    """The parameters of Optuna's trial: values of ranges, positions of other values."""
-    params = {d.name: _position(d, configuration.values[d.name]) for d in definition.space}
-    distributions = {d.name: _index_distribution(d) for d in definition.space}
-    return {"params": params, "distributions": distributions}
 
 
 def _has_positions(dimension: Dimension) -> bool:
     return dimension.kind == CHOICE or (dimension.kind == FLOAT and bool(dimension.step))
 
 
-def _index_distribution(dimension: Dimension) -> BaseDistribution:
+def _distribution(dimension: Dimension) -> distributions.BaseDistribution:
     """The distribution from which Optuna suggests a value or its position."""
     if dimension.kind == CHOICE:
-        return CategoricalDistribution(range(len(dimension.choices)))
+        return distributions.CategoricalDistribution(range(len(dimension.choices)))
     if _has_positions(dimension):
-        return IntDistribution(0, len(dimension.values or [0]) - 1)
+        return distributions.IntDistribution(0, len(dimension.values or [0]) - 1)
+    low, high, step = dimension.low, dimension.high, int(dimension.step) or 1
     if dimension.kind == INT:
-        step = int(dimension.step) or 1
-        low = int(dimension.low)
-        high = low + (int(dimension.high) - low) // step * step
-        return IntDistribution(low, high, log=dimension.is_log, step=step)
-    return FloatDistribution(dimension.low, dimension.high, log=dimension.is_log)
+        low, high = int(low), int(low) + (int(high) - int(low)) // step * step
+        return distributions.IntDistribution(low, high, log=dimension.is_log, step=step)
+    return distributions.FloatDistribution(low, high, log=dimension.is_log)
 
 
 def _value(dimension: Dimension, suggestion: Any) -> Any:
@@ -243,11 +211,8 @@ def _value(dimension: Dimension, suggestion: Any) -> Any:
     if dimension.kind == INT:
         return int(suggestion)
     # Six digits, so that a person can write the value.
-    value = float(f"{suggestion:.6g}")
-    return min(max(value, dimension.low), dimension.high)
+    return min(max(float(f"{suggestion:.6g}"), dimension.low), dimension.high)
 
 
 def _position(dimension: Dimension, value: Any) -> Any:
-    if _has_positions(dimension):
-        return (dimension.values or []).index(value)
-    return value
+    return (dimension.values or []).index(value) if _has_positions(dimension) else value

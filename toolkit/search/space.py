@@ -9,30 +9,19 @@ not.
 
 from __future__ import annotations
 
-import functools
 import json
 import math
-import operator
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Type
-
-from typing_extensions import get_args, get_origin
+from typing import Any, Callable, Dict, List, Match, Sequence, Tuple, Type
 
 from ..errors import UsageError, suggest
-from ..options import (
-    CoreOptions,
-    Options,
-    describe,
-    flag_name,
-    result_options,
-)
+from ..options import CoreOptions, describe, flag_name, result_options
 from .definition import CHOICE, FLOAT, INT, Dimension, value_text
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_RANGE = re.compile(rf"\s*({_NUMBER})\s*\.\.\s*({_NUMBER})\s*((?::[^:]*)*)$", re.ASCII)
-_LIKE_RANGE = re.compile(r"[^,|]*\.\.[^,|]*")
-_EXAMPLE = "Write --vary NAME=1e-4..1e-2:log for a range, or --vary NAME=a,b,c for a list."
-MAX_CHOICES = 1000  # of one option
+_RANGE = re.compile(
+    rf"({_NUMBER})\s*(?<!\.)\.\.(?!\.)\s*({_NUMBER})\s*(:log|:step=({_NUMBER}))?$", re.ASCII
+)
 MAX_STEPS = 100_000  # of a range of floats with a step, whose values are computed one by one
 
 _OTHER_EXAMPLES = "it chooses which examples are tested, so that the values of trials with other "
@@ -57,22 +46,13 @@ _FIXED: Dict[str, Sequence[str]] = {
 Check = Callable[[str, Any], Any]  # name, text or value -> the value as JSON has it; or UsageError
 
 
-class _Spec(NamedTuple):
-    """The two sides of a `--vary`."""
-
-    name: str
-    text: str
-
-    @property
-    def flag(self) -> str:
-        return f"--vary {self.name}={self.text}"
-
-
-def parse_space(texts: Sequence[str], options: Type[CoreOptions], check: Check) -> List[Dimension]:
+def parse_space(
+    texts: Sequence[str], options: Type[CoreOptions], check: Check
+) -> Tuple[Dimension, ...]:
     """Return the dimensions that the texts of `--vary` describe.
 
     Args:
-        texts: of the form NAME=SPEC.
+        texts: of the form NAME=VALUES.
         options: the merged class of the run's options.
         check: resolves the run's options with one of them set, by name and text or value, and
             returns its value as JSON has it; raises UsageError.
@@ -82,197 +62,143 @@ def parse_space(texts: Sequence[str], options: Type[CoreOptions], check: Check) 
     """
     space: Dict[str, Dimension] = {}
     for text in texts:
-        spec = _split(text, options)
-        if spec.name in space:
+        name, _, values = text.partition("=")
+        name, values = name.strip().lstrip("-").replace("-", "_"), values.strip()
+        _refuse_name(name, text, options)
+        if name in space:
             raise UsageError(
-                f"--vary {spec.name} is set twice.", hint="Write all of its values in one --vary."
+                f"--vary {name} is set twice.", hint="Write all of its values in one --vary."
             )
-        _refuse_fixed(spec.name, options)
-        space[spec.name] = _parse(spec, options, check)
-    return list(space.values())
+        kind = next(field.type for field in describe(options) if field.name == name)
+        space[name] = _Vary(name, values, kind).parse(check)
+    return tuple(space.values())
 
 
-def _split(text: str, options: Type[CoreOptions]) -> _Spec:
-    """Return the name of an option and what its values are."""
-    name, equals, values = text.partition("=")
-    name = name.strip().lstrip("-").replace("-", "_")
-    if name == "plugin" or name == "with":
+def _refuse_name(name: str, text: str, options: Type[CoreOptions]) -> None:
+    """Raise UsageError if there is no such option, or if it cannot vary."""
+    if name in ("plugin", "with"):
         raise UsageError(
             f"--vary {text}: a study has one plugin.",
             hint="Search once for each; 'toolkit compare' compares the best runs.",
         )
     if name not in options.model_fields:
-        raise UsageError(
-            f"--vary {text}: there is no option '{name}'.", hint=suggest(name, options.model_fields)
-        )
-    if not equals or not values.strip():
-        raise UsageError(f"--vary {text} has no values.", hint=_example(name, options))
-    return _Spec(name, values.strip())
-
-
-def _example(name: str, options: Type[Options]) -> str:
-    """Return how the values of an option are written."""
-    annotation = options.model_fields[name].annotation
-    kind = next(field.type for field in describe(options) if field.name == name)
-    if kind == "bool":
-        return f"Write --vary {name}=yes,no."
-    if get_origin(_without_none(annotation)) in (list, tuple, dict):
-        return f"Write --vary '{name}=A|B|C'; each of them may contain commas."
-    if "|" in kind:
-        return f"Write --vary {name}={kind.replace('|', ',')}."
-    if _without_none(annotation) in (int, float):
-        return _EXAMPLE.replace("NAME", name)
-    return f"Write --vary {name}=A,B, or '{name}=A|B' where values have commas."
-
-
-def _refuse_fixed(name: str, options: Type[CoreOptions]) -> None:
-    """Raise UsageError if an option cannot vary."""
-    if name in _FIXED:
-        reason, hint = _FIXED[name]
-        raise UsageError(f"{flag_name(name)} cannot vary: {reason}.", hint=hint)
+        hint = suggest(name, options.model_fields)
+        raise UsageError(f"--vary {text}: there is no option '{name}'.", hint=hint)
+    reason, hint = _FIXED.get(name, ("", ""))
     if name not in result_options(options):
-        raise UsageError(
-            f"{flag_name(name)} cannot vary: it changes no number of a run, so that all trials "
-            "would be equal.",
-            hint="Set it for all trials, as a flag.",
-        )
+        reason = "it changes no number of a run, so that all trials would be equal"
+        hint = "Set it for all trials, as a flag."
+    if reason:
+        raise UsageError(f"{flag_name(name)} cannot vary: {reason}.", hint=hint)
 
 
-def _parse(spec: _Spec, options: Type[CoreOptions], check: Check) -> Dimension:
-    """Return the dimension that one `--vary` describes."""
-    annotation = _without_none(options.model_fields[spec.name].annotation)
-    match = None if "..." in spec.text else _RANGE.match(spec.text)
-    if match and annotation in (int, float):
-        return _parse_range(spec, annotation, match, check)
-    if not spec.text.startswith("[") and _LIKE_RANGE.fullmatch(spec.text):
-        if annotation in (int, float):
-            raise UsageError(
-                f"{spec.flag} is no range of numbers.", hint=_example(spec.name, options)
+class _Vary:
+    """One `--vary`: the name of an option, the text of its values, and the name of their type."""
+
+    def __init__(self, name: str, text: str, kind: str):
+        self._name = name
+        self._text = text
+        self._kind = kind
+        self._is_list = kind.endswith(",...")
+
+    def parse(self, check: Check) -> Dimension:
+        if not self._text:
+            raise self._fault("has no values")
+        match = _RANGE.match(self._text)
+        if self._kind not in ("int", "float"):
+            if match:
+                raise self._fault(f"is a range, but {self._name} is not one number")
+        elif match:
+            return self._parse_range(match, check)
+        elif ".." in self._text:
+            raise self._fault(
+                "is no range of numbers", "Write LOW..HIGH, :log or :step=X after it."
             )
-        if match:
-            raise UsageError(
-                f"{spec.flag} is a range, but {spec.name} is not one number.",
-                hint=_example(spec.name, options),
-            )
-    return _parse_list(spec, annotation, options, check)
+        return self._parse_list(check)
 
+    def _fault(self, fault: str, hint: str = "") -> UsageError:
+        place = f"--vary {self._name}={self._text}"
+        return UsageError(f"{place} {fault}.", hint=hint or self._example)
 
-# ------------------------------------------------------------------------------------------ ranges
+    @property
+    def _example(self) -> str:
+        """How the values of the option are written."""
+        if self._is_list:
+            return f"Write --vary '{self._name}=A|B|C'; each of them may contain commas."
+        texts = {
+            **{"bool": "yes,no", "int": "16..256 for a range, or --vary NAME=16,32 for a list"},
+            "float": "1e-4..1e-2:log for a range, or --vary NAME=0.1,0.2 for a list",
+        }
+        others = "A,B, or 'NAME=A|B' where values have commas"
+        others = self._kind.replace("|", ",") if "|" in self._kind else others
+        text = f"Write --vary NAME={texts.get(self._kind, others)}."
+        return text.replace("NAME", self._name)
 
+    # --------------------------------------------------------------------------------------- ranges
 
-def _parse_range(spec: _Spec, kind: Any, match: Any, check: Check) -> Dimension:
-    low, high = (_read_number(spec, text, kind) for text in match.group(1, 2))
-    is_log, step = _read_suffixes(spec, match.group(3), kind)
-    if low >= high:
-        reason = "has one value" if low == high else f"begins above its end: {low:g} > {high:g}"
-        hint = "Set it for all trials, as a flag." if low == high else "Write LOW..HIGH."
-        raise UsageError(f"{spec.flag} {reason}.", hint=hint)
-    if is_log and low <= 0:
-        raise UsageError(
-            f"{spec.flag} is logarithmic, but begins at {low:g}.",
-            hint="Begin above 0, or leave out :log.",
-        )
-    if step and step > high - low:
-        raise UsageError(f"{spec.flag} has one value: its step is longer than the range.")
-    if kind is float and step and (high - low) / step >= MAX_STEPS:
-        raise UsageError(
-            f"{spec.flag} has {(high - low) / step:.3g} values, at most {MAX_STEPS:,}.",
-            hint="Leave out the step: a range has all values between its ends.",
-        )
-    for limit in (low, high):
-        check(spec.name, limit)
-    return Dimension(spec.name, INT if kind is int else FLOAT, low, high, step, is_log)
-
-
-def _read_number(spec: _Spec, text: str, kind: Any) -> Any:
-    number = float(text)
-    if not math.isfinite(number):
-        raise UsageError(f"{spec.flag}: {text} is too large.")
-    if kind is float:
-        return number
-    if number != int(number):
-        raise UsageError(f"{spec.flag}: {spec.name} takes whole numbers, and {text} is none.")
-    return int(text) if re.fullmatch(r"[+-]?\d+", text) else int(number)
-
-
-def _read_suffixes(spec: _Spec, text: str, kind: Any) -> Any:
-    """Return whether a range is logarithmic, and its step."""
-    is_log, step = False, 1 if kind is int else 0
-    for suffix in text.split(":")[1:]:
-        name, equals, value = suffix.strip().partition("=")
-        if name == "log" and not equals:
-            is_log = True
-        elif name == "step" and re.fullmatch(_NUMBER, value.strip(), re.ASCII):
-            step = _read_number(spec, value.strip(), kind)
+    def _parse_range(self, match: Match[str], check: Check) -> Dimension:
+        low, high = map(self._read_number, match.group(1, 2))
+        is_log = match.group(3) == ":log"
+        step = 1 if self._kind == "int" and not is_log else 0
+        if match.group(4):
+            step = self._read_number(match.group(4))
             if step <= 0:
-                raise UsageError(f"{spec.flag}: the step should be above 0.")
-        elif not (name == "int" and kind is int and not equals):
-            raise UsageError(
-                f"{spec.flag}: ':{suffix.strip()}' is unknown.",
-                hint="A range may end with :log or with :step=NUMBER; whether its values are whole "
-                "numbers follows from the option.",
+                raise self._fault(f"has the step {step:g}: a step should be above 0")
+        if low == high:
+            raise self._fault("has one value", "Set it for all trials, as a flag.")
+        if low > high:
+            raise self._fault(f"begins above its end: {low:g} > {high:g}", "Write LOW..HIGH.")
+        if is_log and low <= 0:
+            hint = "Begin above 0, or leave out :log."
+            raise self._fault(f"is logarithmic, but begins at {low:g}", hint)
+        if step > high - low:
+            raise self._fault("has one value: its step is longer than the range")
+        if self._kind == "float" and step and (high - low) / step >= MAX_STEPS:
+            raise self._fault(
+                f"has {(high - low) / step:.3g} values, at most {MAX_STEPS:,}",
+                "Leave out the step: a range has all values between its ends.",
             )
-    if is_log and "step" in text:
-        raise UsageError(
-            f"{spec.flag} has both a step and :log.", hint="Leave one out, or write a list."
-        )
-    return is_log, 0 if is_log else step
+        for limit in (low, high):
+            check(self._name, limit)
+        kind = INT if self._kind == "int" else FLOAT
+        return Dimension(self._name, kind, low, high, step, is_log)
 
+    def _read_number(self, text: str) -> Any:
+        """Return a number of the type of the option."""
+        number = float(text)
+        if not math.isfinite(number):
+            raise self._fault(f"has {text}, which is too large")
+        if self._kind == "float":
+            return number
+        if number != int(number):
+            raise self._fault(f"has {text}, but {self._name} takes whole numbers")
+        return int(text) if re.fullmatch(r"[+-]?\d+", text) else int(number)
 
-# ------------------------------------------------------------------------------------------- lists
+    # ---------------------------------------------------------------------------------------- lists
 
+    def _parse_list(self, check: Check) -> Dimension:
+        choices = [check(self._name, part) for part in self._split()]
+        texts = [json.dumps(choice, sort_keys=True) for choice in choices]  # True is not 1
+        if len(choices) == 1:
+            hint = f"{self._example} A single value is a flag for all trials."
+            raise self._fault("has one value", hint)
+        for place, (text, choice) in enumerate(zip(texts, choices)):
+            if text in texts[:place]:
+                raise self._fault(f"has the value {value_text(choice)} twice")
+        return Dimension(self._name, CHOICE, choices=tuple(choices))
 
-def _parse_list(
-    spec: _Spec, annotation: Any, options: Type[CoreOptions], check: Check
-) -> Dimension:
-    choices: List[Any] = []
-    for part in _split_choices(spec, annotation, options):
-        value = check(spec.name, part)
-        if any(_is_same(value, other) for other in choices):
-            raise UsageError(f"{spec.flag} has the value {value_text(value)} twice.")
-        choices.append(value)
-    if len(choices) == 1:
-        raise UsageError(
-            f"{spec.flag} has one value.",
-            hint=f"{_example(spec.name, options)} A single value is a flag for all trials.",
-        )
-    if len(choices) > MAX_CHOICES:
-        raise UsageError(f"{spec.flag:.60}... has {len(choices)} values, at most {MAX_CHOICES}.")
-    return Dimension(spec.name, CHOICE, choices=tuple(choices))
-
-
-def _split_choices(spec: _Spec, annotation: Any, options: Type[CoreOptions]) -> Sequence[Any]:
-    """Return the texts, or the values of a JSON list, between which an option varies."""
-    if spec.text.startswith("["):
-        try:
-            values = json.loads(spec.text)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"{spec.flag} is no list in JSON: {error}.") from None
-        if not values:
-            raise UsageError(f"{spec.flag} has no values.")
-        return list(values)
-    is_list = get_origin(annotation) in (list, tuple, dict)
-    separator = "|" if is_list or "|" in spec.text else ","
-    parts = [part.strip() for part in spec.text.split(separator)]
-    if not all(parts):
-        raise UsageError(
-            f"{spec.flag} has nothing between two separators.", hint=_example(spec.name, options)
-        )
-    return parts
-
-
-def _is_same(value: Any, other: Any) -> bool:
-    """Whether two JSON values are the same; True is not 1."""
-    return json.dumps(value, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def _without_none(annotation: Any) -> Any:
-    """Return the type of an optional value that is not none."""
-    parts = [part for part in get_args(annotation) if part is not type(None)]
-    is_optional = type(None) in get_args(annotation) and len(parts) == 1
-    return parts[0] if is_optional else annotation
-
-
-def count_configurations(space: Sequence[Dimension]) -> float:
-    """Return how many configurations a space has; infinite if a range of floats has no step."""
-    return functools.reduce(operator.mul, [dimension.size for dimension in space], 1)
+    def _split(self) -> List[Any]:
+        """Return the texts, or the values of a list in JSON, between which the option varies."""
+        if self._text.startswith("["):
+            try:
+                values = json.loads(self._text)
+            except (ValueError, RecursionError) as error:
+                raise self._fault(f"is no list in JSON: {error}") from None
+            if not values:
+                raise self._fault("has no values")
+            return list(values)
+        separator = "|" if self._is_list or "|" in self._text else ","
+        parts = [part.strip() for part in self._text.split(separator)]
+        if not all(parts):
+            raise self._fault("has nothing between two separators")
+        return parts

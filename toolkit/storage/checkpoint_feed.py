@@ -89,7 +89,7 @@ class CheckpointFeed:
         self._warn, self._clock, self._sleep = warn, clock, sleep
         self._start = self._changed_at = clock()
         self._signs: List[_Sign] = []
-        self._has_news = True  # whether there may be a next checkpoint
+        self._is_outdated = True  # what was read, although no sign may show it
         self._state: Optional[Dict[str, Any]] = None  # of the run; None before it has begun
         self._entries: List[Entry] = []
         self._error: Optional[CheckpointError] = None  # of the last read, if it failed
@@ -106,7 +106,12 @@ class CheckpointFeed:
 
     def wait_for_run(self) -> None:
         """Wait until a run in the folder trains, or has ended. For errors, see `next`."""
-        while not self.has_begun() or self._is_former_run() or not (self.session or self.end):
+        is_replaced = self._settings.is_replaced
+        while (
+            not self.has_begun()
+            or (is_replaced and self._is_as_at_start() and not self.folder.is_locked())
+            or not (self.session or self.end)
+        ):
             self._wait()
 
     @property
@@ -128,18 +133,11 @@ class CheckpointFeed:
         """
         while True:
             self._read()
-            item, fault = None, ""
-            if self._has_news and self._error is None:
-                self._has_news = False  # but `_find_next` may see that what it looks at is outdated
-                try:
-                    item, fault = self._find_next()
-                except CheckpointError as error:
-                    self._error = error
-                self._has_news |= item is not None or bool(fault or self._error)
+            item, fault = self._find_next()
             if item is not None:
                 self._created = self._created or (self._state or {}).get("created")
                 return item
-            if self.end is not None and not self._has_news:
+            if self.end is not None and not self._is_outdated:
                 return None
             fault_secs = 0.0 if self._fault_at is None else self._clock() - self._fault_at
             if self.end is not None and fault and fault_secs >= _PATIENCE_SECS:
@@ -151,6 +149,7 @@ class CheckpointFeed:
     def complete(self, item: NextCheckpoint) -> None:
         """Go on to the checkpoints after this one. Raises RetryError if it is another run's."""
         self._position = max(self._position, item.number)
+        self._is_outdated = True
         self._read()
 
     def remaining_steps(self) -> List[int]:
@@ -159,16 +158,9 @@ class CheckpointFeed:
 
     @property
     def end(self) -> Optional[RunEnd]:
-        if self._state is None:
-            return None
-        end = read_end(self._state)
+        end = read_end(self._state or {})
         is_former = end is not None and end.status in self._settings.former_statuses
         return None if is_former and self._is_as_at_start() else end
-
-    def _is_former_run(self) -> bool:
-        """Whether the run in the folder is one that another is about to replace."""
-        is_replaced = self._settings.is_replaced and self._is_as_at_start()
-        return is_replaced and not self.folder.is_locked()
 
     def _is_as_at_start(self) -> bool:
         """Whether the run has not changed since the start, and still may."""
@@ -178,13 +170,13 @@ class CheckpointFeed:
     # --------------------------------------------------------------------------------------- read
 
     def _read(self) -> None:
-        """Read the commit log, if a file of the run has changed or something is left to do."""
+        """Read the commit log, if a file of the run has changed or the last reading failed."""
         signs = [_sign(self.folder.file(name)) for name in _FILES]
         if signs != self._signs:
-            self._signs, self._changed_at, self._has_news = signs, self._clock(), True
-        if not self._has_news:
+            self._signs, self._changed_at, self._is_outdated = signs, self._clock(), True
+        if not self._is_outdated:
             return
-        self._error = None
+        self._error, self._is_outdated = None, False
         self.folder.commits.invalidate_cache()
         try:
             if signs[0] is not None or self._state is not None:
@@ -192,7 +184,7 @@ class CheckpointFeed:
         except FormatError:
             raise
         except CheckpointError as error:  # perhaps for a moment only
-            self._error = error
+            self._error, self._is_outdated = error, True
         created = (self._state or {}).get("created")
         if self._created is not None and created != self._created:
             raise RetryError(
@@ -204,20 +196,24 @@ class CheckpointFeed:
         """The next checkpoint whose files are intact now, if there is one; else what is wrong with
         the one that should be, as a sentence, "" if there is none.
         """
-        pending = self._pending()
-        latest = {each.step: each for each in self.folder.checkpoints.list()} if pending else {}
-        existing = [each for each in pending if latest.get(each.checkpoint.step) == each.checkpoint]
+        pending = [] if self._error else self._pending()
         faults: List[str] = []
-        for item in existing if self._settings.every else existing[-1:]:
-            step, fault = item.checkpoint.step, self._find_fault(item.checkpoint)
-            if fault is None:
-                continue
-            if not fault:
-                for text in faults:
-                    self._warn(text)
-                earlier = {each.checkpoint.step for each in pending if each.number < item.number}
-                return item._replace(left_out=sorted(earlier - {step})), ""
-            faults.append(f"The checkpoint of step {step} is damaged: {fault}.")
+        try:
+            latest = {each.step: each for each in self.folder.checkpoints.list()} if pending else {}
+            found = [
+                each for each in pending if latest.get(each.checkpoint.step) == each.checkpoint
+            ]
+            for item in found if self._settings.every else found[-1:]:
+                step, fault = item.checkpoint.step, self._find_fault(item.checkpoint)
+                if fault == "":
+                    for text in faults:
+                        self._warn(text)
+                    earlier = {e.checkpoint.step for e in pending if e.number < item.number}
+                    return item._replace(left_out=sorted(earlier - {step})), ""
+                if fault is not None:
+                    faults.append(f"The checkpoint of step {step} is damaged: {fault}.")
+        except CheckpointError as error:
+            self._error, self._is_outdated = error, True
         return None, faults[-1] if faults else ""
 
     def _pending(self) -> List[NextCheckpoint]:
@@ -243,7 +239,7 @@ class CheckpointFeed:
         if not fault:
             self._fault_at = None
             return ""
-        self._has_news = True
+        self._is_outdated = True
         self.folder.commits.invalidate_cache()
         if checkpoint not in self.folder.checkpoints.list():
             return None
@@ -266,19 +262,16 @@ class CheckpointFeed:
                     hint="Start the run, or name its folder.",
                 )
         elif now - self._changed_at >= settings.idle_secs:
+            if not os.path.isdir(folder.path):
+                raise folder.loss_error()
             if not folder.is_locked():
-                raise self._silence_error()
+                raise self._error or RetryError(
+                    f"{folder} has recorded no end, nothing in it has changed for "
+                    f"{settings.idle_secs:g} s, and no process trains it.",
+                    hint=f"Continue it: toolkit resume {folder.argument}",
+                )
             self._changed_at = now  # a process trains, perhaps one long step
         self._sleep(_POLL_SECS)
-
-    def _silence_error(self) -> Exception:
-        if not os.path.isdir(self.folder.path):
-            return self.folder.loss_error()
-        return self._error or RetryError(
-            f"{self.folder} has recorded no end, nothing in it has changed for "
-            f"{self._settings.idle_secs:g} s, and no process trains it.",
-            hint=f"Continue it: toolkit resume {self.folder.argument}",
-        )
 
 
 def _begins_session(entry: Entry) -> bool:

@@ -16,13 +16,8 @@ from ..files import plain_path
 
 @contextlib.contextmanager
 def open_reader(path: str) -> Iterator[Any]:
-    """TensorFlow's reader of a checkpoint, valid in the block.
-
-    Args:
-        path: the prefix of its files.
-
-    Raises:
-        CheckpointError: it cannot be read, also for an error of the reader in the block.
+    """TensorFlow's reader of the checkpoint whose files have this prefix, valid in the block.
+    Raises CheckpointError if it cannot be read, also for an error of the reader in the block.
     """
     try:
         with plain_path(path) as plain:
@@ -34,11 +29,7 @@ def open_reader(path: str) -> Iterator[Any]:
 
 
 def has_files(path: str) -> bool:
-    """Whether the files of a checkpoint exist.
-
-    Args:
-        path: the prefix of its files.
-    """
+    """Whether the files of a checkpoint exist, whose paths have this prefix."""
     folder, start = os.path.split(path)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return f"{start}.index" in names and any(n.startswith(f"{start}.data-") for n in names)

@@ -17,7 +17,7 @@ from ..files import TEMPORARY_PREFIX, sha256_of, sync
 from .commit_log import Checkpoint, CommitLog, RetentionRule
 from .folder import Folder
 from .folder_lock import FolderLock, is_locked
-from .jsonl import FileDigest, JsonLines
+from .jsonl import FileDigest, JsonLines, digest_of
 
 CHECKPOINTS = "checkpoints"
 QUARANTINE = "damaged"  # within CHECKPOINTS
@@ -83,9 +83,9 @@ class CheckpointStore:
             checkpoints.append(Checkpoint(step, self.prefix(step), now, files, tensors, position))
             steps = set(retain(checkpoints)) | {step}
             self.add_commit(checkpoints[-1], [c.step for c in checkpoints if c.step in steps])
-            for checkpoint in checkpoints:
-                if checkpoint.step not in steps:
-                    self._delete(checkpoint)
+            for name in [name for c in checkpoints if c.step not in steps for name in c.files]:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(self._file(name))
 
     def _make_durable(self, step: int) -> Dict[str, FileDigest]:
         """Sync the files of a step to the disk; return their digests by name."""
@@ -96,16 +96,13 @@ class CheckpointStore:
             if name.startswith(start) and TF_TEMPORARY not in name:
                 path = os.path.join(folder, name)
                 sync(path)
-                files[name] = FileDigest(os.path.getsize(path), sha256_of(path))
+                files[name] = digest_of(path)
         sync(folder)
         return files
 
     def add_commit(self, checkpoint: Checkpoint, steps: List[int]) -> None:
-        """Add the entry of a checkpoint whose files are on the disk.
-
-        Args:
-            checkpoint: the new one.
-            steps: the steps whose checkpoints exist from now on.
+        """Add the entry of a checkpoint whose files are on the disk, with the steps whose
+        checkpoints exist from now on.
         """
         self.commits.add(
             "commit",
@@ -116,11 +113,6 @@ class CheckpointStore:
             files={name: digest._asdict() for name, digest in checkpoint.files.items()},
             metrics=checkpoint.metrics._asdict(),
         )
-
-    def _delete(self, checkpoint: Checkpoint) -> None:
-        for name in checkpoint.files:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(self._file(name))
 
     # -------------------------------------------------------------------------- uncommitted files
 
@@ -165,7 +157,8 @@ class CheckpointStore:
         """The names that no entry lists, if they are of several steps: a kill leaves files of one
         step only, so entries are missing at the end of the commit log.
         """
-        known = self.commits.file_names()
+        commits = [entry for entry in self.commits.entries() if entry.is_commit]
+        known = {name for entry in commits for name in entry.values["files"]}
         unknown = {n for n in names if n not in known and not n.startswith(TEMPORARY_PREFIX)}
         return unknown if len({name.split(".")[1] for name in unknown}) > 1 else set()
 
@@ -241,9 +234,8 @@ class CheckpointStore:
         """
         checkpoints = self.list()
         newest, faults = self._search(checkpoints)
-        while faults and self._is_outdated(checkpoints):
-            checkpoints = self.list()
-            newest, faults = self._search(checkpoints)
+        if faults and self._is_outdated(checkpoints):
+            return self.newest(warn)
         for step, fault in faults.items():
             warn(f"the checkpoint of step {step} is damaged: {fault}")
         if newest is not None:
@@ -304,10 +296,9 @@ class CheckpointStore:
 
     def is_intact(self) -> bool:
         """Whether the checkpoint of the run's last step exists and is not damaged."""
-        checkpoints = self.list()
-        if not checkpoints or checkpoints[-1].step != self.commits.state()["step"]:
-            return False
-        return not self.find_damage(checkpoints[-1])
+        last = self.list()[-1:]
+        step = self.commits.state()["step"]
+        return any(each.step == step and not self.find_damage(each) for each in last)
 
 
 def _remove_unlocked(path: str) -> None:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import re
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..errors import CheckpointError
 from ..files import atomic_write, to_json_value
@@ -93,8 +93,8 @@ class CommitLog:
             entries: List[Entry] = []
             head = NO_HASH
             for text in self._file.lines():
-                entries.append(_parse_entry(len(entries) + 1, text, head))
-                head = _entry_hash(text)
+                entry, head = _parse_entry(len(entries) + 1, text, head)
+                entries.append(entry)
             self._entries, self._head, self._state = entries, head, fold(entries)
         return self._entries
 
@@ -189,11 +189,6 @@ class CommitLog:
         entry = self.current_commits().get(step)
         return fold(self.entries()[: entry.number]) if entry else {}
 
-    def file_names(self) -> Set[str]:
-        """The names of all files that were ever committed, including those deleted since."""
-        commits = [entry for entry in self.entries() if entry.is_commit]
-        return {name for entry in commits for name in entry.values["files"]}
-
     def sessions(self) -> List[Dict[str, Any]]:
         """The contents of the session entries, oldest first."""
         return [entry.values for entry in self.entries() if entry.is_session]
@@ -254,24 +249,19 @@ def current_sessions(entries: Iterable[Entry]) -> List[Dict[str, Any]]:
     return sessions
 
 
-def _entry_hash(text: str) -> str:
-    """The hash that an entry ends in, which the next entry repeats; of the text if it has none."""
+def _parse_entry(number: int, text: str, previous: str) -> Tuple[Entry, str]:
+    """Parse and verify one line; also return the hash that the next entry has to repeat."""
     match = _HASH.match(text)
-    return match.group(2) if match else hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def _parse_entry(number: int, text: str, previous: str) -> Entry:
-    """Parse and verify one line."""
-    match = _HASH.match(text)
-    if not match or hashlib.sha256(match.group(1).encode("utf-8")).hexdigest() != match.group(2):
-        return Entry(number, {}, "has changed since it was written")
+    digest = match.group(2) if match else hashlib.sha256(text.encode("utf-8")).hexdigest()
+    if not match or hashlib.sha256(match.group(1).encode("utf-8")).hexdigest() != digest:
+        return Entry(number, {}, "has changed since it was written"), digest
     values = parse_object(text)
     if values is None or not is_sound(values):
-        return Entry(number, {}, "is not in the format of this version")
+        return Entry(number, {}, "is not in the format of this version"), digest
     fault = ""
     if values["previous"] != previous:
         fault = "does not follow the entry before it: entries were removed, inserted or moved"
-    return Entry(number, values, fault)
+    return Entry(number, values, fault), digest
 
 
 RetentionRule = Callable[[List[Checkpoint]], Iterable[int]]

@@ -18,7 +18,7 @@ import re
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Type, Union
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Annotated, Literal
 
 FORMAT = 4
@@ -62,33 +62,6 @@ class _Copy(_Values):
     omitted: List[str]
 
 
-class _Table(_Values):
-    numbers: List[str]
-    categories: Dict[str, Any]
-    texts: List[str]
-    lists: List[str]
-    images: List[str]
-    labels: List[str]
-    label_kind: Literal["", "class", "value"]
-    fills: List[_Number]
-    is_one_hot: bool
-
-
-class _Records(_Values):
-    features: List[str]
-    labels: List[str]
-
-
-class _Component(_Values):
-    shape: List[Optional[_Count]]
-    dtype: _Dtype
-    kind: Literal["image", "class", "value", "text"]
-    num_classes: _Count
-    class_names: List[str]
-    padding: Union[bool, str, float, int]  # a text if it is infinite
-    boundaries: List[_Count]
-
-
 class _Spec(_Values):
     shape: List[_Count]
     dtype: Union[_Dtype, Literal[""]]
@@ -99,25 +72,9 @@ class _Spec(_Values):
     mean: List[_Number] = []
     deviation: List[_Number] = []
     components: List[List[Any]] = []  # [flat key, the values of its component] each
-    table: Optional[_Table] = None
-    records: Optional[_Records] = None
+    table: Optional[Dict[str, Any]] = None
+    records: Optional[Dict[str, Any]] = None
     label_scale: _Count = 0
-
-    @field_validator("components")
-    @classmethod
-    def check_components(cls, rows: List[List[Any]]) -> List[List[Any]]:
-        """Each row is the name of a component and all that it consists of."""
-        for name, values in rows:
-            fields = dict(zip(_Component.model_fields, values))
-            if not isinstance(name, str) or len(values) != len(fields):
-                raise ValueError("not a component")
-            _Component.model_validate(fields)
-        return rows
-
-
-class _Ink(_Values):
-    border: _Number
-    mean: _Number
 
 
 class _Data(_Facts):
@@ -125,7 +82,7 @@ class _Data(_Facts):
     partition: str = ""
     stored: _Spec
     spec: _Spec
-    ink: Optional[_Ink]
+    ink: Optional[Dict[str, _Number]]
 
 
 class _Plugin(_Facts):
@@ -329,11 +286,8 @@ class RunEnd(NamedTuple):
 
 
 def apply(state: Dict[str, Any], values: Dict[str, Any]) -> None:
-    """Let an entry change the state of a run.
-
-    Args:
-        state: after the entries before; {} before the first, which is of the kind "run".
-        values: of the entry.
+    """Let an entry change the state of a run after the entries before; {} before the first, which
+    is of the kind "run".
     """
     kind = values["kind"]
     facts = {name: value for name, value in values.items() if name not in _BOOKKEEPING}

@@ -18,6 +18,7 @@ from ..files import (
     is_deep,
     open_regular_file,
     open_without_links,
+    sha256_of,
     sync,
     to_json_value,
 )
@@ -31,6 +32,11 @@ class FileDigest(NamedTuple):
 
     bytes: int
     sha256: str  # 64 hex digits
+
+
+def digest_of(path: str) -> FileDigest:
+    """The size and the hash of a file."""
+    return FileDigest(os.path.getsize(path), sha256_of(path))
 
 
 class JsonLines:
@@ -48,11 +54,8 @@ class JsonLines:
         self.append_line(json.dumps(to_json_value(record)))
 
     def append_line(self, text: str, durable: bool = False) -> None:
-        """Append a line that is JSON already.
-
-        Args:
-            text: the line, without a newline.
-            durable: whether to wait until the line is on the disk.
+        """Append a line that is JSON already, without its newline; `durable`: wait until it is on
+        the disk.
         """
         self._load()
         line = (text + "\n").encode("utf-8")
@@ -86,10 +89,8 @@ class JsonLines:
         self._size = -1
 
     def lines(self, size: Optional[int] = None) -> List[str]:
-        """The complete lines, without newlines; bytes that are not UTF-8 are replaced.
-
-        Args:
-            size: read only the first `size` bytes; None: the whole file.
+        """The complete lines, of the first `size` bytes if that is given, without newlines; bytes
+        that are not UTF-8 are replaced.
         """
         return self._read_complete_lines()[:size].decode("utf-8", "replace").split("\n")[:-1]
 

@@ -87,11 +87,8 @@ class EvaluationLog(RecordLog):
 
 
 def find_evaluation_faults(lines: List[str], tensors: Dict[int, List[str]]) -> Iterator[str]:
-    """What is wrong with the lines of `evaluations.jsonl`, a clause each.
-
-    Args:
-        lines: of the file.
-        tensors: step -> the hashes of the tensors that the run ever committed at this step.
+    """What is wrong with the lines of `evaluations.jsonl`, a clause each. `tensors` has for each
+    step the hashes of the tensors that the run ever committed at it.
     """
     for number, line in enumerate(lines, 1):
         step, digest = _read_identity(parse_object(line) or {})

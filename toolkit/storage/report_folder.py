@@ -11,13 +11,13 @@ import os
 import secrets
 import shutil
 import tempfile
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ..errors import UsageError
+from ..errors import RetryError, UsageError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
 from .folder import Folder
 from .folder_lock import FolderLock
-from .jsonl import FileDigest
+from .jsonl import FileDigest, digest_of
 from .run_folder import RunFolder
 
 REPORTS = "reports"
@@ -33,7 +33,7 @@ class ReportFolder:
         path: of the empty folder to write to.
         place: the path of the reports in the run folder once they are complete; '' if there are
             none, or if they could not be kept.
-        omission: why no report is kept, as a clause; '' if they are kept.
+        omission: why no report is kept, as a clause; '' if they are kept, or none was to be.
     """
 
     def __init__(self, path: str, omission: str = ""):
@@ -43,19 +43,31 @@ class ReportFolder:
 
 
 @contextlib.contextmanager
-def open_report_folder(run: RunFolder, name: str) -> Iterator[ReportFolder]:
+def open_report_folder(run: Optional[RunFolder], name: str) -> Iterator[ReportFolder]:
     """A folder to write reports to, which becomes `reports/NAME` of the run when the block ends.
 
     Earlier reports of this name are replaced. If they are part of the run's seal and differ, they
     stay, and a hash of the new ones is appended to the name. Reports are omitted if the run folder
-    cannot be written.
+    cannot be written, and without a run.
+
+    Raises:
+        RetryError: the temporary folder cannot be written, either.
     """
-    try:
-        parent, lock = _make_locked_folder(run)
-    except (OSError, UsageError) as error:
-        reason = error.message if isinstance(error, UsageError) else error.strerror
-        with tempfile.TemporaryDirectory(prefix="toolkit-reports-") as path:
-            yield ReportFolder(path, f"{run.file(REPORTS)} cannot be written: {reason}".rstrip("."))
+    parent, lock, omission = "", None, ""
+    if run is not None:
+        try:
+            parent, lock = _make_locked_folder(run)
+        except (OSError, UsageError) as error:
+            reason = error.message if isinstance(error, UsageError) else error.strerror
+            omission = f"{run.file(REPORTS)} cannot be written: {reason}".rstrip(".")
+    if run is None or lock is None:
+        try:
+            temporary = tempfile.TemporaryDirectory(prefix="toolkit-reports-")
+        except OSError as error:
+            message = f"The temporary folder cannot be written: {error.strerror}."
+            raise RetryError(message) from None
+        with temporary as path:
+            yield ReportFolder(path, omission)
         return
     try:
         with run.writing():
@@ -132,11 +144,8 @@ def _read_contents(path: str) -> object:
 
 
 def hash_reports(folder: Folder, place: str) -> Dict[str, Any]:
-    """The size and hash of each file below a folder, by its path in the run folder with "/".
-
-    Args:
-        folder: of the run.
-        place: the path of the reports in it; '' for none.
+    """The size and hash of each file below a folder of reports ('' for none), by its path in the
+    run folder with "/".
     """
     paths = [
         os.path.join(path, name)
@@ -144,7 +153,7 @@ def hash_reports(folder: Folder, place: str) -> Dict[str, Any]:
         for name in names
     ]
     names = {os.path.relpath(path, folder.path).replace(os.sep, "/"): path for path in paths}
-    return {name: dict(_digest(names[name])._asdict()) for name in sorted(names)}
+    return {name: dict(digest_of(names[name])._asdict()) for name in sorted(names)}
 
 
 def find_report_faults(folder: Folder, seal: Dict[str, Any]) -> List[str]:
@@ -152,7 +161,7 @@ def find_report_faults(folder: Folder, seal: Dict[str, Any]) -> List[str]:
     faults = []
     for name, digest in sorted(seal["reports"].items()):
         try:
-            is_same = _digest(folder.file(*name.split("/"))) == FileDigest(**digest)
+            is_same = digest_of(folder.file(*name.split("/"))) == FileDigest(**digest)
             fault = "" if is_same else "has changed since it was sealed"
         except FileNotFoundError:
             fault = "is missing"
@@ -161,7 +170,3 @@ def find_report_faults(folder: Folder, seal: Dict[str, Any]) -> List[str]:
         if fault:
             faults.append(f"{name} {fault}")
     return faults
-
-
-def _digest(path: str) -> FileDigest:
-    return FileDigest(os.path.getsize(path), sha256_of(path))

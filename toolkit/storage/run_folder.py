@@ -80,7 +80,13 @@ class RunFolder(Folder):
         """
         try:
             if self._force and is_used(self.path):
-                self._rename()
+                lock = FolderLock(self.path)  # no process trains in it
+                if os.path.isdir(self.path):
+                    self._acquire(lock, create=False)
+                try:
+                    os.rename(self.path, f"{self.path}.{secrets.token_hex(2)}")
+                finally:
+                    lock.release()
             make_folders(self.path)
         except OSError as error:
             raise UsageError(f"{self} cannot be created: {error.strerror}.") from None
@@ -91,32 +97,17 @@ class RunFolder(Folder):
                 f"Another process has started a run in {self}, or a plugin has written to it.",
                 hint="A plugin can write to run.folder from the 'begin' of its session hooks on.",
             )
-        self._preserve_config(config)
+        path, former = self.file(CONFIG), None
+        with contextlib.suppress(CheckpointError):
+            former = read_json(path)
+        with self.writing():
+            if former != config and os.path.lexists(path):  # somebody may have edited it
+                os.rename(path, f"{path}.{secrets.token_hex(2)}")
         self.write_config(config)
         with self.writing():
             for name in (CHECKPOINTS, EVENTS):
                 self.make_subfolder(name)
         self.is_new = False
-
-    def _rename(self) -> None:
-        """Rename the folder, while no process trains in it."""
-        lock = FolderLock(self.path)
-        if os.path.isdir(self.path):
-            self._acquire(lock, create=False)
-        try:
-            os.rename(self.path, f"{self.path}.{secrets.token_hex(2)}")
-        finally:
-            lock.release()
-
-    def _preserve_config(self, config: Dict[str, Any]) -> None:
-        """Rename a config.json with other contents, which somebody may have edited."""
-        path = self.file(CONFIG)
-        with contextlib.suppress(CheckpointError):
-            if read_json(path) == config:
-                return
-        if os.path.lexists(path):
-            with self.writing():
-                os.rename(path, f"{path}.{secrets.token_hex(2)}")
 
     @property
     def is_run(self) -> bool:
@@ -258,24 +249,20 @@ def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFo
                 f"{folder} is not empty.",
                 hint=f"{way}hoose another --run-dir, or rename the folder with --force.",
             )
-        _refuse_rename(folder, inputs)
+        real_path = os.path.join(os.path.realpath(folder.path), "")
+        for place in (os.curdir, *inputs):
+            if os.path.join(os.path.realpath(place), "").startswith(real_path):
+                what = f"{place}, which the run reads,"
+                what = "the working directory" if place == os.curdir else what
+                raise UsageError(
+                    f"--force cannot rename {folder}: {what} is in it.",
+                    hint="Choose another --run-dir.",
+                )
     if folder.is_locked():
         raise UsageError(
             f"Another process is training in {folder}.", hint="Wait for it, or stop it."
         )
     return folder
-
-
-def _refuse_rename(folder: RunFolder, inputs: Iterable[str]) -> None:
-    """Refuse to rename a folder that contains the working directory or an input of the run."""
-    real_path = os.path.join(os.path.realpath(folder.path), "")
-    for path in (os.curdir, *inputs):
-        if os.path.join(os.path.realpath(path), "").startswith(real_path):
-            what = "the working directory" if path == os.curdir else f"{path}, which the run reads,"
-            raise UsageError(
-                f"--force cannot rename {folder}: {what} is in it.",
-                hint="Choose another --run-dir.",
-            )
 
 
 def driver_of(path: str) -> str:
@@ -338,13 +325,8 @@ def is_used(path: str) -> bool:
 
 
 def _is_remnant(folder: str, name: str, names: List[str]) -> bool:
-    """Whether a run that ended before its first step leaves this file or folder.
-
-    Args:
-        folder: the folder of the run.
-        name: of the file.
-        names: of all files in the folder. A config.json without the file .lock, which a run writes
-            first, is the user's.
+    """Whether a run that ended before its first step leaves a file among others in its folder. A
+    config.json without the file .lock, which a run writes first, is the user's.
     """
     path = os.path.join(folder, name)
     if name in (CHECKPOINTS, EVENTS):

@@ -16,13 +16,9 @@ DECISIVE = {
 
 
 def find_session_changes(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
-    """The differences between two sessions for which the later one is not bit-exact.
-
-    Options are not compared: a resume changes them only on request.
-
-    Args:
-        session: the entry of the earlier session; some of its facts may be missing.
-        now: the facts of the later one, likewise.
+    """The differences between two sessions, an entry and the facts of a later one, of which some
+    may be missing, for which the later one is not bit-exact. Options are not compared: a resume
+    changes them only on request.
     """
     both = session, now
     pairs = [
@@ -57,11 +53,7 @@ def find_session_changes(session: Dict[str, Any], now: Dict[str, Any]) -> List[s
 
 
 def describe_cluster(cluster: Any) -> str:
-    """The processes that train in a session, in words.
-
-    Args:
-        cluster: as recorded; None for one process alone.
-    """
+    """The processes that train in a session, as recorded (None: one process alone), in words."""
     if not isinstance(cluster, dict):
         return "one process"
     if cluster.get("ps"):

@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import shutil
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple
 
 from ..errors import InterruptedRun, ToolkitError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
@@ -49,16 +49,9 @@ def read_copies(session: Dict[str, Any]) -> Dict[str, SourceCopy]:
 def write_copies(
     folder: Folder, name: str, hashes: Dict[str, str], read: Callable[[str], bytes]
 ) -> SourceCopy:
-    """Copy the sources of a plugin to the folder of a run, unless it has them.
-
-    Args:
-        folder: of the run.
-        name: of the plugin.
-        hashes: path -> SHA-256 of each file.
-        read: returns the contents of such a path.
-
-    Raises:
-        RetryError: the folder cannot be written.
+    """Copy the sources of a plugin to the folder of a run, unless it has them. `hashes` has the
+    SHA-256 of each file by its path, and `read` returns its contents. Raises RetryError if the
+    folder cannot be written.
     """
     digest = hashlib.sha256(json.dumps([name, hashes], sort_keys=True).encode("ascii")).hexdigest()
     version = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:60] or '_'}-{digest[:8]}"
@@ -77,7 +70,17 @@ def _write_version(
     part = os.path.join(root, TEMPORARY_PREFIX + secrets.token_hex(8))
     os.mkdir(part)
     try:
-        for name, content in _read_sources(hashes, read):
+        total = 0
+        for name, sha256 in sorted(hashes.items()):
+            try:
+                content = read(name) if is_inside(name) else b""
+            except (OSError, ToolkitError):  # removed since it was imported
+                continue
+            total += len(content)
+            is_small = len(content) <= MAX_FILE_BYTES and total <= MAX_TOTAL_BYTES
+            if not is_small or hashlib.sha256(content).hexdigest() != sha256:  # changed since
+                total -= len(content)
+                continue
             path = _join(part, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "xb") as file:
@@ -87,22 +90,6 @@ def _write_version(
         sync(root)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-
-
-def _read_sources(
-    hashes: Dict[str, str], read: Callable[[str], bytes]
-) -> Iterator[Tuple[str, bytes]]:
-    """The name and contents of each file that can be copied."""
-    total = 0
-    for name, sha256 in sorted(hashes.items()):
-        try:
-            content = read(name) if is_inside(name) else b""
-        except (OSError, ToolkitError):  # removed since it was imported
-            continue
-        is_same = hashlib.sha256(content).hexdigest() == sha256  # else changed since
-        if is_same and len(content) <= min(MAX_FILE_BYTES, MAX_TOTAL_BYTES - total):
-            total += len(content)
-            yield name, content
 
 
 def _join(folder: str, name: str) -> str:
@@ -145,11 +132,7 @@ def _find_damage(folder: Folder, copy: SourceCopy, name: str, sha256: Any) -> st
 
 @contextlib.contextmanager
 def naming_copies(folder: Any) -> Iterator[None]:
-    """Within the block, which loads the plugins of a run, let an error name their copies.
-
-    Args:
-        folder: the `RunFolder`.
-    """
+    """Within the block, which loads the plugins of a `RunFolder`, let an error name its copies."""
     try:
         yield
     except ToolkitError as error:

@@ -42,13 +42,8 @@ Specs = Dict[str, VariableSpec]  # by the name of the variable
 
 
 def read_variable_specs(path: str) -> Specs:
-    """The specs of the variables in a checkpoint.
-
-    Args:
-        path: the prefix of its files.
-
-    Raises:
-        CheckpointError: it cannot be read.
+    """The specs of the variables in the checkpoint whose files have this prefix. Raises
+    CheckpointError if it cannot be read.
     """
     with open_reader(path) as reader:
         shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
@@ -65,12 +60,7 @@ def variable_specs(variables: Iterable[tf.Variable]) -> Specs:
 
 def find_misfit(in_checkpoint: Specs, in_graph: Specs, partial: bool = False) -> str:
     """How a graph differs from the checkpoint that is to be restored, as a sentence; '' if it does
-    not.
-
-    Args:
-        in_checkpoint: from `read_variable_specs`.
-        in_graph: from `variable_specs`.
-        partial: whether the checkpoint may contain more variables than the graph.
+    not. A partial restore leaves out variables of the checkpoint that the graph lacks.
     """
     kinds = {
         "added": sorted(set(in_graph) - set(in_checkpoint)),

@@ -50,18 +50,15 @@ class BestMetric(NamedTuple):
         best_value = read_best_value(best)
         if self.is_better(value, best_value):
             return self.record(step, value, noise, value)
-        if best is None or best_value is None or not math.isfinite(value):
-            return None if best is None else dict(best)
+        if best is None or best_value is None:
+            return None
         is_within = noise > 0 and self._shortfall(value, best_value) <= noise
-        return self.record(step, value, noise, best_value) if is_within else dict(best)
+        if is_within and math.isfinite(value):
+            return self.record(step, value, noise, best_value)
+        return dict(best)
 
     def is_better(self, value: float, best: Optional[float]) -> bool:
-        """Whether `value` is better than `best`.
-
-        Args:
-            value: if it is not finite, it is never better.
-            best: None if there is none yet.
-        """
+        """Whether `value`, if it is finite, is better than `best`, None if there is none yet."""
         return math.isfinite(value) and (best is None or self._shortfall(value, best) < 0)
 
     def _shortfall(self, value: float, best: float) -> float:
@@ -69,13 +66,9 @@ class BestMetric(NamedTuple):
         return value - best if self.direction == "min" else best - value
 
     def record(self, step: int, value: float, noise: float, best_value: float) -> Dict[str, Any]:
-        """The record of a best checkpoint, in JSON values.
-
-        Args:
-            step: of the checkpoint.
-            value: of the metric.
-            noise: a standard deviation; 0 or nan where it is not measured.
-            best_value: the best value of the evaluations so far.
+        """The record of a best checkpoint in JSON values: of a step, with the value of the metric,
+        its noise (a standard deviation; 0 or nan where it is not measured), and the best value of
+        the evaluations so far.
         """
         record = {
             "step": step,

@@ -19,7 +19,7 @@ from ..graph.replica_copy import CPU, GPU, ReplicaCopy, ReplicaDevice, ReplicaSe
 from ..graph.step_sums import StepSums
 from ..options import CoreOptions
 from . import variable_values
-from .peers import NoPeers, check_hashes, describe_replicas
+from .peers import NoPeers, Place, check_hashes, describe_replicas
 from .step_mode import TrainingPlan
 
 
@@ -62,48 +62,36 @@ class Devices(NoPeers):
         self._meetings: List[tf.Operation] = []
         self._has_failed = False  # a call, at any op of the others
 
-    def replica(self, batch_size: int) -> Replica:
+    def place(self, options: CoreOptions) -> Place:
         """The first replica. Raises UsageError if the batch is too small for so many."""
-        replica = Replica(0, len(self._devices), batch_size)
+        replica = Replica(0, len(self._devices), options.batch_size)
         replica.check_batch_size()
-        return replica
+        return Place(options, replica)
 
     def facts(self) -> Dict[str, Any]:
-        """What the run's log records of the devices."""
         count = len(self._devices)
         return {"cluster": {"mode": "replicated", "replicas": count, "devices": count}}
 
     def describe(self, batch_size: int) -> List[str]:
-        """Sentences on the devices, for the first lines of a run."""
         names = [device.name for device in self._devices]
-        texts = [describe_replicas(self.replica(batch_size), names)]
+        texts = [describe_replicas(len(names), batch_size, names)]
         if self._kind == CPU:
             texts.append("no GPU: the devices share the processor, which is a try-out, not faster")
         return texts
 
-    def configure(self, config: tf.ConfigProto) -> tf.ConfigProto:
-        """The configuration of the session of all replicas."""
-        changed = tf.ConfigProto()
-        changed.CopyFrom(config)
+    def start(self, config: tf.ConfigProto) -> Tuple[str, tf.ConfigProto]:
         if self._kind == CPU:
-            changed.device_count[CPU] = len(self._devices)
-        return changed
+            config.device_count[CPU] = len(self._devices)
+        return "", config
 
     def complete(
-        self, plan: TrainingPlan, build: Callable[[Replica, TrainingPlan], TrainingPlan]
+        self, plan: TrainingPlan, build: Callable[[Replica], TrainingPlan]
     ) -> TrainingPlan:
-        """The plan of all replicas.
-
-        Args:
-            plan: of the first.
-            build: from another replica and the plan of the first to a plan.
-        """
         first = plan.graph.run.replica
         others = []
         for device in self._devices[1:]:
-            other = build(Replica(device.number, first.count, first.batch_size), plan)
-            copy = ReplicaCopy(other.graph.tf_graph, plan.graph, device)
-            others.append((other, copy))
+            other = build(Replica(device.number, first.count, first.batch_size))
+            others.append((other, ReplicaCopy(other.graph.tf_graph, plan.graph, device)))
         self._copies = [copy for _, copy in others]
         self._sums = [other.graph.sums for other, _ in others]
         self._meetings = [self._meet(plan.graph.tf_graph, device) for device in self._devices]
@@ -116,12 +104,6 @@ class Devices(NoPeers):
             return meet(len(self._devices))
 
     def begin(self, session: tf.Session, step: int) -> None:
-        """Give the others the state of the first.
-
-        Args:
-            session: in which the variables of the first are restored.
-            step: the number of steps so far.
-        """
         self._has_failed = False
         values = variable_values.read(session)
         for copy in self._copies:
@@ -132,7 +114,6 @@ class Devices(NoPeers):
 
     @contextlib.contextmanager
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
-        """In the block, a call of the session makes steps."""
         try:
             yield
         except tf.errors.OpError:
@@ -140,7 +121,6 @@ class Devices(NoPeers):
             raise
 
     def assign_sums(self, session: tf.Session, sums: StepSums, rows: np.ndarray) -> None:
-        """Give the sums of all replicas a value; see `Peers.assign_sums`."""
         super().assign_sums(session, sums, rows)
         for copy, other in zip(self._copies, self._sums):
             super().assign_sums(ReplicaSession(session, copy), other, rows)

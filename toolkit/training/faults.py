@@ -10,9 +10,8 @@ from typing import Sequence
 
 from ..autopsy.op_traceback import find_failing_line
 from ..compat import summarize_tf_error, tf
-from ..errors import DataError, DivergedError, InterruptedRun, RetryError, ToolkitError
+from ..errors import DataError, DivergedError, RetryError, ToolkitError
 from ..graph.guard import ADOPTED, GuardValues, describe_refusal, read_refusal
-from ..storage.run_folder import RunFolder
 
 _PLACEHOLDER_HINT = (
     "The run feeds no placeholder of a plugin: take 'features' and 'labels'; for other inputs of a "
@@ -25,53 +24,27 @@ def translated_errors(loop):
     """Raise what happens inside as a toolkit error, with the step at which it happened.
 
     Args:
-        loop: its `step`, `target`, `tf_graph` and `reader_failure` are read when an error comes.
+        loop: its `step`, `target`, `tf_graph` and `reader` are read when an error comes.
     """
     try:
         yield
     except (ToolkitError, KeyboardInterrupt):
         raise
     except Exception as error:
-        if isinstance(error, tf.errors.OpError) and loop.reader_failure is not None:
-            raise loop.reader_failure from error
-        place = find_failing_line(error, getattr(loop, "tf_graph", None))
+        # Of a failure in the input, TensorFlow only says that an op failed.
+        failure = getattr(loop.reader, "failure", None)
+        if isinstance(error, tf.errors.OpError) and failure is not None:
+            raise failure from error
+        place = find_failing_line(error, loop.tf_graph)
         translation = _translate(error, loop.step, loop.target, f" ({place})" if place else "")
         if translation is None:
             raise
         raise translation from error
 
 
-def describe_failure(error: ToolkitError, folder: RunFolder, step: int, resume: str) -> str:
-    """How a session that an error ends has ended, in the word of the log.
-
-    It adds to the error what only the run knows, and a divergence to metrics.jsonl.
-
-    Args:
-        error: that ends the session.
-        folder: of the run.
-        step: the last good step.
-        resume: the sentence that says how to continue.
-    """
-    if isinstance(error, InterruptedRun):
-        error.message = f"Interrupted; step {step} is saved in {folder}."
-        error.hint = resume
-        return "interrupted"
-    if isinstance(error, DivergedError):
-        event = {"step": step, "kind": "event", "event": "diverged", "message": error.message}
-        with contextlib.suppress(ToolkitError):  # the folder may be what failed
-            folder.metrics.append(event)
-        return "diverged"
-    if isinstance(error, RetryError):
-        error.hint = " ".join(text for text in (error.hint, resume) if text)
-    return "failed"
-
-
 def diverged(step: int, refusal: Sequence[GuardValues]) -> DivergedError:
-    """The error of a step that the guard refused.
-
-    Args:
-        step: the last good step.
-        refusal: the values that the guard saw in the next step.
+    """The error of a step that the guard refused, from the last good step and what the guard saw in
+    the next one.
     """
     return DivergedError(
         f"Training diverged in step {step + 1}: {describe_refusal(refusal)}.",
@@ -80,12 +53,8 @@ def diverged(step: int, refusal: Sequence[GuardValues]) -> DivergedError:
 
 
 def diverged_before(step: int, refused: int, refusal: Sequence[GuardValues]) -> DivergedError:
-    """The error of a refused step that is counted: others made further steps at the same time.
-
-    Args:
-        step: the last step of all.
-        refused: the step that the guard refused; it changed nothing.
-        refusal: as of `diverged`.
+    """The error of a refused step that is counted, though it changed nothing: others made further
+    steps, up to `step`, at the same time.
     """
     error = diverged(refused - 1, refusal)
     error.hint = (

@@ -6,7 +6,7 @@ It has no run folder: the chief alone writes checkpoints, metrics and reports.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, NoReturn, Optional
+from typing import Any, Dict, NoReturn
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..cluster.server import check_port, configure, start_server
 from ..cluster.tasks import Cluster
 from ..compat import tf
 from ..display.console import Console
-from ..errors import RetryError, ToolkitError
+from ..errors import RetryError
 from ..graph.session_config import session_config
 from . import variable_values
 from .faults import translated_errors
@@ -29,10 +29,8 @@ from .peers import (
     SUMS,
     await_reason,
     is_refusal,
-    plan_options,
-    replica_of,
+    place_of,
     shared_facts,
-    strategy_of,
 )
 from .provenance import reproducibility_facts
 from .setup import Job, open_job
@@ -54,29 +52,21 @@ class Follower:
         step: the number of steps so far.
         target: the last step of the run.
         tf_graph: of the session.
+        reader: of the examples.
     """
 
     def __init__(self, job: Job, console: Console, cluster: Cluster, channel: Channel):
         self._console, self._cluster, self._channel = console, cluster, channel
-        job, self._run_data = open_job(job)
-        self._job = job
-        self._replica = replica_of(cluster, job.options.batch_size)
-        options = plan_options(job.options) if cluster.has_ps else job.options
-        strategy = strategy_of(cluster)
-        self._plan = PlanBuilder(
-            job, self._run_data, self._replica, options, strategy, has_hooks=False
-        ).build()
-        self._graph, self._reader = self._plan.graph, self._plan.reader
+        self._job, self._run_data = open_job(job)
+        place = place_of(cluster, self._job.options)
+        self._replica = place.replica
+        self._plan = PlanBuilder(self._job, self._run_data, place, has_hooks=False).build()
+        self._graph, self.reader = self._plan.graph, self._plan.reader
         self._target = [self._graph.step_after, *refusal_fetches(self._graph)]
         self._has_begun = False
         self._signals = FirstSignal()
         self.step, self.target = 0, self._plan.total_steps
         self.tf_graph = self._graph.tf_graph
-
-    @property
-    def reader_failure(self) -> Optional[ToolkitError]:
-        """The cause of a failure in the input, of which TensorFlow only says that an op failed."""
-        return getattr(self._reader, "failure", None)
 
     def train(self) -> NoReturn:
         """Train until the chief ends the job.
@@ -89,7 +79,7 @@ class Follower:
         check_port(self._cluster)
         # All processes have to train the same; the chief compares.
         facts = reproducibility_facts(self._job.plugins, self._run_data, self._job.config)
-        facts = dict(facts, reader=self._reader.kind, mode=self._plan.mode.value)
+        facts = dict(facts, reader=self.reader.kind, mode=self._plan.mode.value)
         self._channel.join(shared_facts(facts))
         # The session takes the state of the chief's, and makes one call after the other.
         config = configure(session_config(self._plan.options), self._cluster)
@@ -102,11 +92,7 @@ class Follower:
         raise AssertionError("the commands end by an exception")
 
     def _obey(self, step_context: Any) -> None:
-        """Make one call after the other. The end of the job raises JobEnded here.
-
-        Args:
-            step_context: of `MonitoredSession.run_step_fn`; its session calls no hooks.
-        """
+        """Make one call after the other, without hooks. The end of the job raises JobEnded here."""
         while True:
             command, values = self._channel.receive()
             self._channel.reply(self._make(step_context.session, command, values))
@@ -126,7 +112,7 @@ class Follower:
         if values:  # else the variables are on parameter servers
             variable_values.assign(session, values)
         self.step = int(command["step"])
-        self._reader.initialize(session, self.step)
+        self.reader.initialize(session, self.step)
         self._channel.reply({})
         self._console.log(f"peers  {self._describe()}")
 

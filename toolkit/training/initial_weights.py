@@ -12,9 +12,9 @@ import numpy as np
 from ..compat import tf
 from ..errors import CheckpointError, ToolkitError, UsageError
 from ..graph.run import Run, step_builder_of
-from ..options import join_step, split_step
+from ..options import split_step
 from ..plugins import Plugins
-from ..storage.entries import WEIGHTS, Parent
+from ..storage.entries import Parent
 from ..storage.run_folder import RunFolder
 from ..storage.variables import Specs, parse_map, variable_specs
 from ..storage.weights import WeightPlan, WeightSource, open_weights, plan_weights, read_weights
@@ -31,18 +31,17 @@ class InitialWeights:
     Args:
         source: of the weights.
         renames: from the names of the source to those of the graph.
+
+    Attributes:
+        parent: identifies the source.
+        values: of the variables by name, once they are planned.
     """
 
     def __init__(self, source: WeightSource, renames: Dict[str, str]):
-        self._source = source
-        self._renames = renames
-        self._plan: Optional[WeightPlan] = None
-        self._class_note = ""
-        self._values: Dict[str, np.ndarray] = {}
-
-    @property
-    def parent(self) -> Parent:
-        return self._source.parent
+        self.parent = source.parent
+        self._source, self._renames = source, renames
+        self._sentences: List[str] = []
+        self.values: Dict[str, np.ndarray] = {}
 
     def plan(self, variables: Sequence[tf.Variable], class_names: Sequence[str] = ()) -> None:
         """Choose the weights of variables, before a session exists.
@@ -55,21 +54,16 @@ class InitialWeights:
             UsageError: --map is wrong.
             CheckpointError: no variable fits.
         """
-        in_graph = variable_specs(variables)
-        self._plan = plan_weights(self._source, in_graph, self._renames)
-        self._values = read_weights(self._source, self._plan, in_graph)
-        self._class_note = describe_other_classes(self._source, self._plan, in_graph, class_names)
-        self._source = self._source._replace(values={})  # those that are not used need no memory
+        source, in_graph = self._source, variable_specs(variables)
+        plan = plan_weights(source, in_graph, self._renames)
+        self.values = read_weights(source, plan, in_graph)
+        class_note = describe_other_classes(source, plan, in_graph, class_names)
+        self._sentences = [*plan.sentences(source.describe()), class_note]
+        self._source = source._replace(values={})  # those that are not used need no memory
 
     def describe(self) -> List[str]:
         """Which variables begin with which weights, a sentence for each kind."""
-        sentences = self._plan.sentences(self._source.describe()) if self._plan else []
-        return [*sentences, self._class_note]
-
-    @property
-    def names(self) -> List[str]:
-        """The names of the variables that begin with weights, once these are planned."""
-        return list(self._values)
+        return self._sentences
 
     def feeds(self, graph: tf.Graph) -> Dict[tf.Tensor, np.ndarray]:
         """What to feed while the variables of a graph are initialised, so that whatever depends on
@@ -84,23 +78,18 @@ class InitialWeights:
 
     def _variables(self, graph: tf.Graph) -> List[tf.Variable]:
         variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-        return [variable for variable in variables if variable.op.name in self._values]
+        return [variable for variable in variables if variable.op.name in self.values]
 
     def _initial_value(self, variable: tf.Variable) -> Any:
         """The tensor with which a variable is initialised, and its value."""
-        return variable.initializer.inputs[1], self._values[variable.op.name]
+        return variable.initializer.inputs[1], self.values[variable.op.name]
 
 
 def describe_other_classes(
     source: WeightSource, plan: WeightPlan, in_graph: Specs, class_names: Sequence[str]
 ) -> str:
-    """That the last layer starts with weights of other classes, and how to avoid it; "" if not.
-
-    Args:
-        source: of the weights.
-        plan: which variable gets which of them.
-        in_graph: the specs of the model's variables, in the order of their creation.
-        class_names: of the data.
+    """That the last layer starts with weights of other classes than those of the data, and how to
+    avoid it; "" if not. `in_graph` has the specs of the model in the order of their creation.
     """
     size, before, now = len(class_names), source.class_names, tuple(class_names)
     names = [n for n in in_graph if n in plan.names and in_graph[n].shape[-1:] == [size]]
@@ -163,17 +152,6 @@ def read_parents(folder: RunFolder) -> Dict[str, Parent]:
         return {}
     parents = [Parent(**record) for record in folder.commits.parents()]
     return {parent.kind: parent for parent in parents}
-
-
-def name_step(config: Dict[str, Any], parent: Optional[Parent]) -> Dict[str, Any]:
-    """The contents of config.json with the step of the run that init_from names, so that another
-    run of them begins with the same weights.
-    """
-    value = config.get("init_from")
-    if parent is None or parent.kind != WEIGHTS or not parent.head or not value:
-        return config
-    path, step = split_step(value)
-    return dict(config, init_from=join_step(path, step or parent.step))
 
 
 # ------------------------------------------------------------------------- from the training data

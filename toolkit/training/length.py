@@ -30,15 +30,8 @@ def whole_steps(options: CoreOptions, total: float) -> int:
 
 
 def check_accumulation(options: CoreOptions, total: int, update_counts: Mapping[str, int]) -> None:
-    """Refuse a run that is too short for one update by accumulated gradients.
-
-    Args:
-        options: the core's options.
-        total: the length of the run in steps.
-        update_counts: name -> how many updates of it a step has; each adds a gradient to its sums.
-
-    Raises:
-        UsageError: no weight would change.
+    """Refuse a run of `total` steps that is too short for one update by accumulated gradients.
+    `update_counts` has by name how many updates of it a step has; each adds a gradient to its sums.
     """
     if update_counts and options.accumulate > total * max(update_counts.values()):
         steps = "1 step" if total == 1 else f"{total} steps"
@@ -52,17 +45,9 @@ def check_accumulation(options: CoreOptions, total: int, update_counts: Mapping[
 def check_other_length(
     options: CoreOptions, step: int, before: int, now: int, is_allowed: bool
 ) -> str:
-    """What another length does to the learning rate of a run that continues; '' for nothing.
-
-    Args:
-        options: the core's options.
-        step: the number of steps so far.
-        before: the length of the run so far, in steps.
-        now: its new length.
-        is_allowed: whether the rate may jump.
-
-    Raises:
-        UsageError: the rate would jump.
+    """What another length, `now` instead of `before` steps, does to the learning rate of a run that
+    continues after `step`; '' for nothing. Raises UsageError where the rate would jump, unless that
+    is allowed.
     """
     if before == now or not 0 < step < now:
         return ""

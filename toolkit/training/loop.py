@@ -100,6 +100,7 @@ class Loop:
         step: the number of steps so far.
         target: the run's last step.
         session: the raw session; None before there is one.
+        tf_graph, reader: the graph of the session, and what reads the examples in it.
         fetches: what the loop needs of a step with hooks.
     """
 
@@ -115,7 +116,8 @@ class Loop:
         self._facts = facts
         self._job, self._peers = training.job, training.peers
         self._folder, self._plan = training.job.folder, training.plan
-        self._graph, self._reader = training.plan.graph, training.plan.reader
+        self._graph, self.reader = training.plan.graph, training.plan.reader
+        self.tf_graph = self._graph.tf_graph
         self.step, self.target = 0, training.plan.total_steps
         self.session: Any = None
         self.fetches = [self._graph.step_after, list(self._graph.averages)]
@@ -144,12 +146,11 @@ class Loop:
             RetryError: the machine failed.
             ToolkitError: any other failure.
         """
-        config = self._peers.configure(session_config(self._plan.options))
-        self._peers.start(config)
+        master, config = self._peers.start(session_config(self._plan.options))
         self._start = time.monotonic()
         with self._graph.tf_graph.as_default(), FirstSignal(self.interrupt):
             with translated_errors(self):
-                monitored = self._open_session(config)
+                monitored = self._open_session(master, config)
             with monitored:
                 try:
                     with translated_errors(self):
@@ -175,14 +176,14 @@ class Loop:
         """The time since the loop began; 0 before."""
         return 0.0 if self._start is None else time.monotonic() - self._start
 
-    def _open_session(self, config: tf.ConfigProto) -> Any:
+    def _open_session(self, master: str, config: tf.ConfigProto) -> Any:
         weights = self._training.initial_weights
         scaffold = tf.train.Scaffold(
             saver=self._plan.saver,
             init_feed_dict=weights.feeds(self._graph.tf_graph) if weights else None,
             init_fn=lambda _, session: self.restore(session),
         )
-        return open_session(self._peers.master, scaffold, config, [self._runner])
+        return open_session(master, scaffold, config, [self._runner])
 
     def _end_hooks(self, error: Optional[BaseException]) -> None:
         if self.session is not None:
@@ -234,11 +235,7 @@ class Loop:
             self.request_last_step(f"{process} was interrupted by signal {signum}")
 
     def count_due_step(self, values: Sequence[Any]) -> None:
-        """Count a step with hooks.
-
-        Args:
-            values: of `fetches`.
-        """
+        """Count a step with hooks, from the values of `fetches`."""
         step_after, _, *refusal = values
         self.collect()
         self.count(CallResult(int(step_after), 1, parse_refusal(self._graph, refusal)))
@@ -340,13 +337,13 @@ class Loop:
         if checkpoint is None:
             run, read_split = self._graph.run, training.run_data.prepare_split
             fresh = {variable.op.name for variable in step_builder_of(run).model_variables}
-            fresh -= set(weights.names if weights else ())
+            fresh -= set(weights.values if weights else ())
             compute_initial_values(session, run, self._job.plugins, read_split, fresh)
         # The hooks' memory, the other processes, and the input, at its position.
         self._runner.set_states(hook_state.load(checkpoint.path) if checkpoint else {})
         step = checkpoint.step if checkpoint else 0
         self._peers.begin(session, step)
-        self._reader.initialize(session, step)
+        self.reader.initialize(session, step)
 
     def begin_session(self, session: tf.Session) -> None:
         """Continue in a session whose state `restore` has given.
@@ -364,8 +361,8 @@ class Loop:
             self.warn(f"the session was lost at step {self.step}; continuing from step {step}")
         self.session = session
         self.step = self._committed_step = step  # step 0 needs no file
-        in_memory, steps_per_call = self._reader.in_memory, self._job.options.steps_per_call
-        runner = self._peers.open_runner(session, self._graph, self._reader, self)
+        in_memory, steps_per_call = self.reader.in_memory, self._job.options.steps_per_call
+        runner = self._peers.open_runner(session, self._graph, self.reader, self)
         self._step_runner = runner or StepRunner(
             session, self._graph, in_memory, steps_per_call, peers=self._peers
         )
@@ -424,18 +421,6 @@ class Loop:
     def assign_sums(self, rows: Any) -> None:
         """Give the sums of the steps' scalars a value, in all processes; see `StepSums.rows`."""
         self._peers.assign_sums(self.session, self._graph.sums, rows)
-
-    # ---------------------------------------------------------------------------- for those outside
-
-    @property
-    def tf_graph(self) -> tf.Graph:
-        """The graph of the session."""
-        return self._graph.tf_graph
-
-    @property
-    def reader_failure(self) -> Optional[ToolkitError]:
-        """The cause of a failure in the input, of which TensorFlow only says that an op failed."""
-        return getattr(self._reader, "failure", None)
 
     def ms_per_step(self) -> Dict[str, float]:
         """Milliseconds per step by name: of steps without hooks, of those with, of each hook."""

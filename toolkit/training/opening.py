@@ -12,6 +12,7 @@ from ..compat import tf
 from ..display.console import Console
 from ..display.waits import waiting
 from ..errors import CheckpointError, UsageError
+from ..graph.replica import Replica
 from ..run_data import RunData
 from ..storage.commit_log import Checkpoint
 from ..storage.entries import WEIGHTS, Parent
@@ -61,16 +62,8 @@ class Training(NamedTuple):
 def open_training(
     job: Job, console: Console, peers: NoPeers, opened: contextlib.ExitStack
 ) -> Training:
-    """Open a run.
-
-    Args:
-        job: what to train.
-        console: shows what takes its time, and warnings.
-        peers: the other processes of the run.
-        opened: closes what was opened, also where this fails.
-
-    Raises:
-        ToolkitError: the run, its data, its weights or its graph cannot be used.
+    """Open a run, or raise a ToolkitError. The console shows what takes its time, and warnings; the
+    stack closes what was opened, also where this fails.
     """
 
     def warn(text: str) -> None:
@@ -98,15 +91,14 @@ def open_training(
     job, run_data = open_job(job, parents.get(WEIGHTS))
     # The graphs, so that their faults show before anything is written.
     with waiting("Building the graph"), _naming_origin(job):
-        options = peers.plan_options(job.options)
-        replica = peers.replica(job.options.batch_size)
-        builder = PlanBuilder(job, run_data, replica, options, peers.strategy)
+        place = peers.place(job.options)
         was_compiled = None if folder.is_new else state.get("xla", False)
-        plan = builder.build(start.step if start else 0, was_compiled)
-        plan = peers.complete(
-            plan,
-            lambda other, first: PlanBuilder(job, run_data, other, options).build_like(first),
-        )
+        plan = PlanBuilder(job, run_data, place).build(start.step if start else 0, was_compiled)
+
+        def build_other(replica: Replica) -> TrainingPlan:
+            return PlanBuilder(job, run_data, place._replace(replica=replica)).build_like(plan.mode)
+
+        plan = peers.complete(plan, build_other)
         if folder.is_new:
             check_own_updates(job, plan.graph.run)
         evaluator = RunEvaluator(job, run_data, plan, console)

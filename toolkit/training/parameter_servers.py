@@ -37,7 +37,7 @@ from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..options import CoreOptions
 from .follower import Follower
-from .peers import RUN, Interruption, NoPeers, Peers, await_reason, is_refusal
+from .peers import RUN, Interruption, NoPeers, Peers, await_reason
 from .signals import FirstSignal
 from .step_runner import CallResult
 
@@ -139,7 +139,8 @@ def _tickets_of(graph: TrainingGraph) -> Any:
 
 
 class ServerPeers(Peers):
-    """The other workers of a run with parameter servers, as its chief sees them.
+    """The other workers of a run with parameter servers, as its chief sees them; it makes the steps
+    between two due ones together with them.
 
     Args:
         cluster: as the chief sees it.
@@ -148,16 +149,13 @@ class ServerPeers(Peers):
 
     def __init__(self, cluster: Cluster, channel: Channel):
         super().__init__(cluster, channel)
-        self._replies: List[Dict[str, Any]] = []
         self._interruptions: List[Interruption] = []
 
     def facts(self) -> Dict[str, Any]:
-        """What the run's log records of the cluster."""
         counts = {"workers": self._cluster.num_trainers, "ps": len(self._cluster.jobs["ps"])}
         return {"cluster": {"mode": "ps", **counts}}
 
     def describe(self, batch_size: int) -> List[str]:
-        """Sentences on the cluster, for the first lines of a run."""
         names = ", ".join(task.name for task in self._cluster.trainers)
         servers = len(self._cluster.jobs["ps"])
         noun = "server" if servers == 1 else "servers"
@@ -168,32 +166,41 @@ class ServerPeers(Peers):
 
     def open_runner(
         self, session: tf.Session, graph: TrainingGraph, reader: Any, loop: Any
-    ) -> RoundRunner:
-        return RoundRunner(TicketRunner(session, graph, reader), session, graph, self, loop)
+    ) -> ServerPeers:
+        tickets = _tickets_of(graph)
+        self._runner, self._loop = TicketRunner(session, graph, reader), loop
+        self._read_step = make_callable(session, [tickets.step])
+        self._set_step = make_callable(session, [tickets.set_step], [tickets.value])
+        return self
+
+    def run(self, max_steps: int) -> CallResult:
+        """Make a round of `max_steps` steps; of fewer if the loop or another process ends it."""
+        step = self._loop.step
+        until = step + max_steps
+        self._runner.open(step)
+        with self._explained():
+            self._channel.command({"do": RUN, "until": until})
+            own = self._runner.run(until, self._loop.should_interrupt)
+        replies = self._channel.replies()
+        self._interruptions += self._signals(replies)
+        shares = [own, *(Share(*reply["share"]) for reply in replies)]
+        num_refused = sum(share.num_refused for share in shares)
+        num_steps = sum(share.num_steps for share in shares) + num_refused
+        if num_refused:  # these count, too: the next ticket is that of the next batch
+            self._set_step(step + num_steps)
+        result = CallResult(int(self._read_step()[0]), num_steps)
+        refusals = [(each.refused, each.refusal) for each in shares if each.refused is not None]
+        if not refusals:
+            return result
+        refused, refusal = min(refusals)
+        rows = [GuardValues(*row) for row in refusal]
+        return result._replace(refusal=rows, refused_step=refused + 1)
 
     @contextlib.contextmanager
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
-        """In the block, the chief makes a step alone, or its share of a round.
-
-        Args:
-            command: RUN for a round, after which the replies of all are known.
-            num_steps: the step at which the round ends.
-        """
-        try:
-            if command == RUN:
-                self._channel.command({"do": RUN, "until": num_steps})
+        """In the block, the chief makes a step alone."""
+        with self._explained():
             yield
-        except tf.errors.OpError as error:
-            if not is_refusal(error):
-                await_reason(self._channel, error)
-            raise
-        if command == RUN:
-            self._replies = self._channel.replies()
-            self._interruptions += self._signals(self._replies)
-
-    def shares(self) -> List[Share]:
-        """What each of the other workers did in the last round."""
-        return [Share(*reply["share"]) for reply in self._replies]
 
     def collect(self) -> List[Interruption]:
         """The signals that others got since the last call. Does not wait.
@@ -213,50 +220,6 @@ class ServerPeers(Peers):
 
     def check_equal(self, session: tf.Session, step: int) -> None:
         """There is one copy of the variables."""
-
-
-class RoundRunner:
-    """Makes the steps between two due ones, together with the other workers.
-
-    Args:
-        runner: of the chief.
-        session: of the chief.
-        graph: of the session.
-        peers: the other workers.
-        loop: its `step` is the number of steps so far.
-    """
-
-    def __init__(
-        self,
-        runner: TicketRunner,
-        session: tf.Session,
-        graph: TrainingGraph,
-        peers: ServerPeers,
-        loop: Any,
-    ):
-        self._runner, self._peers, self._loop = runner, peers, loop
-        tickets = _tickets_of(graph)
-        self._read_step = make_callable(session, [tickets.step])
-        self._set_step = make_callable(session, [tickets.set_step], [tickets.value])
-
-    def run(self, max_steps: int) -> CallResult:
-        """Make a round of `max_steps` steps; of fewer if the loop or another process ends it."""
-        until = self._loop.step + max_steps
-        self._runner.open(self._loop.step)
-        with self._peers.calling(RUN, until):
-            own = self._runner.run(until, self._loop.should_interrupt)
-        shares = [own, *self._peers.shares()]
-        num_refused = sum(share.num_refused for share in shares)
-        num_steps = sum(share.num_steps for share in shares) + num_refused
-        if num_refused:  # these count, too: the next ticket is that of the next batch
-            self._set_step(self._loop.step + num_steps)
-        step = int(self._read_step()[0])
-        refusals = [share for share in shares if share.refused is not None]
-        if not refusals:
-            return CallResult(step, num_steps)
-        first = min(refusals, key=lambda share: share.refused or 0)
-        refusal = [GuardValues(*row) for row in first.refusal]
-        return CallResult(step, num_steps, refusal, (first.refused or 0) + 1)
 
 
 class ServerFollower(Follower):
@@ -288,7 +251,7 @@ class ServerFollower(Follower):
         """Make this worker's share of a round; return the reply."""
         assert command["do"] == RUN
         if self._runner is None:
-            self._runner = TicketRunner(session, self._graph, self._reader)
+            self._runner = TicketRunner(session, self._graph, self.reader)
         until = int(command["until"])
         try:
             share = self._runner.run(until, self._should_interrupt)

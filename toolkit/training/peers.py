@@ -8,7 +8,18 @@ whatever their clocks say. A follower's reply says whether it was asked to stop.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -34,76 +45,89 @@ BEGIN, RUN, STEP, SUMS, HASH = "begin", "run", "step", "sums", "hash"
 # Options that may differ from those of the chief: places of files, whose hashes are compared.
 _OWN_OPTIONS = ("data", "folder", "plugin", "with", "console_secs", "init_from")
 
-
 REASON_SECS = 4.0  # until the channel knows why another process has ended
 Interruption = Tuple[int, str]  # a signal that a process of the job got, and the name of its task
 # Errors of TensorFlow where another process has ended.
 _CONSEQUENCES = (tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.UnavailableError)
 
 
+class Place(NamedTuple):
+    """What a process trains of a run.
+
+    Attributes:
+        options: of the run, as its graph needs them.
+        replica: that reads its part of each batch.
+        strategy: of a step that is not compiled.
+    """
+
+    options: CoreOptions
+    replica: Replica = ALONE
+    strategy: PlainStep = PLAIN
+
+
 class NoPeers:
-    """The peers of a process that trains alone. `Peers` and `Devices` describe the methods."""
+    """The peers of a process that trains alone, and what others do unless they override it.
+
+    Attributes:
+        count: how many other replicas or workers there are.
+    """
 
     count = 0
-    master = ""
-    strategy: PlainStep = PLAIN  # of a step that is not compiled
 
-    def replica(self, batch_size: int) -> Replica:
-        return ALONE
+    def place(self, options: CoreOptions) -> Place:
+        """What this process trains. Raises UsageError for options that are not possible with it."""
+        return Place(options)
 
     def facts(self) -> Dict[str, Any]:
+        """What the run's log records of those who train."""
         return {}
 
     def describe(self, batch_size: int) -> List[str]:
+        """Sentences on those who train, for the first lines of a run."""
         return []
 
     def describe_resume(self, folder: str) -> str:
-        """How to continue a run, in words.
-
-        Args:
-            folder: of the run, as an argument of a command.
-        """
+        """How to continue the run in a folder, an argument of a command, in words."""
         return f"Continue with: toolkit resume {folder}"
 
-    def plan_options(self, options: CoreOptions) -> CoreOptions:
-        return options
-
     def complete(
-        self, plan: TrainingPlan, build: Callable[[Replica, TrainingPlan], TrainingPlan]
+        self, plan: TrainingPlan, build: Callable[[Replica], TrainingPlan]
     ) -> TrainingPlan:
+        """The plan of all replicas of this process, from that of the first; `build` makes one."""
         return plan
 
     def join(self, facts: Dict[str, Any]) -> None:
-        pass
+        """Wait for the others, and compare their facts with those of the chief."""
 
-    def configure(self, config: tf.ConfigProto) -> tf.ConfigProto:
-        return config
+    def start(self, config: tf.ConfigProto) -> Tuple[str, tf.ConfigProto]:
+        """The target of the session that trains, and its configuration."""
+        return "", config
 
-    def start(self, config: tf.ConfigProto) -> None:
-        pass
+    def begin(self, session: tf.Session, step: int) -> None:
+        """Give the others the state of a session whose variables are restored, at a step."""
 
-    def begin(self, session, step: int) -> None:
-        pass
-
-    def open_runner(self, session, graph: TrainingGraph, reader: Any, loop: Any) -> Any:
+    def open_runner(self, session: tf.Session, graph: TrainingGraph, reader: Any, loop: Any) -> Any:
         """What makes the steps without hooks in the place of a `StepRunner`; None for that."""
         return None
 
     @contextlib.contextmanager
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
+        """In the block, this process makes the call that it commands here. `collect` follows."""
         yield
 
     def collect(self) -> List[Interruption]:
+        """Wait until all have made the call, and return the signals that they got meanwhile."""
         return []
 
-    def assign_sums(self, session, sums: StepSums, rows: np.ndarray) -> None:
+    def assign_sums(self, session: tf.Session, sums: StepSums, rows: np.ndarray) -> None:
+        """Give the sums of all replicas a value, `StepSums.rows`."""
         session.run(sums.assign, {sums.value: rows})
 
-    def check_equal(self, session, step: int) -> None:
-        pass
+    def check_equal(self, session: tf.Session, step: int) -> None:
+        """Compare the variables of all replicas. Raises ToolkitError where they differ."""
 
     def end(self, error: Optional[BaseException] = None) -> None:
-        pass
+        """End the other processes of the job: with code 0, or with that of an error."""
 
 
 class Peers(NoPeers):
@@ -112,45 +136,31 @@ class Peers(NoPeers):
     Args:
         cluster: as the chief sees it.
         channel: of the chief.
-
-    Attributes:
-        count: how many followers there are.
-        master: the target of the chief's session; "" before `start`.
     """
 
     def __init__(self, cluster: Cluster, channel: Channel):
         self.count = cluster.num_trainers - 1
-        self.strategy = strategy_of(cluster)
         self._cluster, self._channel = cluster, channel
-        self._server: Any = None
+        self._server: Any = None  # it serves as long as the object lives
         self._has_begun = False
         self._is_waiting = False  # for the replies to a command
         self._has_ended = False
 
-    @property
-    def master(self) -> str:  # type: ignore[override]
-        return self._server.target if self._server is not None else ""
-
-    def replica(self, batch_size: int) -> Replica:
-        return replica_of(self._cluster, batch_size)
-
-    def plan_options(self, options: CoreOptions) -> CoreOptions:
-        return plan_options(options) if self._cluster.has_ps else options
+    def place(self, options: CoreOptions) -> Place:
+        return place_of(self._cluster, options)
 
     def facts(self) -> Dict[str, Any]:
-        """What the run's log records of the cluster."""
         return {"cluster": {"mode": "replicated", "replicas": self._cluster.num_trainers}}
 
     def describe(self, batch_size: int) -> List[str]:
-        """Sentences on the cluster, for the first lines of a run."""
         names = [task.name for task in self._cluster.trainers]
-        return [describe_replicas(self.replica(batch_size), names)]
+        return [describe_replicas(len(names), batch_size, names)]
 
     def describe_resume(self, folder: str) -> str:
         return f"Continue with the same command and --resume in each process: --run-dir {folder}"
 
     def join(self, facts: Dict[str, Any]) -> None:
-        """Wait for all processes, and compare their facts with those of the chief.
+        """See `NoPeers`.
 
         Raises:
             RetryError: one has not come, or the port of this process is in use.
@@ -161,18 +171,13 @@ class Peers(NoPeers):
             if task in self._cluster.trainers and task != self._cluster.task:
                 check_facts(task.name, facts, others)
 
-    def configure(self, config: tf.ConfigProto) -> tf.ConfigProto:
-        return configure(config, self._cluster)
-
-    def start(self, config: tf.ConfigProto) -> None:
+    def start(self, config: tf.ConfigProto) -> Tuple[str, tf.ConfigProto]:
+        config = configure(config, self._cluster)
         self._server = start_server(self._cluster, config)
+        return self._server.target, config
 
-    def begin(self, session, step: int) -> None:
-        """Give the followers the state of the chief's session.
-
-        Args:
-            session: whose variables are restored.
-            step: the number of steps so far.
+    def begin(self, session: tf.Session, step: int) -> None:
+        """See `NoPeers`.
 
         Raises:
             RetryError: the chief's session was lost; the collective ops of the others were, too.
@@ -188,14 +193,14 @@ class Peers(NoPeers):
 
     @contextlib.contextmanager
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
-        """In the block, the chief makes the call that it commands here. `collect` follows.
-
-        Args:
-            command: RUN or STEP.
-            num_steps: of the call.
-        """
         self._channel.command({"do": command, "steps": num_steps})
         self._is_waiting = True
+        with self._explained():
+            yield
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise why the job has ended, where a call fails in consequence."""
         try:
             yield
         except tf.errors.OpError as error:
@@ -206,7 +211,6 @@ class Peers(NoPeers):
             raise
 
     def collect(self) -> List[Interruption]:
-        """Wait until all have made the call, and return the signals that they got meanwhile."""
         replies = self._channel.replies()
         self._is_waiting = False
         return self._signals(replies)
@@ -215,25 +219,18 @@ class Peers(NoPeers):
         named = zip(self._cluster.trainers[1:], replies)
         return [(int(r["signal"]), task.name) for task, r in named if r.get("signal")]
 
-    def assign_sums(self, session, sums: StepSums, rows: np.ndarray) -> None:
-        """Give the sums of all replicas a value, `StepSums.rows`."""
+    def assign_sums(self, session: tf.Session, sums: StepSums, rows: np.ndarray) -> None:
         self._channel.command({"do": SUMS}, rows.tobytes())
         super().assign_sums(session, sums, rows)
         self._channel.replies()
 
-    def check_equal(self, session, step: int) -> None:
-        """Compare the variables of all replicas.
-
-        Raises:
-            ToolkitError: names those that differ.
-        """
+    def check_equal(self, session: tf.Session, step: int) -> None:
         self._channel.command({"do": HASH})
         hashes = variable_values.hashes(session)
         for task, reply in zip(self._cluster.trainers[1:], self._channel.replies()):
             check_hashes(task.name, step, hashes, reply.get("hashes", {}))
 
     def end(self, error: Optional[BaseException] = None) -> None:
-        """End the processes of the job: with code 0, or with that of an error."""
         if self._has_ended:
             return
         self._has_ended = True
@@ -251,70 +248,57 @@ class DismissedPeers(NoPeers):
     """
 
     def __init__(self, peers: Peers):
-        self._peers = peers
-
-    def facts(self) -> Dict[str, Any]:
-        return self._peers.facts()
-
-    def end(self, error: Optional[BaseException] = None) -> None:
-        self._peers.end(error)
+        self.facts, self.end = peers.facts, peers.end  # type: ignore[method-assign]
 
 
-def replica_of(cluster: Cluster, batch_size: int) -> Replica:
-    """The replica that a process of a cluster trains: with parameter servers, on whole batches.
+def place_of(cluster: Cluster, options: CoreOptions) -> Place:
+    """What a process of a cluster trains: with parameter servers, one step per call, and whole
+    batches.
 
     Raises:
-        UsageError: the batch is too small for so many.
+        UsageError: the batch is too small, or an option is not possible with parameter servers.
     """
     assert cluster.rank is not None
-    if cluster.has_ps:
-        return Replica(cluster.rank, 1, batch_size, is_asynchronous=True)
-    replica = Replica(cluster.rank, cluster.num_trainers, batch_size)
-    replica.check_batch_size()
-    return replica
-
-
-def strategy_of(cluster: Cluster) -> PlainStep:
-    """The strategy of a step in a process of a cluster."""
-    if cluster.has_ps:
-        return AsynchronousStep(device_name(cluster.task), len(cluster.jobs["ps"]))
-    return PLAIN
+    if not cluster.has_ps:
+        replica = Replica(cluster.rank, cluster.num_trainers, options.batch_size)
+        replica.check_batch_size()
+        return Place(options, replica)
+    strategy = AsynchronousStep(device_name(cluster.task), len(cluster.jobs["ps"]))
+    replica = Replica(cluster.rank, 1, options.batch_size, is_asynchronous=True)
+    return Place(plan_options(options), replica, strategy)
 
 
 def plan_options(options: CoreOptions) -> CoreOptions:
-    """The options of a plan with parameter servers: one step per call.
+    """The options of a plan with parameter servers.
 
     Raises:
         UsageError: an option is not possible with them.
     """
-    refusals = {
-        "--accumulate": (options.accumulate > 1, options.accumulate, "--accumulate 1"),
-        "--xla": (options.xla == "on", "on", "--xla off"),
+    settings: Dict[str, Tuple[Any, List[Any]]] = {
+        "--accumulate": (options.accumulate, [1]),
+        "--xla": (options.xla, ["off", "auto"]),
     }
-    for flag, (is_refused, value, remedy) in refusals.items():
-        if is_refused:
+    for flag, (value, possible) in settings.items():
+        if value not in possible:
             raise UsageError(
                 f"{flag} is {value}, which training with parameter servers does not support.",
-                hint=f"Set {remedy}, or start the workers without parameter servers.",
+                hint=f"Set {flag} {possible[0]}, or start the workers without parameter servers.",
             )
     return options.model_copy(update={"steps_per_call": 1, "xla": "off"})
 
 
-def describe_replicas(replica: Replica, names: Sequence[str]) -> str:
+def describe_replicas(count: int, batch_size: int, names: Sequence[str]) -> str:
     """How many replicas share a batch, and in which processes or devices they are."""
-    shares = sorted({replica.batch_size // replica.count, replica.num_examples})
-    share = " or ".join(map(str, shares))
+    shares = sorted({batch_size // count, -(-batch_size // count)})
     return (
-        f"{replica.count} replicas, each of {share} of the {replica.batch_size} examples of a "
-        f"batch: {', '.join(names)}"
+        f"{count} replicas, each of {' or '.join(map(str, shares))} of the {batch_size} examples "
+        f"of a batch: {', '.join(names)}"
     )
 
 
 def check_hashes(name: str, step: int, own: Dict[str, str], others: Dict[str, str]) -> None:
-    """Compare the hashes of the first replica's variables with those of the replica `name`.
-
-    Raises:
-        ToolkitError: names those that differ.
+    """Raise ToolkitError where the variables of the first replica and of the replica `name` have
+    other hashes.
     """
     names = sorted(variable for variable in own if others.get(variable) != own[variable])
     if names:

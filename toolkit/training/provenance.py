@@ -1,4 +1,4 @@
-"""Provenance: what is recorded once per run and again per session, with the plugins' sources."""
+"""Provenance: what is recorded once per run and again per session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from typing import Any, Callable, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List
 
 from .. import __version__
 from ..compat import VERSION
@@ -18,8 +18,6 @@ from ..data.files.parallel import count_cores
 from ..options import ORIGINS
 from ..plugins import Plugin, Plugins
 from ..run_data import RunData, measure_brightness
-from ..storage.run_folder import RunFolder
-from ..storage.source_copies import write_copies
 
 _GIT_SECS = 5.0  # for one call of git
 _DISCOVERY = ("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
@@ -88,42 +86,6 @@ def versions() -> Dict[str, str]:
         "pluggy": pluggy.__version__,
         "platform": sys.platform,
     }
-
-
-# ----------------------------------------------------------------------------------------- sources
-
-
-def record_sources(
-    folder: RunFolder,
-    plugins: Plugins,
-    hashes: Dict[str, Dict[str, str]],
-    warn: Callable[[str], None],
-) -> Dict[str, Any]:
-    """Copy the sources of the plugins to the folder of the run.
-
-    Args:
-        folder: of the run.
-        plugins: that train it.
-        hashes: of the files of each plugin, by its name, as the session records them.
-        warn: called with a text for each plugin of which a file is not copied.
-
-    Returns:
-        For the session's entry in the commit log: where the copies are, by the plugin's name.
-
-    Raises:
-        RetryError: the folder cannot be written.
-    """
-    record = {}
-    for plugin in plugins.all:
-        files = hashes.get(plugin.name)
-        if not files:
-            continue
-        copy = write_copies(folder, plugin.name, files, plugin.read_source)
-        if copy.omitted:
-            names = ", ".join(copy.omitted[:3]) + (" ..." if copy.omitted[3:] else "")
-            warn(f"{copy.place} lacks files that are large or have just changed: {names}")
-        record[plugin.name] = dict(copy._asdict())
-    return record
 
 
 def read_git_commits(plugins: Iterable[Plugin]) -> Dict[str, Dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set
+from typing import Any, Dict, Iterator, List, NamedTuple, Set
 
 from ..autopsy.op_traceback import plugin_lines
 from ..compat import tf
@@ -36,17 +36,6 @@ def find_random_ops(train_op: tf.Operation) -> List[RandomOp]:
             location = lines[-1].location if lines else name
             ops += [RandomOp(op_type, location) for op_type in sorted(types)]
     return list(dict.fromkeys(ops))
-
-
-def describe_random_ops(ops: Sequence[RandomOp], limit: int = 3) -> str:
-    """What the ops mean for a resume; empty for no ops."""
-    if not ops:
-        return ""
-    texts = [str(op) for op in ops[:limit]] + [f"{len(ops) - limit} more"] * (len(ops) > limit)
-    return (
-        f"a resume of this run is not exact: {', '.join(texts)}. The state of such an op is not in "
-        "checkpoints; use run.uniform, run.normal or run.dropout."
-    )
 
 
 def _is_random(node: Any) -> bool:

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..graph.build import InferenceGraph, build_inference
 from ..graph.run import Run
 from ..inference.evaluator import Evaluator
-from ..inference.example_values import MAX_EXAMPLES, Intervals, compute_intervals
+from ..inference.example_values import MAX_EXAMPLES
 from ..inference.report import report
 from ..run_data import RunData
 from .best_metric import SPLIT, BestMetric, choose_best_metric
@@ -51,26 +51,20 @@ class RunEvaluator:
         for scorers. A run that continues builds it where it is used: it may be of an earlier
         version, which did not ask for it.
         """
-        if self._job.folder.is_new:
-            self._predict_graph = self._build_predict_graph()
+        job, plan, spec = self._job, self._plan, self._run_data.spec
+        if job.folder.is_new:
+            run = Run("predict", plan.options, spec, job.folder.path, plan.total_steps)
+            try:
+                graph = build_inference(job.plugins, run)
+                self._predict_graph = graph if job.plugins.has_hook("scorers") else None
+            except UsageError as error:  # a refusal, as of a search whose weights are of no use
+                if job.options.evaluate:
+                    raise
+                text = f"predict, export and sample will refuse this run: {error.message}"
+                self._console.log(f"note   {text}")
         splits = [self._run_data.splits.get(name) for name in (SPLIT, "test")]
-        if self._job.options.evaluate and any(splits):
+        if job.options.evaluate and any(splits):
             self._evaluator = self.evaluator
-
-    def _build_predict_graph(self) -> Optional[InferenceGraph]:
-        """The graph of mode "predict"; None if nothing in this process will use it."""
-        job, plan = self._job, self._plan
-        total_steps, path = plan.total_steps, job.folder.path
-        run = Run("predict", plan.options, self._run_data.spec, path, total_steps)
-        try:
-            graph = build_inference(job.plugins, run)
-        except UsageError as error:  # a refusal, as of a search whose weights are of no use
-            if job.options.evaluate:
-                raise
-            text = f"predict, export and sample will refuse this run: {error.message}"
-            self._console.log(f"note   {text}")
-            return None
-        return graph if job.plugins.has_hook("scorers") else None
 
     def best_metric(self) -> Optional[BestMetric]:
         """What --best-metric names; None without it.
@@ -87,13 +81,8 @@ class RunEvaluator:
         return metric._replace(find_dependencies=find_dependencies)
 
     def validate(self, path: str) -> Tuple[Dict[str, float], Dict[str, Any]]:
-        """Evaluate a checkpoint on the validation split.
-
-        Args:
-            path: of a checkpoint, without its endings.
-
-        Returns:
-            The metrics, and "examples", their number, with "intervals" and "intervals_omitted".
+        """Evaluate a checkpoint, the prefix of its files, on the validation split. Returns the
+        metrics, and "examples", their number, with "intervals" and "intervals_omitted".
         """
         self.evaluator.load(path)
         split = self._run_data.prepare_split(SPLIT)
@@ -102,12 +91,10 @@ class RunEvaluator:
         evaluation = self.evaluator.evaluate(split, batch_size, keep_values=is_small)
         for line in evaluation.lines:
             self._console.log("validation  " + line)
-        if is_small:
-            intervals = compute_intervals(evaluation.metrics, evaluation.values)
-        else:  # they would take memory and time, and be narrower than what other seeds change
+        intervals = evaluation.intervals
+        if not is_small:  # they would take memory and time, and be narrower than other seeds change
             reason = f"in training, none is computed over more than {MAX_EXAMPLES:,} examples"
-            intervals = Intervals({}, dict.fromkeys(evaluation.values, reason))
-        intervals.by_name.update(evaluation.intervals)
+            intervals.omissions.update(dict.fromkeys(evaluation.values, reason))
         return evaluation.metrics, dict(intervals.as_json(), examples=len(split))
 
     def test(self) -> Optional[Dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -14,17 +14,19 @@ from ..data.files.hash_list import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..errors import DivergedError, ToolkitError
 from ..graph.model_summary import count_parameters, list_model_variables
+from ..graph.run import step_builder_of
 from ..graph.session_config import effective_threads
-from ..options import DATA
+from ..options import DATA, NOT_SET, Origin
 from ..run_data import RunData, describe_missing_splits
 from ..storage.session_changes import THREADS, find_session_changes
+from ..storage.source_copies import write_copies
 from . import provenance
 from .best_metric import BestMetric
 from .hooks.runner import RunHook
-from .notes import plan_notes
 from .opening import Training
 from .session_record import SessionRecord
 from .setup import training_reader, training_run
+from .step_mode import TrainingPlan
 
 # Where training reads its examples, by the kind of the reader, if they are not in memory.
 _PLACES = {
@@ -82,7 +84,7 @@ class RunLog(SessionRecord):
                 write_list(path, hashes)
         copies = {}
         if job.options.keep_sources:
-            copies = provenance.record_sources(folder, job.plugins, facts["plugins"], self.warn)
+            copies = self._copy_sources(facts["plugins"])
         variables = list_model_variables(self._plan.graph.run, self._plan.graph.tf_graph)
         facts.update(
             argv=list(job.argv),
@@ -96,15 +98,24 @@ class RunLog(SessionRecord):
             session_start=time.time(),
         )
 
+    def _copy_sources(self, hashes: Dict[str, Dict[str, str]]) -> Dict[str, Any]:
+        """Copy the sources of the plugins, whose files have these hashes, to the folder; return by
+        the plugin's name where the copies are.
+        """
+        record = {}
+        for plugin in [plugin for plugin in self._job.plugins.all if hashes.get(plugin.name)]:
+            files = hashes[plugin.name]
+            copy = write_copies(self._folder, plugin.name, files, plugin.read_source)
+            if copy.omitted:
+                names = ", ".join(copy.omitted[:3]) + (" ..." if copy.omitted[3:] else "")
+                self.warn(f"{copy.place} lacks files that are large or have just changed: {names}")
+            record[plugin.name] = dict(copy._asdict())
+        return record
+
     def announce(
         self, hooks: Sequence[RunHook], changes: Sequence[str], best: Optional[BestMetric]
     ) -> None:
-        """Say what is about to be trained.
-
-        Args:
-            changes: what differs from the session before; the texts may be empty.
-            best: the metric that chooses the best checkpoint, or None.
-        """
+        """Say what is about to be trained; `changes` from the session before may be empty texts."""
         log, run_data = self._console.log, self._run_data
         sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
         log(f"run    {self._folder}")
@@ -122,7 +133,7 @@ class RunLog(SessionRecord):
         order = self._job.plugins.describe_order()
         if order:
             log(f"order  {order}")
-        notes = [*self._job.notes, *plan_notes(self._plan, self._job.origins), *changes]
+        notes = [*self._job.notes, *_plan_notes(self._plan, self._job.origins), *changes]
         sessions = self._folder.commits.sessions()
         differences = find_session_changes(sessions[-1], self.session_facts()) if sessions else []
         if differences:  # those of a resume will not be the bits of an uninterrupted run
@@ -159,12 +170,8 @@ class RunLog(SessionRecord):
     # ------------------------------------------------------------------------------------- ending
 
     def fail(self, error: ToolkitError, step: int, seconds: float = 0.0) -> None:
-        """Write how training failed, and add to the error what the loop cannot know: the folder,
-        and how to continue.
-
-        Args:
-            step: the last good step.
-            seconds: of this session.
+        """Write how training failed after the last good step and the seconds of this session, and
+        add to the error what the loop cannot know: the folder, and how to continue.
         """
         resume = self._peers.describe_resume(self._folder.argument)
         self.write_failure(error, step, seconds, resume)
@@ -245,3 +252,52 @@ def _describe_classes(run_data: RunData) -> List[str]:
         absent = [names[i] for i in np.flatnonzero(counts == 0)[:5]]
         parts.append(part + (f" (none of {', '.join(absent)})" if absent else ""))
     return [f"per class: {', '.join(parts)}"] if parts else []
+
+
+def _plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
+    """A clause or sentence for each surprise of a plan: what a user may not expect of it. `origins`
+    says where the value of each option comes from.
+    """
+    builder = step_builder_of(plan.graph.run)
+    notes = [plan.note, *builder.notes]
+    if plan.random_ops:
+        texts = [str(op) for op in plan.random_ops]
+        texts = texts[:3] + [f"{len(texts) - 3} more"] * (len(texts) > 3)
+        notes.append(
+            f"a resume of this run is not exact: {', '.join(texts)}. The state of such an op is "
+            "not in checkpoints; use run.uniform, run.normal or run.dropout."
+        )
+    names = sorted(builder.frozen_variables())
+    if names:
+        noun = "variable is" if len(names) == 1 else "variables are"
+        more = ", ..." if len(names) > 3 else ""
+        notes.append(f"{len(names)} {noun} frozen: {', '.join(names[:3])}{more}")
+    # Options that a person set, and that the plugin's own settings replace.
+    unused = builder.unused_options() - set(plan.options.idle_options())
+    notes += [
+        f"{name} ({origins[name]}) has no effect: no update of the step uses it"
+        for name in sorted(unused)
+        if origins.get(name, NOT_SET).is_choice
+    ]
+    if plan.options.weight_decay and builder.update_counts and not builder.has_decay():
+        place = origins.get("weight_decay", "set")
+        notes.append(f"weight_decay ({place}) has no effect: no variable of the step decays")
+    if plan.random_ops and plan.graph.run.replica.count > 1:
+        notes.append("all replicas draw the same numbers by these ops, for different examples")
+    if builder.own_variables and not builder.update_counts:
+        notes.append(
+            "the plugin updates its variables by ops of its own: --optimizer, --learning-rate, "
+            "--schedule, --clip, --accumulate and --weight-decay have no effect; the guard puts "
+            "old values back"
+        )
+    elif builder.own_variables:
+        text = ", ".join(builder.own_variables[:3])
+        notes.append(f"updated by the plugin's own ops, and put back by the guard: {text}")
+    count = builder.omitted_losses
+    if count:
+        noun = "loss of a regularizer is" if count == 1 else "losses of regularizers are"
+        notes.append(
+            f"{count} {noun} not minimized. Add tf.add_n(layer.losses) of each Keras layer, or "
+            "tf.losses.get_regularization_loss(), to what the hook 'loss' returns."
+        )
+    return [note for note in notes if note]

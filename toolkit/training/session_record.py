@@ -11,11 +11,10 @@ from typing import Any, Dict, NamedTuple, Optional
 
 from ..display.console import Console
 from ..display.waits import waiting
-from ..errors import InterruptedRun, ToolkitError
+from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.report_folder import hash_reports
 from ..storage.run_folder import RunFolder
-from .faults import describe_failure
 
 
 class TrainResult(NamedTuple):
@@ -52,20 +51,12 @@ class SessionRecord:
         self._last_end: Dict[str, Any] = {}
 
     def end(self, result: TrainResult, hook_ms: Optional[Dict[str, float]] = None) -> None:
-        """Write how training ended, before the test.
-
-        Args:
-            hook_ms: milliseconds per step of this session by the name of the hook.
-        """
+        """Write how training ended, before the test, and the milliseconds per step by hook."""
         status = TRAINED if result.is_done else "stopped"
         self._write_end(status, result.step, result.reason, result.seconds, hook_ms=hook_ms)
 
     def finish(self, result: TrainResult, test: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
-        """Write the summary of the run, and return it.
-
-        Args:
-            test: the result of the test split, or None.
-        """
+        """Write the summary of the run, with the result of the test if there is any; return it."""
         folder = self._folder
         summary = {
             "run": str(folder),
@@ -93,14 +84,20 @@ class SessionRecord:
         return summary
 
     def write_failure(self, error: ToolkitError, step: int, seconds: float, resume: str) -> None:
-        """Write that the session failed, and add to the error how to continue.
-
-        Args:
-            step: the last good step.
-            seconds: of this session.
-            resume: the sentence that says how to continue.
+        """Write that the session failed after the last good step and its seconds, and add to the
+        error the sentence that says how to continue.
         """
-        status = describe_failure(error, self._folder, step, resume)
+        status = "failed"
+        if isinstance(error, InterruptedRun):
+            status, error.hint = "interrupted", resume
+            error.message = f"Interrupted; step {step} is saved in {self._folder}."
+        elif isinstance(error, DivergedError):
+            status = "diverged"
+            event = {"step": step, "kind": "event", "event": status, "message": error.message}
+            with contextlib.suppress(ToolkitError):
+                self._folder.metrics.append(event)
+        elif isinstance(error, RetryError):
+            error.hint = " ".join(text for text in (error.hint, resume) if text)
         with contextlib.suppress(ToolkitError):  # the folder may be what failed
             self._write_end(status, step, error.message, seconds, exit_code=error.exit_code)
 

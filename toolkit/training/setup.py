@@ -16,13 +16,22 @@ from ..graph.model_summary import count_parameters, list_model_variables, scope_
 from ..graph.replica import ALONE, Replica
 from ..graph.run import Run, step_builder_of
 from ..graph.step_strategy import PLAIN, PlainStep
-from ..options import NOT_SET, ORIGINS, CoreOptions, Origin, Resolved, flag_name, read_origins
+from ..options import (
+    NOT_SET,
+    ORIGINS,
+    CoreOptions,
+    Origin,
+    Resolved,
+    flag_name,
+    join_step,
+    read_origins,
+    split_step,
+)
 from ..plugins import Plugins
 from ..preset_choice import choose_presets, update_config
 from ..run_data import RunData, open_run_data
 from ..storage.entries import Parent
 from ..storage.run_folder import RunFolder
-from .initial_weights import name_step
 from .length import whole_steps
 
 TIMED_RECORD_STEPS = 100  # at most from one record to the next of a run with --max-secs
@@ -72,9 +81,16 @@ def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
     Raises:
         ToolkitError: the data cannot be used, or options do not fit them.
     """
-    recorded, origins = read_spec(job.folder), job.origins
+    folder, origins = job.folder, job.origins
+    # The spec of the data with which the run began, if it does not begin now.
+    recorded = None if folder.is_new else DataSpec.from_json(folder.state()["data"]["spec"])
     run_data = open_run_data(job.plugins, job.options, recorded, is_training=True, origins=origins)
-    job = job._replace(config=name_step(job.config, parent))
+    # The step of the run that init_from names, so that another run begins with the same weights.
+    init_from = job.config.get("init_from")
+    if init_from and parent is not None and parent.head:
+        path, step = split_step(init_from)
+        config = dict(job.config, init_from=join_step(path, step or parent.step))
+        job = job._replace(config=config)
     if job.resolved is not None and job.resolved.open_presets:
         now = choose_presets(job.resolved, run_data)
         config = update_config(job.config, job.resolved, now)
@@ -93,11 +109,6 @@ def total_steps(options: CoreOptions, num_examples: int) -> int:
         return whole_steps(options, options.steps)
     steps = options.epochs * num_examples / examples_per_step(options)
     return whole_steps(options, max(1.0, steps))
-
-
-def read_spec(folder: RunFolder) -> Optional[DataSpec]:
-    """The spec of the data with which a run began; None if it begins now."""
-    return None if folder.is_new else DataSpec.from_json(folder.state()["data"]["spec"])
 
 
 def examples_per_step(options: CoreOptions) -> int:
@@ -146,23 +157,6 @@ def evaluates(options: CoreOptions, run_data: RunData) -> bool:
     return options.evaluate and bool(run_data.splits.get("validation"))
 
 
-def check_threads(options: CoreOptions) -> None:
-    """Refuse more threads than a machine with its cores can use, which may end the process.
-
-    Raises:
-        UsageError: names the option.
-    """
-    cores = multiprocessing.cpu_count()
-    most = max(256, 16 * cores)
-    for name in ("intra_op_threads", "inter_op_threads"):
-        if getattr(options, name) > most:
-            raise UsageError(
-                f"--{name.replace('_', '-')} is {getattr(options, name)}, at most {most} are "
-                f"possible on {cores} cores.",
-                hint="Leave it at 0, or set it to the number of cores.",
-            )
-
-
 def check_options(
     options: CoreOptions, run_data: RunData, origins: Optional[Mapping[str, Origin]] = None
 ) -> None:
@@ -178,7 +172,15 @@ def check_options(
         UsageError: a step reads more examples than there are, there is no validation split to
             choose the best checkpoint by, or there are too many threads.
     """
-    check_threads(options)
+    cores = multiprocessing.cpu_count()
+    most = max(256, 16 * cores)  # more may end the process
+    for name in ("intra_op_threads", "inter_op_threads"):
+        if getattr(options, name) > most:
+            raise UsageError(
+                f"{flag_name(name)} is {getattr(options, name)}, at most {most} are possible on "
+                f"{cores} cores.",
+                hint="Leave it at 0, or set it to the number of cores.",
+            )
     count = len(run_data.splits["train"])
     if options.batches_per_step > 1 and examples_per_step(options) > count:
         most = count // options.batches_per_step

@@ -18,7 +18,6 @@ from ..data.structure import describe_key
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph, build_compiled, build_training
 from ..graph.model_size import check_model_size
-from ..graph.replica import ALONE, Replica
 from ..graph.run import step_builder_of
 from ..graph.session_config import choose_threads, session_config
 from ..graph.step_strategy import PLAIN, XLA, PlainStep
@@ -27,6 +26,7 @@ from ..run_data import RunData
 from .hooks.plugin_hooks import build_plugin_hooks, refused_variables
 from .hooks.runner import RunHook
 from .length import check_accumulation
+from .peers import Place
 from .random_ops import RandomOp, find_random_ops
 from .setup import Job, training_reader, training_run
 from .step_runner import MAX_STEPS, StepRunner
@@ -89,9 +89,7 @@ class PlanBuilder:
     Args:
         job: what to train.
         run_data: the examples.
-        replica: that reads its part of each batch. XLA supports one replica.
-        options: of the job, as the plan needs them; None for those of the job.
-        strategy: of a step that is not compiled.
+        place: which replica, and how; None for that of a process alone.
         has_hooks: whether to ask the plugins for session hooks; a follower has none.
     """
 
@@ -99,14 +97,12 @@ class PlanBuilder:
         self,
         job: Job,
         run_data: RunData,
-        replica: Replica = ALONE,
-        options: Optional[CoreOptions] = None,
-        strategy: PlainStep = PLAIN,
+        place: Optional[Place] = None,
         has_hooks: bool = True,
     ):
         self._job, self._plugins, self._run_data = job, job.plugins, run_data
-        self._replica, self._strategy, self._has_hooks = replica, strategy, has_hooks
-        self._options = options or job.options
+        self._options, self._replica, self._strategy = place or Place(job.options)
+        self._has_hooks = has_hooks
 
     def build(self, step: int = 0, was_compiled: Optional[bool] = None) -> TrainingPlan:
         """Build the complete plan.
@@ -130,9 +126,9 @@ class PlanBuilder:
             compiled = self._compare_with_xla(plain, plain.total_steps - step)
         return plain if compiled is None else self._complete(compiled)
 
-    def build_like(self, plan: TrainingPlan) -> TrainingPlan:
-        """Build the plan of another replica than the first, which has `plan`, without its hooks."""
-        return self._build_plain(plan.mode)
+    def build_like(self, mode: StepMode) -> TrainingPlan:
+        """Build the plan of another replica than the first, in its mode, without its hooks."""
+        return self._build_plain(mode)
 
     def _decide_xla(self, was_compiled: Optional[bool]) -> Optional[bool]:
         """Whether XLA must compile the steps; None: to be decided by a timing trial."""

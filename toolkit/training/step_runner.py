@@ -91,7 +91,14 @@ class StepRunner:
         """A function that makes a number of steps."""
         graph = self._graph
         if graph.loop is None:
-            return self._prepare_single_step(inline)
+            make_step = make_callable(self._session, [graph.train_op], inline=inline)
+            result = CallResult(None, 1)
+
+            def make_one(num_steps: int) -> CallResult:
+                make_step()
+                return result
+
+            return make_one
         fetches = [graph.step_after] + refusal_fetches(graph)
         call = make_callable(self._session, fetches, [graph.loop.num_steps], inline)
 
@@ -100,16 +107,6 @@ class StepRunner:
             return CallResult(int(step), num_steps, parse_refusal(graph, refusal))
 
         return make_steps
-
-    def _prepare_single_step(self, inline: bool) -> Callable[[int], CallResult]:
-        call = make_callable(self._session, [self._graph.train_op], inline=inline)
-        result = CallResult(None, 1)
-
-        def make_step(num_steps: int) -> CallResult:
-            call()
-            return result
-
-        return make_step
 
 
 def refusal_fetches(graph: TrainingGraph) -> List[Any]:
@@ -124,11 +121,7 @@ def refusal_fetches(graph: TrainingGraph) -> List[Any]:
 
 
 def parse_refusal(graph: TrainingGraph, values: Sequence[Any]) -> Optional[List[GuardValues]]:
-    """What the guard saw in a step that it refused, or None for no such step.
-
-    Args:
-        values: of `refusal_fetches`.
-    """
+    """What the guard saw in a step that it refused, from values of `refusal_fetches`; or None."""
     if not values or values[0]:
         return None
     texts = [f"{float(value):g}" for value in values[1:]]

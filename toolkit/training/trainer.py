@@ -7,7 +7,7 @@ run_log.py writes what the run reports of itself. This is the order in which a r
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..data.files.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
@@ -17,8 +17,15 @@ from ..graph.run import step_builder_of
 from ..inference.evaluator import Evaluator
 from ..storage.entries import FINISHED
 from .devices import open_devices
-from .hook_list import build_hooks
-from .hooks.runner import list_costs
+from .hooks.base import Every, SessionHook
+from .hooks.checkpoints import Checkpoints
+from .hooks.guard import Guard
+from .hooks.metrics import Metrics
+from .hooks.profile import Profile
+from .hooks.runner import RunHook, list_costs
+from .hooks.stop import Stop
+from .hooks.summaries import Summaries
+from .hooks.validation import Validation
 from .length import check_other_length
 from .loop import Loop
 from .opening import check_model, open_training
@@ -26,9 +33,11 @@ from .peers import NoPeers, shared_facts
 from .run_log import RunLog
 from .run_summary import list_summary_lines
 from .session_record import TrainResult
-from .setup import Job
+from .setup import Job, evaluates, evaluation_steps, record_steps
 
 __all__ = ["Job", "Trainer"]
+
+DEFAULT_CHECKPOINT_SECS = 60.0
 
 
 class Trainer:
@@ -73,11 +82,13 @@ class Trainer:
 
     # ---------------------------------------------------------------------------- before training
 
-    def check_data(self) -> None:
-        """Refuse to continue with other data than the run began with, unless that is allowed.
+    def check_resume(self, is_branch: bool = False) -> None:
+        """Refuse to continue with other data than the run began with, or with another length at
+        which the learning rate would jump, unless that is allowed; and a branch from the last step.
 
         Raises:
             DataError: names what differs. Other classes are never allowed.
+            UsageError: names both rates, or the step.
         """
         if self._folder.is_new:
             return
@@ -85,23 +96,9 @@ class Trainer:
         check_same_classes(record, dataset)
         if not self.training.job.allow_other_data:
             check_same_data(record, dataset, self._folder.file(LIST_FILE))
-
-    def check_length(self) -> None:
-        """Refuse another length at which the learning rate would jump, unless that is allowed.
-
-        Raises:
-            UsageError: names both rates.
-        """
         self._describe_other_length(self.training.job.allow_other_rate)
-
-    def check_steps_left(self) -> None:
-        """Refuse a branch from the last step.
-
-        Raises:
-            UsageError: names the step.
-        """
         start = self.training.start
-        if start is not None and start.step >= self.total_steps:
+        if is_branch and start is not None and start.step >= self.total_steps:
             raise UsageError(
                 f"No step is left after step {start.step}: the run ends at step "
                 f"{self.total_steps}.",
@@ -126,20 +123,11 @@ class Trainer:
 
         However the run ends, its page is written, and the plugins are notified.
         """
+        summary = None
         try:
-            result = self.train()
-            summary = self._finish(result)
-        except (ToolkitError, KeyboardInterrupt):
-            self.page = self._log.write_page()
-            if self.page:
-                self._console.log(f"page   {self.page}")
-            try:
-                self._notify_end()
-            except ToolkitError as error:  # the first failure is the one to report
-                self._console.log(f"warning: {error}")
-            raise
-        self.page = self._log.write_page()
-        self._notify_end()
+            summary = self._finish(self.train())
+        finally:
+            self._end(has_failed=summary is None)
         for line in list_summary_lines(summary, self.page):
             self._console.record(line)
         return summary
@@ -167,7 +155,7 @@ class Trainer:
             weights.plan(step_builder_of(plan.graph.run).model_variables, class_names)
         self._peers.join(shared_facts(dict(self.session_facts(), mode=plan.mode.value)))
         # Describe the run in its folder and on the console, before the first step.
-        hooks, summaries = build_hooks(training, console)
+        hooks, summaries = self._build_hooks()
         self._log.begin(hooks)
         changes = [*(weights.describe() if weights else ()), self._describe_other_length(True)]
         loop = Loop(training, hooks, summaries, self.session_facts(), console)
@@ -191,6 +179,35 @@ class Trainer:
         self._log.end(result, costs)
         return result
 
+    def _build_hooks(self) -> Tuple[List[RunHook], Summaries]:
+        """The session hooks in their order, and the one of them that writes TensorBoard events."""
+        training, folder, total = self.training, self._folder, self.total_steps
+        options, graph, run_data = training.job.options, training.plan.graph, training.run_data
+        log_steps = record_steps(options, total, run_data)
+        has_schedule = options.summary_steps is not None or options.summary_secs is not None
+        summary_steps = options.summary_steps if has_schedule else log_steps
+        summaries = Summaries(folder, Every(summary_steps, options.summary_secs), graph.tf_graph)
+        secs = options.checkpoint_secs
+        if secs is None and options.checkpoint_steps is None:
+            secs = DEFAULT_CHECKPOINT_SECS
+        schedule = [Every(options.checkpoint_steps, secs)]
+        hooks: List[SessionHook] = [
+            Guard(graph.counters, log_steps),
+            Metrics(graph, options, Every(log_steps), folder.speed, self._console),
+        ]
+        others: List[SessionHook] = [summaries]
+        if options.profile_steps:
+            others.append(Profile(folder.file("profile"), options.profile_steps))
+        others.append(Checkpoints(schedule))
+        if evaluates(options, run_data):
+            steps = evaluation_steps(options, total, run_data)
+            schedule.append(Every(steps))
+            validate, patience = training.evaluator.validate, options.early_stopping
+            others.append(Validation(folder, steps, validate, patience, training.best_metric))
+        others.append(Stop(options.max_secs))
+        hook_list = [*map(RunHook, hooks), *training.plan.plugin_hooks, *map(RunHook, others)]
+        return hook_list, summaries
+
     def _finish(self, result: TrainResult) -> Dict[str, Any]:
         """Test what was trained, unless it only paused, and write the summary."""
         job = self.training.job
@@ -209,21 +226,24 @@ class Trainer:
         """The evaluator of the run's checkpoints."""
         return self.training.evaluator.evaluator
 
-    def _notify_end(self) -> None:
-        """Call the hook `run_ended`, if the run has begun, and write the page again: the hook finds
-        a page, and what it adds to the folder is on the last one.
+    def _end(self, has_failed: bool) -> None:
+        """Write the page, and call the hook `run_ended` if the run has begun. The hook finds a
+        page, which is written again: what the hook adds to the folder is on the last one.
         """
-        plugins = self.training.job.plugins
-        if self._folder.is_new or not plugins.has_hook("run_ended"):
+        self.page = self._log.write_page()
+        if self.page and has_failed:
+            self._console.log(f"page   {self.page}")
+        job = self.training.job
+        if self._folder.is_new or not job.plugins.has_hook("run_ended"):
             return
-        state = self._folder.state()
+        state, run = self._folder.state(), self.training.plan.graph.run
+        facts = {name: state[name] for name in ("status", "reason")}
         try:
-            plugins.call_hook(
-                "run_ended",
-                run=self.training.plan.graph.run,
-                status=state["status"],
-                reason=state["reason"],
-            )
+            job.plugins.call_hook("run_ended", run=run, **facts)
+        except ToolkitError as error:
+            if not has_failed:
+                raise
+            self._console.log(f"warning: {error}")  # the first failure is the one to report
         finally:
             if self.page:
                 self.page = self._log.write_page()

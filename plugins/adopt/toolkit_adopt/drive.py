@@ -93,7 +93,7 @@ class Drive:
         fix_entropy(patches, seed)
         make_stateless(patches, seed)
         self._calls.record_losses(patches)
-        self._sessions.install(patches)
+        self._sessions.install(patches, os.path.dirname(self._script))
 
     def interrupt(self, signum: int, frame: Any) -> None:
         """End after the next train call, which is committed; a second signal ends at once."""
@@ -226,7 +226,7 @@ class Drive:
     def _warn(self, kind: Kind) -> None:
         """Say once for each name why a resume may not have the bits of an undisturbed run."""
         reasons = dict.fromkeys(
-            kind.noise, "draws random numbers in a loop, or by an op without a stateless form"
+            kind.noise, "draws random numbers by an op without a stateless form"
         )
         reasons.update(dict.fromkeys(kind.unordered, "is updated twice in a call without an order"))
         for name, reason in reasons.items():

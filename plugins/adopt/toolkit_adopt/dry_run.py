@@ -89,7 +89,7 @@ class Observation:
             self.refuse,
             settings["threads"],
         )
-        self._sessions.install(patches)
+        self._sessions.install(patches, os.path.dirname(settings["script"]))
 
     def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         self._number += 1

@@ -131,7 +131,7 @@ def mismatch(number: int, title: str, what: str) -> Mismatch:
     """The error of a call that differs from the journal."""
     return Mismatch(
         f"Call {number} ({title}) differs from the run that is to be resumed: {what}.",
-        hint="Something that no seed decides reaches the session: a clock, entropy of the system, "
+        hint="Something that no seed decides reaches the session: entropy of the system, "
         "an order of threads, or a file that has changed since.",
     )
 

@@ -3,19 +3,20 @@
 While the graph is built, the functions of TensorFlow's `gen_random_ops` that make stateful ops are
 replaced by ones that make stateless ops. Their seed is a hash of the run's seed, of the op's name
 and of the seeds that the script gave, with the number of the session call, which a hidden
-placeholder has. An op inside of a loop, or of a function of `tf.data`, or without a stateless form
-stays as it is; there `random_seed.get_seed` never takes a seed from the system. All is put back
-when the script ends.
+placeholder has. In a loop the turn belongs to the seed: `WhileContext.BuildLoop` is replaced by one
+that counts. An op of a function of `tf.data`, or without a stateless form, stays as it is; there
+`random_seed.get_seed` never takes a seed from the system. All is put back when the script ends.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, Mapping, Tuple
+import weakref
+from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 from tensorflow.python.framework import ops, random_seed
-from tensorflow.python.ops import gen_random_ops
+from tensorflow.python.ops import control_flow_ops, gen_random_ops
 from tensorflow.python.ops import gen_stateless_random_ops as stateless
 
 from toolkit import tf
@@ -67,8 +68,10 @@ def make_stateless(patches: Patches, seed: int) -> None:
         seed: of the run.
     """
     fix_op_seeds(patches, seed)
+    turns: Any = weakref.WeakKeyDictionary()  # the context of a loop -> its turn, int32 []
+    patches.wrap(control_flow_ops.WhileContext, "BuildLoop", _counting(turns))
     for function, form in _FORMS.items():
-        patches.wrap(gen_random_ops, function, _drawing(function, form, seed))
+        patches.wrap(gen_random_ops, function, _drawing(function, form, seed, turns))
 
 
 def fix_op_seeds(patches: Patches, seed: int) -> None:
@@ -91,17 +94,54 @@ def fix_op_seeds(patches: Patches, seed: int) -> None:
     patches.wrap(tf.random, "get_seed", get_seed)
 
 
-def _drawing(function: str, form: Any, run_seed: int) -> Any:
+def _counting(turns: Any) -> Any:
+    """What is called in place of the method that builds a loop: one more variable has its turn."""
+
+    def build(original, context, pred, body, values, shapes, return_same_structure):
+        made: List[Any] = []  # what the body returns
+
+        def counted(*values_and_turn):
+            *values, turns[context] = values_and_turn
+            result = body(*values)
+            made.append(result if isinstance(result, (list, tuple)) else [result])
+            return [*made[0], turns[context] + 1]
+
+        results = original(
+            context,
+            lambda *values_and_turn: pred(*values_and_turn[:-1]),
+            counted,
+            [*values, tf.constant(0)],
+            None if shapes is None else [*shapes, tf.TensorShape([])],
+            True,
+        )[:-1]
+        if len(tf.nest.flatten(results, expand_composites=True)) == 1 and not return_same_structure:
+            return results[0]
+        return getattr(made[0], "_make", type(made[0]))(results)
+
+    return build
+
+
+def _drawing(function: str, form: Any, run_seed: int, turns: Any) -> Any:
     """What is called in place of a function that makes a stateful op."""
 
     def draw(original, *args, seed=0, seed2=0, name=None, **more):
         graph = ops.get_default_graph()
-        if type(graph) is not ops.Graph or _is_in_loop(graph):
+        loops = _loops_around(graph._get_control_flow_context())
+        if type(graph) is not ops.Graph or any(loop not in turns for loop in loops):
             return original(*args, seed=seed, seed2=seed2, name=name, **more)
         numbers = _seed_of(graph, name or function, (run_seed, seed, seed2))
-        return form(numbers, name, *args, **more)
+        turn: Any = 0
+        for loop in loops:
+            turn = turn * 0x1000193 + turns[loop]
+        return form(numbers + [turn, 0] if loops else numbers, name, *args, **more)
 
     return draw
+
+
+def _loops_around(context: Any) -> List[Any]:
+    """The contexts of the loops around an op, the outermost first."""
+    loop = context and context.GetWhileContext()
+    return [*_loops_around(loop.outer_context), loop] if loop else []
 
 
 def _seed_of(graph: Any, name: str, seeds: Tuple[Any, ...]) -> Any:
@@ -111,11 +151,6 @@ def _seed_of(graph: Any, name: str, seeds: Tuple[Any, ...]) -> Any:
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little") & 0x7FFFFFFF
     with graph.control_dependencies(None):
         return tf.stack([tf.constant(number, tf.int32), call_placeholder(graph)])
-
-
-def _is_in_loop(graph: Any) -> bool:
-    context = graph._get_control_flow_context()
-    return context is not None and context.GetWhileContext() is not None
 
 
 def with_number(graph: Any, feeds: Mapping[Any, Any], number: int) -> Dict[Any, Any]:

@@ -2,8 +2,9 @@
 
 One that imports relatively to its package is run as `python -m PACKAGE.SCRIPT ARGS` would.
 Set while it runs, and put back afterwards: `sys.argv`, `sys.path[0]`, the working directory,
-`sys.stdin` and `input` (both refuse to wait for a person), an empty default graph, and the
-stand-ins, by which `import tensorflow` gives version 1 (standins/__init__.py).
+`sys.stdin` and `input` (both refuse to wait for a person), `sys.stdout` and `sys.stderr` (which
+have a `buffer` for bytes), an empty default graph, and the stand-ins, by which `import tensorflow`
+gives version 1 (standins/__init__.py).
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def prepared(
         patches.replace(sys, "argv", [script, *args])
         patches.replace(sys, "stdin", _NoInput(ask))
         patches.replace(builtins, "input", ask)
+        for name in ("stdout", "stderr"):
+            patches.replace(sys, name, _Output(getattr(sys, name)))
         os.chdir(folder)
         sys.path.insert(0, os.path.dirname(script))
         tf.reset_default_graph()
@@ -98,3 +101,28 @@ class _NoInput(io.TextIOBase):
     def __init__(self, ask: Callable[..., str]):
         super().__init__()
         self.read = self.readline = ask  # type: ignore[method-assign]
+
+
+class _Output:
+    """A text stream of the command, as a script expects it."""
+
+    def __init__(self, stream: Any):
+        self._stream, self.buffer = stream, _Bytes(stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Bytes(io.RawIOBase):
+    """Writes bytes as the text that they encode; the stream behind it is never closed."""
+
+    def __init__(self, stream: Any):
+        super().__init__()
+        self.flush, self._stream = stream.flush, stream  # type: ignore[method-assign]
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._stream.write(bytes(data).decode("utf-8", "replace"))
+        return len(data)

@@ -8,20 +8,27 @@ session from a thread or by a clock is refused or counts calls in place of secon
 the services of a Supervisor, timers of session hooks. Ops of the script's own are refused.
 Checkpoints that the script looks for (`latest_checkpoint`, `get_checkpoint_state`, `os.path.exists`
 of their files) are observations, so that a resume finds what the run found; so is the name of a new
-temporary folder (`tempfile.mkdtemp`). All is put back when the script has ended.
+temporary folder (`tempfile.mkdtemp`), and the time that code of the script's folder asks for
+(`time`, and a module `datetime` of its own). A variable is true, as one that is no resource. All is
+put back when the script has ended.
 """
 
 from __future__ import annotations
 
+import builtins
+import datetime
 import os
 import sys
 import tempfile
 import threading
+import time
+import types
 from typing import Any, Callable, Dict, List
 
 import tensorflow
 from tensorflow.python.client import session as sessions
 from tensorflow.python.framework import load_library
+from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.training import (
     basic_session_run_hooks,
     queue_runner_impl,
@@ -96,8 +103,13 @@ class Sessions:
             feeds = {tensor.ref(): value for tensor, value in feeds.items()}
         return self._do_run(session, None, list(targets), list(fetches), feeds, options, metadata)
 
-    def install(self, patches: Patches) -> None:
-        """Patch the classes."""
+    def install(self, patches: Patches, folder: str) -> None:
+        """Patch the classes.
+
+        Args:
+            patches: puts them back.
+            folder: of the script.
+        """
         base = sessions.BaseSession
 
         def init(original, session, target="", graph=None, config=None):
@@ -159,8 +171,11 @@ class Sessions:
         patches.wrap(base, "make_callable", make_callable)
         patches.wrap(base, "_make_callable_from_options", from_options)
         patches.wrap(base, "partial_run_setup", partial_run)
+        variable = resource_variable_ops.BaseResourceVariable
+        patches.replace(variable, "__bool__", lambda self: True)
         self._refuse_threads(patches)
         self._observe_checkpoints(patches)
+        self._observe_clocks(patches, os.path.join(folder, ""))
 
     def _configure(self, config: Any) -> Any:
         config = tf.ConfigProto() if config is None else config
@@ -221,7 +236,8 @@ class Sessions:
 
         def file_exists(original, path):
             name = os.path.basename(str(path))
-            if name != "checkpoint" and not name.endswith(_CHECKPOINT_FILES):
+            is_one = name == "checkpoint" or name.endswith(_CHECKPOINT_FILES)
+            if not is_one or sys._getframe(2).f_globals.get("__name__") == "os":  # of os.makedirs
                 return original(path)
             found = self._see("file_exists", lambda: bool(original(path)))
             return found or os.path.isdir(path)  # a folder is there to be made only once
@@ -242,6 +258,50 @@ class Sessions:
             patches.wrap(module, "get_checkpoint_state", state)
         patches.wrap(checkpoint_management, "checkpoint_exists_internal", exists)
 
+    def _observe_clocks(self, patches: Patches, folder: str) -> None:
+        read, base = time.time, datetime.datetime
+        module = types.ModuleType("datetime")
+
+        def now(depth: int) -> float:
+            """The time, as seen by the code so many calls above."""
+            is_own = sys._getframe(depth + 1).f_code.co_filename.startswith(folder)
+            return float(self._see("time", read)) if is_own else read()
+
+        class Datetime(datetime.datetime, metaclass=_Datetimes):
+            def __new__(cls, *args, **kwargs):
+                return base(*args, **kwargs)
+
+            @classmethod
+            def now(cls, tz=None):
+                return base.fromtimestamp(now(1), tz)
+
+            @classmethod
+            def utcnow(cls):
+                return base.fromtimestamp(now(1), datetime.timezone.utc).replace(tzinfo=None)
+
+            @classmethod
+            def today(cls):
+                return base.fromtimestamp(now(1))
+
+        vars(module).update({**vars(datetime), "datetime": Datetime})
+
+        def import_(original, name, globals=None, *args, **kwargs):
+            is_own = str((globals or {}).get("__file__")).startswith(folder)
+            is_seen = is_own and name == "datetime"
+            return module if is_seen else original(name, globals, *args, **kwargs)
+
+        patches.wrap(builtins, "__import__", import_)
+        patches.wrap(time, "time", lambda original: now(2))
+        for name in ("localtime", "gmtime", "ctime"):
+            patches.wrap(time, name, lambda original, *args: original(*(args or [now(2)])))
+        local = time.localtime
+        for name, count in (("strftime", 1), ("asctime", 0)):
+
+            def formatted(original, *args, count=count):
+                return original(*args, *([] if len(args) > count else [local(now(2))]))
+
+            patches.wrap(time, name, formatted)
+
     def _see(self, name: str, read: Callable[[], Any]) -> Any:
         if self._is_inside or threading.get_ident() != self._main:
             return read()
@@ -250,6 +310,13 @@ class Sessions:
             return self._observe(name, read)
         finally:
             self._is_inside = False
+
+
+class _Datetimes(type):
+    """Lets every `datetime` be an instance of the class that stands in for it."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.__bases__)
 
 
 def _reads_of(fed: Any) -> List[Any]:

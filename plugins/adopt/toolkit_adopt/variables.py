@@ -53,8 +53,8 @@ def read_values(run: Run, places: Dict[str, Place]) -> Dict[str, np.ndarray]:
         places: of `find_places`.
     """
     names = list(places)
-    try:
-        values = run([], [places[name].read for name in names], {})
+    try:  # a call of nothing is an error
+        values = run([], [places[name].read for name in names], {}) if names else []
     except tf.errors.FailedPreconditionError:  # some are not initialized
         names, values = [], []
         for name, place in places.items():

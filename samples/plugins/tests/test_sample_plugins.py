@@ -34,7 +34,7 @@ def path_of(name):
 
 
 def options_of(name, folder):
-    options = dict(SMALL[name], batch_size=8)
+    options = dict(SMALL[name], batch_size=8, steps_per_call=1)
     if name in WITHOUT_DATA:
         options["data"] = testing.write_digits(str(folder / "digits.npz"), shape=(14, 14, 1))
     return options
@@ -58,7 +58,7 @@ def test_it_is_evaluated_predicts_and_exports(name, tmp_path):
     testing.check_inference(path_of(name), str(tmp_path / "run"), **options_of(name, tmp_path))
 
 
-@pytest.mark.parametrize("name", WITHOUT_DATA)
+@pytest.mark.parametrize("name", sorted(SMALL))
 def test_steps_are_the_same_in_a_loop(name, tmp_path):
     testing.check_step_in_a_loop(path_of(name), **options_of(name, tmp_path))
 

@@ -64,9 +64,7 @@ def list_shards(
 
 def is_record_file(path: str) -> bool:
     """Whether the content of a file begins as that of TFRecords, plain or compressed."""
-    if not os.path.isfile(path):
-        return False
-    return _has_record(path, "") or _has_record(path, "GZIP") or _has_record(path, "ZLIB")
+    return os.path.isfile(path) and any(_has_record(path, c) for c in ("", "GZIP", "ZLIB"))
 
 
 def _is_compressed(path: str) -> bool:

@@ -10,12 +10,26 @@ from __future__ import annotations
 
 import array
 import collections
+import contextlib
 import functools
 import hashlib
 import json
 import os
+import sys
 import warnings
-from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Counter,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -31,10 +45,8 @@ BYTES, FLOATS, INTEGERS, EMPTY = "bytes", "floats", "integers", "empty"  # kinds
 IMAGE, SPAN, NAME = "image", "span", "name"  # further kinds of keys, beside FLOATS and INTEGERS
 _KINDS = {"bytes_list": BYTES, "float_list": FLOATS, "int64_list": INTEGERS, None: EMPTY}
 _DTYPES: Dict[str, Any] = {FLOATS: np.dtype(np.float32), INTEGERS: np.dtype(np.int64)}
-_VERSION = 6  # of the files in the cache
+_VERSION = 7  # of the files in the cache
 _MAX_NAMES = 12  # keys in a message
-
-warnings.filterwarnings("ignore", "Unexpected end-group tag")  # of protobuf; see `parse_record`
 
 Features = Dict[str, Any]  # the `tf.train.Feature` of each key of a record
 
@@ -44,10 +56,11 @@ class KeyPlan(NamedTuple):
 
     Attributes:
         key: the name in the records.
-        kind: FLOATS or INTEGERS for the values, SPAN for the positions of bytes, IMAGE for those
-            of an image and its header, NAME for the number of a text among all, sorted.
+        kind: FLOATS or INTEGERS for the values and how many each record has, SPAN for start and
+            size of bytes in their shard, IMAGE also for width, height, is_grey and has_alpha of an
+            image, NAME for the number of a text.
         is_content: whether the key tells examples apart, as features do.
-        size_keys: the keys of height, width and maybe channels of bytes that are pixels.
+        size_keys: the keys of height, width and maybe channels of an image whose bytes are pixels.
     """
 
     key: str
@@ -72,42 +85,41 @@ class RecordIndex:
 
     def __init__(self, folder: str, shards: Sequence[Shard], plans: Sequence[KeyPlan]):
         with open(os.path.join(folder, "index.json"), encoding="utf-8") as file:
-            ends, self.keys, self._names = json.load(file)
+            ends, self.keys, texts = json.load(file)
         self.ends = np.array(ends, np.int64)
-        self._folder = folder
-        self.shards = list(shards)
-        self._plans = {plan.key: (f"key{i}", plan.kind) for i, plan in enumerate(plans)}
+        self._folder, self._shards = folder, list(shards)
+        self._plans = {plan.key: (number, plan.kind) for number, plan in enumerate(plans)}
+        self._texts = dict(zip(self._plans, texts))
         self.digests = self._map("digests", "<u8")
 
     def __len__(self) -> int:
         return int(self.ends[-1])
 
-    def locate(self, row: int) -> Tuple[Shard, int]:
+    def _locate(self, row: int) -> Tuple[Shard, int]:
         """The shard of a record, and the number of the record in it."""
         number = int(np.searchsorted(self.ends, row, side="right"))
-        return self.shards[number], row - (int(self.ends[number - 1]) if number else 0)
+        return self._shards[number], row - (int(self.ends[number - 1]) if number else 0)
 
     def name_of(self, row: int) -> str:
         """A record in a message."""
-        shard, number = self.locate(row)
+        shard, number = self._locate(row)
         return f"{shard.path}: record {number}"
 
-    def spans(self, key: str) -> np.ndarray:
-        """Where the bytes of a key are in their shards: start and size, int64 [M, 2]."""
-        return self._rows(key).reshape(-1, 2)
+    def rows(self, key: str) -> np.ndarray:
+        """What `KeyPlan.kind` says of each record, int64 [M, columns]."""
+        return self._map(f"rows{self._plans[key][0]}", np.int64).reshape(len(self), -1)
 
     def bytes_reader(self, key: str) -> Callable[[int], bytes]:
         """A function that reads the bytes of a key in the record of a row."""
-        spans = self.spans(key)
-        return lambda row: read_span(self.locate(row)[0], *spans[row].tolist())
-
-    def headers(self, key: str) -> np.ndarray:
-        """Width, height, is_grey and has_alpha of each image, int32 [M, 4]."""
-        return self._map(self._plans[key][0] + "-headers", np.int32).reshape(-1, 4)
+        rows = self.rows(key)
+        return lambda row: read_span(self._locate(row)[0], *rows[row, :2].tolist())
 
     def names(self, key: str) -> Tuple[np.ndarray, List[str]]:
         """The number of the text of each record, int32 [M], and the texts, sorted."""
-        return self._rows(key).astype(np.int32), self._names[key]
+        texts = self._texts[key]
+        names = sorted(texts)
+        ranks = {text: rank for rank, text in enumerate(names)}
+        return np.array([ranks[text] for text in texts], np.int32)[self.rows(key)[:, 0]], names
 
     def numbers(self, key: str) -> Tuple[np.ndarray, Optional[np.ndarray]]:
         """The values of a key, and where those of each record begin.
@@ -116,14 +128,11 @@ class RecordIndex:
             values: float32 or int64: [M, length] if all records have one length, else [T].
             starts: int64 [M + 1], or None if all records have one length.
         """
-        name, kind = self._plans[key]
-        values, lengths = self._map(name + "-values", _DTYPES[kind]), self._rows(key)
+        number, kind = self._plans[key]
+        values, lengths = self._map(f"values{number}", _DTYPES[kind]), self.rows(key)[:, 0]
         if (lengths == lengths[0]).all():
             return values.reshape(len(self), -1 if len(values) else 0), None
         return values, np.concatenate([[0], np.cumsum(lengths)])
-
-    def _rows(self, key: str) -> np.ndarray:
-        return self._map(self._plans[key][0], np.int64)
 
     def _map(self, name: str, dtype: Any) -> np.ndarray:
         path = os.path.join(self._folder, name + ".bin")
@@ -152,17 +161,22 @@ def open_index(
 # ----------------------------------------------------------------------------------------- records
 
 
+@contextlib.contextmanager
+def without_warnings() -> Iterator[None]:
+    """Let older versions of protobuf not warn, which read damaged bytes up to the damage."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
 def parse_record(name: str, record: bytes, is_first: bool = False) -> Features:
     """The features of a record. Raises a DataError that names it if it is no Example."""
     example = tf.train.Example()
     try:
-        # Older versions of protobuf read damaged bytes up to the damage, and warn.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            if example.MergeFromString(record) != len(record):
-                raise DecodeError
-            if not is_first or not _is_sequence_example(record):
-                return dict(example.features.feature)
+        if example.MergeFromString(record) != len(record):
+            raise DecodeError
+        if not is_first or not _is_sequence_example(record):
+            return dict(example.features.feature)
         finding = "a tf.train.SequenceExample"
     except DecodeError:
         finding = "bytes that are no tf.train.Example"
@@ -217,93 +231,85 @@ def describe_keys(keys: Any) -> str:
 
 def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str) -> None:
     """Read all records of shards and write their index into a folder."""
-    writers = [_KeyWriter(os.path.join(folder, f"key{i}"), plan) for i, plan in enumerate(plans)]
     keys: Counter[str] = collections.Counter()
     ends: List[int] = []
-    count = 0
-    with open(os.path.join(folder, "digests.bin"), "wb") as digests:
+    digests = bytearray()
+    rows = [array.array("q") for _ in plans]
+    texts: List[Dict[str, int]] = [{} for _ in plans]
+    with contextlib.ExitStack() as files, without_warnings():
+        paths = [os.path.join(folder, f"values{number}.bin") for number in range(len(plans))]
+        values = [files.enter_context(open(path, "wb")) for path in paths]
         for shard in shards:
             for number, (position, record) in enumerate(iterate_records(shard)):
                 name = f"{shard.path}: record {number}"
                 features = parse_record(name, record, is_first=not number)
                 keys.update(list(features))
                 digest = hashlib.blake2b(digest_size=8)
-                for writer in writers:
-                    content = writer.add(features, record, position, name)
-                    if writer.plan.is_content:
-                        digest.update(len(content).to_bytes(8, "little") + content)
-                digests.write(digest.digest())
-                count += 1
-            ends.append(count)
-    names = {writer.plan.key: writer.finish() for writer in writers}
-    with open(os.path.join(folder, "index.json"), "w", encoding="utf-8") as file:
-        json.dump([ends, keys, names], file)
+                for plan, row, number_of, file in zip(plans, rows, texts, values):
+                    content = _read_content(plan, features, name)
+                    if plan.kind in _DTYPES:
+                        row.append(len(content) // _DTYPES[plan.kind].itemsize)
+                        file.write(content)
+                    elif plan.kind == NAME:
+                        row.append(_number_text(number_of, content, plan.key, name))
+                    else:
+                        row.extend((position + record.index(content), len(content)))
+                    sizes = [_read_size(features, key, name) for key in plan.size_keys]
+                    if plan.kind == IMAGE:
+                        row.extend(_read_header(sizes, content, plan.key, name))
+                    for part in (content, *sizes) if plan.is_content else ():
+                        digest.update(len(part).to_bytes(8, "little") + part)
+                digests += digest.digest()
+            ends.append(len(digests) // 8)
+    for number, row in enumerate(rows):
+        np.array(row, np.int64).tofile(os.path.join(folder, f"rows{number}.bin"))
+    np.frombuffer(digests, np.uint8).tofile(os.path.join(folder, "digests.bin"))
+    with open(os.path.join(folder, "index.json"), "w", encoding="utf-8") as json_file:
+        json.dump([ends, keys, list(map(list, texts))], json_file)
 
 
-class _KeyWriter:
-    """Writes what the index has of a key; values of numbers at once, the rest at the end.
+def _read_content(plan: KeyPlan, features: Features, name: str) -> bytes:
+    """The values of a key as bytes; equal values have equal bytes, however they are written."""
+    _check_kind(features, plan.key, plan.kind if plan.kind in _DTYPES else BYTES, name)
+    if plan.kind in _DTYPES:
+        return values_of(features, plan.key).tobytes()
+    return only_value(features, plan.key, name)
 
-    Args:
-        path: with which the names of its files begin.
-        plan: of the key.
-    """
 
-    def __init__(self, path: str, plan: KeyPlan):
-        self.plan, self._path = plan, path
-        self._expected = plan.kind if plan.kind in _DTYPES else BYTES
-        self._rows = array.array("q")  # how many numbers; start and size of bytes; or of a text
-        self._headers = array.array("i")
-        self._texts: Dict[bytes, int] = {}
-        self._values = open(path + "-values.bin", "wb")  # noqa: SIM115 - `finish` closes it
+def _read_size(features: Features, key: str, name: str) -> bytes:
+    """The height, the width or the channels of an image whose bytes are pixels, an int64."""
+    _check_kind(features, key, INTEGERS, name)
+    values = values_of(features, key)
+    if len(values) != 1:
+        raise _value_error(name, key, f"{len(values)} values")
+    return values.tobytes()
 
-    def add(self, features: Features, record: bytes, position: int, name: str) -> bytes:
-        """Add the values of a record, and return them as bytes.
 
-        These do not depend on how the message is written: equal values have equal bytes.
+def _read_header(sizes: Sequence[bytes], content: bytes, key: str, name: str) -> Iterable[int]:
+    """Width, height, is_grey and has_alpha of an image, whose bytes are pixels if it has sizes."""
+    if not sizes:
+        return map(int, decode_header(content, name)[:4])
+    height, width, *rest = (int.from_bytes(size, sys.byteorder, signed=True) for size in sizes)
+    channels = rest[0] if rest else len(content) // max(height * width, 1)
+    is_valid = min(height, width) > 0 and height * width * channels == len(content)
+    if not is_valid or channels not in (1, 3):
+        raise DataError(
+            f"{name}: expected pixels of an image {width}x{height} with {channels} channels in the "
+            f"key '{key}', found {len(content):,} bytes.",
+            hint="Write grey or RGB pixels of one byte, or encoded images.",
+        )
+    return width, height, int(channels == 1), 0
 
-        Args:
-            features: of the record.
-            record: the message.
-            position: of the message in its shard.
-            name: of the record, for error messages.
-        """
-        key, kind = self.plan.key, self.plan.kind
-        _check_kind(features, key, self._expected, name)
-        if kind in _DTYPES:
-            values = values_of(features, key)
-            self._rows.append(len(values))
-            self._values.write(values.tobytes())
-            return values.tobytes()
-        content = only_value(features, key, name)
-        if kind == NAME:
-            self._rows.append(self._number_text(content, name))
-            return content
-        self._rows.extend((position + record.index(content), len(content)))
-        if kind == IMAGE:
-            self._headers.extend(map(int, decode_header(content, name)[:4]))
-        return content
 
-    def _number_text(self, text: bytes, name: str) -> int:
-        if text not in self._texts:
-            if len(self._texts) >= MAX_CLASSES:
-                raise _value_error(name, self.plan.key, f"more than {MAX_CLASSES:,} texts")
-            try:
-                text.decode("utf-8")
-            except UnicodeDecodeError:
-                raise _value_error(name, self.plan.key, "other bytes than UTF-8") from None
-        return self._texts.setdefault(text, len(self._texts))
-
-    def finish(self) -> List[str]:
-        """Write the files, and return the different texts, sorted."""
-        self._values.close()
-        texts, rows = sorted(self._texts), np.array(self._rows, np.int64)
-        if texts:
-            ranks = np.empty(len(texts), np.int64)
-            ranks[[self._texts[text] for text in texts]] = np.arange(len(texts))
-            rows = ranks[rows]
-        rows.tofile(self._path + ".bin")
-        np.array(self._headers, np.int32).tofile(self._path + "-headers.bin")
-        return [text.decode("utf-8") for text in texts]
+def _number_text(number_of: Dict[str, int], content: bytes, key: str, name: str) -> int:
+    """The number of a text among those that were found until now."""
+    try:
+        number = number_of.setdefault(content.decode("utf-8"), len(number_of))
+    except UnicodeDecodeError:
+        raise _value_error(name, key, "other bytes than UTF-8") from None
+    if number >= MAX_CLASSES:
+        raise _value_error(name, key, f"more than {MAX_CLASSES:,} texts")
+    return number
 
 
 def _check_kind(features: Features, key: str, expected: str, name: str) -> None:

@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Mapping, Optional
 
 from ..spec import DataSpec
 from ..tables.schema import TableSchema
-
-
-class RecordSchema(NamedTuple):
-    """The keys of records.
-
-    Attributes:
-        features: the keys of features, in the order of the values of a vector.
-        labels: the keys of labels; () for none.
-    """
-
-    features: Tuple[str, ...]
-    labels: Tuple[str, ...] = ()
-
-    def to_json(self) -> Dict[str, Any]:
-        return dict(self._asdict())
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RecordSchema:
-        """The inverse of `to_json` after JSON, which has no tuples."""
-        return cls(tuple(values["features"]), tuple(values["labels"]))
 
 
 def model_keys(spec: DataSpec) -> Optional[Mapping[str, Any]]:
@@ -35,11 +15,10 @@ def model_keys(spec: DataSpec) -> Optional[Mapping[str, Any]]:
         spec: of the data that the model was trained on, as stored.
 
     Returns:
-        A `RecordSchema` as JSON values; None if it was trained on data without keys and columns.
+        "features", in the order of the values of a vector, and "labels", as in `DataSpec.records`;
+        None if the model was trained on data without keys and columns.
     """
-    if spec.records is not None:
+    if spec.records is not None or spec.table is None:
         return spec.records
-    if spec.table is None:
-        return None
     table = TableSchema.from_json(spec.table)
-    return RecordSchema(table.features, table.labels).to_json()
+    return {"features": table.features, "labels": table.labels}

@@ -14,7 +14,6 @@ from ..images.folder import SPLIT_FOLDERS
 
 _SHARD = re.compile(r"(?P<start>.*?)-(?P<number>\d{3,})-of-(?P<total>\d{3,})(?P<end>.*)", re.DOTALL)
 _RECORDS = re.compile(r"tfrec|-\d{3,}-of-\d{3,}|\.records?(\.|$)", re.IGNORECASE)
-_MAGIC = "*?["  # characters of a pattern
 _MAX_NAMES = 5  # names in a message
 
 
@@ -41,19 +40,17 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
     """The files at a place, sorted, each once, and notes on others."""
     notes = []
     if os.path.isdir(place):
-        paths = _walk(place)
-        records = [path for path in paths if _RECORDS.search(os.path.basename(path))] or paths
-        others = [os.path.basename(path) for path in paths if path not in set(records)]
+        found = _walk(place)
+        paths = [path for path in found if _RECORDS.search(os.path.basename(path))] or found
+        others = [os.path.basename(path) for path in found if path not in set(paths)]
         if others:
             notes.append(f"Files without records are not read: {_list_names(others)}.")
-        paths = records
     elif os.path.exists(place):
         paths = [place]
     else:
         folder, rest = _split_pattern(place)  # the folder is literal
-        pattern = os.path.join(glob.escape(folder), rest) if folder else rest
-        has_magic = any(character in rest for character in _MAGIC)
-        matches = sorted(glob.glob(pattern, recursive=True)) if has_magic else []
+        pattern = os.path.join(glob.escape(folder), rest)
+        matches = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(rest) else []
         paths = [path for path in matches if not os.path.isdir(path)]
     first_of: Dict[str, str] = {}  # the first path of each file
     for path in paths:
@@ -66,10 +63,7 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
 
 
 def _walk(root: str) -> List[str]:
-    """The files in a folder and in the folders below it, sorted, without hidden ones.
-
-    A folder that several links lead to is read once. An unreadable one raises an OSError.
-    """
+    """The files in a folder and in those below it, sorted, each folder once and no hidden one."""
 
     def fail(error: OSError) -> None:
         raise error
@@ -136,23 +130,19 @@ def _split_of(path: str, root: str) -> Optional[str]:
 def _find_gaps(paths: Sequence[str]) -> List[str]:
     """A sentence for each set of files `-00003-of-00010` that is not complete."""
     numbers = collections.defaultdict(set)
-    for path in paths:
-        match = _SHARD.fullmatch(path)
-        if match:
-            numbers[match.group("start"), match.group("total"), match.group("end")].add(
-                int(match.group("number"))
-            )
+    for match in filter(None, map(_SHARD.fullmatch, paths)):
+        numbers[match.group("start", "total", "end")].add(int(match.group("number")))
     notes = []
-    for (start, total, end), present in sorted(numbers.items()):
-        absent = (number for number in range(int(total)) if number not in present)
-        missing = itertools.islice(absent, _MAX_NAMES)  # a name may promise any number of files
-        count = int(total) - len([number for number in present if number < int(total)])
+    for (start, width, end), present in sorted(numbers.items()):
+        total = int(width)
+        count = total - sum(number < total for number in present)
+        missing = (number for number in range(total) if number not in present)
+        names = [  # a name may promise any number of files
+            f"{os.path.basename(start)}-{number:0{len(width)}}-of-{width}{end}"
+            for number in itertools.islice(missing, _MAX_NAMES)
+        ]
         if count:
-            width = len(total)
-            names = [f"{os.path.basename(start)}-{n:0{width}}-of-{total}{end}" for n in missing]
-            notes.append(
-                f"{count:,} of {int(total):,} files are missing: {_list_names(names, count)}."
-            )
+            notes.append(f"{count:,} of {total:,} files are missing: {_list_names(names, count)}.")
     return notes
 
 

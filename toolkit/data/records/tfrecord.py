@@ -12,7 +12,7 @@ import functools
 import operator
 import os
 import re
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -42,8 +42,8 @@ from .record_index import (
     open_index,
     parse_record,
     values_of,
+    without_warnings,
 )
-from .schema import RecordSchema
 from .shard_names import find_shards
 
 IMAGE_KEYS = ("image/encoded", "image_raw", "image")
@@ -52,9 +52,6 @@ NAME_KEY = "image/class/text"  # the names of the classes in image/class/label
 _HEIGHTS, _WIDTHS = ("height", "rows"), ("width", "cols")
 _CHANNELS = ("channels", "depth")
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"RIFF")
-
-
-Roles = Tuple[List[str], List[str]]  # the keys of features, and those of labels
 
 
 def open_tfrecord(settings: Settings) -> Dataset:
@@ -90,7 +87,7 @@ def open_tfrecord(settings: Settings) -> Dataset:
     names = [os.path.relpath(path, folder).replace(os.sep, "/") for path in absolute]
     return Dataset(
         "tfrecord:" + place,
-        describe(splits["train"], class_names)._replace(records=reader.schema.to_json()),
+        describe(splits["train"], class_names)._replace(records=reader.keys),
         hold_out(splits, settings.shares, contents),
         dict(zip(names, all_paths)),
         notes + reader.notes,
@@ -103,46 +100,40 @@ class _RecordReader:
 
     Attributes:
         index: of the records; set by `read`.
-        schema: the keys that are used; set by `read`.
+        keys: the "features" and the "labels" that are used; set by `read`.
         notes: sentences on what was changed or is not read.
     """
 
     index: RecordIndex
-    schema: RecordSchema
+    keys: Mapping[str, Sequence[str]]
 
     def __init__(self, settings: Settings, shards: Sequence[Shard]):
-        self._place = settings.path
-        self._shards = shards
-        self._images = settings.images
-        self._columns = settings.columns
-        self._cache_dir = settings.cache_dir
-        self._model = RecordSchema.from_json(settings.records) if settings.records else None
+        self._place, self._settings, self._shards = settings.path, settings, shards
         self.notes: List[str] = []
 
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
         """The features and the labels of all records, and the names of the classes."""
         name, first = self._first_record()
-        if self._model is None:
-            features, labels = _choose_roles(name, first, self._columns)
-            self.schema = RecordSchema(tuple(features), tuple(labels))
+        model = self._settings.records
+        if model is None:
+            features, labels = _choose_keys(name, first, self._settings.columns)
         else:
-            features, labels = _follow_schema(name, first, self._model)
-            self.schema = self._model
-        keys = [_plan_key(name, first, key, key in labels) for key in features + labels]
+            features = list(model["features"])
+            labels = list(model["labels"]) if any(key in first for key in model["labels"]) else []
+            hint = f"The model was trained on the keys {', '.join(features)}."
+            _check_keys(name, list(first), features + labels, hint)
+        self.keys = model or {"features": tuple(features), "labels": tuple(labels)}
+        plans = [_plan_key(name, first, key, key in labels) for key in features + labels]
+        has_images = any(plan.kind == IMAGE for plan in plans)
         if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
-            keys += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
-        plans: Dict[str, KeyPlan] = {}
-        for plan in keys:
-            plans[plan.key] = plan
-            plans.update((n, KeyPlan(n, INTEGERS, plan.is_content)) for n in plan.size_keys)
-        self._plans = plans
-        self.index = open_index(self._shards, list(plans.values()), self._cache_dir)
+            plans += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
+        self._plans = {plan.key: plan for plan in plans}
+        self.index = open_index(self._shards, plans, self._settings.cache_dir)
         self._check_labels(features, labels)
         self._note_others()
         feature_values = self._collect(features)
-        has_images = any(plan.kind == IMAGE or plan.size_keys for plan in keys)
-        if self._model is None and not has_images:
-            refuse_idle_images(self._place, self._images)
+        if model is None and not has_images:
+            refuse_idle_images(self._place, self._settings.images)
         if len(labels) == 1:
             return (feature_values, *self._read_label(labels[0]))
         return feature_values, self._collect(labels) if labels else None, ()
@@ -152,20 +143,21 @@ class _RecordReader:
         for shard in self._shards:
             for _, record in iterate_records(shard):
                 name = f"{shard.path}: record 0"
-                return name, parse_record(name, record, is_first=True)
+                with without_warnings():
+                    return name, parse_record(name, record, is_first=True)
         raise DataError(
             f"{self._place}: expected one record or more, found empty files.", hint=HINT
         )
 
     def _check_labels(self, features: List[str], labels: List[str]) -> None:
         """Refuse labels that the first record lacks and others have."""
-        schema, columns = self._model, self._columns
-        if labels or (schema is None and columns.label_column):
+        model, columns = self._settings.records, self._settings.columns
+        if labels or (model is None and columns.label_column):
             return
-        others = {*features, *(columns.ignore_columns if schema is None else ())}
-        for key in LABEL_KEYS if schema is None else schema.labels:
+        left_out = {*features, *(columns.ignore_columns if model is None else ())}
+        for key in LABEL_KEYS if model is None else model["labels"]:
             count = self.index.keys.get(key, 0)
-            if count and key not in others:
+            if count and key not in left_out:
                 raise DataError(
                     f"{self._place}: expected the key '{key}' in all records or in none, found it "
                     f"in {count:,} of {len(self.index):,} and not in the first.",
@@ -174,7 +166,8 @@ class _RecordReader:
 
     def _note_others(self) -> None:
         """Name the keys that are not read, and shards with equal records."""
-        others = [key for key in self.index.keys if key not in self._plans]
+        read = {key for plan in self._plans.values() for key in (plan.key, *plan.size_keys)}
+        others = [key for key in self.index.keys if key not in read]
         if others:
             self.notes.append(f"Keys that are not read: {describe_keys(others)}.")
         contents: Dict[bytes, str] = {}
@@ -189,37 +182,31 @@ class _RecordReader:
     def _collect(self, keys: Sequence[str]) -> Any:
         """One component, a vector of single numbers, or a dict of components by name."""
         values = {key: self._read_key(key) for key in keys}
-        arrays = [value for value in values.values() if isinstance(value, np.ndarray)]
-        if len(arrays) == len(keys) > 1 and all(array.shape[1:] == (1,) for array in arrays):
+        if len(keys) > 1 and all(_is_single(each) for each in values.values()):
             self.notes += describe_rounding({key: _largest(values[key]) for key in keys})
-            return np.concatenate([array.astype(np.float32) for array in arrays], axis=1)
-        if len(keys) == 1 and not isinstance(next(iter(values.values())), Sequences):
-            return _column(next(iter(values.values())))
-        names: Dict[str, str] = {}
+            return np.concatenate([values[key].astype(np.float32) for key in keys], axis=1)
+        if len(keys) == 1 and not isinstance(values[keys[0]], Sequences):
+            return _column(values[keys[0]])
+        key_of: Dict[str, str] = {}
         for key in keys:
             name = component_name(key)
-            if name in names:
+            if key_of.setdefault(name, key) != key:
                 raise DataError(
-                    f"The keys '{names[name]}' and '{key}' both become the component '{name}'.",
+                    f"The keys '{key_of[name]}' and '{key}' both become the component '{name}'.",
                     hint="Name one of them with --feature-columns.",
                 )
-            names[name] = key
-        return {name: _column(_squeeze(values[key])) for name, key in names.items()}
+        return {name: _column(_squeeze(values[key])) for name, key in key_of.items()}
 
     def _read_key(self, key: str) -> Any:
         """An array [M, ...], sequences, or what is decoded at each read."""
-        plan = self._plans[key]
-        if plan.size_keys:
-            return self._read_raw(key, plan.size_keys)
-        if plan.kind == IMAGE:
-            headers = self.index.headers(key)
-            is_grey, has_alpha = bool(headers[:, 2].all()), headers[:, 3] == 1
-            return self._decode(key, headers[:, :2], is_grey, has_alpha)
-        if plan.kind in (FLOATS, INTEGERS):
+        kind = self._plans[key].kind
+        if kind == IMAGE:
+            return self._decode(key)
+        if kind in (FLOATS, INTEGERS):
             values, starts = self.index.numbers(key)
             self._check_finite(key, values, starts)
             return values if starts is None else Sequences(values, starts)
-        if plan.kind == NAME:
+        if kind == NAME:
             raise DataError(
                 f"{self._place}: expected numbers in each of several keys of labels, found texts "
                 f"in the key '{key}'.",
@@ -228,57 +215,26 @@ class _RecordReader:
         paths = [shard.records for shard in self._shards]
         return Decoded(self.index.bytes_reader(key), (len(self.index),), object, paths=paths)
 
-    def _read_raw(self, key: str, size_keys: Sequence[str]) -> Decoded:
-        """Images whose bytes are their pixels."""
-        sizes = np.stack([self._single_values(name) for name in size_keys], axis=1)  # [M, 2 or 3]
-        lengths = self.index.spans(key)[:, 1]
-        if sizes.shape[1] == 2:
-            channels = lengths // np.maximum(sizes.prod(axis=1), 1)
-            sizes = np.concatenate([sizes, channels[:, np.newaxis]], axis=1)
-        counts = sizes.clip(0, 1 << 16).prod(axis=1)  # of other sizes, too large or 0
-        is_valid = (counts > 0) & (counts == lengths) & np.isin(sizes[:, 2], (1, 3))
-        if not is_valid.all():
-            row = int(np.argmin(is_valid))
-            height, width, channels = sizes[row].tolist()
-            raise DataError(
-                f"{self.index.name_of(row)}: expected pixels of an image {width}x{height} with "
-                f"{channels} channels in the key '{key}', found {lengths[row]:,} bytes.",
-                hint="Write grey or RGB pixels of one byte, or encoded images.",
-            )
-        is_grey, has_alpha = bool((sizes[:, 2] == 1).all()), np.zeros(len(sizes), bool)
-        return self._decode(key, sizes[:, 1::-1], is_grey, has_alpha, sizes)
-
-    def _decode(
-        self,
-        key: str,
-        sizes: np.ndarray,
-        is_grey: bool,
-        has_alpha: np.ndarray,
-        raw_sizes: Optional[np.ndarray] = None,
-    ) -> Decoded:
-        """The images of a key, uint8 [M, H, W, C].
-
-        Args:
-            key: the key.
-            sizes: (width, height) of each image, [M, 2].
-            is_grey: whether all are grey.
-            has_alpha: whether each can be transparent, bool [M].
-            raw_sizes: (height, width, channels) of images whose bytes are pixels, [M, 3].
-        """
+    def _decode(self, key: str) -> Decoded:
+        """The images of a key, uint8 [M, H, W, C]."""
         read, name_of = self.index.bytes_reader(key), self.index.name_of
-        options = self._images.of(component_name(key))
-        form, shape, notes = choose_form(self._place, name_of, options, sizes, is_grey, has_alpha)
+        headers, is_raw = self.index.rows(key)[:, 2:], bool(self._plans[key].size_keys)
+        options = self._settings.images.of(component_name(key))
+        is_grey, has_alpha = bool(headers[:, 2].all()), headers[:, 3] == 1
+        form, shape, notes = choose_form(
+            self._place, name_of, options, headers[:, :2], is_grey, has_alpha
+        )
         self.notes += notes
         reader = ImageReader(form)
 
         def decode(row: int) -> np.ndarray:
             content = read(row)
-            if raw_sizes is not None:
-                size = tuple(raw_sizes[row].tolist())
+            if is_raw:
+                width, height, is_grey, _ = headers[row].tolist()
+                size = (height, width, 1 if is_grey else 3)
                 if size == shape:
                     return np.frombuffer(content, np.uint8).reshape(size)
-                kind = 5 if size[2] == 1 else 6  # of the format PPM
-                content = b"P%d %d %d 255\n" % (kind, size[1], size[0]) + content
+                content = b"P%d %d %d 255\n" % (5 if is_grey else 6, width, height) + content  # PPM
             return check_shape(reader.decode(content, name_of(row)), shape, name_of(row))
 
         identity = hash_texts([key, *(shard.digest for shard in self._shards), repr(form)])
@@ -300,28 +256,29 @@ class _RecordReader:
 
     def _read_label(self, key: str) -> Tuple[Any, Tuple[str, ...]]:
         """The labels of all records, and the names of the classes; () if they are no classes."""
-        kind, wanted = self._plans[key].kind, self._columns.label_kind
-        if kind == NAME and wanted == "value":
-            raise DataError(
-                f"{self._place}: expected labels that are values in the key '{key}', found texts.",
-                hint="Write values as floats, or omit --label-kind value.",
-            )
+        kind, wanted = self._plans[key].kind, self._settings.columns.label_kind
         if kind == NAME:
+            if wanted == "value":
+                raise DataError(
+                    f"{self._place}: expected labels that are values in the key '{key}', found "
+                    "texts.",
+                    hint="Write values as floats, or omit --label-kind value.",
+                )
             labels, names = self.index.names(key)
             return labels, tuple(names)
-        values, starts = self.index.numbers(key) if kind in (FLOATS, INTEGERS) else (None, None)
-        is_one = values is not None and starts is None and values.shape[1:] == (1,)
-        if values is not None and is_one and kind == INTEGERS and wanted != "value":
-            return self._number_classes(key, values[:, 0])
+        if kind == INTEGERS and wanted != "value":
+            values, _ = self.index.numbers(key)
+            if _is_single(values):
+                return self._number_classes(key, values[:, 0])
         if wanted == "class":
             raise UsageError(
                 f"--label-kind class: the values of the key '{key}' are no classes.",
                 hint="Classes are one integer or one text in each record.",
             )
-        if values is None or starts is not None:
-            return self._collect([key]), ()
-        self._check_finite(key, values, starts)
-        return Column(_squeeze(values), kind="value"), ()
+        collected = self._collect([key])
+        if isinstance(collected, Column) and kind in (FLOATS, INTEGERS):
+            collected = Column(_squeeze(collected.values), kind="value")
+        return collected, ()
 
     def _number_classes(self, key: str, values: np.ndarray) -> Tuple[np.ndarray, Tuple[str, ...]]:
         """Class numbers from 0: labels that begin at 1, or higher, are counted from 1."""
@@ -366,16 +323,6 @@ class _RecordReader:
             return tuple(numbers)
         return tuple(names)
 
-    def _single_values(self, key: str) -> np.ndarray:
-        """The one integer that each record has in a key, int64 [M]."""
-        values, starts = self.index.numbers(key)
-        if starts is not None or values.shape[1] != 1:
-            raise DataError(
-                f"{self._place}: expected one integer in the key '{key}' of each record.",
-                hint="Write the height and the width of each image.",
-            )
-        return values[:, 0]
-
 
 def _column(values: Any) -> Column:
     """A component; numbers are values, also of bytes."""
@@ -389,10 +336,14 @@ def _largest(values: np.ndarray) -> float:
     return max(abs(float(values.min())), abs(float(values.max()))) if is_whole else 0.0
 
 
+def _is_single(values: Any) -> bool:
+    """Whether values are one number for each record, [M, 1]."""
+    return isinstance(values, np.ndarray) and values.shape[1:] == (1,)
+
+
 def _squeeze(values: Any) -> Any:
     """Single numbers [M, 1] as [M]."""
-    is_single = isinstance(values, np.ndarray) and values.shape[1:] == (1,)
-    return values[:, 0] if is_single else values
+    return values[:, 0] if _is_single(values) else values
 
 
 def component_name(key: str) -> str:
@@ -404,7 +355,9 @@ def component_name(key: str) -> str:
 # -------------------------------------------------------------------------------------------- keys
 
 
-def _choose_roles(name: str, features: Features, columns: ColumnOptions) -> Roles:
+def _choose_keys(
+    name: str, features: Features, columns: ColumnOptions
+) -> Tuple[List[str], List[str]]:
     """The keys of features and labels: those of the options, or those with usual names."""
     keys = sorted(features)
     explicit = [*columns.feature_columns, *filter(None, [columns.image_column])]
@@ -416,7 +369,16 @@ def _choose_roles(name: str, features: Features, columns: ColumnOptions) -> Role
     rest = [key for key in keys if key not in explicit and key not in ignored]
     if not columns.label_column:
         labels = [key for key in LABEL_KEYS if key in rest][:1]
-    _check_label_kind(name, columns.label_kind, labels)
+    if columns.label_kind != "auto" and not labels:
+        raise UsageError(
+            f"--label-kind {columns.label_kind} has no effect on {name}, which has no labels.",
+            hint="Omit it, or name the key of the labels with --label-column.",
+        )
+    if columns.label_kind == "class" and len(labels) > 1:
+        raise UsageError(
+            f"--label-kind class: expected one key of classes, found {len(labels)}.",
+            hint="Name one key with --label-column.",
+        )
     if explicit:
         return list(dict.fromkeys(explicit)), labels
     rest = [key for key in rest if key not in labels]
@@ -429,28 +391,6 @@ def _choose_roles(name: str, features: Features, columns: ColumnOptions) -> Role
             hint="Name the keys of the features with --image-column or --feature-columns.",
         )
     return pictures or numbers, labels
-
-
-def _check_label_kind(name: str, kind: str, labels: Sequence[str]) -> None:
-    """Refuse a kind that the labels cannot have."""
-    if kind != "auto" and not labels:
-        raise UsageError(
-            f"--label-kind {kind} has no effect on {name}, which has no labels.",
-            hint="Omit it, or name the key of the labels with --label-column.",
-        )
-    if kind == "class" and len(labels) > 1:
-        raise UsageError(
-            f"--label-kind class: expected one key of classes, found {len(labels)}.",
-            hint="Name one key with --label-column.",
-        )
-
-
-def _follow_schema(name: str, features: Features, schema: RecordSchema) -> Roles:
-    """The keys that a model was trained on; no labels if the records have none of them."""
-    labels = list(schema.labels) if any(key in features for key in schema.labels) else []
-    hint = f"The model was trained on the keys {', '.join(schema.features)}."
-    _check_keys(name, list(features), [*schema.features, *labels], hint)
-    return list(schema.features), labels
 
 
 def _check_keys(name: str, present: Sequence[str], keys: Sequence[str], hint: str) -> None:
@@ -476,7 +416,7 @@ def _plan_key(name: str, features: Features, key: str, is_label: bool) -> KeyPla
     content = only_value(features, key, name)
     size_keys = _find_size_keys(features, key, len(content))
     if size_keys and not content.startswith(_IMAGE_STARTS):
-        return KeyPlan(key, SPAN, not is_label, size_keys)
+        return KeyPlan(key, IMAGE, not is_label, size_keys)
     if key in IMAGE_KEYS or _is_image(content, name):
         return KeyPlan(key, IMAGE, not is_label)
     try:

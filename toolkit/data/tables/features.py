@@ -1,22 +1,28 @@
 """The features of a table: which columns are features, and the arrays that they become.
 
-Legend: N rows, n rows with examples, F columns of numbers, K texts of a category.
+Legend: N rows, n rows with examples, F columns of numbers.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
 from ...errors import DataError
 from ..column import Column
+from ..decoded import Decoded
+from ..files.file_index import FileIndex
 from ..images.image_file import file_endings
-from .columns import Table, TextColumn, shorten
+from ..images.image_paths import ImagePaths, open_paths
+from ..reading_options import ColumnOptions, ImageOptions
+from .columns import TableColumn, shorten
 from .repair import TableFault
 from .roles import Roles
-from .schema import NUMBERS, TableSchema, component_names
+from .schema import NUMBERS, TableSchema
+from .table_file import Table
 
 MISSING = "(missing)"  # the text of an empty field that is a category of its own
 _ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|idx|index|uuid|guid))$|[a-z](Id|ID)$")
@@ -26,110 +32,96 @@ _DATE = re.compile(
 _WORDS = re.compile(r"\S\s+\S")
 
 
-def find_schema(table: Table, roles: Roles, has_missing: bool) -> TableSchema:
+def find_schema(table: Table, roles: Roles, options: ColumnOptions) -> TableSchema:
     """What each column of features becomes, by its fields.
-
-    Args:
-        table: the table.
-        roles: of its columns.
-        has_missing: whether empty fields of texts are a category of their own.
 
     Raises:
         DataError: columns look like no features, and the user did not name them.
     """
-    names = roles.features
-    kinds = {name: _kind_of_texts(table.texts[name]) for name in names if name in table.texts}
-    if roles.image is not None:
-        kinds[roles.image] = "image"
-    if not roles.is_explicit:
-        _refuse_doubtful(table, [name for name in names if kinds.get(name) != "image"])
-    for name in kinds:
-        if kinds[name] != "image":
-            table.refuse_header(name)
-    categories = {
-        name: tuple(sorted(text for text in table.texts[name].values if text or has_missing))
-        for name in names
-        if kinds.get(name) == "category"
+    columns = [table.columns[name] for name in roles.features]
+    kinds = {
+        column.name: "images" if column.name == options.image_column else _kind_of(column)
+        for column in columns
     }
-    return TableSchema(
-        numbers=tuple(name for name in names if name in table.numbers),
-        categories=categories,
-        texts=tuple(name for name in names if kinds.get(name) == "text"),
-        lists=tuple(name for name in names if name in table.lists),
-        images=tuple(name for name in names if kinds.get(name) == "image"),
-    )
+    if not options.feature_columns:
+        _refuse_doubtful([column for column in columns if kinds[column.name] != "images"], kinds)
+    for column in columns:
+        if kinds[column.name] in ("categories", "texts"):
+            column.refuse_header()
+    names: Dict[str, Any] = {
+        kind: tuple(name for name in roles.features if kinds[name] == kind)
+        for kind in ("numbers", "categories", "texts", "lists", "images")
+    }
+    has_missing = options.missing == "fill"
+    names["categories"] = {
+        name: tuple(sorted(t for t in table.columns[name].texts.values if t or has_missing))
+        for name in names["categories"]
+    }
+    is_one_hot = options.categories == "one-hot"
+    return TableSchema(**names, labels=roles.labels, is_one_hot=is_one_hot)
 
 
-def _kind_of_texts(column: TextColumn) -> str:
-    """ "image", "category" or "text", by the texts of a column."""
-    texts = [text for text in column.values if text]
-    if texts and all(text.lower().endswith(file_endings()) for text in texts):
-        return "image"
-    is_text = np.array([bool(text) for text in column.values])
-    occurs_twice = 2 * len(texts) <= int(column.counts[is_text].sum())  # on average
-    return "category" if occurs_twice else "text"
+def _kind_of(column: TableColumn) -> str:
+    """The field of `TableSchema` for a column, by its fields."""
+    if column.is_list:
+        return "lists"
+    if column.numbers is not None:
+        return "numbers"
+    column.refuse_stray_text()
+    _, values, counts = column.texts
+    texts = [text for text in values if text]
+    if all(text.lower().endswith(file_endings()) for text in texts):
+        return "images"
+    num_filled = sum(count for text, count in zip(values, counts) if text)
+    return "categories" if 2 * len(texts) <= num_filled else "texts"  # each occurs twice, or not
 
 
-# ------------------------------------------------------------------------------- doubtful columns
-
-
-def _refuse_doubtful(table: Table, names: Sequence[str]) -> None:
+def _refuse_doubtful(columns: Sequence[TableColumn], kinds: Mapping[str, str]) -> None:
     """Raise a DataError that names all columns that look like no features."""
     doubtful = {}
-    for name in names:
-        reason = ""
-        if name in table.texts:
-            reason = _doubt_texts(table.texts[name])
-        elif name in table.numbers and len(names) > 1:
-            reason = _doubt_numbers(name, table.numbers[name])
+    for column in columns:
+        kind, reason = kinds[column.name], ""
+        if kind == "numbers" and len(columns) > 1:
+            reason = _doubt_numbers(column)
+        elif kind in ("categories", "texts"):
+            texts = [text for text in column.texts.values if text]
+            num_words = sum(bool(_WORDS.search(text)) for text in texts)
+            if all(map(_DATE.match, texts)):
+                reason = "has dates"
+            elif kind == "texts" and 2 * num_words < len(texts):
+                reason = "has a different word in almost every row"
         if reason:
-            doubtful[name] = reason
+            doubtful[column.name] = reason
     if doubtful:
         listing = ", ".join(f"'{shorten(name)}' {reason}" for name, reason in doubtful.items())
         raise TableFault(
-            f"{table.file.path}: {listing}: such columns are no features.",
+            f"{columns[0].path}: {listing}: such columns are no features.",
             hint=f"Leave it out with --ignore-columns {','.join(doubtful)}, or name all columns to "
             "use with --feature-columns.",
             ignore_columns=tuple(doubtful),
         )
 
 
-def _doubt_numbers(name: str, numbers: np.ndarray) -> str:
+def _doubt_numbers(column: TableColumn) -> str:
     """Why numbers look like no feature; "" if they look like one."""
-    if numbers[0] != numbers[0] and np.isnan(numbers).all():
+    numbers = column.floats()
+    if np.isnan(numbers).all():
         return "is empty"
-    if len(numbers) > 2 and numbers[1] - numbers[0] == 1 and (np.diff(numbers) == 1).all():
+    if len(numbers) > 2 and (np.diff(numbers) == 1).all():
         return "numbers the rows"
-    are_different = _ID_NAME.search(name) and len(np.unique(numbers)) == len(numbers) > 1
-    if are_different and (numbers == np.rint(numbers)).all():
-        return "identifies the rows"
-    return ""
-
-
-def _doubt_texts(column: TextColumn) -> str:
-    """Why texts look like no feature; "" if they look like one."""
-    texts = [text for text in column.values if text]
-    if all(map(_DATE.match, texts)):
-        return "has dates"
-    have_words = 2 * sum(bool(_WORDS.search(text)) for text in texts) >= len(texts)
-    is_text = _kind_of_texts(column) == "text"
-    return "has a different word in almost every row" if is_text and not have_words else ""
+    are_different = _ID_NAME.search(column.name) and len(np.unique(numbers)) == len(numbers) > 1
+    return "identifies the rows" if are_different and (numbers == np.rint(numbers)).all() else ""
 
 
 # ------------------------------------------------------------------------------------ the features
 
 
-def find_missing(table: Table, schema: TableSchema) -> Dict[str, np.ndarray]:
-    """Where each column of features lacks a value, bool [N], of the columns that lack some."""
-    missing = {name: np.isnan(table.numbers[name]) for name in schema.numbers}
-    for name in (*schema.categories, *schema.texts, *schema.images):
-        column = table.texts[name]
-        missing[name] = np.array([not text for text in column.values])[column.codes]
-    return {name: mask for name, mask in missing.items() if mask.any()}
-
-
 def build_features(
-    table: Table, schema: TableSchema, rows: np.ndarray, images: Dict[str, Any]
+    table: Table,
+    schema: TableSchema,
+    rows: np.ndarray,
+    numbers: np.ndarray,
+    images: Mapping[str, TableImages],
 ) -> Any:
     """The features of N rows: one array if all are numbers or one image or list, else a dict.
 
@@ -137,55 +129,115 @@ def build_features(
         table: the table.
         schema: what the columns become.
         rows: that have examples, int64 [n]; only their texts have to be known.
-        images: the images in each column of paths.
+        numbers: the columns of numbers, float32 [N, F].
+        images: by the names of the components that they become.
     """
     features: Dict[str, Any] = {}
-    numbers = [table.numbers[name] for name in schema.numbers]
-    if schema.is_one_hot:
-        for name, texts in schema.categories.items():
-            codes = _category_codes(table, schema, name, rows)
-            numbers += [(codes == code).astype(np.float32) for code in range(len(texts))]
-    if numbers:
-        features[NUMBERS] = np.stack(numbers, axis=1)
-    for name in schema.categories if not schema.is_one_hot else ():
-        codes = _category_codes(table, schema, name, rows)
-        names_of = [text or MISSING for text in schema.categories[name]]
-        features[name] = Column(codes, "class", class_names=names_of)
-    features.update((name, table.texts[name].take()) for name in schema.texts)
-    features.update((name, _join_lists(table.lists[name])) for name in schema.lists)
-    features.update(images)
-    is_plain = (
-        NUMBERS in features or images or isinstance(next(iter(features.values())), np.ndarray)
-    )
-    if len(features) == 1 and is_plain and not schema.texts:
-        return next(iter(features.values()))
-    names = component_names([name for name in features if name != NUMBERS])
-    return {names.get(name, name): value for name, value in features.items()}
+    names = schema.component_names
+    for name, texts in schema.categories.items():
+        codes = _category_codes(table.columns[name], texts, rows)
+        if schema.is_one_hot:
+            one_hot = np.equal.outer(codes, np.arange(len(texts)))
+            numbers = np.concatenate([numbers, one_hot.astype(np.float32)], axis=1)
+        else:
+            class_names = [text or MISSING for text in texts]
+            features[names[name]] = Column(codes, "class", class_names=class_names)
+    for name in schema.texts:
+        features[names[name]] = table.columns[name].texts.map(str, object)
+    for name in schema.lists:
+        features[names[name]] = _join_lists(table.columns[name].arrays())
+    for component, column in images.items():
+        features[component] = column.files.select(column.files.paths)
+    if numbers.shape[1]:
+        features[NUMBERS] = numbers
+    only = next(iter(features.values()))
+    is_plain = len(features) == 1 and not schema.texts
+    return only if is_plain and isinstance(only, (np.ndarray, Decoded)) else features
 
 
-def _category_codes(table: Table, schema: TableSchema, name: str, rows: np.ndarray) -> np.ndarray:
+def _category_codes(column: TableColumn, texts: Sequence[str], rows: np.ndarray) -> np.ndarray:
     """The class number of each row's text, int32 [N]; -1 for an unknown one in no row of `rows`."""
-    column, texts = table.texts[name], schema.categories[name]
     number_of = {text: number for number, text in enumerate(texts)}
-    numbers = np.array([number_of.get(text, -1) for text in column.values], np.int32)
-    codes = numbers[column.codes]
+    codes = column.texts.map(lambda text: number_of.get(text, -1), np.int32)
     is_unknown = codes[rows] < 0
     if is_unknown.any():
         row = int(rows[np.argmax(is_unknown)])
         raise DataError(
-            f"{table.file.place(row)}: the model does not know the text "
-            f"'{shorten(column.values[column.codes[row]])}' in '{name}'.",
+            f"{column.path}: row {row + 1:,}: the model does not know the text "
+            f"'{shorten(column.texts.values[column.texts.codes[row]])}' in '{column.name}'.",
             hint=f"It was trained on {', '.join(map(repr, texts[:20]))}.",
         )
     return codes
 
 
-def _join_lists(arrays: Sequence[np.ndarray]) -> Any:
+def _join_lists(arrays: List[np.ndarray]) -> Any:
     """N lists as one array, or as a list of arrays where their lengths differ."""
     is_whole = all(array.dtype.kind in "iu" for array in arrays)
     is_small = is_whole and all(abs(array).max() < 2**31 for array in arrays)
     dtype = np.float32 if not is_whole else np.int32 if is_small else np.int64
     arrays = [array.astype(dtype) for array in arrays]
-    if len({array.shape for array in arrays}) == 1:
-        return np.stack(arrays)
-    return arrays
+    return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else arrays
+
+
+# ---------------------------------------------------------------------------------- image files
+
+
+class TableImages(NamedTuple):
+    """The image files that a column names.
+
+    Attributes:
+        files: one for each of N rows.
+        fields: of the N rows.
+    """
+
+    files: ImagePaths
+    fields: List[str]
+
+
+def open_images(
+    column: TableColumn,
+    rows: np.ndarray,
+    options: ImageOptions,
+    index: FileIndex,
+    component: str,
+) -> TableImages:
+    """The image files that a column names.
+
+    Args:
+        column: paths from the folder of the table.
+        rows: that have examples, int64 [n]; another row gets the image of the first of them.
+        options: the form of the images.
+        index: knows hashes and headers of files.
+        component: the name of the component that the images become.
+
+    Raises:
+        DataError: a field is no path of a file, or a file is no image.
+    """
+    codes, values, _ = column.texts
+    code_of = np.full(len(codes), codes[rows[0]], np.int32)
+    code_of[rows] = codes[rows]
+    used, positions = np.unique(code_of, return_inverse=True)
+    paths = [_find_file(column, values[code]) for code in used]
+    images = open_paths(column.path, paths, index, options, component)
+    return TableImages(
+        images._replace(
+            paths=[paths[position] for position in positions],
+            digests=[images.digests[position] for position in positions],
+        ),
+        [values[code] for code in code_of],
+    )
+
+
+def _find_file(column: TableColumn, field: str) -> str:
+    """The path of the file that a field names, from the folder of the table."""
+    found, hint = "a null character", "Write paths from the folder of the table."
+    if "\0" not in field:  # which Python 3.7 refuses in a path
+        for text in (field, field.replace("\\", "/")):
+            path = os.path.join(os.path.dirname(column.path), os.path.expanduser(text))
+            if os.path.isfile(path):
+                return path
+        found = f"{shorten(field, 80)}, and there is no file {shorten(path, 200)}"
+    if "://" in field:
+        found = f"the address {shorten(field, 80)}"
+        hint = "Download the images, and write their paths from the folder of the table."
+    raise column.error(column.texts.row_of(field), "the path of an image", found, hint)

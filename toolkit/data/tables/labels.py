@@ -1,172 +1,139 @@
 """The labels of a table: classes, or values.
 
-Legend: N rows, K classes, L columns of labels.
+Legend: N rows, n rows with examples, K classes, L columns of labels.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...errors import DataError
 from ..column import MAX_CLASSES
-from .columns import Table, TextColumn, parse_number, refuse_stray_text, shorten
+from .columns import TableColumn, parse_number, shorten
 from .repair import TableFault
 from .roles import LABEL_NAMES
 
 MAX_INTEGER_CLASSES = 100  # more different whole numbers are classes only on request
 
-
-class Labels(NamedTuple):
-    """The labels of N rows.
-
-    Attributes:
-        values: int32 [N] of the kind "class", float32 [N] or [N, L] of the kind "value"; None for
-            no labels.
-        kind: "class", "value", or "" for no labels.
-        class_names: in the order of the class numbers.
-    """
-
-    values: Optional[np.ndarray]
-    kind: str
-    class_names: Tuple[str, ...] = ()
+Labels = Tuple[Optional[np.ndarray], Tuple[str, ...]]
 
 
 def read_labels(
-    table: Table, names: Sequence[str], kind: str, rows: np.ndarray, is_other: bool = False
+    columns: Sequence[TableColumn], kind: str, rows: np.ndarray, is_other: bool = False
 ) -> Labels:
     """The labels in some columns.
 
     Args:
-        table: the table.
-        names: of the columns; several are the values of a vector.
+        columns: the values of a vector if they are several; [] for no labels.
         kind: "class", "value", or "auto" to let the fields decide.
         rows: that have examples, int64 [n]; the labels of others are not looked at.
         is_other: whether a model was trained on such labels, so that any number of classes is
             plausible.
 
+    Returns:
+        labels: int32 [N] of classes, float32 [N] or [N, L] of values; None for no labels.
+        class_names: [K], in the order of the class numbers; () if they are no classes.
+
     Raises:
         DataError: a field is no label of the kind, or the kind is not clear.
     """
-    if not names:
-        return Labels(None, "")
-    if len(names) == 1 and names[0] in table.lists:
-        return Labels(_stack_vectors(table, names[0], kind), "value")
-    if len(names) > 1:
+    if not columns:
+        return None, ()
+    column = columns[0]
+    if len(columns) > 1 or column.is_list:
         if kind == "class":
+            found = "lists" if len(columns) == 1 else len(columns)
             raise DataError(
-                f"{table.file.path}: expected one column of classes, found {len(names)}.",
-                hint="Name one column, or set --label-kind value for a vector.",
+                f"{column.path}: expected one column of classes, found {found}.",
+                hint="Name one column of classes, or set --label-kind value for a vector.",
             )
-        vectors = [_read_values(table, name, rows) for name in names]
-        return Labels(np.stack(vectors, axis=1), "value")
-    column = table.texts[names[0]]
+        if len(columns) == 1:
+            return _stack_vectors(column), ()
+        return np.stack([_read_values(each, rows) for each in columns], axis=1), ()
     if kind == "auto":
-        kind = _choose_kind(table, names[0], column, rows)
+        kind = _choose_kind(column, rows)
     if kind == "value":
-        return Labels(_read_values(table, names[0], rows), "value")
-    return _read_classes(table, names[0], column, rows, is_other)
+        return _read_values(column, rows), ()
+    return _read_classes(column, rows, is_other)
 
 
-def missing_labels(table: Table, names: Sequence[str]) -> np.ndarray:
+def missing_labels(column: TableColumn) -> np.ndarray:
     """Whether each row lacks a label, bool [N].
 
     Only an empty text is missing, unless all other labels are numbers: then so is NA, for instance.
     """
-    is_missing = np.zeros(table.num_rows, bool)
-    for name in names:
-        if name in table.texts:
-            column = table.texts[name]
-            is_missing |= _are_missing(column.values)[column.codes]
-    return is_missing
+    if column.is_list:
+        return np.zeros(1, bool)  # none
+    is_nan = None if column.numbers is None else np.isnan(column.numbers)
+    return column.texts.map("".__eq__, bool) if is_nan is None or is_nan.all() else is_nan
 
 
-def _are_missing(texts: Sequence[str]) -> np.ndarray:
-    """Which of the different texts of a column stand for no label, bool [len(texts)]."""
-    numbers = [parse_number(text) for text in texts]
-    is_nan = np.array([number is not None and np.isnan(number) for number in numbers], bool)
-    if None not in numbers and not is_nan.all():
-        return is_nan
-    return np.array([text == "" for text in texts], bool)
-
-
-def _stack_vectors(table: Table, name: str, kind: str) -> np.ndarray:
-    vectors = table.lists[name]
+def _stack_vectors(column: TableColumn) -> np.ndarray:
+    vectors = column.arrays()
     for row, vector in enumerate(vectors):
         if vector.shape != vectors[0].shape:
-            raise DataError(
-                f"{table.file.place(row)}: expected {vectors[0].shape[0]} values in '{name}' as in "
-                f"the first row, found {vector.shape[0]}.",
-                hint="Give each record as many labels.",
-            )
-    if kind == "class":
-        raise DataError(
-            f"{table.file.path}: expected one class in '{name}', found lists.",
-            hint="Set --label-kind value for vectors.",
-        )
+            hint = "Give each record as many labels."
+            expected, why = f"{vectors[0].shape[0]} values", " as in the first row"
+            raise column.error(row, expected, str(vector.shape[0]), hint, why)
     return np.stack(vectors).astype(np.float32)
 
 
-def _choose_kind(table: Table, name: str, column: TextColumn, rows: np.ndarray) -> str:
+def _occurs(column: TableColumn, rows: np.ndarray) -> np.ndarray:
+    """Whether each of the different texts occurs in some rows, bool [len(values)]."""
+    codes, values, _ = column.texts
+    return np.bincount(codes[rows], minlength=len(values)) > 0
+
+
+def _choose_kind(column: TableColumn, rows: np.ndarray) -> str:
     """ "class" or "value", by the texts that occur in some rows."""
-    counts = np.bincount(column.codes[rows], minlength=len(column.values))
-    texts = [text for text, count in zip(column.values, counts) if count]
+    texts = [text for text, occurs in zip(column.texts.values, _occurs(column, rows)) if occurs]
     numbers = [number for number in map(parse_number, texts) if number is not None]
     if len(numbers) < len(texts):
-        refuse_stray_text(table.file, name, column)
+        column.refuse_stray_text()
         return "class"
     if any(number != int(number) for number in numbers if number == number):
         return "value"
     if len(texts) <= MAX_INTEGER_CLASSES:
         return "class"
     raise TableFault(
-        f"{table.file.path}: the labels '{name}' are {len(texts):,} different whole numbers: "
+        f"{column.path}: the labels '{column.name}' are {len(texts):,} different whole numbers: "
         "classes or values?",
         hint="Set --label-kind value or --label-kind class.",
         label_kind="value",
     )
 
 
-def _read_values(table: Table, name: str, rows: np.ndarray) -> np.ndarray:
+def _read_values(column: TableColumn, rows: np.ndarray) -> np.ndarray:
     """A column of numbers as float32 [N]."""
-    if name not in table.texts:
-        raise DataError(
-            f"{table.file.path}: expected a number in '{name}', found lists.",
-            hint="Name a column of lists alone, without others.",
-        )
-    column = table.texts[name]
-    numbers = [parse_number(text) for text in column.values]
+    texts = column.texts
     with np.errstate(over="ignore"):
-        values = np.array([np.nan if n is None else n for n in numbers]).astype(np.float32)
-    is_wrong = ~np.isfinite(values)[column.codes[rows]]
+        numbers = texts.map(parse_number, object).astype(np.float32)  # None becomes NaN
+    is_wrong = ~np.isfinite(numbers[rows])
     if is_wrong.any():
         row = int(rows[np.argmax(is_wrong)])
-        raise DataError(
-            f"{table.file.place(row)}: expected a number in '{name}', found "
-            f"'{shorten(column.values[column.codes[row]])}'.",
-            hint="Correct it, or set --label-kind class for classes.",
-        )
-    return values[column.codes]
+        found = f"'{shorten(texts.values[texts.codes[row]])}'"
+        hint = "Correct it, or set --label-kind class for classes."
+        raise column.error(row, "a number", found, hint)
+    return numbers
 
 
-def _read_classes(
-    table: Table, name: str, column: TextColumn, rows: np.ndarray, is_other: bool
-) -> Labels:
-    counts = np.bincount(column.codes[rows], minlength=len(column.values))
-    names_of = [_class_name(text) if count else None for text, count in zip(column.values, counts)]
-    names = _sort_classes([each for each in names_of if each is not None])
-    if name.lower() not in LABEL_NAMES:
-        table.refuse_header(name)
+def _read_classes(column: TableColumn, rows: np.ndarray, is_other: bool) -> Labels:
+    pairs = zip(column.texts.values, _occurs(column, rows))
+    names_of = {text: _class_name(text) for text, occurs in pairs if occurs}
+    names = _sort_classes(list(names_of.values()))
+    if column.name.lower() not in LABEL_NAMES:
+        column.refuse_header()
     if len(names) > (MAX_CLASSES if is_other else min(MAX_CLASSES, max(20, len(rows) // 2))):
         raise DataError(
-            f"{table.file.path}: expected labels of classes, found {len(names):,} different texts "
-            f"in {len(rows):,} rows of '{name}'.",
+            f"{column.path}: expected labels of classes, found {len(names):,} different texts "
+            f"in {len(rows):,} rows of '{column.name}'.",
             hint="Name the column of the labels with --label-column.",
         )
-    number_of: Dict[Any, int] = {each: number for number, each in enumerate(names)}
-    numbers = np.array([number_of.get(each, -1) for each in names_of], np.int32)
-    return Labels(numbers[column.codes], "class", tuple(names))
+    numbers: Dict[str, int] = {name: number for number, name in enumerate(names)}
+    number_of = {text: numbers[name] for text, name in names_of.items()}
+    return column.texts.map(lambda text: number_of.get(text, -1), np.int32), tuple(names)
 
 
 def _class_name(text: str) -> str:

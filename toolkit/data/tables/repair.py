@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any, Callable, List, TypeVar
+from typing import Any, Callable, List
 
 from ...errors import DataError, ToolkitError
+from ..examples import Dataset
 from ..reading_options import ColumnOptions
-
-Rows = TypeVar("Rows")
 
 
 class TableFault(DataError):
@@ -23,32 +22,32 @@ class TableFault(DataError):
         self.repair = repair
 
 
-def read_with_all_faults(read: Callable[[ColumnOptions], Rows], options: ColumnOptions) -> Rows:
-    """The rows that `read` returns for the options.
+def read_with_all_faults(
+    read: Callable[[ColumnOptions], Dataset], options: ColumnOptions
+) -> Dataset:
+    """What `read` returns for the options.
 
     Raises:
-        TableFault: the only fault, as `read` raised it.
+        ToolkitError: the only fault, as `read` raised it.
         DataError: all faults, and the options with which there would be none.
     """
     faults: List[ToolkitError] = []
     repaired = options
     while True:
         try:
-            rows = read(repaired)
+            dataset = read(repaired)
             break
         except TableFault as fault:
             faults.append(fault)
-            values = repaired._asdict()
             for name, value in fault.repair.items():
-                values[name] = (*values[name], *value) if isinstance(value, tuple) else value
-            repaired = ColumnOptions(**values)
+                if isinstance(value, tuple):
+                    value = (*getattr(repaired, name), *value)
+                repaired = repaired._replace(**{name: value})
         except ToolkitError as error:  # which no option repairs
-            if not faults:
-                raise
             faults.append(error)
             break
     if not faults:
-        return rows
+        return dataset
     if len(faults) == 1:
         raise faults[0]
     message = "; ".join(fault.message.rstrip(".") for fault in faults)

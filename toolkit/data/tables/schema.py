@@ -25,7 +25,7 @@ class TableSchema(NamedTuple):
     """
 
     numbers: Tuple[str, ...] = ()
-    categories: Mapping[str, Tuple[str, ...]] = {}
+    categories: Mapping[str, Sequence[str]] = {}
     texts: Tuple[str, ...] = ()
     lists: Tuple[str, ...] = ()
     images: Tuple[str, ...] = ()
@@ -56,8 +56,6 @@ class TableSchema(NamedTuple):
             for name, value in values.items()
             if name in cls._fields
         }
-        categories = {name: tuple(texts) for name, texts in values.get("categories", {}).items()}
-        fields["categories"] = categories
         return cls(**fields)
 
 

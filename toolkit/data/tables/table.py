@@ -16,50 +16,25 @@ Legend: N rows, n rows with examples, F columns of numbers.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+from typing import AbstractSet, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ...errors import DataError, UsageError
 from ..column import describe_rounding
 from ..examples import Dataset, Split, describe
-from ..files.file_index import FileIndex
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
-from ..images.image_paths import ImagePaths
-from ..reading_options import ColumnOptions, ImageOptions, Settings, refuse_idle_images
-from .columns import Table, read_table, shorten
-from .features import build_features, find_missing, find_schema
-from .labels import Labels, missing_labels, read_labels
+from ..reading_options import ColumnOptions, Settings, refuse_idle_images
+from .columns import shorten
+from .features import TableImages, build_features, find_schema, open_images
+from .labels import missing_labels, read_labels
 from .repair import TableFault, read_with_all_faults
-from .roles import LABEL_NAMES, Roles, choose_roles, follow_schema, unused_columns
+from .roles import LABEL_NAMES, choose_roles, follow_schema
 from .schema import NUMBERS, TableSchema
-from .table_file import read_table_file
-from .table_images import read_image_column
+from .table_file import Table, read_table
 
 SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in its column
-
-
-class TableRows(NamedTuple):
-    """The examples of a table, before they are divided into splits.
-
-    Attributes:
-        features: of N rows, as for `Split`.
-        labels: of N rows.
-        schema: what the columns are.
-        splits: rows by name of a split, int64 [n]; all of them are "train" if no column says it.
-        has_splits: whether a column says it.
-        images: the image files and the fields of N rows, by name of a column of paths.
-        notes: sentences on what was decided or left out.
-    """
-
-    features: Any
-    labels: Labels
-    schema: TableSchema
-    splits: Dict[str, np.ndarray]
-    has_splits: bool
-    images: Dict[str, Tuple[ImagePaths, List[str]]]
-    notes: List[str]
 
 
 def open_table(settings: Settings) -> Dataset:
@@ -69,99 +44,76 @@ def open_table(settings: Settings) -> Dataset:
         UsageError: an option names no column, or one column twice.
         DataError: the table cannot be used.
     """
-    path, columns, files_index = settings.path, settings.columns, settings.files
-    schema = TableSchema.from_json(settings.table) if settings.table else None
-    rows = read_with_all_faults(
-        lambda options: read_rows(path, options, settings.images, files_index, schema), columns
+    table = read_table(settings.path)
+    return read_with_all_faults(
+        lambda columns: _read_dataset(table, settings._replace(columns=columns)), settings.columns
     )
-    splits = {
-        name: Split(rows.features, rows.labels.values, positions)
-        for name, positions in rows.splits.items()
-    }
-    numbers = _numbers_of(rows.features, rows.schema)
-    is_missing = np.isnan(numbers)
-    is_filled = columns.missing == "fill" and schema is None and bool(numbers.size)
-    if is_filled:  # with the means of all: which ones train is not known yet
-        _fill(numbers, is_missing, splits["train"], rows.schema)
-    digests = _digests(rows, splits["train"], is_filled and bool(is_missing.any()))
-    splits = hold_out(splits, settings.shares, digests)
-    if is_filled:
-        fills = _fill(numbers, is_missing, splits["train"], rows.schema)
-        rows = rows._replace(schema=rows.schema._replace(fills=fills))
-    spec = describe(splits["train"], rows.labels.class_names)
-    spec = spec._replace(table=rows.schema.to_json())
-    files = {os.path.basename(path): path}
-    hashes = dict(zip(files, files_index.digests(list(files.values()))))
-    for column, fields in rows.images.values():
-        files.update(zip(fields, column.paths))
-        hashes.update(zip(fields, column.digests))
-    return Dataset("table:" + path, spec, splits, files, rows.notes, hashes)
 
 
-def read_rows(
-    path: str,
-    options: ColumnOptions,
-    image_options: ImageOptions,
-    index: FileIndex,
-    schema: Optional[TableSchema] = None,
-) -> TableRows:
-    """Read a table.
-
-    Args:
-        path: the file.
-        options: what the columns are.
-        image_options: the form of the images that a column of paths names.
-        index: what is known of the files.
-        schema: the columns that a model was trained on; None to find them.
-    """
-    file = read_table_file(path)
-    roles = choose_roles(file, options) if schema is None else follow_schema(file, schema, options)
-    table = read_table(file, roles.kinds(file, schema))
-    notes = _check_index(table, roles)
-    kind, is_other = options.label_kind, schema is not None
-    if schema is None:
-        has_missing = options.missing == "fill"
-        schema = find_schema(table, roles, has_missing)
-        schema = schema._replace(labels=roles.labels, is_one_hot=options.categories == "one-hot")
-        _refuse_idle_options(path, schema, options, image_options)
+def _read_dataset(table: Table, settings: Settings) -> Dataset:
+    options, is_other = settings.columns, settings.table is not None
+    if settings.table is not None:
+        schema = TableSchema.from_json(settings.table)
+        roles = follow_schema(table, schema, options)
     else:
-        kind = schema.label_kind or kind
-        unused = unused_columns(file, roles)
-        if unused:
-            listing = ", ".join(unused[:10]) + (", ..." if len(unused) > 10 else "")
-            notes.append(f"Columns that the model does not use: {listing}.")
-    is_filled = options.missing == "fill" and (not is_other or bool(schema.fills))
-    rows = _rows_with_values(table, roles, schema, options.missing, is_filled)
-    if len(rows) < table.num_rows and schema is not None:
+        roles = choose_roles(table, options)
+        schema = find_schema(table, roles, options)
+        _refuse_idle_options(schema, settings)
+    notes = list(roles.notes)
+    columns = [table.columns[name].floats() for name in schema.numbers]
+    numbers = np.stack(columns, axis=1) if columns else np.zeros((table.num_rows, 0), np.float32)
+    is_missing = np.isnan(numbers)
+    has_fills = options.missing == "fill" and (not is_other or bool(schema.fills))
+    needed = {*roles.labels, *schema.images, *(() if has_fills else schema.numbers)}
+    masks = _missing_fields(table, schema, roles.labels, is_missing)
+    rows = _rows_with_values(table, masks, options.missing, needed)
+    if len(rows) < table.num_rows:
         notes.append(f"{table.num_rows - len(rows):,} rows with empty fields are left out.")
-    labels = read_labels(table, roles.labels, kind, rows, is_other)
+    label_columns = [table.columns[name] for name in roles.labels]
+    kind = schema.label_kind or options.label_kind
+    labels, class_names = read_labels(label_columns, kind, rows, is_other)
     if roles.labels:
-        schema = schema._replace(label_kind=labels.kind)
-        notes.append(_describe_labels(roles.labels, labels))
-    sizes = {name: np.abs(table.numbers[name]) for name in schema.numbers}
-    notes += describe_rounding({name: np.fmax.reduce(each) for name, each in sizes.items()})
-    splits = _divide(table, roles.split, rows, is_other)
+        schema = schema._replace(label_kind="class" if class_names else "value")
+        notes.append(_describe_labels(roles.labels, class_names))
+    largest = np.fmax.reduce(np.abs(numbers))
+    notes += describe_rounding(dict(zip(schema.numbers, largest.tolist())))
+    parts = _divide(table, roles.split, rows, is_other)
     images = {
-        name: read_image_column(
-            table, name, rows, image_options, index, schema.component_names[name]
+        component: open_images(
+            table.columns[name], rows, settings.images, settings.files, component
         )
-        for name in schema.images
+        for name, component in schema.component_names.items()
+        if name in schema.images
     }
-    notes += [note for column, _ in images.values() for note in column.notes]
-    arrays = {name: column.select(column.paths) for name, (column, _) in images.items()}
-    features = build_features(table, schema, rows, arrays)
+    notes += [note for column in images.values() for note in column.files.notes]
+    features = build_features(table, schema, rows, numbers, images)
+    if schema.numbers:  # as they are in the features
+        whole = features[NUMBERS] if isinstance(features, dict) else features
+        numbers = whole[:, : len(schema.numbers)]
+    splits = {name: Split(features, labels, part) for name, part in parts.items()}
     if schema.fills:
-        numbers = _numbers_of(features, schema)
-        np.copyto(numbers, np.array(schema.fills, np.float32), where=np.isnan(numbers))
-    return TableRows(features, labels, schema, splits, roles.split is not None, images, notes)
+        np.copyto(numbers, np.array(schema.fills, np.float32), where=is_missing)
+    finds_fills = has_fills and not is_other and bool(schema.numbers)
+    if finds_fills:  # the means of all, until it is known which ones train
+        _fill(numbers, is_missing, splits["train"], schema)
+    digests = _digests(features, images, splits["train"], finds_fills and bool(is_missing.any()))
+    splits = hold_out(splits, settings.shares, digests)
+    if finds_fills:
+        schema = schema._replace(fills=_fill(numbers, is_missing, splits["train"], schema))
+    spec = describe(splits["train"], class_names)._replace(table=schema.to_json())
+    files = {os.path.basename(table.path): table.path}
+    hashes = dict(zip(files, settings.files.digests([table.path])))
+    for column in images.values():
+        files.update(zip(column.fields, column.files.paths))
+        hashes.update(zip(column.fields, column.files.digests))
+    return Dataset("table:" + table.path, spec, splits, files, notes, hashes)
 
 
-def _refuse_idle_options(
-    path: str, schema: TableSchema, options: ColumnOptions, images: ImageOptions
-) -> None:
+def _refuse_idle_options(schema: TableSchema, settings: Settings) -> None:
     """Raise a UsageError if an option has no effect on the columns that a table has."""
+    path, options = settings.path, settings.columns
     if not schema.images:
-        refuse_idle_images(path, images)
+        refuse_idle_images(path, settings.images)
     if options.categories != ColumnOptions().categories and not schema.categories:
         raise UsageError(
             f"--categories {options.categories} has no effect on {path}, which has no column of "
@@ -178,162 +130,104 @@ def _refuse_idle_options(
         )
 
 
-def _check_index(table: Table, roles: Roles) -> List[str]:
-    """A note on the column without a name; raises a DataError if it does not number the rows."""
-    if roles.row_numbers is None:
-        return []
-    texts = table.texts[roles.row_numbers].take()
-    first = texts[0] if texts[0] in ("0", "1") else "0"
-    is_number = [text == str(row) for row, text in enumerate(texts, int(first))]
-    if not all(is_number):
-        raise DataError(
-            f"{table.file.path}: the first column has no name, and does not number the rows.",
-            hint="Name it in the first line.",
-        )
-    return ["The first column, which has no name and numbers the rows, is left out."]
-
-
-def _describe_labels(names: Sequence[str], labels: Labels) -> str:
+def _describe_labels(names: Sequence[str], class_names: Sequence[str]) -> str:
     """A sentence on what the labels are."""
-    subject = f"The labels are '{names[0]}'"
     if len(names) > 1:
         return f"The labels are vectors of the columns {', '.join(names[:10])}."
-    if labels.kind == "value":
-        return f"{subject}, values."
-    listing = ", ".join(map(shorten, labels.class_names[:10]))
-    more = ", ..." if len(labels.class_names) > 10 else ""
-    count = len(labels.class_names)
-    return f"{subject}, {count:,} class{'es' if count != 1 else ''} ({listing}{more})."
+    if not class_names:
+        return f"The labels are '{names[0]}', values."
+    count, noun = len(class_names), "class" if len(class_names) == 1 else "classes"
+    listing = ", ".join(map(shorten, class_names[:10])) + (", ..." if count > 10 else "")
+    return f"The labels are '{names[0]}', {count:,} {noun} ({listing})."
 
 
 # ------------------------------------------------------------------------------- rows and splits
 
 
+def _missing_fields(
+    table: Table, schema: TableSchema, labels: Sequence[str], is_missing: np.ndarray
+) -> Dict[str, np.ndarray]:
+    """Where each column that is used lacks a value, bool [N]; `is_missing` is that of numbers."""
+    masks = dict(zip(schema.numbers, is_missing.T))
+    for name in (*schema.categories, *schema.texts, *schema.images):
+        masks[name] = table.columns[name].texts.map("".__eq__, bool)
+    masks.update((name, missing_labels(table.columns[name])) for name in labels)
+    return masks
+
+
 def _rows_with_values(
-    table: Table, roles: Roles, schema: TableSchema, missing: str, is_filled: bool
+    table: Table, masks: Mapping[str, np.ndarray], missing: str, needed: AbstractSet[str]
 ) -> np.ndarray:
-    """The rows with examples, int64 [n].
+    """The rows with examples, int64 [n]; a DataError if fields are missing that may not be.
 
-    Args:
-        table: the table.
-        roles: of its columns.
-        schema: what its columns are.
-        missing: what to do with missing fields.
-        is_filled: whether missing numbers get values: a model may have been trained without any.
-
-    Raises:
-        DataError: fields are missing that may not be.
+    With `missing` "fill", only the columns that are needed may not lack a value.
     """
-    masks = find_missing(table, schema)
-    for name in roles.labels:
-        is_missing = missing_labels(table, [name])
-        if is_missing.any():
-            masks[name] = is_missing
-    if missing == "drop":
-        is_complete = (
-            ~np.any(list(masks.values()), axis=0) if masks else np.ones(table.num_rows, bool)
-        )
-        if not is_complete.any():
-            _refuse_missing(table, masks, "Leave out the emptiest columns with --ignore-columns.")
+    is_used = {name: missing != "fill" or name in needed for name in masks}
+    masks = {name: mask for name, mask in masks.items() if is_used[name] and mask.any()}
+    is_complete = ~np.any([np.zeros(table.num_rows, bool), *masks.values()], axis=0)
+    if is_complete.all() or (missing == "drop" and is_complete.any()):
         return np.flatnonzero(is_complete)
-    if missing == "fill":
-        others = () if is_filled else schema.numbers
-        columns = {*roles.labels, *schema.images, *others}
-        masks = {name: mask for name, mask in masks.items() if name in columns}
-    if masks:
-        names = ",".join(masks)
-        _refuse_missing(
-            table,
-            masks,
-            f"Leave out these rows with --missing drop, or the columns with --ignore-columns "
-            f"{names}"
-            + (", or fill in means with --missing fill." if missing == "refuse" else "."),
-            missing == "refuse",
+    hint = "Leave out the emptiest columns with --ignore-columns."
+    if missing != "drop":
+        hint = (
+            "Leave out these rows with --missing drop, or the columns with --ignore-columns "
+            f"{','.join(masks)}"
+            + (", or fill in means with --missing fill." if missing == "refuse" else ".")
         )
-    return np.arange(table.num_rows)
-
-
-def _refuse_missing(
-    table: Table, masks: Dict[str, np.ndarray], hint: str, is_new: bool = False
-) -> NoReturn:
-    row = min(int(np.argmax(mask)) for mask in masks.values())
+    row = int(np.argmin(is_complete))
     first = next(name for name, mask in masks.items() if mask[row])
     counts = ", ".join(f"{int(mask.sum()):,} in '{name}'" for name, mask in masks.items())
-    message = (
-        f"{table.file.place(row)}: expected a value in '{first}', found none; of "
-        f"{table.num_rows:,} rows such fields have {counts}."
-    )
-    raise TableFault(message, hint, missing="drop") if is_new else DataError(message, hint)
+    found = f"none; of {table.num_rows:,} rows such fields have {counts}"
+    error = table.columns[first].error(row, "a value", found, hint)
+    raise TableFault(error.message, hint, missing="drop") if missing == "refuse" else error
 
 
 def _divide(
     table: Table, name: Optional[str], rows: np.ndarray, is_other: bool
 ) -> Dict[str, np.ndarray]:
-    """The rows of each split; all are "train" if there is no column of splits.
-
-    Args:
-        table: the table.
-        name: of the column of splits.
-        rows: that have examples, int64 [n].
-        is_other: whether it is a table to evaluate, which may have no row to train on.
-    """
+    """The rows of each split, by the column of splits; a table to evaluate may lack "train"."""
     if name is None:
         return {"train": rows}
-    column = table.texts[name]
-    splits = [SPLITS.get(text.lower(), "") for text in column.values]
-    codes = column.codes[rows]
-    unknown = [value for value, split in zip(column.values, splits) if not split]
+    column = table.columns[name]
+    unknown = [value for value in column.texts.values if value.lower() not in SPLITS]
     if unknown:
-        raise DataError(
-            f"{table.file.place(column.row_of(unknown[0]))}: expected train, validation or test in "
-            f"'{name}', found '{shorten(unknown[0])}'.",
-            hint="Correct it, or use the column as a feature with --split-column none.",
+        raise column.error(
+            column.texts.row_of(unknown[0]),
+            "train, validation or test",
+            f"'{shorten(unknown[0])}'",
+            "Correct it, or use the column as a feature with --split-column none.",
         )
-    names = np.array(splits)[codes]
-    result = {split: rows[names == split] for split in ("train", "validation", "test")}
-    if not len(result["train"]) and is_other:
-        return {"train": rows}
-    if not len(result["train"]):
+    names = column.texts.map(lambda value: SPLITS[value.lower()], object)[rows]
+    parts = {split: rows[names == split] for split in ("train", "validation", "test")}
+    if not len(parts["train"]):
+        if is_other:
+            return {"train": rows}
         raise DataError(
-            f"{table.file.path}: expected rows of 'train' in '{name}', found none.",
+            f"{table.path}: expected rows of 'train' in '{name}', found none.",
             hint="Ignore the column with --split-column none.",
         )
-    return {split: part for split, part in result.items() if len(part)}
+    return {split: part for split, part in parts.items() if len(part)}
 
 
-def _digests(rows: TableRows, train: Split, is_filled: bool) -> Union[None, List[str], np.ndarray]:
-    """A hash of the content of each training example, without decoding its images; None if there
-    are no images, and no missing numbers that were filled in.
-    """
-    if not rows.images:
-        return content_keys(Split(rows.features, index=train.index)) if is_filled else None
-    texts = [column.digests for column, _ in rows.images.values()]
-    if isinstance(rows.features, dict) and len(rows.features) > len(rows.images):
-        names = rows.schema.component_names
-        images = [names[column] for column in rows.images]
-        others = {n: value for n, value in rows.features.items() if n not in images}
+def _digests(
+    features: Any, images: Mapping[str, TableImages], train: Split, is_filled: bool
+) -> Union[None, List[str], np.ndarray]:
+    """A hash of each training example, without decoding images; None to hash what it contains."""
+    if not images:
+        return content_keys(train) if is_filled else None
+    texts = [column.files.digests for column in images.values()]
+    if isinstance(features, dict) and len(features) > len(images):
+        others = {name: value for name, value in features.items() if name not in images}
         texts.append([f"{key:x}" for key in content_keys(Split(others))])
-    positions = range(len(texts[0])) if train.index is None else train.index
-    return [" ".join(column[position] for column in texts) for position in positions]
-
-
-def _numbers_of(features: Any, schema: TableSchema) -> np.ndarray:
-    """The columns of numbers, float32 [N, F], a view of the features."""
-    if not schema.numbers:
-        return np.zeros((0, 0), np.float32)
-    numbers = features[NUMBERS] if isinstance(features, dict) else features
-    return numbers[:, : len(schema.numbers)]
+    rows: Any = train.index
+    return [" ".join(column[row] for column in texts) for row in rows]
 
 
 def _fill(
     numbers: np.ndarray, is_missing: np.ndarray, train: Split, schema: TableSchema
 ) -> Tuple[float, ...]:
-    """Replace missing numbers [N, F], in place, by the means of the training examples.
-
-    Returns:
-        The means.
-    """
-    rows = slice(None) if train.index is None else train.index
+    """Replace missing numbers [N, F], in place, by the means of the training examples: [F]."""
+    rows: Any = train.index
     counts = (~is_missing[rows]).sum(axis=0)
     if not counts.all():
         name = schema.numbers[int(np.argmin(counts))]

@@ -1,74 +1,61 @@
-"""The fields of a table: CSV text, read by pandas, or JSON lines; plain or compressed by gzip.
+"""Read a file as a table: CSV, by pandas, or JSON lines; plain or compressed by gzip.
 
 A place in an error message is `FILE: row N`, counted from 1, without the header and empty lines.
 """
 
 from __future__ import annotations
 
-import contextlib
-import csv
+import collections
 import gzip
 import io
 import json
 import os
 import re
 import zlib
-from typing import IO, Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import IO, Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from ...errors import DataError
 from ..images.image_file import file_endings
+from .columns import TableColumn
 
 TABLE_ENDINGS = tuple(
     ending + suffix for ending in (".csv", ".tsv", ".jsonl", ".ndjson") for suffix in ("", ".gz")
 )
 _DELIMITERS = ",;\t|"
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\Z", re.IGNORECASE)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape for half a character of UTF-16
 _GZIP = b"\x1f\x8b"
 _OTHER_FORMATS = (
     (b"PK\x03\x04", "an Excel workbook or another zip file"),
     (b"\xd0\xcf\x11\xe0", "an Excel workbook"),
     (b"PAR1", "a Parquet file"),
-    (b"ARROW1", "an Arrow file"),
-    (b"SQLite", "an SQLite database"),
-    (b"\x89HDF", "an HDF5 file"),
-    (b"\x93NUMPY", "an array of an .npy file"),
 )
 _AS_CSV = "Save it as CSV with a header, in UTF-8."
 
-Fields = Sequence[Any]  # of one column: texts, and lists of a JSON table
 
-
-class TableFile(NamedTuple):
-    """A table as it is written.
+class Table(NamedTuple):
+    """A table.
 
     Attributes:
         path: of the file.
-        columns: the names in the header, or the keys of the first JSON record.
-        fields: of each column by its name; those that a row lacks at its end are empty.
-        is_json: whether it has JSON lines.
+        num_rows: N, 1 or more.
+        columns: by the names in the header, or by the keys of the first JSON record.
     """
 
     path: str
-    columns: Tuple[str, ...]
-    fields: Dict[str, Fields]
-    is_json: bool
-
-    def place(self, row: int) -> str:
-        """`FILE: row N` of a row, which is counted from 0."""
-        return f"{self.path}: row {row + 1:,}"
+    num_rows: int
+    columns: Dict[str, TableColumn]
 
 
-def read_table_file(path: str) -> TableFile:
+def read_table(path: str) -> Table:
     """Read a table.
 
     Raises:
-        DataError: the file is no table, its columns have no names or equal ones, or a row has more
-            fields than the header.
+        DataError: the file is no table, its columns have no names or equal ones, it has no rows, or
+            a row has more fields than the header.
     """
-    encoding = _find_encoding(path)
-    with _read_text(path, encoding) as stream:
-        first = next((line for line in stream if line.strip()), "")
-        has_returns = getattr(stream, "newlines", None) == "\r"  # old pandas has to be told
+    stream = io.StringIO(_read_text(path), newline="")
+    first = next((line for line in stream if line.strip()), "")
     start = first.lstrip()[:1]
     if not start:
         raise DataError(f"{path}: expected a table, found an empty file.", hint=_AS_CSV)
@@ -77,21 +64,59 @@ def read_table_file(path: str) -> TableFile:
             f"{path}: expected one JSON object per line, found a list.",
             hint="Write each record on a line of its own (pandas: orient='records', lines=True).",
         )
-    with _read_text(path, encoding) as stream:
-        if start == "{":
-            fields = _read_json(path, stream)
-            return TableFile(path, tuple(fields), fields, True)
-        delimiter = _find_delimiter(first)
-        if first.lower().startswith("sep="):  # from Excel
-            delimiter = first.strip()[4:5] or ","
-            stream.readline()
-        header, *columns = _read_csv(path, stream, delimiter, has_returns)
-    _check_header(path, header)
-    return TableFile(path, tuple(header), dict(zip(header, columns)), False)
+    delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", first).count)
+    if first.lower().startswith("sep="):  # from Excel; the header is in the next line
+        delimiter = first.strip()[4:5] or ","
+    else:
+        stream.seek(0)
+    fields = _read_json(path, stream) if start == "{" else _read_csv(path, stream, delimiter)
+    num_rows = len(next(iter(fields.values())))
+    if not num_rows:
+        raise DataError(
+            f"{path}: expected rows below the header, found none.",
+            hint="Give one row or more for each example.",
+        )
+    columns = {name: TableColumn(path, name, fields[name], start != "{") for name in fields}
+    return Table(path, num_rows, columns)
 
 
-def _read_csv(path: str, stream: IO[str], delimiter: str, has_returns: bool) -> List[List[str]]:
-    """The names of the columns, and then the fields of each."""
+def _read_text(path: str) -> str:
+    """The text of a file, with the ends of its lines unchanged but for those of old Macintoshes."""
+    if not os.path.isfile(path):
+        found = "a folder" if os.path.isdir(path) else "no such file"
+        hint = "Name a file in it." if os.path.isdir(path) else _AS_CSV
+        raise DataError(f"{path}: expected a table, found {found}.", hint=hint)
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        content = gzip.decompress(content) if content.startswith(_GZIP) else content
+    except (EOFError, OSError, zlib.error) as error:
+        raise DataError(
+            f"{path}: expected a gzip file, found {str(error).rstrip('.')}.",
+            hint="The file is damaged; copy it again.",
+        ) from error
+    for magic, description in _OTHER_FORMATS:
+        if content.startswith(magic):
+            raise DataError(f"{path}: expected a table, found {description}.", hint=_AS_CSV)
+    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
+    if encoding == "utf-8" and b"\0" in content[:4096]:
+        raise DataError(f"{path}: expected text, found null bytes.", hint=_AS_CSV)
+    try:
+        text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+    except UnicodeError as error:
+        raise DataError(
+            f"{path}: expected text in {encoding.upper()}, found other bytes.",
+            hint="Save the table in UTF-8 (iconv -f latin1 -t utf-8, or the dialog of a "
+            "spreadsheet).",
+        ) from error
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+# -------------------------------------------------------------------------------------------- CSV
+
+
+def _read_csv(path: str, stream: IO[str], delimiter: str) -> Dict[str, List[str]]:
+    """The fields of each column, by its name."""
     import pandas  # type: ignore[import-untyped]
 
     try:
@@ -102,7 +127,6 @@ def _read_csv(path: str, stream: IO[str], delimiter: str, has_returns: bool) -> 
             dtype=object,
             keep_default_na=False,
             skipinitialspace=True,
-            lineterminator="\r" if has_returns else None,
         )
     except pandas.errors.EmptyDataError as error:
         raise DataError(
@@ -123,23 +147,14 @@ def _read_csv(path: str, stream: IO[str], delimiter: str, has_returns: bool) -> 
             f"{path}: expected rows of CSV, found {finding}.",
             hint="Close each quote, and write a quote within a quoted field twice.",
         ) from error
-    header, rows = [name.strip() for name in frame.iloc[0]], frame.iloc[1:]
+    names, rows = [name.strip() for name in frame.iloc[0]], frame.iloc[1:]
+    _check_header(path, names)
     rows = rows[(rows != "").any(axis=1)]  # without the empty lines of a spreadsheet
-    return [header, *(rows[number].tolist() for number in rows)]
-
-
-def _find_delimiter(header: str) -> str:
-    """The delimiter that divides a header into most fields."""
-    counts = []
-    for delimiter in _DELIMITERS:
-        with contextlib.suppress(csv.Error, StopIteration):
-            reader = csv.reader([header], delimiter=delimiter, skipinitialspace=True)
-            counts.append((len(next(reader)), delimiter))
-    return max(counts, key=lambda pair: pair[0])[1] if counts else ","
+    return dict(zip(names, rows.to_numpy().T.tolist()))
 
 
 def _check_header(path: str, names: Sequence[str]) -> None:
-    """Refuse a header that is a row of values, or that has a name twice."""
+    """Refuse a header that is a row of values, or that lacks a name or has one twice."""
     if _look_like_values(names):
         raise DataError(
             f"{path}: expected the names of the columns in the first line, found values "
@@ -148,18 +163,17 @@ def _check_header(path: str, names: Sequence[str]) -> None:
         )
     positions: Dict[str, int] = {}
     for position, name in enumerate(names, 1):
-        if name in positions and name:
-            raise DataError(
-                f"{path}: the columns {positions[name]} and {position} are both named "
-                f"'{name[:40]}'.",
-                hint="Give each column a name of its own.",
-            )
         if not name and position > 1:
             raise DataError(
                 f"{path}: column {position} of {len(names)} has no name.",
                 hint="Name each column in the first line, or remove a delimiter at its end.",
             )
-        positions[name] = position
+        if positions.setdefault(name, position) < position:
+            raise DataError(
+                f"{path}: the columns {positions[name]} and {position} are both named "
+                f"'{name[:40]}'.",
+                hint="Give each column a name of its own.",
+            )
 
 
 def _look_like_values(names: Sequence[str]) -> bool:
@@ -167,128 +181,50 @@ def _look_like_values(names: Sequence[str]) -> bool:
     if any(name.lower().endswith(file_endings()) for name in names if "." in name):
         return True
     words = names[0].split() if len(names) == 1 else names  # values with spaces between them
-    numbers = [word for word in words if _is_number(word)]
-    if any(not number.isdigit() for number in numbers):
-        return True
-    values = [float(number) for number in numbers]  # int refuses thousands of digits
-    return values != sorted(set(values)) or (len(names) == 1 and bool(values))
+    numbers = list(filter(_NUMBER.match, words))
+    values = list(map(float, numbers))  # int refuses thousands of digits
+    is_alone = len(names) == 1 and bool(values)
+    return is_alone or values != sorted(set(values)) or not all(map(str.isdigit, numbers))
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text.lower().strip("+-") not in ("nan", "inf", "infinity")
+# ------------------------------------------------------------------------------------- JSON lines
 
 
-def _read_json(path: str, stream: IO[str]) -> Dict[str, Fields]:
+def _read_json(path: str, lines: IO[str]) -> Dict[str, List[Any]]:
+    """The fields of each key, by its name: texts and lists."""
     columns: Dict[str, List[Any]] = {}
-    for number, text in enumerate(filter(str.strip, stream), 1):
-        place = f"{path}: row {number:,}"
-        record = _read_record(place, text)
-        columns = columns or {name: [] for name in record}
-        unknown = [key for key in record if key not in columns]
-        if unknown:
+    for number, text in enumerate(filter(str.strip, lines), 1):
+        try:
+            record = json.loads(text, object_pairs_hook=_unique_keys)
+            if _SURROGATE.search(text):  # one half of a pair of surrogates is no text
+                json.dumps(record, ensure_ascii=False).encode("utf-8")
+            if not isinstance(record, dict) or not record:
+                raise ValueError(text.strip()[:40])
+            columns = columns or {name: [] for name in record}
+            for name in record:
+                if name not in columns:
+                    raise ValueError(f"the key '{name}', which the first row does not have")
+            for name, fields in columns.items():
+                fields.append(_as_field(name, record.get(name)))
+        except (ValueError, RecursionError) as error:
+            fault = f"a fault: {error.msg}" if isinstance(error, json.JSONDecodeError) else error
             raise DataError(
-                f"{place}: found the key '{unknown[0]}', which the first record does not have.",
-                hint="Give each record the same keys, null where there is no value.",
-            )
-        for name, fields in columns.items():
-            fields.append(_as_field(place, name, record.get(name)))
-    return dict(columns)
-
-
-def _as_field(place: str, name: str, value: Any) -> Any:
-    """A value of JSON as text, and null as empty text; a list remains one."""
-    if isinstance(value, (str, list)):
-        return value
-    if isinstance(value, dict):
-        raise DataError(
-            f"{place}: expected a value or list in '{name}', found an object.",
-            hint="Write its values as keys of the record.",
-        )
-    return "" if value is None else repr(value)
-
-
-def _read_record(place: str, text: str) -> Dict[str, Any]:
-    """The JSON object in a line."""
-    try:
-        record = json.loads(text, object_pairs_hook=_unique_keys)
-        if _SURROGATE.search(text):  # one half of a pair of surrogates is no text
-            json.dumps(record, ensure_ascii=False).encode("utf-8")
-    except (ValueError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise DataError(
-            f"{place}: expected a JSON object, found a fault: {reason}.",
-            hint="Write one object per line.",
-        ) from error
-    if not isinstance(record, dict) or not record:
-        raise DataError(
-            f"{place}: expected a JSON object with keys, found {text.strip()[:40]}.",
-            hint='Write one object per line: {"x": 1.5, "label": "cat"}.',
-        )
-    return record
+                f"{path}: row {number:,}: expected a JSON object with keys, found {fault}.",
+                hint='Write one object per line, {"x": 1.5, "label": "cat"}, each with the same '
+                "keys, null where there is no value.",
+            ) from error
+    return columns
 
 
 def _unique_keys(pairs: Sequence[Tuple[str, Any]]) -> Dict[str, Any]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key '{twice}' occurs twice")
-    return record
+    for name, count in collections.Counter(name for name, _ in pairs).items():
+        if count > 1:
+            raise ValueError(f"the key '{name}' twice")
+    return dict(pairs)
 
 
-# ------------------------------------------------------------------------------------------ bytes
-
-
-@contextlib.contextmanager
-def _open_bytes(path: str) -> Iterator[Any]:
-    """The bytes of a file, unpacked if it is a gzip file."""
-    with open(path, "rb") as file:
-        is_packed = file.read(2) == _GZIP
-        file.seek(0)
-        if not is_packed:
-            yield file
-            return
-        try:
-            with gzip.open(file) as unpacked:
-                yield unpacked
-        except (EOFError, OSError, zlib.error) as error:
-            raise DataError(
-                f"{path}: expected a gzip file, found {str(error).rstrip('.')}.",
-                hint="The file is damaged; copy it again.",
-            ) from error
-
-
-@contextlib.contextmanager
-def _read_text(path: str, encoding: str) -> Iterator[IO[str]]:
-    """The text of a file, with the ends of its lines unchanged."""
-    try:
-        with _open_bytes(path) as file:
-            yield io.TextIOWrapper(file, encoding=encoding, newline="")
-    except UnicodeError as error:
-        raise DataError(
-            f"{path}: expected text in {encoding.replace('-sig', '').upper()}, found other bytes.",
-            hint="Save the table in UTF-8 (iconv -f latin1 -t utf-8, or the dialog of a "
-            "spreadsheet).",
-        ) from error
-
-
-def _find_encoding(path: str) -> str:
-    """The encoding that a byte order mark names, or UTF-8."""
-    if os.path.isdir(path):
-        raise DataError(f"{path}: expected a table, found a folder.", hint="Name a file in it.")
-    if not os.path.isfile(path):
-        raise DataError(f"{path}: expected a table, found no such file.", hint=_AS_CSV)
-    with _open_bytes(path) as file:
-        start = file.read(4096)
-    for magic, description in _OTHER_FORMATS:
-        if start.startswith(magic):
-            raise DataError(f"{path}: expected a table, found {description}.", hint=_AS_CSV)
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    if b"\0" in start:
-        raise DataError(f"{path}: expected text, found null bytes.", hint=_AS_CSV)
-    return "utf-8-sig"
+def _as_field(name: str, value: Any) -> Any:
+    """A value of JSON as text, and null as empty text; a list remains one."""
+    if isinstance(value, dict):
+        raise ValueError(f"an object in '{name}'")
+    return value if isinstance(value, list) else "" if value is None else str(value)

@@ -28,24 +28,30 @@ def save(path: str, states: States) -> None:
         ToolkitError: a hook remembers what cannot be saved.
     """
     arrays: Dict[str, Any] = {}
-    index: Dict[str, Any] = {}
+    index: Dict[str, Any] = {hook: {} for hook in states}
     for hook, state in states.items():
-        index[hook] = {}
         for name, value in state.items():
-            if isinstance(value, np.ndarray):
-                if value.dtype.hasobject:
-                    raise _state_error(hook, f"'{name}', which is an array of objects")
-                arrays[f"array{len(arrays)}"] = value
-                index[hook][name] = {"array": f"array{len(arrays) - 1}"}
-                continue
             try:
-                index[hook][name] = {"value": _to_json(value)}
+                index[hook][name] = _encode(value, arrays)
             except (TypeError, RecursionError) as error:
-                raise _state_error(hook, f"'{name}', which holds {error}") from error
-    text = np.frombuffer(json.dumps(index).encode("utf-8"), np.uint8)
+                raise ToolkitError(
+                    f"Session hook '{hook}' keeps '{name}', which holds {error}.",
+                    hint="Its method 'state' returns JSON values, and arrays of numbers or text.",
+                ) from error
+    arrays[_INDEX] = np.frombuffer(json.dumps(index).encode("utf-8"), np.uint8)
     with atomic_write(path + ENDING, durable=True) as file:
-        arrays[_INDEX] = text
         np.savez(file, **arrays)
+
+
+def _encode(value: Any, arrays: Dict[str, Any]) -> Dict[str, Any]:
+    """The entry of a value in the index; an array is added to the others."""
+    if not isinstance(value, np.ndarray):
+        return {"value": _to_json(value)}
+    if value.dtype.hasobject:
+        raise TypeError("an array of objects")
+    key = f"array{len(arrays)}"
+    arrays[key] = value
+    return {"array": key}
 
 
 def _to_json(value: Any) -> Any:
@@ -63,13 +69,6 @@ def _to_json(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     raise TypeError(f"a {type(value).__name__}")
-
-
-def _state_error(hook: str, what: str) -> ToolkitError:
-    return ToolkitError(
-        f"Session hook '{hook}' keeps {what}.",
-        hint="Its method 'state' returns JSON values, and arrays of numbers or text.",
-    )
 
 
 def load(path: str) -> States:

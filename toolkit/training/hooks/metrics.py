@@ -46,13 +46,10 @@ class Metrics(SessionHook):
         scalars = {**graph.losses, **graph.logged}  # in the order of a record
         self._names = list(scalars)
         self._last = {name: x for name, x in scalars.items() if name not in graph.sums.names}
-        self._rows = self._no_rows()
-        self._rows_step = 0  # of `_rows`
+        self._no_rows = np.zeros([len(self._weights), len(self._sums.names) + 1])
+        self._rows, self._rows_step = self._no_rows, 0
         self._examples_per_step = examples_per_step(options)
         self._speed, self._console = speed, console
-
-    def _no_rows(self):
-        return np.zeros([len(self._weights), len(self._sums.names) + 1])
 
     def state(self):
         if self._rows_step != self.loop.step:  # steps without hooks came before a failure
@@ -61,7 +58,7 @@ class Metrics(SessionHook):
         return {"names": self._sums.names, "rows": self._rows}
 
     def set_state(self, state):
-        self._rows = self._no_rows()
+        self._rows = self._no_rows
         if state.get("names") == self._sums.names:
             rows = state["rows"]  # of as many replicas as there were
             self._rows = rows if rows.shape == self._rows.shape else self._rows + rows.mean(0)
@@ -83,7 +80,7 @@ class Metrics(SessionHook):
         self._rows_step = step
         if super().is_due(step):
             self._add_record(step, {**self._means(), **last})
-            self._rows = self._no_rows()
+            self._rows = self._no_rows
             self.loop.assign_sums(self._rows)
 
     def _means(self) -> Dict[str, float]:

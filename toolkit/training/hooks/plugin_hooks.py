@@ -119,8 +119,10 @@ class PluginHook(RunHook):
             )
 
     def call(self, method: str, *arguments: Any) -> Any:
+        place = f"the method 'begin' of s{self._subject[1:]}"
+        check = refused_variables(place) if method == "begin" else contextlib.nullcontext()
         try:
-            with capture_log(self.loop.log):
+            with check, capture_log(self.loop.log):
                 return super().call(method, *arguments)
         except (ToolkitError, *_LOOP_ERRORS):
             raise
@@ -134,10 +136,6 @@ class PluginHook(RunHook):
                 f"{failure.text}.",
                 hint=failure.hint,
             ) from error
-
-    def begin(self) -> None:
-        with refused_variables(f"the method 'begin' of s{self._subject[1:]}"):
-            super().begin()
 
     def before_run(self, context: Any) -> Optional[tf.train.SessionRunArgs]:
         self._request = None
@@ -240,14 +238,8 @@ class PluginHook(RunHook):
 
 @contextlib.contextmanager
 def refused_variables(place: str) -> Iterator[None]:
-    """Refuse global variables that are created in the block, after the saver was made: they would
-    be trained, not saved.
-
-    Args:
-        place: which code of a plugin runs in the block, for the message.
-
-    Raises:
-        ToolkitError: names the variable and the line that created it.
+    """Refuse global variables that are created in the block, by a plugin's code at a place, after
+    the saver was made: they would be trained, not saved.
     """
     known = {variable.op.name for variable in tf.global_variables()}
     yield

@@ -23,6 +23,7 @@ class RunHook:
         hook: the hook.
         name: names it in logs, measurements and checkpoints.
         has_due_steps: whether it is a `SessionHook`; another one is called on every step.
+        loop: that makes the steps; `HookRunner` sets it.
     """
 
     def __init__(self, hook: tf.train.SessionRunHook, name: str = ""):
@@ -31,19 +32,9 @@ class RunHook:
         self.has_due_steps = isinstance(hook, SessionHook)
         self.loop: Any = None
 
-    def set_loop(self, loop: Any) -> None:
-        """Set the attribute `loop` of a `SessionHook`."""
-        self.loop = loop
-        if self.has_due_steps:
-            self.hook.loop = loop
-
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the hook."""
         return getattr(self.hook, method)(*arguments)
-
-    def begin(self) -> None:
-        """The last time at which the hook may make ops."""
-        self.call("begin")
 
     def before_run(self, context: Any) -> Optional[tf.train.SessionRunArgs]:
         """What the hook asks for in the step that follows."""
@@ -71,11 +62,17 @@ class HookRunner(tf.train.SessionRunHook):
         self, hooks: Sequence[RunHook], loop: Any, clock: Callable[[], float] = time.perf_counter
     ):
         self._hooks, self._loop, self._clock = hooks, loop, clock
-        self._with_due_steps = [hook for hook in hooks if hook.has_due_steps]
-        self.seconds: Dict[str, float] = dict.fromkeys((hook.name for hook in hooks), 0.0)
+        # Those that say when they are due, by their names, numbered where one comes twice.
+        self._with_due_steps: Dict[str, RunHook] = {}
+        self.seconds: Dict[str, float] = {}
         self.secs_in_steps = 0.0
-        for hook in hooks:
-            hook.set_loop(loop)
+        names = [hook.name for hook in hooks]
+        for index, hook in enumerate(hooks):
+            number = names[:index].count(hook.name)
+            self.seconds[hook.name], hook.loop = 0.0, loop
+            if hook.has_due_steps:
+                self._with_due_steps[f"{hook.name}#{number}" if number else hook.name] = hook
+                hook.hook.loop = loop
 
     # ------------------------------------------------------------------------------- for the loop
 
@@ -87,34 +84,24 @@ class HookRunner(tf.train.SessionRunHook):
 
     def deadline(self) -> float:
         """The time from which the next step is due, or NEVER."""
-        return min((hook.call("deadline") for hook in self._with_due_steps), default=NEVER)
+        return min((h.call("deadline") for h in self._with_due_steps.values()), default=NEVER)
 
     def tell(self, method: str, *arguments: Any) -> None:
         """Call a method of each `SessionHook`."""
-        for hook in self._with_due_steps:
+        for hook in self._with_due_steps.values():
             is_measured = method in ("on_restore", "on_stop")
             with self._measured(hook) if is_measured else contextlib.nullcontext():
                 hook.call(method, *arguments)
 
     def states(self) -> Dict[str, Dict[str, Any]]:
         """What the hooks want to save with a checkpoint, by their keys."""
-        states = {key: hook.call("state") for key, hook in self._keys().items()}
+        states = {key: hook.call("state") for key, hook in self._with_due_steps.items()}
         return {key: state for key, state in states.items() if state}
 
     def set_states(self, states: Dict[str, Dict[str, Any]]) -> None:
         """Give the hooks back what they wanted to save; {} to those that saved nothing."""
-        for key, hook in self._keys().items():
+        for key, hook in self._with_due_steps.items():
             hook.call("set_state", states.get(key, {}))
-
-    def _keys(self) -> Dict[str, RunHook]:
-        """The hooks by their names, numbered where one name comes twice."""
-        keys: Dict[str, RunHook] = {}
-        names = [hook.name for hook in self._hooks]
-        for index, hook in enumerate(self._hooks):
-            number = names[:index].count(hook.name)
-            if hook.has_due_steps:
-                keys[f"{hook.name}#{number}" if number else hook.name] = hook
-        return keys
 
     @contextlib.contextmanager
     def _measured(self, hook: RunHook, is_step: bool = False) -> Iterator[None]:
@@ -130,7 +117,7 @@ class HookRunner(tf.train.SessionRunHook):
 
     def begin(self) -> None:
         for hook in self._hooks:
-            hook.begin()
+            hook.call("begin")
 
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         self._loop.begin_session(session)

@@ -22,6 +22,8 @@ import sys
 import types
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
+from tensorflow.python.framework import ops as tensorflow_ops
+
 from toolkit import tf
 
 # Module -> the modules of this folder whose public names it has, besides its submodules.
@@ -89,6 +91,8 @@ class _TensorFlow(types.ModuleType):
         names = ("__path__", "__file__", "__spec__", "__loader__", "__package__", "__version__")
         vars(self).update({name: getattr(real, name) for name in names})
         self._real = real
+        # What `type` says of the tensors of a graph.
+        self.Tensor = getattr(tensorflow_ops, "SymbolicTensor", tf.Tensor)
 
     def __getattr__(self, name: str) -> Any:
         # `compat` of compat.v1 is another module than `tensorflow.compat`.

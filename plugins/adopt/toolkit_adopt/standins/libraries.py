@@ -17,21 +17,35 @@ import numpy as np
 from PIL import Image
 
 _NUMPY = {
+    "Infinity": np.inf,
+    "NAN": np.nan,
+    "NINF": -np.inf,
+    "PINF": np.inf,
+    "VisibleDeprecationWarning": UserWarning,
     "alltrue": np.all,
+    "asfarray": lambda a, dtype=np.float64: np.asarray(a, dtype),
+    "asscalar": lambda a: a.item(),
     "bool": bool,
     "complex": complex,
+    "complex_": np.complex128,
     "cumproduct": np.cumprod,
     "float": float,
     "float_": np.float64,
     "Inf": np.inf,
+    "in1d": lambda ar1, ar2, **kwargs: np.isin(np.ravel(ar1), ar2, **kwargs),
     "infty": np.inf,
     "int": int,
+    "mat": np.asmatrix,
     "NaN": np.nan,
     "object": object,
     "product": np.prod,
+    "round_": np.round,
     "sometrue": np.any,
     "str": str,
+    "string_": np.bytes_,
+    "trapz": getattr(np, "trapezoid", None),
     "unicode": str,
+    "unicode_": np.str_,
 }
 _FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "cubic": 3}  # of Pillow
 
@@ -107,6 +121,8 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
         yield np, "reshape", reshape
     if tuple(map(int, np.__version__.split(".")[:2])) >= (1, 24):
         yield np, "array", array
+    if "pad" not in vars(np.lib):
+        yield np.lib, "pad", np.pad
     scipy = importlib.import_module("scipy")
     try:
         misc = importlib.import_module("scipy.misc")

@@ -1,0 +1,195 @@
+"""Whether the configurations of a study can be trained: their options, then graphs, which a process
+of its own builds, but does not train.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from ..cluster.child import child_code
+from ..config import run_values
+from ..display.console import Console
+from ..display.waits import waiting
+from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
+from ..plugins import Plugins, describe_failure
+from ..preset_choice import choose_by_data
+from ..storage.run_folder import RunFolder
+from . import trial_options
+from .definition import FLOAT, Definition
+from .sampler import known_values
+
+MAX_GRAPHS = 32
+Values = Mapping[str, Any]  # of the options that vary
+
+
+def validate(definition: Definition, plugins: Plugins) -> str:
+    """Check the configurations of a study.
+
+    Those are checked that are known before the first trial (all of a grid and of random
+    configurations, the first ones of TPE), and those at the limits of the space. Each is resolved;
+    of those that differ in numbers within ranges alone, one graph is built. A configuration
+    that is sampled later is checked by its own run before the first step.
+
+    Returns:
+        What was checked, a clause.
+
+    Raises:
+        ToolkitError: one cannot be trained; names its values.
+    """
+    space, known = definition.space, known_values(definition)
+    limits = [dict(known[0], **{each.name: end}) for each in space for end in each.ends]
+    for values in [*known, *limits]:
+        with trial_options.naming_values(values):
+            trial_options.resolve_trial(plugins, definition, values)
+    kinds: Dict[str, Values] = {}
+    for values in [*known, *limits]:
+        unlike = [values[each.name] for each in space if each.kind != FLOAT]
+        kinds.setdefault(json.dumps(unlike), values)
+    sample = list(kinds.values())
+    count = min(len(sample), MAX_GRAPHS)
+    sample = [sample[i * len(sample) // count] for i in range(count)]  # evenly spread
+    for end in (-1, 0):  # all ranges at their high, and at their low ends
+        ends = {each.name: each.ends[end] for each in space if not each.choices}
+        sample.insert(0, dict(next(iter(kinds.values())), **ends))
+    sample = list({json.dumps(each, sort_keys=True): each for each in sample}.values())
+    check_graphs(definition, sample)
+    plurals = ["s" * (len(each) != 1) for each in (known, sample)]
+    text = f"the options of {len(known)} configuration{plurals[0]} and of the space's limits; "
+    text += f"{len(sample)} graph{plurals[1]} built"
+    return text + (f", a sample of {len(kinds)} kinds" if count < len(kinds) else "")
+
+
+class Answer(NamedTuple):
+    """What a check found of one configuration.
+
+    Attributes:
+        metrics: the names of the metrics of the validation split, each with "min" or "max", or ""
+            if it declares no direction.
+        best_metric: --best-metric, "" for none.
+        interval: --evaluate-steps or --checkpoint-steps; None if neither is set.
+        num_examples: of the training split.
+        examples_per_step: how many a step reads.
+    """
+
+    metrics: Mapping[str, str] = {}
+    best_metric: str = ""
+    interval: Optional[int] = None
+    num_examples: int = 0
+    examples_per_step: int = 1
+
+
+def check_graphs(definition: Definition, configurations: Sequence[Values]) -> List[Answer]:
+    """Build the graphs of configurations in a process of their own.
+
+    Args:
+        definition: of the study; it may lack what follows from the answers.
+        configurations: the values of the options that vary.
+
+    Returns:
+        The answer for each configuration, in order.
+
+    Raises:
+        InterruptedRun: a signal ended the check.
+        RetryError: the process died.
+        ToolkitError: one of them cannot be trained; names its values.
+    """
+    count = len(configurations)
+    wait = waiting(f"Checking {count} configuration{'s' * (count != 1)}")
+    code = child_code("from toolkit.search.checks import main; main()")
+    with wait, tempfile.TemporaryDirectory(prefix="toolkit-search-") as folder:
+        process = subprocess.run(
+            [sys.executable, "-c", code, os.path.join(folder, "run")],
+            input=json.dumps([definition.as_json(), list(configurations)]),
+            capture_output=True,
+            env=trial_options.trial_environment(os.environ),
+            encoding="utf-8",
+            errors="replace",
+        )
+    exit_code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    if exit_code in (130, 143):
+        raise InterruptedRun("The check was interrupted.", signum=exit_code - 128)
+    if exit_code:
+        sys.stderr.write(process.stderr)
+        lines = process.stderr.strip().splitlines()
+        raise RetryError(
+            f"The process that checks ended with exit code {exit_code}: "
+            f"{lines[-1] if lines else 'without a message'}",
+            hint="Its messages are above.",
+        )
+    answers, fault = json.loads(process.stdout)
+    if fault is not None:
+        error = ToolkitError(fault["message"], hint=fault["hint"])
+        error.exit_code = fault["exit_code"]
+        raise error
+    return [Answer(**each) for each in answers]
+
+
+# ----------------------------------------------------------------------------------- the process
+
+
+def main() -> None:
+    """Answer the question on stdin: write answers and a fault to stdout, and nothing else."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
+        os.dup2(2, 1)  # plugins may print
+        saved, configurations = json.load(sys.stdin)
+        definition, fault = Definition.from_json(saved), None
+        answers = []
+        try:
+            for values in configurations:
+                with trial_options.naming_values(values):
+                    answers.append(_check(definition, values, sys.argv[1])._asdict())
+        except ToolkitError as error:
+            fault = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+        json.dump([answers, fault], output)
+
+
+def _check(definition: Definition, values: Values, folder: str) -> Answer:
+    try:
+        return _build(definition, values, folder)
+    except ToolkitError:
+        raise
+    except Exception as error:  # of a plugin, where the core does not translate it
+        failure = describe_failure(error)
+        raise ToolkitError(f"It cannot be built: {failure.text}.", hint=failure.hint) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _build(definition: Definition, values: Values, folder: str) -> Answer:
+    """Build the graphs of one configuration, like a run that has not begun; nothing is written."""
+    from ..training.trainer import Job, Trainer  # imports TensorFlow
+
+    plugins = trial_options.load_plugins(definition)
+    length = (
+        trial_options.find_length(plugins, definition, values) if definition.budget.amount else None
+    )
+    resolved = choose_by_data(
+        plugins, trial_options.resolve_trial(plugins, definition, values, length)
+    )
+    options, references = resolved.options, [each.reference for each in plugins.extensions]
+    config = run_values(plugins.model.reference, references, options, folder, resolved.origins)
+    job = Job(plugins, options, RunFolder(folder, is_new=True), config, ["toolkit search"])
+    trainer = Trainer(job, Console())
+    try:
+        directions = trainer.evaluator.metric_directions()
+        splits = trainer.training.run_data.splits
+        if not splits.get("validation"):
+            raise UsageError(
+                "The data has no validation split, by which a search chooses.",
+                hint="Set --validation-share.",
+            )
+        return Answer(
+            metrics={name: direction or "" for name, direction in directions.items()},
+            best_metric=options.best_metric or "",
+            interval=options.evaluate_steps or options.checkpoint_steps,
+            num_examples=len(splits["train"]),
+            examples_per_step=options.batch_size * options.batches_per_step,
+        )
+    finally:
+        trainer.close()
