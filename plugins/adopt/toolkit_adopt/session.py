@@ -9,8 +9,8 @@ the services of a Supervisor, timers of session hooks. Ops of the script's own a
 Checkpoints that the script looks for (`latest_checkpoint`, `get_checkpoint_state`, `os.path.exists`
 of their files) are observations, so that a resume finds what the run found; so is the name of a new
 temporary folder (`tempfile.mkdtemp`), and the time that code of the script's folder asks for
-(`time`, and a module `datetime` of its own). A variable is true, as one that is no resource. All is
-put back when the script has ended.
+(`time`, and a module `datetime` of its own). Functions of `tf.data` are called one after the other.
+A variable is true, as one that is no resource. All is put back when the script has ended.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any, Callable, Dict, List
 
 import tensorflow
 from tensorflow.python.client import session as sessions
+from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.framework import load_library
 from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.training import (
@@ -174,6 +175,7 @@ class Sessions:
         variable = resource_variable_ops.BaseResourceVariable
         patches.replace(variable, "__bool__", lambda self: True)
         self._refuse_threads(patches)
+        _order_data(patches)
         self._observe_checkpoints(patches)
         self._observe_clocks(patches, os.path.join(folder, ""))
 
@@ -325,3 +327,18 @@ def _reads_of(fed: Any) -> List[Any]:
         return [fed]
     users = fed.op.inputs[0].consumers()
     return [user.outputs[0] for user in users if user.type == "ReadVariableOp"]
+
+
+def _order_data(patches: Patches) -> None:
+    """Let `tf.data` call a function once at a time: random ops in it would draw in no order."""
+
+    def map_in_order(original, dataset, map_func, num_parallel_calls=None, **kwargs):
+        return original(dataset, map_func, **kwargs)
+
+    def interleave(original, dataset, *args, num_parallel_calls=None, **kwargs):
+        return original(dataset, *args[:3], **kwargs)
+
+    for cls in (dataset_ops.DatasetV1, dataset_ops.DatasetV2):
+        patches.wrap(cls, "map", map_in_order)
+        patches.wrap(cls, "map_with_legacy_function", map_in_order)
+        patches.wrap(cls, "interleave", interleave)
