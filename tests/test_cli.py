@@ -241,7 +241,7 @@ def test_a_run_as_the_value_of_a_flag_is_not_the_run_to_resume(cli, trained, her
 def test_two_values_of_set_that_differ_in_case_are_refused(cli):
     argv = ["run", "--plugin", LINEAR, "--print-config"]
     result = cli(*argv, "--data", "idx:A", "--set", "data=idx:a")
-    assert result.code == 2 and "'data' is set to idx:A (--data) and to idx:a" in result.err
+    assert result.code == 2 and "Both --data idx:A and --set data=idx:a are set." in result.err
     assert cli(*argv, "--profile-hooks", "--set", "profile_hooks=True").code == 0
 
 

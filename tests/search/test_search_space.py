@@ -73,7 +73,7 @@ def test_a_text_is_a_dimension(text, dimension):
         ("learning_rate=1..1e999", "too large"),
         ("batch_size=1.5..4", "takes whole numbers"),
         ("network=1..3", "not one number"),
-        ("network=mlp,cn", "should be 'mlp', 'cnn' or 'resnet'"),
+        ("network=mlp,cn", "should be 'auto', 'mlp', 'cnn' or 'resnet'"),
         ("network=mlp,,cnn", "nothing between two separators"),
         ("hidden=128,256", "has one value"),
         ("hidden=[", "no list in JSON"),

@@ -379,8 +379,8 @@ def crashing(monkeypatch, owner, name, after=False):
         (JsonLines, "make_durable", False, 6),
         (CheckpointStore, "add_commit", False, 6),
         (CheckpointStore, "add_commit", True, 8),
-        (CheckpointStore, "_delete", False, 8),
-        (CheckpointStore, "_delete", True, 8),
+        (os, "remove", False, 8),
+        (os, "remove", True, 8),
     ],
 )
 def test_a_crash_at_any_point_of_a_commit_leaves_an_intact_checkpoint(
