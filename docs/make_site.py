@@ -82,9 +82,10 @@ def describe_commands(group, parent):
         yield inspect.cleandoc(command.help).replace("\b\n", "") + "\n"
         examples = [each.format(plugin="classifier") for each in getattr(command, "_examples", ())]
         yield text_block("\n".join(examples)) if examples else ""
-        for section in cli_help.group_flags(context, command.get_params(context)):
-            records = [flag.get_help_record(context) for flag in section.flags]
-            head = ("flag", "" if section.title == cli_help.OWN else section.title)
+        sections = cli_help.group_flags(context, command.get_params(context))
+        for title, flags in sections.items():
+            records = [flag.get_help_record(context) for flag in flags]
+            head = ("flag", "" if title == cli_help.OWN else title)
             yield table(head, [(code(flag), cell(text)) for flag, text in records])
 
 
@@ -119,9 +120,9 @@ def describe_plugin(entry):
 
 def list_options(flags, changeable, level="## "):
     """A table for each group of options; level: of its heading, "" for none."""
-    for section in cli_help.group_flags(click.Context(app), flags):
-        rows = [describe_option(flag.field, changeable) for flag in section.flags]
-        yield f"{level}{section.title}\n" if level and rows else ""
+    for title, members in cli_help.group_flags(click.Context(app), flags).items():
+        rows = [describe_option(flag.field, changeable) for flag in members]
+        yield f"{level}{title}\n" if level and rows else ""
         yield table(("option", "type", "default", ""), rows) if rows else ""
 
 

@@ -103,6 +103,7 @@ class Client:
 
     def close(self):
         """End the server and its children."""
+        self._socket.shutdown(socket.SHUT_RDWR)  # also of what forked processes have of it
         self._socket.close()
         self._server.wait()
 

@@ -216,7 +216,7 @@ with tf.Session() as sess:
 """,
     # Edits sys.argv, draws in workers, begins a second graph after a reset, ends by sys.exit.
     "habits": """
-import multiprocessing, sys
+import multiprocessing, sys, time
 import numpy as np
 import tensorflow as tf
 
@@ -224,11 +224,15 @@ sys.argv[1:] = ["--count", "6"]
 
 def draw(count):
     np.random.seed()
+    assert time.time() > 0  # of the worker, which is none of the journal's
     return np.random.randn(count, 2)
 
 pools = [multiprocessing.Pool(1), multiprocessing.Pool(1)]
 first, second = [pool.map(draw, [3, 6])[-1] for pool in pools]
 assert (first != second).all()
+for pool in pools:
+    pool.terminate()
+    pool.join()
 for part, draws in enumerate([first, second]):
     tf.reset_default_graph()
     w = tf.get_variable("w", [2])

@@ -85,6 +85,9 @@ def test_a_model_function_becomes_a_plugin_and_trains(tmp_path, monkeypatch, cap
     with open("own_model_plugin.py") as file:
         assert file.read() == text + "# edited\n"
     assert run_command(["adopt", "--model-fn", "own_model", "--data", "npz:data.npz"]) == 2
+    assert run_command(["adopt", "--model-fn", "own_model:other_fn"]) == 2
+    assert "own_model_plugin.py is there, and is no plugin of other_fn." in capfd.readouterr().err
+    assert run_command([*words, "--dry-run"]) == 2
     assert run_command(["adopt", "--model-fn", "no_model:model_fn"]) == 2
     assert not os.path.exists("no_model_plugin.py")
 

@@ -179,7 +179,9 @@ class PluginCommand(click.Command):
         own = {flag for param in self.own_params for flag in param.opts}
         flags = [flag for flag in self._plugin_flags(ctx.obj.plugins) if not own & set(flag.opts)]
         self.params = [*self.own_params, *flags]
-        _refuse_two_values(self.params, read_words([*self.params, help_option], args))
+        words = read_words([*self.params, help_option], args)
+        if not (ctx.resilient_parsing or words.all("--help")):
+            _refuse_two_values(self.params, words)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

@@ -217,7 +217,8 @@ def _list_differing(
     tables: Sequence[Mapping[str, Any]], names: Sequence[str] = (), missing: Any = "unknown"
 ) -> List[str]:
     """`name value, value, ...` for each name (of `names`, if there are any) whose values differ."""
-    differing = differing_names(tables)
+    known = sorted({name for table in tables for name in table})
+    differing = [n for n in known if _differ([table.get(n, missing) for table in tables])]
     return [
         f"{name} {', '.join(str(table.get(name, missing)) for table in tables)}"
         for name in names or differing

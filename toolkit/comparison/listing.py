@@ -78,7 +78,7 @@ def _make_row(run: Found, name: Optional[str]) -> Row:
     facts.update(status=record.status, reason=record.reason, data=record.data_name)
     facts.update((name, getattr(record, name)) for name in _FACTS)
     fields = dict(facts, metric=metric.value if metric else None)
-    fields = {name: fields[name] for name in _FIELDS if fields[name] not in (None, "")}
+    fields = {name: fields[name] for name in _FIELDS if fields[name] is not None}
     values = {**record.metrics, **record.options, EXTENSIONS: record.extensions, **fields}
     facts.update(metric=metric and dict(metric._asdict()), metrics=record.metrics)
     return Row(record, metric, values, dict(facts, special={}, options=own_options(record)))
@@ -114,6 +114,7 @@ def sort_rows(rows: Sequence[Row], key: str, is_reverse: bool = False) -> List[R
     if key == "name":
         return rows[::-1] if is_reverse else rows
     orders: List[Any] = [row.values.get(_DESCENDING.get(key, "")) for row in rows]
+    orders = [None if value == "" else value for value in orders]
     if key not in _DESCENDING:
         orders = _order_by_value(rows, key)
     pairs = list(zip(orders, rows))
@@ -136,7 +137,7 @@ def _order_by_value(rows: Sequence[Row], key: str) -> List[Any]:
         if metric and row.record:
             place = names[metric.name], data[_data_of(row.record)]
             orders.append(None if math.isnan(metric.value) else (0, *place, -metric.merit))
-        elif value is None or key == "metric":
+        elif value in (None, "") or key == "metric":
             orders.append(None)
         else:
             orders.append((2, format_value(value)) if number is None else (1, number))

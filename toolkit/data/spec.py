@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..errors import DataError
+from ..errors import CheckpointError, DataError
 from .column import Component
 from .structure import FEATURES, LABELS, names_of, pack_role
 
@@ -99,7 +99,20 @@ class DataSpec(_SpecFields):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataSpec:
-        """The inverse of `as_json`, after JSON, which has no tuples."""
+        """The inverse of `as_json`, after JSON, which has no tuples.
+
+        Raises:
+            CheckpointError: the values are of another version.
+        """
+        try:
+            return cls._parse(values)
+        except (TypeError, ValueError, KeyError) as error:
+            raise CheckpointError(
+                f"The description of the data is not in the format of this version: {error}."
+            ) from error
+
+    @classmethod
+    def _parse(cls, values: Mapping[str, Any]) -> DataSpec:
         fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
         components = {key: Component(*parts) for key, parts in fields.get("components", ())}
         for key, component in components.items():

@@ -56,11 +56,14 @@ class ScorerSet:
             if scorer.draws_samples:
                 check_draws_samples(plugins)
                 scorer.draw = draw
-            name = next((name for name in scorer.names if name in owners), None)
+            taken = [
+                name for name in scorer.names if name in owners or scorer.names.count(name) > 1
+            ]
+            name = next(iter(taken), None)
             if name is not None:
                 raise ToolkitError(
                     f"Metric '{name}' of {_describe(scorer)} is already a metric of "
-                    f"{owners[name]}.",
+                    f"{owners.get(name, 'it')}.",
                     hint="Give it another name.",
                 )
             owners.update(dict.fromkeys(scorer.names, _describe(scorer)))

@@ -62,6 +62,8 @@ class Dimension(NamedTuple):
     @property
     def size(self) -> float:
         """How many values there are; infinite for a range of floats without a step."""
+        if self.kind == INT:  # there may be more than a list can have
+            return (int(self.high) - int(self.low)) // (int(self.step) or 1) + 1
         return math.inf if self.values is None else len(self.values)
 
     @property

@@ -64,17 +64,19 @@ class Processes:
             start_new_session=True,
         )
         self._present.append(process)
+        if self.signum:  # which came meanwhile
+            _send(process, self.signum)
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT  # its id remains valid
         try:
             while os.waitid(os.P_PID, process.pid, options) is None:
                 yield
         finally:
             _send(process, signal.SIGKILL)  # and what it has started and left behind
+            self._present.remove(process)
             _, status, usage = os.wait4(process.pid, 0)
             exited = os.WIFEXITED(status)
             code = os.WEXITSTATUS(status) if exited else 128 + os.WTERMSIG(status)
             process.returncode = code
-            self._present.remove(process)
         return code, usage.ru_utime + usage.ru_stime
 
     def wait(self, secs: float) -> Iterator[None]:

@@ -94,7 +94,7 @@ class Study:
         """Write study.json and options.json, under the lock of the study. Raises RetryError."""
         entries = [each._asdict() for _, each in sorted(self.configurations.items())]
         values = dict(self.definition.as_json(), configurations=entries)
-        files = {OPTIONS_FILE: self.definition.options_of_files, STUDY_FILE: values}
+        files = {STUDY_FILE: values, OPTIONS_FILE: self.definition.options_of_files}
         for name, contents in files.items():
             path = os.path.join(self.folder, name)
             try:

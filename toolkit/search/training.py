@@ -100,9 +100,12 @@ def train_all(study: Study, count: int, report: Callable[[Trial], None], train: 
     """
     processes = Processes()
     workers = [_work(study, processes, report, train) for _ in range(count)]
-    signals: List[int] = []
     errors: List[BaseException] = []
-    with handle_signals(signals.append) as wakeup:
+
+    def interrupt(signum: int) -> None:  # at once, also where this thread waits for something
+        processes.interrupt(signal.SIGTERM if signum == signal.SIGHUP else signum)
+
+    with handle_signals(interrupt) as wakeup:
         while workers:
             for worker in list(workers):
                 try:
@@ -117,9 +120,6 @@ def train_all(study: Study, count: int, report: Callable[[Trial], None], train: 
             ready, _, _ = select.select([wakeup], [], [], WAIT_SECS if workers else 0)
             with contextlib.suppress(BlockingIOError):
                 os.read(wakeup, 1 << 12) if ready else b""
-            while signals:
-                signum = signals.pop(0)
-                processes.interrupt(signal.SIGTERM if signum == signal.SIGHUP else signum)
     if errors:
         raise errors[0]
     if processes.signum:

@@ -20,6 +20,7 @@ from ..compat import tf
 from ..display.console import Console
 from ..errors import CheckpointError, ToolkitError, UsageError
 from ..files import atomic_write, plain_path
+from ..options import join_step, split_step
 from ..storage import journal as journals
 from ..storage.checkpoint_reader import fingerprint, read_tensors
 from ..storage.commit_log import retention_rule
@@ -225,6 +226,9 @@ class DrivenRun:
             if recorded is not None:
                 error.hint = "Put them back, or start a new run: it has committed nothing yet."
             raise
+        if self._weights is not None and self._weights.parent.head:  # of a run, which may go on
+            path, step = split_step(str(init_from))
+            self.settings["init_from"] = join_step(path, step or self._weights.parent.step)
 
     def assign_initial_weights(self, session: Any) -> None:
         """Give the model in a session the weights that the setting `init_from` names, if it names

@@ -121,13 +121,14 @@ class Trainer:
     def train_and_test(self) -> Dict[str, Any]:
         """Train, test, and return the summary that the seal has, too.
 
-        However the run ends, its page is written, and the plugins are notified.
+        Where the run fails, its page is written, and the plugins are notified, too.
         """
-        summary = None
         try:
             summary = self._finish(self.train())
-        finally:
-            self._end(has_failed=summary is None)
+        except (ToolkitError, KeyboardInterrupt):
+            self._end(has_failed=True)
+            raise
+        self._end(has_failed=False)
         for line in list_summary_lines(summary, self.page):
             self._console.record(line)
         return summary
@@ -236,9 +237,9 @@ class Trainer:
         job = self.training.job
         if self._folder.is_new or not job.plugins.has_hook("run_ended"):
             return
-        state, run = self._folder.state(), self.training.plan.graph.run
-        facts = {name: state[name] for name in ("status", "reason")}
         try:
+            state, run = self._folder.state(), self.training.plan.graph.run
+            facts = {name: state[name] for name in ("status", "reason")}
             job.plugins.call_hook("run_ended", run=run, **facts)
         except ToolkitError as error:
             if not has_failed:

@@ -114,6 +114,12 @@ def adopt(
     Its calls of sessions are observed and journaled; a resume runs it again from its first line,
     answers the calls from the journal up to the last commit, and goes on from there.
     """
+    if (model_fn or meta) and dry_run:
+        raise UsageError("A dry run is one of a script, and --model-fn and --meta name none.")
+    if model_fn and meta:
+        raise UsageError("Both --model-fn and --meta are set.", hint="Set one of them.")
+    if mode == "drive" and data:
+        raise UsageError("A driven script reads its own data, and --data is set.", hint="Omit it.")
     if model_fn or meta:
         words = ["lift", "--meta", meta] if meta else ["--plugin", write_plugin(model_fn or "")]
         return _go_on(ctx, ["run", *words, *_list_flags(ctx), *([script] if script else []), *args])
@@ -158,6 +164,7 @@ def adopt(
         words = _lift(settings, mode)
         if words:
             return _go_on(ctx, ["run", "lift", *words, *_list_flags(ctx)])
+        return _go_on(ctx, _without_data(ctx.find_root().obj))
     return _train(DrivenRun.begin("adopt", settings, run_dir, force), ctx, as_json, ())
 
 
@@ -236,6 +243,12 @@ def _list_flags(ctx: click.Context) -> List[str]:
     return words
 
 
+def _without_data(words: Sequence[str]) -> List[str]:
+    """The words of the command without `--data`, with which it drives."""
+    place = next(i for i, word in enumerate(words) if word.partition("=")[0] == "--data")
+    return [*words[:place], *words[place + (1 if "=" in words[place] else 2) :]]
+
+
 def _lift(settings: Dict[str, Any], mode: str) -> List[str]:
     """Write the graph of a script; return the words for `toolkit run lift`, [] if it is driven."""
     from .dry_run import observe
@@ -250,7 +263,8 @@ def _lift(settings: Dict[str, Any], mode: str) -> List[str]:
         if mode == "lift":
             error.hint = "Drive it (--mode drive), or write the rules: toolkit adopt --meta."
             raise
-        sys.stderr.write(f"note   driven, not lifted: {error.message}\n")
+        files = f" Two periods have written {', '.join(seen.files[:4])}." if seen.files else ""
+        sys.stderr.write(f"note   driven, not lifted: {error.message}{files}\n")
         return []
     name = os.path.splitext(os.path.basename(settings["script"]))[0]
     meta = write_graph(seen, os.path.join(settings["directory"], f"{name}.lifted"))

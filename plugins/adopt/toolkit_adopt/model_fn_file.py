@@ -29,7 +29,7 @@ def write_plugin(reference: str) -> str:
         What `--plugin` takes.
 
     Raises:
-        UsageError: there is no such module.
+        UsageError: there is no such module, or its plugin is of another function.
     """
     module, _, function = reference.partition(":")
     module = module[: -len(".py")] if module.endswith(".py") else module
@@ -42,7 +42,14 @@ def write_plugin(reference: str) -> str:
     if not os.path.isfile(path + ".py"):
         raise UsageError(f"--model-fn {reference}: there is no file {path}.py.")
     name = module.rpartition(".")[2] + "_plugin"
-    if not os.path.exists(name + ".py"):
+    if os.path.exists(name + ".py"):
+        with open(name + ".py", encoding="utf-8") as file:
+            if f"ModelFn({function}" not in file.read():
+                raise UsageError(
+                    f"{name}.py is there, and is no plugin of {function}.",
+                    hint=f"Rename it; it is trained by: toolkit run --plugin {name}:plugin",
+                )
+    else:
         with open(name + ".py", "w", encoding="utf-8") as file:
             file.write(_TEXT.format(module=module, function=function))
     return f"{name}:plugin"

@@ -66,7 +66,7 @@ def prepared(
 def run(script: str) -> None:
     """Execute the script, within `prepared`. Whatever it raises comes out of here."""
     with open(script, "rb") as file:
-        nodes = ast.walk(ast.parse(file.read(), script))
+        nodes = ast.parse(file.read(), script).body  # a relative import within `try` may fail
     if not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
         runpy.run_path(script, run_name="__main__")
         return
@@ -110,6 +110,8 @@ class _Output:
         self._stream, self.buffer = stream, _Bytes(stream)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_stream":  # of a copy that is being made
+            raise AttributeError(name)
         return getattr(self._stream, name)
 
 

@@ -75,7 +75,7 @@ class Sessions:
         self._is_inside = False
         self._open: Dict[int, Any] = {}
         self._count = 0
-        self._main = threading.get_ident()
+        self._main, self._process = threading.get_ident(), os.getpid()
         self._do_run = sessions.BaseSession._do_run
         self.failure: Any = None  # what happened in another thread
 
@@ -289,7 +289,8 @@ class Sessions:
 
         def import_(original, name, globals=None, *args, **kwargs):
             is_own = str((globals or {}).get("__file__")).startswith(folder)
-            is_seen = is_own and name == "datetime"
+            level = [*args[2:3], kwargs.get("level", 0)][0]  # args: locals, fromlist, level
+            is_seen = is_own and name == "datetime" and not level
             return module if is_seen else original(name, globals, *args, **kwargs)
 
         patches.wrap(builtins, "__import__", import_)
@@ -305,7 +306,8 @@ class Sessions:
             patches.wrap(time, name, formatted)
 
     def _see(self, name: str, read: Callable[[], Any]) -> Any:
-        if self._is_inside or threading.get_ident() != self._main:
+        is_other = os.getpid() != self._process or threading.get_ident() != self._main
+        if self._is_inside or is_other:  # the journal is that of the main thread
             return read()
         self._is_inside = True
         try:
@@ -332,8 +334,8 @@ def _reads_of(fed: Any) -> List[Any]:
 def _order_data(patches: Patches) -> None:
     """Let `tf.data` call a function once at a time: random ops in it would draw in no order."""
 
-    def map_in_order(original, dataset, map_func, num_parallel_calls=None, **kwargs):
-        return original(dataset, map_func, **kwargs)
+    def map_in_order(original, dataset, map_func, *args, num_parallel_calls=None, **kwargs):
+        return original(dataset, map_func, **kwargs)  # args: how many calls, and in which order
 
     def interleave(original, dataset, *args, num_parallel_calls=None, **kwargs):
         return original(dataset, *args[:3], **kwargs)
