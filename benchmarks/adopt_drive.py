@@ -93,13 +93,13 @@ def _compare(size: str, calls: int, rounds: int) -> None:
 
 def _lifted(size: str, calls: int, number: int) -> float:
     """Milliseconds of a step of the lifted graph, from two runs of different length."""
-    seconds = []
-    for steps in (min(100, calls // 4), calls):
+    seconds, first = [], min(100, calls // 4)
+    for steps in (first, calls):
         words = ["--mode", "lift", "--data", "npz:rows.npz", "--steps", str(steps), "--json"]
         run = ["--run-dir", f"lift-{size}-{number}-{steps}"]
         output = _run(_adopt("script.py", *words, *run, "--", size, str(calls)))
         seconds.append(json.loads(output[output.index("{") :])["seconds"])
-    return 1000 * (seconds[1] - seconds[0]) / (calls - min(100, calls // 4))
+    return 1000 * (seconds[1] - seconds[0]) / (calls - first)
 
 
 def _measure_replay() -> None:
