@@ -300,7 +300,7 @@ def caption(examples, index, names):
 
 
 def scale(image):
-    """uint8 [h, w, 3] of an image in [0, 1], whose longer side is `TILE`; small pixels are squares."""
+    """uint8 [h, w, 3] of an image in [0, 1], its longer side `TILE`; small pixels are squares."""
     from PIL import Image
 
     pixels = np.rint(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
