@@ -306,8 +306,9 @@ def scale(image):
     pixels = np.rint(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
     factor = TILE / max(pixels.shape[:2])
     size = [max(round(n * factor), 1) for n in (pixels.shape[1], pixels.shape[0])]
+    kinds = Image.Resampling
     drawn = Image.fromarray(np.broadcast_to(pixels, [*pixels.shape[:2], 3]).copy())
-    return np.asarray(drawn.resize(size, Image.NEAREST if factor >= 1 else Image.LANCZOS))
+    return np.asarray(drawn.resize(size, kinds.NEAREST if factor >= 1 else kinds.LANCZOS))
 
 
 def shorten(name, length):
