@@ -75,7 +75,9 @@ import tensorflow as tf
 
 data = np.random.RandomState(1).randn(40, 4).astype("f")
 rows = tf.data.Dataset.from_tensor_slices(data).shuffle(40)
-rows = rows.map(lambda row: row + tf.random.normal([4]), num_parallel_calls=4).batch(10)
+noisy = lambda row: row + tf.random.normal([4])
+rows = rows.map(noisy, num_parallel_calls=4)
+rows = rows.apply(tf.data.experimental.map_and_batch(noisy, 10, num_parallel_batches=4))
 iterator = tf.data.make_initializable_iterator(rows)
 x = iterator.get_next()
 w = tf.get_variable("w", [4, 1])
