@@ -212,8 +212,13 @@ class Sessions:
                 raise self._refuse(f"loads ops of its own from {path}, whose state no resume knows")
             return original(path, *args, **kwargs)
 
+        def eager(original, *args, **kwargs):
+            raise self._refuse("trains eagerly, without a graph and a session")
+
         for module in (tensorflow, tf, load_library):
             patches.wrap(module, "load_op_library", load_op_library)
+        for name in ("enable_eager_execution", "enable_v2_behavior"):
+            patches.wrap(tf, name, eager)
         for module in (tf.train, queue_runner_impl):
             patches.wrap(module, "start_queue_runners", start_queue_runners)
         patches.wrap(queue_runner_impl.QueueRunner, "create_threads", create_threads)

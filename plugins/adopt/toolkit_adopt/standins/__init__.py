@@ -9,10 +9,11 @@ runs, and `uninstall` after it. On 2.x, as long as they are installed,
 - `tensorflow.keras` and `keras` are the Keras of `tensorflow.compat.v1`, with sessions;
 - `sys.modules` has the stand-ins of MODULES.
 
-On 1.15 all of these exist and stay, but for a `keras` that is not installed; there `input_data`, which would download files, is replaced,
-and, if asked for, `tf.estimator.inputs`, whose threads call the session. On both, the
-constructor of monitored sessions is wrapped (`inputs.py`), and NumPy and SciPy get back names that
-they had in the time of TensorFlow 1 (`libraries.py`). `uninstall` puts back each former value.
+On 1.15 all of these exist and stay, but for a `keras` that is not installed; there `input_data`,
+which would download files, is replaced, and, if asked for, `tf.estimator.inputs`, whose threads
+call the session. On both, the constructor of monitored sessions is wrapped (`inputs.py`), and NumPy
+and SciPy get back names that they had in the time of TensorFlow 1 (`libraries.py`). `uninstall`
+puts back each former value.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tensorflow.python.framework import ops as tensorflow_ops
 from toolkit import tf
 
 # Module -> the modules of this folder whose public names it has, besides its submodules.
-_LAYERS = ("initializers", "layers", "normalization", "summaries")
+_LAYERS = ("initializers", "layers", "normalization", "optimizers", "summaries")
 MODULES: Dict[str, Tuple[str, ...]] = {
     "tensorflow.contrib": (),
     "tensorflow.contrib.data": ("data_sets",),
