@@ -58,6 +58,10 @@ REFUSED = {
         "tf.train.Server({'worker': ['localhost:0']}, job_name='worker', task_index=0)\n",
         "script.py trains in several processes (tf.train.Server) (script.py:{line}).",
     ),
+    "eager": (
+        "tf.enable_eager_execution()\n",
+        "script.py trains eagerly, without a graph and a session (script.py:{line}).",
+    ),
     "ops of its own": (
         "tf.load_op_library('./fast.so')\n",
         "script.py loads ops of its own from ./fast.so, whose state no resume knows "

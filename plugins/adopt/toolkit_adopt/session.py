@@ -204,8 +204,13 @@ class Sessions:
                 raise self._refuse(f"loads ops of its own from {path}, whose state no resume knows")
             return original(path, *args, **kwargs)
 
+        def eager(original, *args, **kwargs):
+            raise self._refuse("trains eagerly, without a graph and a session")
+
         for module in (tensorflow, tf, load_library):
             patches.wrap(module, "load_op_library", load_op_library)
+        for name in ("enable_eager_execution", "enable_v2_behavior"):
+            patches.wrap(tf, name, eager)
         patches.wrap(supervisor.Supervisor, "start_standard_services", no_services)
         patches.wrap(basic_session_run_hooks.SecondOrStepTimer, "__init__", timer)
         patches.wrap(server_lib.Server, "__init__", server)
