@@ -32,7 +32,6 @@ class Fragment(NamedTuple):
         variables: the name of each variable that it uses.
         fed: as in `Cut`.
         seeds: as in `Cut`.
-        races: the names of variables that the graph reads and writes in no order of its own.
     """
 
     graph_def: Any
@@ -40,7 +39,6 @@ class Fragment(NamedTuple):
     variables: Dict[str, VariableSpec]
     fed: Dict[str, Tuple[Any, Any]]
     seeds: List[str]
-    races: List[str]
 
 
 def with_resources(graph_def: Any) -> Any:
@@ -63,13 +61,13 @@ def make_fragment(graph_def: Any, targets: Sequence[str], feeds: Sequence[str]) 
     variables = {node.name: _spec(node) for node in part.nodes if node.op == "VarHandleOp"}
     ordered = order_state(part.nodes, set(variables))
     dropped = {f"^{name}" for name in variables}
-    nodes = [node for node in ordered.nodes if node.name not in variables]
+    nodes = [node for node in ordered if node.name not in variables]
     for node in nodes:
         inputs = [text for text in node.input if text not in dropped]
         del node.input[:]
         node.input.extend(inputs)
     definition = tf.GraphDef(node=nodes, library=part.library, versions=graph_def.versions)
-    return Fragment(definition, list(targets), variables, part.fed, part.seeds, ordered.races)
+    return Fragment(definition, list(targets), variables, part.fed, part.seeds)
 
 
 def _spec(node: Any) -> VariableSpec:

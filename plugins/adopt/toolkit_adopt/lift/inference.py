@@ -31,7 +31,7 @@ class Inference:
         names = [*rules, self._given] if given else list(rules)
         self._fragment = make_fragment(graph_def, list(map(tensor_name, outputs.values())), names)
         own = {name: x for name, x in self._fragment.fed.items() if name != self._given}
-        self._rules = complete_rules(own, rules, data)[0]
+        self._rules = complete_rules(own, rules, data)
 
     @property
     def variables(self) -> Dict[str, Any]:

@@ -11,7 +11,7 @@ for the merges or exits behind it; and an op in a loop waits where its handle en
 from __future__ import annotations
 
 import heapq
-from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, Sequence, Set, Tuple
 
 from toolkit import UsageError, tf
 
@@ -27,16 +27,6 @@ _READS = (
 _LINKS = ("Enter", "Switch", "Identity")
 _RESOURCE = tf.resource.as_datatype_enum
 Context = Tuple[Tuple[str, int], ...]  # the conditions and loops around an op, the outermost first
-
-
-class Ordered(NamedTuple):
-    """Attributes:
-    nodes: with control inputs that order their state.
-    races: the names of variables whose reads and writes nothing had ordered.
-    """
-
-    nodes: List[Any]
-    races: List[str]
 
 
 class _Graph:
@@ -128,25 +118,16 @@ class _Graph:
             name = above[0]
         return name
 
-    def is_before(self, first: str, second: str) -> bool:
-        """Whether something orders two ops."""
-        pending, known = [second], {second}
-        while pending:
-            for source, _ in self.inputs[pending.pop()]:
-                if source == first:
-                    return True
-                if source in self.nodes and source not in known and not self._goes_back(source):
-                    known.add(source)
-                    pending.append(source)
-        return False
 
-
-def order_state(nodes: Sequence[Any], handles: Set[str]) -> Ordered:
+def order_state(nodes: Sequence[Any], handles: Set[str]) -> List[Any]:
     """Add control inputs to the nodes of a cut.
 
     Args:
         nodes: in the order of their creation.
         handles: the names of the nodes that are handles of variables.
+
+    Returns:
+        The nodes in an order in which they may be run.
 
     Raises:
         UsageError: the graph orders two ops in the other way.
@@ -156,7 +137,6 @@ def order_state(nodes: Sequence[Any], handles: Set[str]) -> Ordered:
     last: Dict[str, str] = {}
     reads: Dict[str, List[str]] = {}
     edges: Dict[str, Set[str]] = {}
-    races: Set[str] = set()
     for name in graph.order:
         node = graph.nodes[name]
         used = {roots[s] for s, number in graph.inputs[name] if number >= 0 and s in roots}
@@ -167,11 +147,8 @@ def order_state(nodes: Sequence[Any], handles: Set[str]) -> Ordered:
             if node.op not in _READS:
                 before += reads.get(handle, [])
             for other in before:
-                added = _edges(graph, other, name)
-                for source, target in added:
+                for source, target in _edges(graph, other, name):
                     edges.setdefault(target, set()).add(source)
-                if any(not graph.is_before(source, target) for source, target in added):
-                    races.add(handle)
             if node.op in _READS:
                 reads.setdefault(handle, []).append(name)
             else:
@@ -189,7 +166,7 @@ def order_state(nodes: Sequence[Any], handles: Set[str]) -> Ordered:
             f"The state of the graph cannot be ordered: '{stuck[0]}' would wait for itself.",
             hint="It is changed within a loop or a condition, and read in another one.",
         )
-    return Ordered([graph.nodes[name] for name in graph.order], sorted(races))
+    return [graph.nodes[name] for name in graph.order]
 
 
 def _find_roots(graph: _Graph, handles: Iterable[str]) -> Dict[str, str]:

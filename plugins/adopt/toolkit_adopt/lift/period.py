@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from toolkit import UsageError, tf
 
@@ -21,15 +21,13 @@ class Call(NamedTuple):
     rules: Dict[str, Rule]
 
 
-def complete_rules(
-    fed: Dict[str, Any], rules: Dict[str, Rule], data: Any
-) -> Tuple[Dict[str, Rule], Dict[str, str]]:
-    """The rules of all tensors that are fed, and the texts of those that their form suggests.
+def complete_rules(fed: Dict[str, Any], rules: Dict[str, Rule], data: Any) -> Dict[str, Rule]:
+    """The rules of all tensors that are fed: given, or suggested by their form.
 
     Raises:
         UsageError: a tensor has no rule.
     """
-    rules, guesses = dict(rules), {}
+    rules = dict(rules)
     for name, (dtype, shape) in sorted(fed.items()):
         if name in rules:
             continue
@@ -40,8 +38,8 @@ def complete_rules(
                 f"The graph is fed '{op}' ({kind} {shape}), for which there is no rule.",
                 hint=f"Set --feed {op}=RULE, for example features, uniform:-1:1 or 0.5.",
             )
-        rules[name], guesses[op] = parse_rule(op, text), text
-    return rules, guesses
+        rules[name] = parse_rule(op, text)
+    return rules
 
 
 class Period:
@@ -68,7 +66,6 @@ class Period:
             found = ", ".join(find_train_ops(graph_def))
             hint = f"The graph has {found}." if found else "The graph has no optimizer."
             raise UsageError("No train op is named.", hint=f"Set --train-op NAME,... {hint}")
-        self.guesses: Dict[str, str] = {}
         self.calls: List[Call] = []
         left = [tensor_name(name) for name in losses]
         for number, text in enumerate(train_ops, 1):
@@ -83,8 +80,7 @@ class Period:
                 own = list(map(tensor_name, find_losses(graph_def, ops, list(rules))))
                 own = [name for name in own if all(name not in call.losses for call in self.calls)]
             fragment = make_fragment(graph_def, [*ops, *own], list(rules))
-            rules, guesses = complete_rules(fragment.fed, rules, data)
-            self.guesses.update(guesses)
+            rules = complete_rules(fragment.fed, rules, data)
             self.calls.append(Call(fragment, len(ops), own, rules))
         if not any(call.losses for call in self.calls):
             raise UsageError(
@@ -96,11 +92,6 @@ class Period:
     def variables(self) -> Dict[str, Any]:
         """The variables of all calls."""
         return {name: x for call in self.calls for name, x in call.fragment.variables.items()}
-
-    @property
-    def races(self) -> List[str]:
-        """The names of variables whose order the graph leaves open."""
-        return sorted({name for call in self.calls for name in call.fragment.races})
 
     def build(self, variables: Dict[str, Any], features: Any, labels: Any, run: Any) -> Any:
         """Add a step to the default graph; return its losses by name, and its op."""
