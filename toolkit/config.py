@@ -81,12 +81,8 @@ def _toml() -> Any:
 
 
 def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.json") -> Config:
-    """As `read`, for values that were already read.
-
-    Args:
-        folder: the folder of the file, at which relative paths start.
-        contents: the values.
-        path: the file, for messages.
+    """As `read`, for values that were already read from a file (named in messages) in a folder, at
+    which relative paths start.
     """
     values = dict(contents)
     is_saved = bool({FOLDER, ORIGINS} & set(values))  # by a run
@@ -133,28 +129,14 @@ def run_values(
     folder: str,
     origins: Optional[Mapping[str, Origin]] = None,
 ) -> Dict[str, Any]:
-    """Return the contents of config.json in a run's folder: everything to train the run again.
-
-    Args:
-        plugin: the reference of the model plugin.
-        extensions: the references of the extensions.
-        options: the values.
-        folder: the run's folder.
-        origins: where each value comes from, see `Resolved`.
-    """
+    """The contents of config.json in a run's folder: everything to train the run again."""
     values = json_values(options)
     config = Config("", values, (), origins, plugin, extensions)
     return dict(move(config, type(options), folder), **{FOLDER: os.path.realpath(folder)})
 
 
 def move(config: Config, options: Type[Options], folder: str) -> Dict[str, Any]:
-    """Return the contents of a configuration file in another folder, with the same meaning.
-
-    Args:
-        config: the configuration.
-        options: the class of the options.
-        folder: of the new file.
-    """
+    """The contents of a configuration file in another folder, with the same meaning."""
     here = os.getcwd()
 
     def move_path(path: str) -> str:

@@ -90,10 +90,8 @@ def open_from_plugin(
 
 
 class _WatchedOptions:
-    """The options of a run, and the names of those that were read.
-
-    Attributes:
-        names: of the options that were read so far: all of them if a method was called.
+    """The options of a run, and the `names` of those that were read: all of them if a method was
+    called.
     """
 
     def __init__(self, options: CoreOptions):

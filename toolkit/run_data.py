@@ -106,10 +106,8 @@ class RunData:
         return self._cache[name]
 
     def normalize(self, recorded: Optional[DataSpec] = None) -> None:
-        """Give the spec the mean and deviation of the training split after `filter` and `convert`.
-
-        Args:
-            recorded: the spec with which the run began, whose numbers hold if it has some.
+        """Give the spec the mean and deviation of the training split after `filter` and `convert`;
+        those with which the run began hold if it has some.
         """
         if recorded is not None and recorded.mean:
             moments = Moments(recorded.mean, recorded.deviation)
@@ -273,11 +271,8 @@ def open_other_data(
 
 
 def images_like(stored: DataSpec, options: CoreOptions) -> ImageOptions:
-    """How to read other images for a model.
-
-    Args:
-        stored: the spec of the data that the model was trained on, as stored.
-        options: of the run.
+    """How to read other images for a model with these options of its run, of whose data `stored` is
+    the spec as stored.
     """
     try:
         has_pictures = uses_option(options.data, "image_size")
@@ -329,26 +324,15 @@ def _with_label_check(convert: Callable, num_classes: int) -> Callable:
 
 
 def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:
-    """The hook `name` as a function of one example, or None if no plugin has it.
-
-    Args:
-        plugins: the plugins of the run.
-        name: "filter" or "convert".
-    """
+    """The hook "filter" or "convert" as a function of one example, or None if no plugin has it."""
     if not plugins.has_hook(name):
         return None
     return ExampleHook(plugins, name)
 
 
 class ExampleHook:
-    """A hook as a function of one example.
-
-    Args:
-        plugins: the plugins of the run.
-        name: "filter" or "convert".
-
-    Attributes:
-        place: names plugin and line, to end a message.
+    """The hook "filter" or "convert" as a function of one example. `place` names plugin and line,
+    to end a message.
     """
 
     def __init__(self, plugins: Plugins, name: str):
@@ -367,11 +351,8 @@ class Brightness(NamedTuple):
 
 
 def measure_brightness(split: Split, max_images: int = 1000) -> Optional[Brightness]:
-    """The brightness of a split of uint8 images; None for other data.
-
-    Args:
-        split: the examples, as stored.
-        max_images: at most this many are read, spread evenly over the split.
+    """The brightness of a split of uint8 images, of at most so many, spread evenly over it; None
+    for other data.
     """
     features = split.components.get(FEATURES)
     if features is None or len(features.shape) != 3 or features.dtype != "uint8":

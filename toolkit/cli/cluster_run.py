@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Iterator, Optional
 
 from ..cluster.tasks import Cluster
 from ..errors import RetryError, ToolkitError, UsageError
 from ..option_changes import has_other_length
 from ..options import CoreOptions
 from ..storage.checkpoint_feed import FeedSettings
-from ..storage.entries import FINISHED, UNFINISHED
+from ..storage.entries import UNFINISHED
 from ..storage.run_folder import has_run, open_run
 
 if TYPE_CHECKING:
@@ -136,10 +136,10 @@ def evaluate_run(
             "The evaluator reads the folder of the run, and --run-dir is not set.",
             hint="Set --run-dir to the same shared folder for all tasks.",
         )
-    statuses: Tuple[str, ...] = UNFINISHED if is_resume else ()
-    if is_resume and has_run(run_dir) and has_other_length(open_run(run_dir), options):
-        statuses = (*UNFINISHED, FINISHED)
-    settings = FeedSettings(
-        start_secs=cluster.settings.join_secs, former_statuses=statuses, is_replaced=is_replaced
-    )
+    awaits_change = is_replaced
+    if is_resume and has_run(run_dir):
+        folder = open_run(run_dir)
+        is_unfinished = folder.state()["status"] in UNFINISHED
+        awaits_change = is_unfinished or has_other_length(folder, options)
+    settings = FeedSettings(start_secs=cluster.settings.join_secs, awaits_change=awaits_change)
     return follow(run_dir, {}, settings, as_json)

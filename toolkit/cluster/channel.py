@@ -56,12 +56,8 @@ _FAULTS = (WireError, OSError, EOFError, asyncio.TimeoutError)  # of a connectio
 
 
 class PeerError(RetryError):
-    """Another process was lost or failed, so the job has ended.
-
-    Args:
-        message: which process and why, one sentence.
-        hint: one sentence.
-        exit_code: of all processes: 138 if one was lost, else that of the one that failed.
+    """Another process was lost or failed, so the job has ended. The exit code is that of all
+    processes: 138 if one was lost, else that of the one that failed.
     """
 
     def __init__(self, message: str, hint: str = "", exit_code: int = RetryError.exit_code):
@@ -70,12 +66,7 @@ class PeerError(RetryError):
 
 
 class JobEnded(ToolkitError):
-    """The chief has ended the job.
-
-    Args:
-        message: what the chief said about it, may be empty.
-        exit_code: of all processes.
-    """
+    """The chief has ended the job, with an exit code for all processes and perhaps a sentence."""
 
     def __init__(self, message: str = "", exit_code: int = 0):
         super().__init__(message)
@@ -148,17 +139,11 @@ class Channel:
     # ------------------------------------------------------------------------------------ the start
 
     def join(self, hello: Dict[str, Any]) -> Dict[Task, Dict[str, Any]]:
-        """Wait until all processes have joined.
+        """Wait until all processes have joined, which `hello` introduces in JSON; return the hellos
+        of all others if this is the chief, else {}.
 
-        Args:
-            hello: what this process says about itself; JSON.
-
-        Returns:
-            The hellos of all others if this is the chief, else {}.
-
-        Raises:
-            RetryError: one has not joined within the time; names it.
-            PeerError: one was lost or has failed.
+        Raises RetryError if one has not joined within the time, PeerError if one was lost or has
+        failed.
         """
         try:
             return self._join_as_chief() if self._cluster.is_chief else self._join(hello)
@@ -230,11 +215,8 @@ class Channel:
     # ------------------------------------------------------------------------------------- messages
 
     def command(self, message: Dict[str, Any], payload: bytes = b"") -> None:
-        """Send a command from the chief to every follower. It does not wait until they read it.
-
-        Args:
-            message: JSON.
-            payload: bytes of any number.
+        """Send a command, JSON and bytes of any number, from the chief to every follower. It does
+        not wait until they read it.
         """
         self._raise_end()
         asyncio.run_coroutine_threadsafe(self._command(message, payload), self._loop)
@@ -257,11 +239,7 @@ class Channel:
         return message.body, message.payload
 
     def reply(self, message: Dict[str, Any]) -> None:
-        """Answer the command that `receive` returned last; of a parameter server, `notifications`.
-
-        Args:
-            message: JSON.
-        """
+        """Answer the last command; what a parameter server says are `notifications`."""
         self._raise_end()
         # It does not wait for the loop: this may be the handler of a signal.
         self._loop.call_soon_threadsafe(self._peers[self._cluster.chief].send, "reply", message)
@@ -283,13 +261,10 @@ class Channel:
         raise AssertionError("the job has ended")
 
     def check(self, secs: float = 0.0) -> None:
-        """Raise how the job ended, if it ends within a time.
+        """Raise how the job ended, if it ends within so many seconds.
 
         An error of TensorFlow's runtime may be the first sign of a process that has died. A caller
         that waits here before it blames itself gives the true reason.
-
-        Args:
-            secs: how long to wait.
         """
         with self._changed:
             deadline = self._clock.now() + secs
@@ -320,20 +295,15 @@ class Channel:
     # -------------------------------------------------------------------------------------- the end
 
     def fail(self, error: ToolkitError) -> None:
-        """End the job with an error of this process, and close the channel.
-
-        Args:
-            error: the others end with its exit code; they report its message.
+        """End the job with an error of this process, which the others report and end with, too;
+        close the channel.
         """
         self._call(self._end, error, None, _blame(self._cluster, error))
         self._finish()
 
     def close(self, code: int = 0, text: str = "") -> None:
-        """Close the channel; the chief ends the job with it.
-
-        Args:
-            code: the exit code of all processes.
-            text: one sentence for the others.
+        """Close the channel; the chief ends the job with it, with an exit code and a sentence for
+        all.
         """
         if self._cluster.is_chief:
             self._call(self._end, JobEnded(text, code))
@@ -597,12 +567,8 @@ class Channel:
     def _end(
         self, error: ToolkitError, source: Optional[Peer] = None, text: Optional[str] = None
     ) -> None:
-        """Record how the job ended, unless it has, and let all know.
-
-        Args:
-            error: what this process raises.
-            source: the process that has sent it; None for this one.
-            text: for the others, if it is not the message of the error.
+        """Record how the job ended, unless it has, and let all know but the process that has sent
+        it; `text` is for the others, if it is not the message of the error.
         """
         with self._changed:
             if self._error is not None or self._is_closed:

@@ -63,10 +63,8 @@ class Chaos:
         return self._size_of_log() > self._log_size
 
     def plan_kill(self, run_dir: str = "") -> None:
-        """Choose the moment of the next kill; processes have just started.
-
-        Args:
-            run_dir: the folder of the run, if it is another than before.
+        """Choose the moment of the next kill in a run, perhaps in another folder than before;
+        processes have just started.
         """
         self._run_dir = run_dir or self._run_dir
         self._moment = self._random.choices(list(MOMENTS), list(MOMENTS.values()))[0]

@@ -30,20 +30,13 @@ CHIEF, EVALUATOR = "chief", Task("evaluator", 0, "").name
 
 
 class LaunchOptions(NamedTuple):
-    """How to start and restart.
+    """How to start and restart."""
 
-    Attributes:
-        restarts: how often, at most; the evaluator alone, so often beside the others.
-        chaos: kills processes; None for no kills.
-        variables: the environment of this process.
-        statements: the code of each process.
-        grace_secs: how long the others may take to end after a failure or the end of the chief.
-    """
-
-    restarts: int = 3
-    chaos: Optional[Chaos] = None
-    variables: Mapping[str, str] = os.environ
-    statements: str = COMMAND_LINE
+    restarts: int = 3  # how often, at most; the evaluator alone, so often beside the others
+    chaos: Optional[Chaos] = None  # kills processes; None for no kills
+    variables: Mapping[str, str] = os.environ  # the environment of this process
+    statements: str = COMMAND_LINE  # the code of each process
+    # how long the others may take to end after a failure or the end of the chief
     grace_secs: float = GRACE_SECS
 
 

@@ -16,17 +16,11 @@ _PORT = re.compile(r"^[^:]*:\d+$|\]:\d+$")  # of an address; one in IPv6 has bra
 
 
 class Layout(NamedTuple):
-    """The size of a cluster.
+    """The size of a cluster."""
 
-    Attributes:
-        trainers: the number of processes that train: the chief and the workers.
-        ps: the number of parameter servers.
-        has_evaluator: whether an evaluator follows the run.
-    """
-
-    trainers: int
-    ps: int = 0
-    has_evaluator: bool = False
+    trainers: int  # the number of processes that train: the chief and the workers
+    ps: int = 0  # the number of parameter servers
+    has_evaluator: bool = False  # whether an evaluator follows the run
 
     @property
     def num_servers(self) -> int:
@@ -45,10 +39,8 @@ class Layout(NamedTuple):
         return f"--workers {self.trainers}{ps}{' --evaluator' if self.has_evaluator else ''}"
 
     def tasks(self, addresses: Sequence[str]) -> List[Task]:
-        """All tasks: chief, workers, parameter servers, evaluator.
-
-        Args:
-            addresses: "host:port" of each task but the evaluator, in that order.
+        """All tasks, chief, workers, parameter servers, evaluator, from the "host:port" of each but
+        the evaluator, in that order.
         """
         jobs = [("chief", 0)]
         jobs += [("worker", index) for index in range(self.trainers - 1)]
@@ -67,16 +59,11 @@ def tf_config(tasks: Sequence[Task], task: Task) -> str:
 
 
 def assign_hosts(layout: Layout, hosts: Sequence[str], port: int) -> List[str]:
-    """The address of each task but the evaluator.
+    """The address of each task but the evaluator, from a host for each, in the order of
+    `Layout.tasks`.
 
-    Args:
-        layout: the tasks.
-        hosts: one for each of them, in the order of `Layout.tasks`, with a port ("a:2222") or
-            without. A host may have several tasks.
-        port: of the first task on a host without one; the next tasks have the next ports.
-
-    Raises:
-        UsageError: there are more or fewer hosts than tasks, or one has no valid name.
+    A host may have a port ("a:2222") and several tasks: without one, the first has `port`, and the
+    next tasks the next ports. Raises UsageError for more or fewer hosts, or no valid name.
     """
     tasks = [task for task in layout.tasks([""] * layout.num_servers) if task.job != "evaluator"]
     names = [name.strip() for name in hosts]
@@ -103,11 +90,8 @@ def _free_port(host: str, addresses: Sequence[str], port: int) -> int:
 
 
 def local_environments(layout: Layout, ports: Sequence[int]) -> Dict[str, Dict[str, str]]:
-    """The name of each task, and the variables of its process on this machine.
-
-    Args:
-        layout: the tasks.
-        ports: one for each server, and one more for the channel.
+    """The name of each task, and the variables of its process on this machine; there is a port for
+    each server, and one more for the channel.
     """
     *ports, channel_port = ports
     tasks = layout.tasks([f"{LOOPBACK}:{port}" for port in ports])
@@ -122,17 +106,11 @@ def local_environments(layout: Layout, ports: Sequence[int]) -> Dict[str, Dict[s
 
 
 class Command(NamedTuple):
-    """A command of the toolkit that trains.
+    """A command of the toolkit that trains."""
 
-    Attributes:
-        words: the command: "run" or "resume", and its arguments.
-        run_dir: the folder of the run.
-        has_json: whether its result is one JSON object on stdout.
-    """
-
-    words: List[str]
-    run_dir: str
-    has_json: bool = False
+    words: List[str]  # the command: "run" or "resume", and its arguments
+    run_dir: str  # the folder of the run
+    has_json: bool = False  # whether its result is one JSON object on stdout
 
     @property
     def again(self) -> List[str]:

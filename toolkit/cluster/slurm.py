@@ -30,17 +30,12 @@ _WAY_OUT = (
 
 
 def read_slurm(environ: Mapping[str, str]) -> Optional[Definition]:
-    """The cluster of an `srun` step of several tasks; None elsewhere.
+    """The cluster of an `srun` step of several tasks, from the variables of the process; None
+    elsewhere.
 
     In a batch script without srun there is one process, whatever the size of the job. Task R of the
     step is worker R. Its port is the first of the step, which follows from the job's number, plus
-    its number on the node.
-
-    Args:
-        environ: the variables of the process.
-
-    Raises:
-        UsageError: the variables of the step are incomplete or do not agree.
+    its number on the node. Raises UsageError if the variables are incomplete or do not agree.
     """
     if environ.get("SLURM_STEP_NUM_TASKS", "") in ("", "0", "1"):
         return None
@@ -118,11 +113,8 @@ def expand_sizes(text: str) -> List[int]:
 
 
 def _places(sizes: List[int], distribution: str) -> List[Tuple[int, int]]:
-    """The node of each task, and the task's number on that node, in the order of the tasks.
-
-    Args:
-        sizes: how many tasks each node has.
-        distribution: of the tasks over the nodes; block unless it is cyclic.
+    """The node of each task, and the task's number on that node, in the order of the tasks; blocks
+    of tasks on each node, unless the distribution is cyclic.
     """
     places = [(node, local) for node, size in enumerate(sizes) for local in range(size)]
     is_cyclic = distribution.startswith("cyclic")

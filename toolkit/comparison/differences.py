@@ -115,13 +115,8 @@ def find_option_differences(records: Sequence[RunRecord]) -> List[Dict[str, Any]
 def find_changed_options(
     before: Mapping[str, Any], now: Mapping[str, Any], *left_out: str
 ) -> List[Tuple[str, Any, Any]]:
-    """The options on which the result depends that differ between two sessions: name, values.
-
-    Hashes decide about the data.
-
-    Args:
-        before, now: the entries of the sessions in the commit log.
-        left_out: further names that do not count.
+    """The options on which the result depends that differ between the entries of two sessions:
+    name, values; without some names, and the data, of which hashes decide.
     """
     former, options = before.get("options") or {}, now.get("options") or {}
     others = options_without_effect().union(["plugin", DATA, "folder", ORIGINS], left_out)

@@ -23,19 +23,13 @@ Clause = Tuple[str, str]  # what differs, by which causes are told apart; the se
 
 
 class Parting(NamedTuple):
-    """Where two runs parted.
+    """Where two runs parted."""
 
-    Attributes:
-        step: the last step at which they are known to be equal; 0 for the beginning.
-        differs_by: the first step at which they are known to differ; None if they do not.
-        text: a sentence without its end.
-        causes: what differs from there on, a clause each.
-    """
-
-    step: int
+    step: int  # the last step at which they are known to be equal; 0 for the beginning
+    # the first step at which they are known to differ; None if they do not
     differs_by: Optional[int]
-    text: str
-    causes: List[str]
+    text: str  # a sentence without its end
+    causes: List[str]  # what differs from there on, a clause each
 
 
 def find_parting(a: RunRecord, b: RunRecord) -> Parting:

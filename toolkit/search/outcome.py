@@ -29,11 +29,8 @@ MIN_CONFIGURATIONS = 10
 
 
 class Progress:
-    """Writes a line on stderr for each trial that ends.
-
-    Args:
-        study: whose trials.
-        show: called with the numbers of trials that have ended and of all.
+    """Writes a line on stderr for each trial that ends; `show` gets the numbers of trials that have
+    ended and of all.
     """
 
     def __init__(self, study: Study, show: Callable[[int, int], None] = lambda count, total: None):

@@ -72,17 +72,12 @@ def sample_batch(
     known: Mapping[int, Configuration],
     history: Sequence[Row] = (),
 ) -> List[Tuple[int, Values]]:
-    """Return the numbers and values of the configurations of a batch that the study lacks.
+    """The numbers and values of the configurations of a batch that the study lacks.
 
     The first ones of a batch, and of a part of a grid, do not depend on how many there are in all:
     a study that gets more trials has the configurations of one that had as many from the start.
-
-    Args:
-        definition: of the study.
-        numbers: of the batch.
-        known: the configurations of the batches before, and those of this one that the study had
-            before it got more trials; they keep their numbers.
-        history: the rows of the batches before, in order of number, if the batch needs results.
+    `known` are those of the batches before, and those of this one from before, which keep their
+    numbers; `history` has the rows of the batches before, if the batch needs results.
     """
     missing = [number for number in numbers if number not in known]
     former = [known[number].values for number in sorted(known)]

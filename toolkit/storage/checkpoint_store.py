@@ -25,11 +25,8 @@ TF_TEMPORARY = ".tempstate"  # in the names of files that TensorFlow is still wr
 
 
 class CheckpointStore:
-    """The checkpoints of one run folder, with its commit log.
-
-    Args:
-        folder: of the run.
-        metrics: metrics.jsonl, whose size and hash are part of each commit.
+    """The checkpoints of one run folder, with its commit log. Each commit has the size and the hash
+    of metrics.jsonl.
     """
 
     def __init__(self, folder: Folder, metrics: JsonLines):
@@ -47,15 +44,11 @@ class CheckpointStore:
     # -------------------------------------------------------------------------------------- write
 
     def begin_session(self, start: Optional[Checkpoint], **facts: Any) -> List[str]:
-        """Add the entry of a training session, and clear the folder of files without a commit.
+        """Add the entry of a session that continues from a checkpoint (None: the beginning), and
+        clear the folder of files without a commit.
 
-        Args:
-            start: the checkpoint that training continues from; None: from the beginning.
-            facts: what the entry contains besides.
-
-        Returns:
-            The names of the files that were moved to quarantine: those of damaged checkpoints, and
-            those that may belong to a commit whose entry is lost.
+        Returns the names of the files that were moved to quarantine: those of damaged checkpoints,
+        and those that may belong to a commit whose entry is lost.
         """
         step = start.step if start else 0
         steps = [checkpoint.step for checkpoint in self.list() if checkpoint.step <= step]
@@ -67,13 +60,11 @@ class CheckpointStore:
         return names
 
     def commit(self, step: int, now: float, retain: RetentionRule, tensors: str) -> None:
-        """Make the files of a step durable, add their entry, then delete what is not retained.
+        """Make the files durable that a Saver has written of a step, add their entry, then delete
+        what is not retained.
 
-        Args:
-            step: whose files a Saver has written.
-            now: seconds since the epoch.
-            retain: see `retention_rule`; the new checkpoint is kept in any case.
-            tensors: the SHA-256 over the tensors of the checkpoint.
+        `now` is in seconds since the epoch; `tensors` is the SHA-256 over the tensors. The new
+        checkpoint is kept, whatever `retain` says.
         """
         with self._folder.writing():
             files = self._make_durable(step)
@@ -179,14 +170,8 @@ class CheckpointStore:
         return self.commits.checkpoints()
 
     def find(self, which: str, warn: Callable[[str], None] = lambda text: None) -> Checkpoint:
-        """The checkpoint that a user names, verified.
-
-        Args:
-            which: "last", "best" or a step.
-            warn: called with a message for each damaged checkpoint that "last" skips.
-
-        Raises:
-            CheckpointError: it does not exist, or is damaged.
+        """The checkpoint "last", "best" or of a step, verified. `warn` gets a message for each
+        damaged one that "last" skips. Raises CheckpointError if it does not exist, or is damaged.
         """
         if which == "last" or not self.list():
             newest = self.newest(warn)
@@ -224,13 +209,8 @@ class CheckpointStore:
         return best if best and best["step"] in steps else None
 
     def newest(self, warn: Callable[[str], None] = lambda text: None) -> Optional[Checkpoint]:
-        """The newest committed checkpoint that is intact, or None if nothing was committed.
-
-        Args:
-            warn: called with a message for each damaged checkpoint that is skipped.
-
-        Raises:
-            CheckpointError: checkpoints were committed, and none is intact.
+        """The newest committed checkpoint that is intact, or None if nothing was committed. `warn`
+        gets a message for each one that is skipped. Raises CheckpointError if none is intact.
         """
         checkpoints = self.list()
         newest, faults = self._search(checkpoints)

@@ -38,14 +38,8 @@ class FolderLock:
         self.is_effective = False
 
     def acquire(self, create: bool = True) -> None:
-        """Lock the folder.
-
-        Args:
-            create: whether to create the file .lock if it does not exist.
-
-        Raises:
-            BlockingIOError: another process has locked it.
-            OSError: the folder or the file cannot be opened.
+        """Lock the folder; create the file .lock if need be, unless told otherwise. Raises
+        BlockingIOError if another process has locked it, OSError if it cannot be opened.
         """
         try:
             self._folder = os.open(self._path, os.O_RDONLY) if fcntl else -1
