@@ -66,20 +66,20 @@ def json_option(command: Command) -> Command:
 
 def verbose_option(command: Command) -> Command:
     """Add `-v`: show TensorFlow's log and tracebacks. It applies before TensorFlow is imported."""
+
+    def enable(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if value:
+            os.environ["TOOLKIT_VERBOSE"] = "1"
+
     return click.option(
         "-v",
         "--verbose",
         is_flag=True,
         is_eager=True,
         expose_value=False,
-        callback=_enable_verbose,
+        callback=enable,
         help="Show TensorFlow's log, and tracebacks.",
     )(command)
-
-
-def _enable_verbose(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        os.environ["TOOLKIT_VERBOSE"] = "1"
 
 
 def trust_option(command: Command) -> Command:
@@ -87,21 +87,21 @@ def trust_option(command: Command) -> Command:
 
     It holds for the whole command, also for `toolkit.open_trained`.
     """
+
+    def trust(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        from .plugins import trust_everything
+
+        if value:
+            trust_everything()
+
     return click.option(
         "--trust",
         is_flag=True,
         is_eager=True,
         expose_value=False,
-        callback=_trust_everything,
+        callback=trust,
         help="Execute plugin files and modules that a run or a configuration names.",
     )(command)
-
-
-def _trust_everything(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    from .plugins import trust_everything
-
-    if value:
-        trust_everything()
 
 
 def checkpoint_option(command: Command) -> Command:
@@ -116,15 +116,11 @@ def checkpoint_option(command: Command) -> Command:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON on stdout; numbers that are not finite become null."""
-    _write_json(value, indent=2)
+    print_json_line(value, indent=2)
 
 
-def print_json_line(value: Any) -> None:
+def print_json_line(value: Any, indent: Optional[int] = None) -> None:
     """Print a value as `print_json` does, but on one line, for a command with several results."""
-    _write_json(value, indent=None)
-
-
-def _write_json(value: Any, indent: Optional[int]) -> None:
     from .files import to_json_value
 
     text = json.dumps(to_json_value(value), indent=indent)

@@ -46,19 +46,22 @@ def read_values(path: str) -> Dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}.") from None
     try:
+
+        def unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+            return _unique(pairs, path)
+
         text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-        values = _parse_json(text, path) if path.endswith(".json") else _toml().loads(text)
+        values = (
+            json.loads(text, object_pairs_hook=unique)
+            if path.endswith(".json")
+            else _toml().loads(text)
+        )
     except (ValueError, RecursionError) as error:
         kind = "JSON" if path.endswith(".json") else "TOML"
         raise UsageError(f"{path}: not valid {kind}: {error}.") from None
     if not isinstance(values, dict):
         raise UsageError(f"{path}: expected names with values, found a {type(values).__name__}.")
     return _unique([(name.replace("-", "_"), value) for name, value in values.items()], path)
-
-
-def _parse_json(text: str, path: str) -> Any:
-    """Parse JSON in which no object has two values of one name."""
-    return json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, path))
 
 
 def _unique(pairs: List[Tuple[str, Any]], path: str) -> Dict[str, Any]:

@@ -75,7 +75,8 @@ def open_from_plugin(
             f"The split 'train' of the data '{FROM_PLUGIN}{plugin}' is empty.",
             hint="Give at least one example to train on.",
         )
-    splits = _align_sequences(splits)
+    keys = {k for split in splits.values() for k, c in split.components.items() if c.is_sequence}
+    splits = {name: _as_sequences(split, sorted(keys)) for name, split in splits.items()}
     if not plugins.has_hook("convert"):
         check_alike(splits, f"Hook 'data' of plugin '{plugin}'")
     spec = _describe_all(splits)
@@ -179,23 +180,12 @@ def _reads_files(column: Column) -> bool:
     return bool(getattr(column.values, "identity", ""))
 
 
-def _align_sequences(splits: Dict[str, Split]) -> Dict[str, Split]:
-    """Splits in which the same components are sequences.
+def _as_sequences(split: Split, keys: List[str]) -> Split:
+    """The split with components as sequences.
 
     A split whose examples happen to have one length looks like an array; if a component has several
     lengths in another split, it is made a sequence in all.
     """
-    keys = {
-        key
-        for split in splits.values()
-        for key, component in split.components.items()
-        if component.is_sequence
-    }
-    return {name: _as_sequences(split, sorted(keys)) for name, split in splits.items()}
-
-
-def _as_sequences(split: Split, keys: List[str]) -> Split:
-    """The split with components as sequences."""
     columns = dict(split.columns)
     missing = [key for key in keys if key in columns and not columns[key].component.is_sequence]
     if not missing or any(not columns[key].component.shape for key in missing):

@@ -70,7 +70,11 @@ class RunData:
             convert = _with_label_check(self.hooks.convert, spec.num_classes)
             self.hooks = self.hooks._replace(convert=convert)
         self._cache: Dict[str, Split] = {}
-        if _has_uncounted_classes(spec, dataset):
+        stored = dataset.spec.flat
+        if spec is not dataset.spec and any(
+            component.kind == "class" and not (key in stored and stored[key].num_classes)
+            for key, component in spec.flat.items()
+        ):  # the hook `convert` returns classes whose number is not that of the stored data
             spec = self._describe_converted()
         self.spec: DataSpec = spec._replace(
             class_counts=self._count_classes(spec), value_range=self._value_range(spec, recorded)
@@ -177,17 +181,6 @@ def describe_missing_splits(dataset: Dataset, options: CoreOptions) -> List[str]
         f"No example is held out for {' and '.join(names)}: equal examples stay in one split, and "
         "each class keeps some to train on."
     ]
-
-
-def _has_uncounted_classes(spec: DataSpec, dataset: Dataset) -> bool:
-    """Whether the hook `convert` returns classes whose number is not that of the stored data."""
-    if spec is dataset.spec:
-        return False
-    stored = dataset.spec.flat
-    return any(
-        component.kind == "class" and not (key in stored and stored[key].num_classes)
-        for key, component in spec.flat.items()
-    )
 
 
 def _are_float_images(spec: DataSpec) -> bool:

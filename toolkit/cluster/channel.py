@@ -152,7 +152,10 @@ class Channel:
             raise
 
     def _join_as_chief(self) -> Dict[Task, Dict[str, Any]]:
-        if not self._wait_for_start(lambda: not self._missing_tasks(), self._missing_text):
+        def describe_wait() -> str:
+            return f"waiting for {list_tasks(self._missing_tasks())}"
+
+        if not self._wait_for_start(lambda: not self._missing_tasks(), describe_wait):
             missing, peers = self._missing_tasks(), list(self._peers)
             error = missing_error(self._cluster, missing, peers, self.strangers)
             self._call(self._end, error)
@@ -202,9 +205,6 @@ class Channel:
     def _missing_tasks(self) -> List[Task]:
         others = [task for task in self._cluster.tasks if task != self._cluster.task]
         return [t for t in others if t not in self._peers or self._peers[t].hello is None]
-
-    def _missing_text(self) -> str:
-        return f"waiting for {list_tasks(self._missing_tasks())}"
 
     def _chief_text(self) -> str:
         if self._peers:
@@ -327,7 +327,14 @@ class Channel:
         """Let the others read what was sent, and end the loop."""
         self._is_watched = False
         if self._is_refused_start and not self._is_refused:
-            self._wait_for_late_processes()
+            own = self._cluster  # those that connect a little later learn why it does not start
+            others = (
+                {task for task in own.tasks if task != own.task} if own.is_chief else {own.chief}
+            )
+            with self._changed:
+                deadline = self._clock.now() + _LATE_SECS
+                while not others <= self._peers.keys() and self._clock.now() < deadline:
+                    self._clock.wait(self._changed, deadline - self._clock.now())
         with self._changed:
             self._is_closed = True
         self._call(self._stop_loop)
@@ -338,15 +345,6 @@ class Channel:
         """Whether the job ended before its start, and another attempt would end alike."""
         error = self._error
         return not self._is_started and error is not None and error.exit_code in _LASTING
-
-    def _wait_for_late_processes(self) -> None:
-        """Let those that connect a little later learn why the job does not start."""
-        own = self._cluster
-        others = {task for task in own.tasks if task != own.task} if own.is_chief else {own.chief}
-        with self._changed:
-            deadline = self._clock.now() + _LATE_SECS
-            while not others <= self._peers.keys() and self._clock.now() < deadline:
-                self._clock.wait(self._changed, deadline - self._clock.now())
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call a function in the thread of the loop; nothing once that has ended."""

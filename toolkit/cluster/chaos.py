@@ -80,7 +80,10 @@ class Chaos:
         """Whether to kill now."""
         if not self.is_active:
             return False
-        if self._time is None and self._has_come():
+        has_come = self.has_begun
+        if self._moment != "training":  # so many checkpoints are being written
+            has_come = len(self._checkpoint_names() - self._checkpoints) >= self._saves
+        if self._time is None and has_come:
             self._time = self._clock() + self._delay
         return self._time is not None and self._clock() >= self._time
 
@@ -95,12 +98,6 @@ class Chaos:
         counts = collections.Counter(self.victims)
         parts = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
         return f"{len(self.victims)} of {self.count} kills" + (f" ({parts})" if parts else "")
-
-    def _has_come(self) -> bool:
-        """Whether the session has begun, or so many checkpoints are being written."""
-        if self._moment == "training":
-            return self.has_begun
-        return len(self._checkpoint_names() - self._checkpoints) >= self._saves
 
     def _size_of_log(self) -> int:
         try:

@@ -191,7 +191,7 @@ class Launcher:
             return False
         count = self._layout.num_servers
         again = "starting it again" if count == 1 else f"starting all {count} processes again"
-        if self._chaos is not None and self._is_by_chaos(ending):
+        if self._chaos and self._attempt.victim and ending.signum == signal.SIGKILL:
             self._log.write(LAUNCHER, f"{ending} by --chaos; {again}")
             self._chaos.on_death()
             return True
@@ -202,18 +202,22 @@ class Launcher:
         self._log.write(LAUNCHER, f"{ending}; {again} ({number})")
         return True
 
-    def _is_by_chaos(self, ending: Ending) -> bool:
-        return ending.signum == signal.SIGKILL and bool(self._attempt.victim)
-
     def _start(self, name: str) -> None:
         variables, is_chief = self._environments[name], name == CHIEF
+
+        def take_result(text: str) -> None:
+            if self._command.has_json:
+                self._result += text
+            else:
+                self._log.write_result(text)
+
         child = Child(
             name,
             child_code(self._options.statements),
             self._words if is_chief else [word for word in self._words if word != "--json"],
             {**self._options.variables, **variables},
             functools.partial(self._log.add, name),
-            self._take_result if is_chief else None,
+            take_result if is_chief else None,
         )
         self._children.append(child)
         if name == EVALUATOR:
@@ -249,12 +253,6 @@ class Launcher:
         names = [ending.name for ending in endings]
         self._children = [child for child in self._children if child.name not in names]
         return endings
-
-    def _take_result(self, text: str) -> None:
-        if self._command.has_json:
-            self._result += text
-        else:
-            self._log.write_result(text)
 
     def _note(self, attempt: Attempt, endings: Sequence[Ending]) -> None:
         """Note how children have ended. The evaluator alone does not end the job."""

@@ -76,17 +76,12 @@ def assign_hosts(layout: Layout, hosts: Sequence[str], port: int) -> List[str]:
     addresses: List[str] = []
     for name in names:
         if not _PORT.search(name):
-            name = f"{name}:{_free_port(name, addresses, port)}"
+            used = {int(a.rpartition(":")[2]) for a in addresses if a.startswith(name + ":")}
+            name += f":{next(number for number in range(port, 1 << 16) if number not in used)}"
         addresses.append(name)
     tasks = layout.tasks(addresses)
     read_tf_config(tf_config(tasks, tasks[0]))  # refuses what is no address
     return addresses
-
-
-def _free_port(host: str, addresses: Sequence[str], port: int) -> int:
-    """The first port from `port` on that no task on that host has."""
-    used = {int(text.rpartition(":")[2]) for text in addresses if text.startswith(host + ":")}
-    return next(number for number in range(port, 1 << 16) if number not in used)
 
 
 def local_environments(layout: Layout, ports: Sequence[int]) -> Dict[str, Dict[str, str]]:

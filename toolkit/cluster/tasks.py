@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..errors import UsageError
-from .definition import Definition, read_flags, read_tf_config, split_address
+from .definition import read_flags, read_tf_config, split_address
 from .slurm import read_slurm
 
 
@@ -107,14 +107,12 @@ class Cluster(NamedTuple):
     @property
     def summary(self) -> str:
         """For people: "worker 1 of chief + 2 workers"."""
-        parts = [_count(job, len(self.jobs[job])) for job in self.jobs]
+        counts = {job: len(addresses) for job, addresses in self.jobs.items()}
+        parts = [
+            job if job == "chief" else f"{n} {job}{'s' * (job == 'worker' and n > 1)}"
+            for job, n in counts.items()
+        ]
         return " of ".join([self.task.name, *([" + ".join(parts)] if parts else [])])
-
-
-def _count(job: str, count: int) -> str:
-    if job == "chief":
-        return job
-    return f"{count} {job}" + ("s" if job == "worker" and count > 1 else "")
 
 
 def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optional[Cluster]:
@@ -125,7 +123,11 @@ def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optio
     whatever later sources say. Raises UsageError for what is wrong in the first source that there
     is.
     """
-    definition = _read_definition(settings, environ)
+    text = environ.get("TF_CONFIG", "")
+    if settings.cluster is not None or settings.task is not None:
+        definition = read_flags(settings.cluster, settings.task)
+    else:
+        definition = read_tf_config(text) if text.strip() else read_slurm(environ)
     if definition is None:
         return None
     jobs = {job: addresses for job, addresses in definition.jobs.items() if job != "evaluator"}
@@ -136,15 +138,6 @@ def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optio
         return None
     _check_channel_port(cluster)
     return cluster
-
-
-def _read_definition(settings: ClusterSettings, environ: Mapping[str, str]) -> Optional[Definition]:
-    if settings.cluster is not None or settings.task is not None:
-        return read_flags(settings.cluster, settings.task)
-    text = environ.get("TF_CONFIG", "")
-    if text.strip():
-        return read_tf_config(text)
-    return read_slurm(environ)
 
 
 def _check_channel_port(cluster: Cluster) -> None:

@@ -181,7 +181,11 @@ def _compare(a: Session, b: Session) -> Iterator[Clause]:
     parents = [Parent.from_json(each.get("parent")) for each in (a, b)]
     starts = [each if each and each.kind != BRANCH else None for each in parents]
     if len({each and each.tensors for each in starts}) > 1:
-        names = " and ".join(map(_name_weights, starts))
+        words = ["the model's own" if each is None else each.name for each in starts]
+        steps = [
+            "" if not each or each.step is None else f" at step {each.step}" for each in starts
+        ]
+        names = " and ".join(word + step for word, step in zip(words, steps))
         yield "parent", f"they began with other weights ({names})"
 
 
@@ -197,9 +201,3 @@ def _compare_code(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Clause
         if files:
             text = f"the code of plugin '{plugin}' differs ({join_names(files)})"
             yield f"code {plugin}", text
-
-
-def _name_weights(parent: Optional[Parent]) -> str:
-    if parent is None:
-        return "the model's own"
-    return parent.name if parent.step is None else f"{parent.name} at step {parent.step}"

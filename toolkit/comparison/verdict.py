@@ -143,21 +143,18 @@ def find_obstacle(a: Group, b: Group, name: str) -> str:
             return f"{record.name} has no {name}"
         if not math.isfinite(record.metrics[name]):
             return f"{name} of {record.name} is not finite"
-    reasons = (_compare_tests(records[0], other, name) for other in records[1:])
-    return next(filter(None, reasons), "")
-
-
-def _compare_tests(a: RunRecord, b: RunRecord, name: str) -> str:
-    """How the tests of two runs differ for a metric, as a clause; "" if they have the same examples
-    and all else that its values depend on.
-    """
-    before, after = _dependencies(a, name), _dependencies(b, name)
-    changes = [
-        f"other {key}: {_shorten(before.get(key))} and {_shorten(after.get(key))}"
-        for key in sorted({*before, *after})
-        if before.get(key) != after.get(key)
-    ]
-    return _compare_splits(a, b, bool(before)) or "; ".join(changes)
+    before = _dependencies(records[0], name)
+    for other in records[1:]:
+        after = _dependencies(other, name)
+        changes = [
+            f"other {key}: {_shorten(before.get(key))} and {_shorten(after.get(key))}"
+            for key in sorted({*before, *after})
+            if before.get(key) != after.get(key)
+        ]
+        reason = _compare_splits(records[0], other, bool(before)) or "; ".join(changes)
+        if reason:
+            return reason
+    return ""
 
 
 def _compare_splits(a: RunRecord, b: RunRecord, by_form: bool = False) -> str:

@@ -169,7 +169,12 @@ def make_study(
     space = {each.name: _distribution(each) for each in definition.space}
 
     def add(state: TrialState, values: Values, **result: Any) -> None:
-        params = {each.name: _position(each, values[each.name]) for each in definition.space}
+        params = {
+            each.name: each.values.index(values[each.name])
+            if _has_positions(each) and each.values
+            else values[each.name]
+            for each in definition.space
+        }
         study.add_trial(create_trial(state=state, params=params, distributions=space, **result))
 
     for row in rows:
@@ -207,7 +212,3 @@ def _value(dimension: Dimension, suggestion: Any) -> Any:
         return int(suggestion)
     # Six digits, so that a person can write the value.
     return min(max(float(f"{suggestion:.6g}"), dimension.low), dimension.high)
-
-
-def _position(dimension: Dimension, value: Any) -> Any:
-    return (dimension.values or []).index(value) if _has_positions(dimension) else value

@@ -189,7 +189,8 @@ def format_table(definition: Definition, rows: Sequence[Row]) -> List[str]:
     cells = []
     for row in rows[:MAX_ROWS]:
         value = "-" if row.value is None else str(Band(row.value, row.low, row.high, None, 1))
-        texts = [_cell_text(row.values[name]) for name in names]
+        texts = [value_text(row.values[name]) for name in names]
+        texts = [t if len(t) <= MAX_TEXT else t[: MAX_TEXT - 3] + "..." for t in texts]
         facts = [f"{row.seeds} of {num_seeds}" for _ in seeds] + [row.status, f"{row.step:,}"]
         cells.append([str(row.number), *texts, value, *facts, f"{row.cpu_secs:.1f}"])
     header = ["", *names, definition.metric, *seeds, "status", "step", "CPU s"]
@@ -200,11 +201,3 @@ def format_table(definition: Definition, rows: Sequence[Row]) -> List[str]:
     if len(rows) > MAX_ROWS:
         lines.append(f"... and {len(rows) - MAX_ROWS} more")
     return lines
-
-
-def _cell_text(value: Any) -> str:
-    """Return the value of an option as a command can have it, if it is not too long."""
-    text = value_text(value)
-    if isinstance(value, float) and float(f"{value:.6g}") == value:
-        text = f"{value:.6g}"
-    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import os
 import shutil
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 from ..errors import CheckpointError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
@@ -54,9 +54,13 @@ class CheckpointStore:
         steps = [checkpoint.step for checkpoint in self.list() if checkpoint.step <= step]
         with self._folder.writing():
             names = self._clear(steps)
-            self._remove_temporary_files()
-            entry = {"from": step, "kept": steps}
-            self.commits.add("session", **dict(entry, **facts))
+            for path, folders, files in os.walk(self._folder.path):
+                for name in [each for each in files if each.startswith(TEMPORARY_PREFIX)]:
+                    os.remove(os.path.join(path, name))
+                for name in [each for each in folders if each.startswith(TEMPORARY_PREFIX)]:
+                    folders.remove(name)
+                    _remove_unlocked(os.path.join(path, name))
+            self.commits.add("session", **{"from": step, "kept": steps}, **facts)
         return names
 
     def commit(self, step: int, now: float, retain: RetentionRule, tensors: str) -> None:
@@ -153,16 +157,6 @@ class CheckpointStore:
         unknown = {n for n in names if n not in known and not n.startswith(TEMPORARY_PREFIX)}
         return unknown if len({name.split(".")[1] for name in unknown}) > 1 else set()
 
-    def _remove_temporary_files(self) -> None:
-        """Remove the files and folders of the run that a killed process was writing."""
-        for path, folders, names in os.walk(self._folder.path):
-            for name in names:
-                if name.startswith(TEMPORARY_PREFIX):
-                    os.remove(os.path.join(path, name))
-            for name in [name for name in folders if name.startswith(TEMPORARY_PREFIX)]:
-                folders.remove(name)
-                _remove_unlocked(os.path.join(path, name))
-
     # --------------------------------------------------------------------------------------- read
 
     def list(self) -> List[Checkpoint]:
@@ -212,8 +206,14 @@ class CheckpointStore:
         """The newest committed checkpoint that is intact, or None if nothing was committed. `warn`
         gets a message for each one that is skipped. Raises CheckpointError if none is intact.
         """
-        checkpoints = self.list()
-        newest, faults = self._search(checkpoints)
+        checkpoints, newest = self.list(), None
+        faults: Dict[int, str] = {}  # by step
+        for checkpoint in reversed(checkpoints):
+            fault = self.find_damage(checkpoint)
+            if not fault:
+                newest = checkpoint
+                break
+            faults[checkpoint.step] = fault
         if faults and self._is_outdated(checkpoints):
             return self.newest(warn)
         for step, fault in faults.items():
@@ -238,18 +238,6 @@ class CheckpointStore:
                 hint="Copy the file back, or start a new run in another folder.",
             )
         return None
-
-    def _search(self, checkpoints: List[Checkpoint]) -> Tuple[Optional[Checkpoint], Dict[int, str]]:
-        """The newest intact checkpoint, if there is one, and what is wrong with those after it, by
-        step.
-        """
-        faults: Dict[int, str] = {}
-        for checkpoint in reversed(checkpoints):
-            fault = self.find_damage(checkpoint)
-            if not fault:
-                return checkpoint, faults
-            faults[checkpoint.step] = fault
-        return None, faults
 
     def _is_outdated(self, checkpoints: List[Checkpoint]) -> bool:
         """Whether a process that trains the run has committed since these were listed: what seemed

@@ -64,7 +64,14 @@ class FolderLock:
         pairs = [(self._folder, self._path)]
         if not self._is_folder_locked:
             pairs.append((self._file, os.path.join(self._path, LOCK)))
-        return all(_is_same(descriptor, path) for descriptor, path in pairs if descriptor >= 0)
+        try:
+            return all(
+                os.path.samestat(os.fstat(descriptor), os.stat(path))
+                for descriptor, path in pairs
+                if descriptor >= 0
+            )
+        except OSError:
+            return False
 
 
 def is_locked(path: str) -> bool:
@@ -129,10 +136,3 @@ def _lock(descriptor: int, is_shared: bool = False) -> bool:
     except OSError:  # ENOTSUP, ENOLCK, or on NFS EBADF for a folder
         return False
     return True
-
-
-def _is_same(descriptor: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except OSError:
-        return False
