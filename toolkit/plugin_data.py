@@ -44,14 +44,9 @@ def open_from_plugin(
 ) -> Optional[Dataset]:
     """The data set that the hook `data` returns; None if there is no hook or it returns None.
 
-    Args:
-        plugins: the plugins of the run.
-        options: the resolved options.
-        origins: where the value of each option was first set; None to accept all values.
-
-    Raises:
-        UsageError: a person set an option that shapes data, and the hook does not read it.
-        ToolkitError: the hook failed or returned something else; the message names the plugin.
+    Raises UsageError if a person set an option (see `origins`) that shapes data and that the hook
+    does not read, and ToolkitError, with the plugin's name, if the hook failed or returned
+    something else.
     """
     if not plugins.has_hook("data"):
         return None

@@ -42,15 +42,9 @@ from .plugins import Plugins
 
 
 class RunData:
-    """The data set of a run and the hooks that its examples pass through.
-
-    Attributes:
-        dataset: the data as stored.
-        hooks: the plugins' `filter` and `convert`.
-        spec: one example as the model sees it, after `convert`.
-
-    Args:
-        recorded: the spec with which the run began, whose range of values holds if it has one.
+    """The data set of a run as stored (`dataset`), the `hooks` that its examples pass through, and
+    the `spec` of one example as the model sees it. The range of values of the spec with which the
+    run began holds, if it has one.
     """
 
     def __init__(self, dataset: Dataset, plugins: Plugins, recorded: Optional[DataSpec] = None):
@@ -198,14 +192,10 @@ def open_run_data(
 ) -> RunData:
     """Open the data of the plugin's `data` hook, or else what the options name.
 
-    Args:
-        plugins: the plugins of the run.
-        options: the resolved options.
-        recorded: the spec that the run recorded when it began, or None if it begins. Its mean,
-            deviation and range are used, not measured again: a run may continue with other data.
-        is_training: whether examples are read many times, so that what is encoded is decoded once.
-        origins: where the value of each option was first set, to refuse those that a person set
-            and that have no effect on a plugin's own data; None to accept all values.
+    The mean, deviation and range of the spec that the run recorded when it began are used, not
+    measured again: it may continue with other data. For training, examples are read many times, so
+    that what is encoded is decoded once. `origins` says where the values of options were set, to
+    refuse those that a person set and that have no effect on a plugin's own data.
     """
     own = open_from_plugin(plugins, options, origins)
     dataset = own or open_from_options(_without_idle_defaults(plugins, options))
@@ -231,20 +221,12 @@ def _without_idle_defaults(plugins: Plugins, options: CoreOptions) -> CoreOption
 def open_other_data(
     plugins: Plugins, options: CoreOptions, value: str, stored: DataSpec
 ) -> RunData:
-    """Open data that a model was not trained on, to evaluate it there.
+    """Open data by a `--data` value on which a model was not trained, to evaluate it there.
 
     Nothing is held out: a source without splits is the split "train" as a whole. Images get the
     size and channels of the model's, and classes its numbers. Columns and keys are those of the
-    run, if its data is of the same kind.
-
-    Args:
-        plugins: the plugins of the run.
-        options: of the run.
-        value: a `--data` value.
-        stored: the spec of the data that the model was trained on, as stored.
-
-    Raises:
-        DataError: the data cannot be read, or has a class that the model does not know.
+    run, if its data is of the same kind. Raises DataError if the data cannot be read, or has a
+    class that the model does not know.
     """
     images, columns = ImageOptions(), ColumnOptions()
     if uses_option(value, "image_size"):

@@ -96,17 +96,7 @@ class Channel:
     the main thread. Those that block raise PeerError when another process is lost or fails, and
     JobEnded when the chief has ended the job. A process that does not call one of them for
     `GRACE_SECS` after that, or does not close the channel for `ENDING_SECS` more, is ended by
-    `leave`.
-
-    Args:
-        cluster: the tasks and the settings of this process.
-        log: gets lines for people.
-        leave: ends this process with an exit code.
-        clock: the time.
-
-    Attributes:
-        problem: why it does not listen, or is not connected, yet.
-        strangers: the hosts of connections that were dropped.
+    `leave` with an exit code. `log` gets lines for people.
     """
 
     def __init__(
@@ -119,8 +109,8 @@ class Channel:
         self._clock = clock or Clock()
         self._cluster, self._leave, self._peer_secs = cluster, leave, cluster.settings.peer_secs
         self._log_line = log
-        self.problem = "it was not tried yet"
-        self.strangers: Set[str] = set()
+        self.problem = "it was not tried yet"  # why it does not listen, or is not connected, yet
+        self.strangers: Set[str] = set()  # the hosts of connections that were dropped
         self._changed = threading.Condition()  # guards what follows
         self._peers: Dict[Task, Peer] = {}
         self._followers: List[Peer] = []  # by rank, once all have joined

@@ -18,20 +18,9 @@ MOMENTS = {"start": 1, "training": 3, "save": 3}
 
 
 class Chaos:
-    """Chooses moments and victims; the moments also depend on the machine.
-
-    Args:
-        count: the number of kills.
-        run_dir: the folder of the run, whose files tell how far it is.
-        seed: of the random choices.
-        start_secs: from the start of the processes to a kill, at most.
-        training_secs: from the first step to a kill, at most.
-        on_death: called after a kill, when all processes have ended.
-        clock: returns the time in seconds.
-
-    Attributes:
-        count: the number of kills.
-        victims: the tasks whose processes were killed.
+    """Chooses moments and victims of `count` kills; the moments also depend on the machine. The
+    files in the folder of the run tell how far it is; `on_death` is called when all processes have
+    ended after a kill.
     """
 
     def __init__(
@@ -45,7 +34,7 @@ class Chaos:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.count, self.on_death = count, on_death
-        self.victims: List[str] = []
+        self.victims: List[str] = []  # the tasks whose processes were killed
         self._run_dir = run_dir
         self._random = random.Random(seed)
         self._clock = clock

@@ -16,9 +16,8 @@ from ..child_process import COMMAND_LINE
 from ..errors import is_verbose
 from .chaos import POLL_SECS, Chaos
 from .child import Child, Ending, child_code
-from .layout import Command, Layout, local_environments
+from .layout import Command, Layout, held_ports, local_environments
 from .output import LAUNCHER
-from .ports import held_ports
 from .signals import handle_signals
 from .tasks import Task
 
@@ -41,17 +40,11 @@ class LaunchOptions(NamedTuple):
 
 
 class Attempt:
-    """What has happened since the tasks were last started.
-
-    Attributes:
-        ending: what decides on the job: the first failure, or the end of the chief.
-        victim: the task whose process was killed at random; "" for none.
-        evaluator_restarts: how often the evaluator was started again.
-    """
+    """What has happened since the tasks were last started."""
 
     def __init__(self, grace_secs: float):
-        self.ending: Optional[Ending] = None
-        self.victim, self.evaluator_restarts = "", 0
+        self.ending: Optional[Ending] = None  # the first failure, or the end of the chief
+        self.victim, self.evaluator_restarts = "", 0  # the task that was killed at random
         self._grace_secs = grace_secs
         self._deadline = self._chief_deadline = float("inf")
 
@@ -91,18 +84,7 @@ def _rank(ending: Ending) -> int:
 
 
 class Launcher:
-    """Runs one job.
-
-    Args:
-        layout: which processes there are.
-        command: what each of them runs.
-        log: where their lines go; see `MergedLog`.
-        options: how to start and restart.
-
-    Attributes:
-        interrupts: the signals that this process got.
-        hung: the tasks that were killed since they did not end with the others.
-    """
+    """Runs one job: the processes of a layout, each of which runs the command, with one log."""
 
     def __init__(
         self,
@@ -119,8 +101,8 @@ class Launcher:
         self._words: List[str] = []
         self._restarts, self._evaluator_code = 0, 0
         self._has_reported_interrupt = False
-        self.interrupts: List[int] = []
-        self.hung: List[str] = []
+        self.interrupts: List[int] = []  # the signals that this process got
+        self.hung: List[str] = []  # the tasks that were killed, as they did not end with the others
         self._result = ""  # a JSON object, until the job has ended
         self._wakeup = -1
 

@@ -1,17 +1,19 @@
-"""Which tasks a job has, the TF_CONFIG of each, and the command that each runs."""
+"""Which tasks a job has, the TF_CONFIG and the ports of each, and the command that each runs."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-from typing import Dict, List, NamedTuple, Sequence
+import socket
+from typing import Dict, Iterator, List, NamedTuple, Sequence
 
 from ..errors import UsageError
 from .definition import read_tf_config
-from .ports import LOOPBACK
 from .tasks import Task
 
+LOOPBACK = "127.0.0.1"
 _PORT = re.compile(r"^[^:]*:\d+$|\]:\d+$")  # of an address; one in IPv6 has brackets
 
 
@@ -82,6 +84,21 @@ def assign_hosts(layout: Layout, hosts: Sequence[str], port: int) -> List[str]:
     tasks = layout.tasks(addresses)
     read_tf_config(tf_config(tasks, tasks[0]))  # refuses what is no address
     return addresses
+
+
+@contextlib.contextmanager
+def held_ports(count: int) -> Iterator[List[int]]:
+    """So many different ports, which the system gives to nobody until the block ends.
+
+    A socket is bound to each and does not listen. Those who are told the port still listen there,
+    since the servers of TensorFlow and the channel set SO_REUSEADDR, as these sockets do.
+    """
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.bind((LOOPBACK, 0))
+        yield [each.getsockname()[1] for each in sockets]
 
 
 def local_environments(layout: Layout, ports: Sequence[int]) -> Dict[str, Dict[str, str]]:

@@ -176,8 +176,6 @@ def _compare(a: Session, b: Session) -> Iterator[Clause]:
     yield from _compare_code(a.get("plugins") or {}, b.get("plugins") or {})
     if differ("data"):
         yield "data", "the data differs"
-    if a.get("model") != b.get("model"):
-        yield "model", "the model was changed on a resume"
     parents = [Parent.from_json(each.get("parent")) for each in (a, b)]
     starts = [each if each and each.kind != BRANCH else None for each in parents]
     if len({each and each.tensors for each in starts}) > 1:
