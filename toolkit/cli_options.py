@@ -116,11 +116,15 @@ def checkpoint_option(command: Command) -> Command:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON on stdout; numbers that are not finite become null."""
-    print_json_line(value, indent=2)
+    _write_json(value, indent=2)
 
 
-def print_json_line(value: Any, indent: Optional[int] = None) -> None:
+def print_json_line(value: Any) -> None:
     """Print a value as `print_json` does, but on one line, for a command with several results."""
+    _write_json(value, indent=None)
+
+
+def _write_json(value: Any, indent: Optional[int]) -> None:
     from .files import to_json_value
 
     text = json.dumps(to_json_value(value), indent=indent)

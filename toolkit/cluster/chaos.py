@@ -69,11 +69,11 @@ class Chaos:
         """Whether to kill now."""
         if not self.is_active:
             return False
-        has_come = self.has_begun
-        if self._moment != "training":  # so many checkpoints are being written
-            has_come = len(self._checkpoint_names() - self._checkpoints) >= self._saves
-        if self._time is None and has_come:
-            self._time = self._clock() + self._delay
+        if self._time is None:
+            has_come = self.has_begun
+            if self._moment == "save":  # so many checkpoints are being written
+                has_come = len(self._checkpoint_names() - self._checkpoints) >= self._saves
+            self._time = self._clock() + self._delay if has_come else None
         return self._time is not None and self._clock() >= self._time
 
     def choose(self, names: Sequence[str]) -> str:
