@@ -109,12 +109,8 @@ def open_trainer(
 ) -> Trainer:
     """The `Trainer` of a new run, or of the run that is in `run_dir`; `close` it or use `with`.
 
-    Args:
-        plugins: of the run.
-        run_dir, options, allow: as for `train`.
-        console: shows the run's log and progress.
-        argv: the command that the manifest records.
-        pause_at: the step at which to pause, as if interrupted; None to train to the end.
+    Arguments are as for `train`; `argv` is the command that the commit log records, and `pause_at`
+    the step at which to pause, as if interrupted.
     """
     from . import config
     from .option_changes import find_option_changes, find_plugin_changes, refuse_changes
@@ -313,12 +309,8 @@ def open_model(
 
 
 def open_begun(folder: RunFolder) -> TrainedModel:
-    """Open a run that has begun, without a checkpoint: it may have none yet.
-
-    Raises:
-        UsageError: the folder names a plugin that is not trusted.
-        CheckpointError: its manifest or its configuration is damaged.
-        ToolkitError: one of the run's plugins cannot be loaded.
+    """Open a run that has begun, without a checkpoint: it may have none yet. Errors are those of
+    `open_trained`.
     """
     from .inference.trained_model import TrainedModel
 
