@@ -215,7 +215,7 @@ def _find_latest(folder: str) -> str:
             names = _LATEST.findall(file.read().decode("utf-8", "replace"))[:1]
     except OSError:
         return ""
-    names += map(os.path.basename, names)  # where the folder was moved
+    names = [*names, *map(os.path.basename, names)]  # the second where the folder was moved
     paths = [os.path.join(folder, name) for name in names]
     return next((path for path in paths if has_files(os.path.abspath(path))), "")
 
