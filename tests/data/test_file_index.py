@@ -146,8 +146,8 @@ def test_headers_are_known_without_reading_the_files(tmp_path, reads, monkeypatc
     index = FileIndex(str(tmp_path), str(tmp_path / "cache"))
     hashes = index.digests(paths) if are_hashed else None
     for _ in range(2):
-        table = FileIndex(str(tmp_path), str(tmp_path / "cache")).describe_images(paths)
-        assert table.sizes.tolist() == [[3, 2], [5, 4]]
+        _, table = FileIndex(str(tmp_path), str(tmp_path / "cache")).describe_images(paths)
+        assert table.size.tolist() == [[3, 2], [5, 4]]
         assert table.is_grey.tolist() == [True, False]
         assert table.has_alpha.tolist() == [False, True]
         monkeypatch.setattr(file_index, "read_header", None)

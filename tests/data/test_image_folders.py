@@ -8,7 +8,7 @@ from PIL import Image
 
 from toolkit.data.held_out import NOTHING
 from toolkit.data.images.folder import list_images
-from toolkit.data.images.image_file import ImageForm, ImageReader, parse_size
+from toolkit.data.images.image_file import ImageForm, parse_size, read_image
 from toolkit.data.sources import ImageOptions, open_data
 from toolkit.errors import DataError, UsageError
 
@@ -113,7 +113,7 @@ def test_every_image_gets_its_form_from_the_options(tree):
     images = ImageOptions(image_size=20, channels=1, fit="stretch", background="#ff0000")
     data = open_data(f"images:{folder}", images=images, shares=NOTHING)
     form = ImageForm((20, 20), 1, "stretch", (255, 0, 0))
-    expected = [ImageReader(form).read(os.path.join(folder, name)) for name in files]
+    expected = [read_image(os.path.join(folder, name), form) for name in files]
     assert (data.splits["train"].features == np.array(expected)).all()
     assert [note.split(" ")[0] for note in data.notes] == ["2", "2"]
 

@@ -45,8 +45,8 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
 
 def _list_corrupt(value: str, base: Optional[str]) -> List[Dict[str, str]]:
     """The image files that cannot be read; none if the data is no folder of images or pairs."""
-    from .images.damage import corrupt_images
     from .images.folder import list_images
+    from .images.image_files import corrupt_images
     from .images.pairs import list_pairs
 
     folder = resolve_path(value, base)
