@@ -85,13 +85,6 @@ def test_only_files_that_changed_are_read_again(folder, tmp_path, reads, change,
     assert sorted(reads[3:]) == read
 
 
-def test_a_source_of_one_file_is_read_once(folder, tmp_path, reads):
-    path = str(folder / "b")
-    for _ in range(3):
-        assert FileIndex(path, str(tmp_path / "cache")).digests([path]) == expected(folder)[1:2]
-    assert reads == ["b"]
-
-
 def test_a_file_that_was_just_written_is_not_trusted(folder, tmp_path, reads):
     write(folder / "b", "first", age=0)
     time_of_write = os.stat(folder / "b")

@@ -10,7 +10,6 @@ from PIL import Image, features
 from toolkit.data.images.image_file import (
     ImageForm,
     ImageHeader,
-    file_endings,
     parse_colour,
     read_header,
     read_image,
@@ -388,9 +387,3 @@ def test_content_that_is_no_image_is_refused_whatever_its_name(tmp_path, monkeyp
     with pytest.raises(DataError) as error:
         read(str(path))
     assert "expected an image, found" in error.value.message
-
-
-def test_endings_are_those_of_the_formats():
-    endings = file_endings()
-    assert {".png", ".jpg", ".jpeg", ".gif", ".tif", ".bmp"} <= set(endings)
-    assert not {".eps", ".ps", ".pdf", ".wmf"} & set(endings)

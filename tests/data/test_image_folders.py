@@ -173,12 +173,6 @@ def test_a_folder_that_cannot_be_read_is_named(tree, monkeypatch):
         open_data("images:" + folder)
 
 
-def test_a_folder_for_each_class_gives_names_and_labels(tree):
-    data = open_data("images:" + tree(numbered("cat/0.png", "cat/1.png", "dog/0.png")))
-    assert data.spec[:4] == ((4, 4, 1), "uint8", 2, ("cat", "dog"))
-    assert sorted(data.sha256) == ["cat/0.png", "cat/1.png", "dog/0.png"]
-
-
 def test_a_flat_folder_has_no_labels(tree):
     data = open_data("images:" + tree({f"{i}.png": Image.new("RGB", (4, 4)) for i in range(3)}))
     assert data.spec[:4] == ((4, 4, 3), "uint8", 0, ()) and data.splits["train"].labels is None
