@@ -286,8 +286,10 @@ class Column:
         if is_class and self.component.shape:
             is_wrong &= array != VOID
         if is_wrong.any():
-            row = int(np.argwhere(is_wrong)[0][0])
-            place = "" if rows is None else f" in example {as_rows(rows, len(self))[row]}"
+            place = ""
+            if rows is not None:
+                row = as_rows(rows, len(self))[np.argwhere(is_wrong)[0][0]]
+                place = f" in example {row}"
             mark = f", or mark what has no class by {VOID}" if self.component.shape else ""
             raise DataError(
                 f"{_subject(self.key)} the value {array[is_wrong][0]}{place}, expected {lowest} to "
