@@ -20,8 +20,11 @@ from toolkit.training import loop
 from toolkit.training.step_runner import (
     CALL_SECS,
     MAX_STEPS,
+    MAX_TRIAL_CALLS,
+    WARM_UP_CALLS,
     AdaptiveStepCount,
     CallResult,
+    FastestVariant,
     StepRunner,
 )
 
@@ -99,6 +102,31 @@ def test_a_short_call_before_a_due_step_does_not_shorten_the_next_call():
     adapt(count, CALL_SECS / 100.5)
     assert adapt(count, CALL_SECS / 100.5, calls=1, limit=60) == [60]
     assert adapt(count, CALL_SECS / 100.5, calls=1) == [100]
+
+
+# ------------------------------------------------------------------------------ the fastest variant
+
+
+@pytest.mark.parametrize(
+    "step_secs, steps_per_call, best, calls",
+    [
+        ((0.001, 0.002), (1, 1), 0, MAX_TRIAL_CALLS),
+        ((0.002, 0.001), (1, 1), 1, MAX_TRIAL_CALLS),
+        ((0.002, 0.001), (1, 10), 1, MAX_TRIAL_CALLS),  # its calls are longer
+        ((1.0, 2.0), (1, 1), 0, 5),  # a trial of slow steps is short
+    ],
+)
+def test_the_variant_of_the_fastest_steps_stays_after_an_equal_number_of_calls_of_each(
+    step_secs, steps_per_call, best, calls
+):
+    fastest, indices = FastestVariant([lambda steps: 0, lambda steps: 1]), []
+    while not fastest.is_decided:
+        index = fastest.next(1)
+        fastest.observe(step_secs[index] * steps_per_call[index], steps_per_call[index])
+        indices.append(index)
+    assert indices == [0, 1] * (WARM_UP_CALLS + calls)
+    fastest.observe(9.0, 1)  # a later slow call changes nothing
+    assert fastest.next(1) == best
 
 
 # -------------------------------------------------------------------------------------------- calls
