@@ -9,15 +9,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import click
 
+from .. import cli_options as shared
 from .. import options as typed
-from ..cli_options import (
-    json_option,
-    optional_output,
-    print_json,
-    trust_option,
-    verbose_option,
-    warn,
-)
 from ..config import json_values
 from ..display.escapes import escape_line
 from ..display.waits import waiting
@@ -103,9 +96,9 @@ _OWN_FLAGS = (
     help="Trials at a time on this machine [default 1].",
 )
 @click.option("--dry-run", is_flag=True, help="Check all, print the plan; train none.")
-@trust_option
-@json_option
-@verbose_option
+@shared.trust_option
+@shared.json_option
+@shared.verbose_option
 @click.pass_context
 def search(
     ctx: click.Context,
@@ -285,12 +278,12 @@ def _warn(stated: Definition, options: typed.CoreOptions) -> None:
     """Say what a user may not expect of the study."""
     names = [dimension.name for dimension in stated.space]
     if "batch_size" in names and stated.budget.kind == STEPS:
-        warn(
+        shared.warn(
             "batch_size varies, and a budget of steps reads more examples with larger batches; "
             "--examples makes these equal."
         )
     if options.early_stopping:
-        warn("--early-stopping may end trials before their budget.")
+        shared.warn("--early-stopping may end trials before their budget.")
 
 
 def _check(definition: Definition, stored: Optional[Stored], plugins: Plugins) -> Definition:
@@ -323,7 +316,7 @@ def _print_plan(definition: Definition, as_json: bool) -> None:
 
     counts = count_trials(definition)
     if as_json:
-        print_json({"study": definition.as_json(), "trials": sum(counts)})
+        shared.print_json({"study": definition.as_json(), "trials": sum(counts)})
         return
     rungs = f"; {', '.join(map(str, counts))} train to the rungs" if definition.reduction else ""
     plural = "s" * (counts[0] != 1)
@@ -356,10 +349,10 @@ def _train(
     try:
         outcome.write_outcome(table, folder)
     except OSError as error:
-        warn(f"The table cannot be written to {folder}: {error.strerror}.")
-    with optional_output():
+        shared.warn(f"The table cannot be written to {folder}: {error.strerror}.")
+    with shared.optional_output():
         if as_json:
-            print_json(dict(table, folder=folder))
+            shared.print_json(dict(table, folder=folder))
         else:
             for line in outcome.format_outcome(study.definition, table):
                 sys.stdout.write(line + "\n")

@@ -108,7 +108,7 @@ def _list_options(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> L
     return [
         option
         for option in comparison["options"]
-        if not any(origin.startswith("preset ") for origin in option["origins"])
+        if not any((origin or "").startswith("preset ") for origin in option["origins"])
         or not all(is_default(record, option["name"]) for record in records)
     ][:_MAX_OPTIONS]
 
