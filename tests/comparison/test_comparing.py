@@ -363,6 +363,13 @@ def test_runs_of_other_plugins_have_one_verdict_and_few_options(here, cli):
     assert out.count("not comparable") == 1 and "other plugins (classifier and gan)" in out
 
 
+def test_an_option_that_is_none_is_told_from_one_that_a_run_lacks(here, cli):
+    write_run("a", decay_steps=None, depth=None)
+    write_run("b", decay_steps=7)
+    rows = {line.split()[0]: line.split()[1:] for line in cli("compare", "a", "b").out.splitlines()}
+    assert rows["decay_steps"] == ["none", "7"] and rows["depth"] == ["none", "-"]
+
+
 def test_a_reason_that_holds_for_all_metrics_is_stated_once(here):
     both = {"directions": {"accuracy": "max", "loss": "min"}}
     write_run("a", metrics={"accuracy": 0.9, "loss": 1.0}, test=dict(both, examples=50))

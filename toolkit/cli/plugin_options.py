@@ -61,7 +61,6 @@ def load_selection(
     origins: Mapping[str, str],
     layers: List[typed.Config],
     executes_code: bool,
-    distributions: Optional[Mapping[str, str]] = None,
 ) -> Selection:
     """Load the plugins that the arguments name.
 
@@ -72,7 +71,6 @@ def load_selection(
         layers: see `Selection`.
         executes_code: whether to load files and modules that a file names, as far as they are
             trusted. What the user names, and installed plugins, are loaded in any case.
-        distributions: name -> the distribution of each installed plugin of a run.
     """
     unloaded = []
     for reference in [plugin, *extensions]:
@@ -83,7 +81,7 @@ def load_selection(
     if not plugin or plugin in unloaded:
         return Selection(plugin, list(extensions), None, layers, unloaded)
     model, *others = (
-        load(name, kind, origins.get(name, ""), (distributions or {}).get(name, ""))
+        load(name, kind, origins.get(name, ""))
         for name, kind in [(plugin, "model"), *((name, "extension") for name in extensions)]
         if name not in unloaded
     )

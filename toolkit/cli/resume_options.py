@@ -56,5 +56,4 @@ def select_from_run(folder: RunFolder, words: Words, executes_code: bool) -> Sel
             dict.fromkeys(config.references, os.path.join(str(folder), "config.json")),
             [config],
             executes_code,
-            folder.read_distributions(),
         )

@@ -81,7 +81,7 @@ def plugin_name(reference: str) -> str:
     if is_file(reference):
         return os.path.splitext(os.path.basename(reference))[0]
     if is_name(reference):
-        return reference.partition("@")[0]
+        return reference
     module, _, attribute = reference.partition(":")
     return attribute if attribute.isidentifier() else module
 
