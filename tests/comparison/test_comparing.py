@@ -50,7 +50,7 @@ def test_only_options_that_differ_are_listed_with_their_origins(here, cli):
     differences = find_option_differences(records("a", "b"))
     assert [tuple(each.values()) for each in differences] == [
         ("learning_rate", [0.01, 0.1], ["default", "flag"]),
-        ("extra", [None, 1], ["", "flag"]),
+        ("extra", [None, 1], [None, "flag"]),
         ("log_steps", [10, 3], ["default", "flag"]),
     ]
     lines = [line.split() for line in cli("compare", "a", "b").out.splitlines()]

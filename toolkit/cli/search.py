@@ -24,12 +24,7 @@ from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
 from .plugin_command import PluginCommand
-from .plugin_options import (
-    Selection,
-    missing_plugin_error,
-    option_values,
-    resolve,
-)
+from .plugin_options import Selection, missing_plugin_error, option_values, resolve
 
 # The flags of the search itself that define a study.
 _OWN_FLAGS = (
@@ -210,14 +205,22 @@ def _plan(
             "a single run.",
         )
     resolved, rungs = resolve(selection, values), own["rungs"] or ""
+    options = resolved.options
     stated = _state(selection, plugins, own, resolved, workers)
-    check_stated(stated, resolved.options, rungs)
+    check_stated(stated, options, rungs)
     if stored is not None:
         definition = complete(stated, stored[0], rungs)
         stored[0].refuse_difference(definition, folder)
         return definition
-    _warn(stated, resolved.options)
-    return plan_study(stated, resolved.options, rungs)
+    varies = any(dimension.name == "batch_size" for dimension in stated.space)
+    if varies and stated.budget.kind == STEPS:
+        shared.warn(
+            "batch_size varies, and a budget of steps reads more examples with larger batches; "
+            "--examples makes these equal."
+        )
+    if options.early_stopping:
+        shared.warn("--early-stopping may end trials before their budget.")
+    return plan_study(stated, options, rungs)
 
 
 def _state(
@@ -240,13 +243,13 @@ def _state(
     budget = Budget(EXAMPLES, own["examples"] or 0)
     if lengths == ["--steps"] and options.steps is not None:
         budget = Budget(STEPS, options.steps)
-    shared, flags = trial_options.shared_options(resolved)
+    common, flags = trial_options.shared_options(resolved)
     has_threads = any(getattr(options, name) for name in trial_options.THREADS)
     direction, _, metric = (own["metric"] or "").rpartition(":")
     stated = Definition(
         plugin=typed.map_reference(selection.plugin, find_path),
         extensions=tuple(typed.map_reference(each, find_path) for each in selection.extensions),
-        options=shared,
+        options=common,
         flags=flags,
         space=(),
         sampler=own["sampler"] or "",
@@ -269,21 +272,9 @@ def _state(
 
     space = parse_space(own["vary"], cls, check)
     for name in (dimension.name for dimension in space if dimension.name in flags):
-        text = f"{typed.flag_name(name)} is set to {typed.format_value(shared[name])}, and varies."
+        text = f"{typed.flag_name(name)} is set to {typed.format_value(common[name])}, and varies."
         raise UsageError(text, hint="Leave one of them out.")
     return stated._replace(space=space)
-
-
-def _warn(stated: Definition, options: typed.CoreOptions) -> None:
-    """Say what a user may not expect of the study."""
-    names = [dimension.name for dimension in stated.space]
-    if "batch_size" in names and stated.budget.kind == STEPS:
-        shared.warn(
-            "batch_size varies, and a budget of steps reads more examples with larger batches; "
-            "--examples makes these equal."
-        )
-    if options.early_stopping:
-        shared.warn("--early-stopping may end trials before their budget.")
 
 
 def _check(definition: Definition, stored: Optional[Stored], plugins: Plugins) -> Definition:
