@@ -16,7 +16,7 @@ from .. import option_changes
 from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError, suggest
-from ..options import AUTO, NOT_SET, PRESET, Origin, Resolved, map_paths
+from ..options import AUTO, NOT_SET, Resolved, flag_name, map_paths
 from ..plugins import is_same
 from ..preset_choice import recorded_choices
 from ..storage.entries import FINISHED, TRAINED
@@ -471,7 +471,9 @@ def _print_config(order: Order) -> int:
         rows["cluster"] = (cluster.summary, cluster.source)
     values = resolved.options.model_dump(mode="json")
     rows.update((name, (value, str(resolved.origins[name]))) for name, value in values.items())
-    rows.update(dict.fromkeys(resolved.open_options, (AUTO, str(Origin(PRESET, AUTO)))))
+    rows.update(
+        (n, (AUTO, f"by {flag_name(name)} auto")) for n, name in resolved.open_options.items()
+    )
     rows.update(untyped_values(selection))
     if selection.unloaded:
         shared.warn(selection.note)

@@ -61,9 +61,10 @@ class Console:
         self._lock = threading.RLock()  # of the bar: waits come and go by a thread of their own
         self._remove_row: Optional[Callable[[], None]] = None
         self._total_steps = 0
-        self._file, self._shown = ConsoleLog(), _Shown(self)
+        self._file = ConsoleLog()
         self._logger = logging.Logger("toolkit.console")  # of this console alone: no global one
-        self._logger.handlers = [self._file, self._shown]
+        self._logger.manager = logging.Manager(self._logger)  # logging.disable() leaves it alone
+        self._logger.handlers = [self._file, _Shown(self)]
         self._last_recorded_time = 0.0
         self._start_time = 0.0
         self._tee: Any = None

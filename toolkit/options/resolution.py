@@ -70,11 +70,15 @@ class Resolved(NamedTuple):
     arguments: Mapping[str, Any]
 
     @property
-    def open_options(self) -> List[str]:
-        """The options whose values come from a preset that the data are still to choose."""
-        classes = [cls for _, cls in self.open_presets.values()]
-        names = {name for cls in classes for preset in cls.presets.values() for name in preset}
-        return [n for n, origin in self.origins.items() if n in names and origin.kind == PRESET]
+    def open_options(self) -> Dict[str, str]:
+        """The options whose values come from a preset that the data are still to choose, each with
+        the option that names the preset.
+        """
+        presets = [
+            (o, p) for o, (_, cls) in self.open_presets.items() for p in cls.presets.values()
+        ]
+        owners = {name: option for option, preset in presets for name in preset}
+        return {n: owner for n, owner in owners.items() if self.origins[n].kind == PRESET}
 
     def choose(self, choices: Mapping[str, Value]) -> Resolved:
         """Return the options of the run where these presets count; see `resolve`."""
