@@ -367,7 +367,8 @@ def test_an_option_that_is_none_is_told_from_one_that_a_run_lacks(here, cli):
     write_run("a", decay_steps=None, depth=None)
     write_run("b", decay_steps=7)
     rows = {line.split()[0]: line.split()[1:] for line in cli("compare", "a", "b").out.splitlines()}
-    assert rows["decay_steps"] == ["none", "7"] and rows["depth"] == ["none", "-"]
+    assert rows["decay_steps"] == ["none", "(flag)", "7", "(flag)"]
+    assert rows["depth"] == ["none", "(flag)", "-"]
 
 
 def test_a_reason_that_holds_for_all_metrics_is_stated_once(here):

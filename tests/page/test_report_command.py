@@ -108,7 +108,7 @@ def test_a_watch_of_several_runs_goes_on_without_one_that_vanishes(here, cli, mo
     monkeypatch.setattr(command.time, "sleep", sleep)
     result = cli("report", "a", "b", "-o", "page.html", "--watch")
     assert result.code == 0 and result.err.count("warning: b no longer exists") == 1
-    assert len(sleeps) == 2 and "a is running." in result.err
+    assert len(sleeps) == 2 and result.err.endswith("\na is killed.\n")
 
 
 def test_a_damaged_run_among_others_is_a_note(here, cli):
