@@ -159,7 +159,8 @@ def _option_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str
     firsts, rows = [places[0] for places in comparison["groups"]], []
     for option in comparison["options"]:
         pairs = [(option["values"][place], option["origins"][place]) for place in firsts]
-        if all(value == pairs[0][0] for value, _ in pairs):
+        is_equal = all(value == pairs[0][0] for value, _ in pairs)
+        if is_equal and len({origin is None for _, origin in pairs}) == 1:
             continue  # it differs within the groups alone, as the seed does
         cells = [
             "-" if origin is None else show_value(value) + (f" ({origin})" if origin else "")
