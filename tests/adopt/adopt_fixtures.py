@@ -245,7 +245,6 @@ for part, draws in enumerate([first, second]):
 sys.exit(0)
 """,
 }
-NUM_STEPS = 12
 KILL = """
 import os, sys
 import toolkit_adopt.drive as drive
