@@ -63,7 +63,8 @@ class Console:
         self._total_steps = 0
         self._file = ConsoleLog()
         self._logger = logging.Logger("toolkit.console")  # of this console alone: no global one
-        self._logger.manager = logging.Manager(self._logger)  # logging.disable() leaves it alone
+        # With a manager of its own, which logging.disable() leaves alone.
+        self._logger.manager = logging.Manager(logging.RootLogger(logging.NOTSET))
         self._logger.handlers = [self._file, _Shown(self)]
         self._last_recorded_time = 0.0
         self._start_time = 0.0

@@ -26,7 +26,9 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
 class _Formatter(logging.Formatter):
     """Writes the time before each line of a text."""
 
-    converter = time.gmtime
+    def __init__(self) -> None:
+        super().__init__()
+        self.converter = time.gmtime
 
     def format(self, record: logging.LogRecord) -> str:
         now = self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ")

@@ -101,8 +101,11 @@ def _compare_with_plain_run(
         require(
             not difference, f"With {text}, '{name}' changes the run: {difference}.", ZERO_REMEDY
         )
-        pairs = zip(plain.apply(without), subject.apply(with_it, **zero))
-        for noun, (first, second) in zip(("predicts", "measures"), pairs):
+        plain_results, results = plain.apply(without), subject.apply(with_it, **zero)
+        for noun, first, second in (
+            ("predicts", plain_results[0], results[0]),
+            ("measures", plain_results[1], results[1]),
+        ):
             names = _differing_names(first, second)
             require(
                 not names,
