@@ -11,6 +11,7 @@ Legend: N examples, H height, W width, C channels.
 
 from __future__ import annotations
 
+import functools
 import glob
 import io
 import itertools
@@ -189,12 +190,10 @@ def read_examples(
         for done, path in enumerate(paths):
             wait.show(done)
             try:
-                flat = read(path)
+                flats.append(read(path))
+                names += _name_examples(path, len(next(iter(flats[-1].values()))))
             except _DamagedImage as error:
                 damaged.append(error)
-                continue
-            flats.append(flat)
-            names += _name_examples(path, len(next(iter(flat.values()))))
     if not flats:
         raise damaged[0]
     for fault in damaged:
@@ -281,14 +280,12 @@ def _choose_reader(
                 f"{paths[0]}: the model was trained on {spec.describe_features()}, not on a table.",
                 hint="Give an .npz file, or image files for a model of images.",
             )
-        fill = "fill" if missing == "fill" else "refuse"
-        columns = ColumnOptions(split_column="none", missing=fill)
-        schema = dict(spec.table, labels=(), label_kind="")
-        return lambda path: _read_split(
-            open_data(
-                f"table:{path}", images=images, columns=columns, shares=NOTHING, table=schema
-            ).splits["train"]
+        columns = ColumnOptions(
+            split_column="none", missing="fill" if missing == "fill" else "refuse"
         )
+        schema = dict(spec.table, labels=(), label_kind="")
+        read = functools.partial(open_data, images=images, columns=columns, shares=NOTHING)
+        return lambda path: _read_split(read(f"table:{path}", table=schema).splits["train"])
     if spec.feature_names:
         return lambda path: _read_named(path, spec)
     kinds = {path: _file_kind(path) for path in paths}  # a missing file ends it before any work
