@@ -128,8 +128,8 @@ def test_arrays_that_are_not_read_are_noted(opened):
 @pytest.mark.parametrize(
     "arrays, text",
     [
-        ({"x": X, "y": EVEN - 1}, "found label -1 in example 0"),
-        ({"x": X, "y": EVEN + 2**33}, "expected labels below 1,048,576"),
+        ({"x": X, "y": EVEN - 1}, "the value -1 in example 0, expected 0 to 0"),
+        ({"x": X, "y": EVEN + 2**33}, "the value 8589934592 in example 0, expected 0 to 1048575"),
         ({"x": X, "y": np.full(20, 2**63, "uint64")}, "abel"),
         ({"x": X, "y": np.array(3)}, "abel"),
         ({"x": X, "y": EVEN[:19]}, "20 labels"),

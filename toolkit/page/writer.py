@@ -7,6 +7,7 @@ pictures are encoded again, of the version of Pillow.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import os
 from typing import Any, Dict, List, Optional, Sequence
@@ -86,6 +87,15 @@ def describe_page(
 
 def render(content: Dict[str, Any]) -> bytes:
     """The bytes of a page with the values of `describe_page`."""
+    style, script = (_read_asset(name) for name in ("page.css", "page.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    text = _page_template().render(content, style=style, script=script, script_hash=digest)
+    return text.encode("utf-8", "backslashreplace")
+
+
+@functools.lru_cache(maxsize=None)
+def _page_template() -> Any:
+    """The template of a page. To compile it takes longer than to render it: once in a process."""
     import jinja2
 
     def clean(value: Any) -> Any:
@@ -99,12 +109,7 @@ def render(content: Dict[str, Any]) -> bytes:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = (_read_asset(name) for name in ("page.css", "page.js"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    text = templates.get_template("page.html").render(
-        content, style=style, script=script, script_hash=digest
-    )
-    return text.encode("utf-8", "backslashreplace")
+    return templates.get_template("page.html")
 
 
 def _read_asset(name: str) -> str:
