@@ -73,6 +73,9 @@ def test_an_option_decides_where_the_type_is_not_meant(opened, refusal):
     assert "--label-kind class" in opened(x=X, y=as_floats).notes[0]
     assert opened("class", x=X, y=as_floats).spec.class_names == ("0", "1")
     assert parts(opened("value", x=X, y=EVEN))["labels"][0] == "value"
+    flags = np.stack([EVEN, EVEN], axis=1) == 1
+    assert parts(opened("class", x=X, y=flags))["labels"] == ("class", "int32", (2,))
+    assert "found complex128" in refusal(label_kind="class", x=X, y=EVEN * 1j)
     assert "found the label 0.5" in refusal(label_kind="class", x=X, y=EVEN / 2)
     assert "that are values, found texts" in refusal(label_kind="value", x=X, y=EVEN.astype(str))
 

@@ -54,12 +54,15 @@ def read_label_arrays(
     elif first.dtype.kind == "b" and first.ndim == 1 and kind != VALUE:
         kind, names = CLASS, ("False", "True")
         arrays = {split: array.astype(np.int32) for split, array in arrays.items()}
-    elif kind == VALUE or (kind == "auto" and _default_kind(arrays) == VALUE):
-        kind, notes = VALUE, _describe_values(arrays)
-        arrays = _as_values(path, arrays)
     else:
-        kind = CLASS
-        arrays = {split: _as_classes(path, split, array) for split, array in arrays.items()}
+        _check_numbers(path, arrays)
+        kind = _default_kind(arrays) if kind == "auto" else kind
+        if kind == VALUE:
+            notes = _describe_values(arrays)
+            with np.errstate(over="ignore"):  # too large for float32: infinity, refused later
+                arrays = {split: array.astype(np.float32) for split, array in arrays.items()}
+        else:
+            arrays = {split: _as_classes(path, split, array) for split, array in arrays.items()}
     count = len(names)
     if kind == CLASS and not names:
         has_void = first.dtype == np.uint8 and first.ndim > 1
@@ -106,15 +109,14 @@ def _number_texts(
     return numbers, tuple(names.tolist())
 
 
-def _as_values(path: str, arrays: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+def _check_numbers(path: str, arrays: Dict[str, np.ndarray]) -> None:
+    """Raise a DataError if labels are neither numbers nor truth values."""
     for split, array in arrays.items():
         if array.dtype.kind not in "fiub":
             raise DataError(
                 f"{path} ({split}): expected numbers or texts as labels, found {array.dtype}.",
                 hint="Save classes as integers or texts, and values as floats.",
             )
-    with np.errstate(over="ignore"):  # too large for float32: infinity, which is refused later
-        return {split: array.astype(np.float32) for split, array in arrays.items()}
 
 
 def _as_classes(path: str, split: str, array: np.ndarray) -> np.ndarray:
@@ -125,4 +127,5 @@ def _as_classes(path: str, split: str, array: np.ndarray) -> np.ndarray:
             f"{place}: expected classes, found the label {array[array != np.rint(array)][0]:g}.",
             hint="Save integers from 0, or set --label-kind value.",
         )
-    return array.astype(np.int64) if array.dtype.kind == "f" else array
+    with np.errstate(invalid="ignore"):  # too large: a number that is refused later
+        return array.astype(np.int64) if array.dtype.kind in "fb" else array
