@@ -27,7 +27,7 @@ from ..data.column import TEXT, as_array
 from ..data.examples import LENGTH, Split, describe
 from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
-from ..data.images.image_file import ImageForm, ImageReader, is_picture, parse_colour
+from ..data.images.image_file import ImageForm, is_picture, parse_colour, read_image
 from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_specs
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..data.reading_options import DEFAULT_IMAGES, ColumnOptions, ImageOptions
@@ -110,12 +110,12 @@ def as_examples(model: TrainedModel, inputs: Any) -> Any:
         return examples.inputs
     if not is_images(stored) or not model.predictor.graph.takes_examples:
         raise DataError("The model takes no pictures.", hint="Give it arrays.")
-    reader = ImageReader(_form(stored, images_like(stored, model.options)))
+    form = _form(stored, images_like(stored, model.options))
     pixels = []
     for item in items:
         stream = io.BytesIO()
         item.save(stream, "PNG" if item.mode in PNG_MODES else "TIFF")
-        pixels.append(reader.decode(stream.getvalue(), "picture"))
+        pixels.append(read_image(stream.getvalue(), form, "picture"))
     return _convert(np.stack(pixels), example_hook(model.plugins, "convert"))
 
 
@@ -373,10 +373,10 @@ def _read_plain(
         )
     form = _form(spec, images)
     try:
-        image = ImageReader(form._replace(size=None)).read(path)
+        image = read_image(path, form._replace(size=None))
         if image.shape != spec.shape:
             scaled.append((path, f"{image.shape[1]}x{image.shape[0]}"))
-            image = ImageReader(form).read(path)
+            image = read_image(path, form)
     except DataError as error:
         raise _DamagedImage(error.message, hint=error.hint) from error
     return image[np.newaxis]
