@@ -28,6 +28,7 @@ from typing import Any, Callable, Dict, List
 
 import tensorflow
 from tensorflow.python.client import session as sessions
+from tensorflow.python.data.experimental.ops import batching, interleave_ops
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.framework import load_library
 from tensorflow.python.ops import resource_variable_ops
@@ -37,6 +38,7 @@ from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
 from toolkit import tf
 
 from .patches import Patches
+from .standins import data_sets
 
 _IS_VERSION_1 = hasattr(tensorflow, "Session")  # whose feeds are by tensor, not by reference
 
@@ -133,6 +135,7 @@ class Sessions:
             if not _IS_VERSION_1:
                 feeds = {reference.deref(): value for reference, value in feeds.items()}
             feeds = {read: value for fed, value in feeds.items() for read in _reads_of(fed)}
+            fetches = list(map(_value_of, fetches))
 
             def run(targets=targets, fetches=fetches, feeds=feeds):
                 return self._call(session, targets, fetches, feeds, options, metadata)
@@ -314,12 +317,18 @@ class _Datetimes(type):
         return isinstance(value, cls.__bases__)
 
 
-def _reads_of(fed: Any) -> List[Any]:
-    """What is fed for a tensor: for a variable all its reads, as if it were no resource."""
-    if fed.op.type != "ReadVariableOp":
-        return [fed]
-    users = fed.op.inputs[0].consumers()
-    return [user.outputs[0] for user in users if user.type == "ReadVariableOp"]
+def _reads_of(tensor: Any) -> List[Any]:
+    """For a read of a variable, or its handle, all its reads, the oldest first; else the tensor."""
+    if tensor.op.type not in ("VarHandleOp", "ReadVariableOp"):
+        return [tensor]
+    handle = tensor if tensor.op.type == "VarHandleOp" else tensor.op.inputs[0]
+    reads = [user for user in handle.consumers() if user.type == "ReadVariableOp"]
+    return [read.outputs[0] for read in sorted(reads, key=lambda read: read._id)] or [tensor]
+
+
+def _value_of(fetched: Any) -> Any:
+    """What is fetched for a tensor: a read for the handle of a variable, which is named `w:0`."""
+    return _reads_of(fetched)[0] if fetched.op.type == "VarHandleOp" else fetched
 
 
 def _order_data(patches: Patches) -> None:
@@ -331,7 +340,17 @@ def _order_data(patches: Patches) -> None:
     def interleave(original, dataset, *args, num_parallel_calls=None, **kwargs):
         return original(dataset, *args[:3], **kwargs)
 
+    def map_and_batch(original, map_func, batch_size, *args, drop_remainder=False, **kwargs):
+        is_dropped = args[1] if len(args) > 1 else drop_remainder
+        return lambda dataset: dataset.map(map_func).batch(batch_size, is_dropped)
+
+    def parallel_interleave(original, map_func, cycle_length, block_length=1, *args, **kwargs):
+        return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
+
     for cls in (dataset_ops.DatasetV1, dataset_ops.DatasetV2):
         patches.wrap(cls, "map", map_in_order)
         patches.wrap(cls, "map_with_legacy_function", map_in_order)
         patches.wrap(cls, "interleave", interleave)
+    for module in (tf.data.experimental, batching, interleave_ops, data_sets):
+        patches.wrap(module, "map_and_batch", map_and_batch)
+        patches.wrap(module, "parallel_interleave", parallel_interleave)

@@ -10,10 +10,10 @@ runs, and `uninstall` after it. On 2.x, as long as they are installed,
 - `sys.modules` has the stand-ins of MODULES.
 
 On 1.15 all of these exist and stay, but for a `keras` that is not installed; there `input_data`,
-which would download files, is replaced, and, if asked for, `tf.estimator.inputs`, whose threads
-call the session. On both, the constructor of monitored sessions is wrapped (`inputs.py`), and NumPy
-and SciPy get back names that they had in the time of TensorFlow 1 (`libraries.py`). `uninstall`
-puts back each former value.
+which would download files, is replaced, and `tf.estimator.inputs`, whose threads call the session.
+On both, the constructor of monitored sessions is wrapped (`inputs.py`), and NumPy and SciPy get
+back names that they had in the time of TensorFlow 1 (`libraries.py`). `uninstall` puts back each
+former value.
 """
 
 from __future__ import annotations
@@ -168,13 +168,8 @@ def _replace(owner: Any, name: str, value: Any) -> None:
     _restorers.append(lambda: delete(name) if former is missing else write(name, former))
 
 
-def install(replaces_queues: bool = True) -> None:
-    """Let scripts import the stand-ins; nothing happens if they are installed.
-
-    Args:
-        replaces_queues: whether `tf.estimator.inputs.numpy_input_fn` and `pandas_input_fn` of 1.15
-            are replaced by those without threads.
-    """
+def install() -> None:
+    """Let scripts import the stand-ins; nothing happens if they are installed."""
     if _restorers:
         return
     inputs = importlib.import_module(f"{__name__}.inputs")
@@ -191,7 +186,7 @@ def install(replaces_queues: bool = True) -> None:
     parent, _, last = INPUT_DATA.rpartition(".")
     if parent in sys.modules:
         _replace(sys.modules[parent], last, sys.modules[INPUT_DATA])
-    for name in inputs.__all__ if replaces_queues else []:
+    for name in inputs.__all__:
         _replace(tf.estimator.inputs, name, getattr(inputs, name))
 
 
