@@ -16,7 +16,6 @@ from .data.examples import (
     Dataset,
     Split,
     check_alike,
-    check_label_range,
     describe,
     iterate_slices,
     with_classes,
@@ -216,16 +215,17 @@ def _as_sequences(split: Split, keys: List[str]) -> Split:
 def _check_classes(plugin: str, name: str, split: Split, spec: DataSpec) -> None:
     """Refuse a label that is none of the declared classes, before the first step."""
     place = f"Hook 'data' of plugin '{plugin}', split '{name}'"
-    if split.class_labels is not None:
-        check_label_range(split.class_labels, spec.num_classes, place)
-        return
-    for key, component in split.components.items():
-        is_label = key.startswith(LABELS) and component.kind == "class" and component.num_classes
-        if not is_label or not split.columns[key].is_decoded:
+    columns, rows = split.columns, split.index
+    if split.class_labels is not None:  # whose number another split may declare
+        rows, columns = None, {LABELS: Column(split.class_labels, "class", spec.num_classes)}
+        columns[LABELS] = columns[LABELS].bind(LABELS)
+    for key, column in columns.items():
+        is_class = column.component.kind == "class" and column.component.num_classes
+        if not (key.startswith(LABELS) and is_class and column.is_decoded):
             continue
         try:
             for part in iterate_slices(split):
-                split.read(part, [key])
+                column.take(part if rows is None else rows[part], 0)
         except DataError as error:
             raise DataError(f"{place}: {error.message}", hint=error.hint) from error
 

@@ -68,18 +68,25 @@ with supervisor.managed_session() as sess:
         sess.run([train, loss], batch())
     supervisor.saver.save(sess, "out/end")
 """,
-    # An iterator that shuffles, noise in the pipeline's consumer, the end of an epoch.
+    # An iterator that shuffles, noise in the pipeline's consumer, the end of an epoch, at which
+    # a sampler before the iterator has drawn and another iterator after it has not moved.
     "dataset": """
 import numpy as np
 import tensorflow as tf
 
+labels = tf.zeros([10, 1], tf.int64)
+drawn = tf.nn.uniform_candidate_sampler(labels, 1, 5, False, 50).sampled_candidates
 data = np.random.RandomState(1).randn(40, 4).astype("f")
 rows = tf.data.Dataset.from_tensor_slices(data).shuffle(40)
-rows = rows.map(lambda row: row + tf.random.normal([4]), num_parallel_calls=4).batch(10)
+noisy = lambda row: row + tf.random.normal([4])
+rows = rows.map(noisy, num_parallel_calls=4)
+rows = rows.apply(tf.data.experimental.map_and_batch(noisy, 10, num_parallel_batches=4))
 iterator = tf.data.make_initializable_iterator(rows)
 x = iterator.get_next()
+count = tf.data.make_one_shot_iterator(tf.data.Dataset.range(1000)).get_next()
 w = tf.get_variable("w", [4, 1])
-loss = tf.reduce_mean(tf.square(tf.matmul(x + tf.random_normal([4]), w) - 1.0))
+shift = 0.01 * tf.cast(tf.reduce_sum(drawn) + count, tf.float32)
+loss = tf.reduce_mean(tf.square(tf.matmul(x + tf.random_normal([4]), w) - shift))
 train = tf.train.RMSPropOptimizer(0.01).minimize(loss)
 sess, other = tf.Session(), tf.Session(graph=tf.Graph())  # another one, without variables
 sess.run(tf.global_variables_initializer())
@@ -245,7 +252,6 @@ for part, draws in enumerate([first, second]):
 sys.exit(0)
 """,
 }
-NUM_STEPS = 12
 KILL = """
 import os, sys
 import toolkit_adopt.drive as drive

@@ -56,6 +56,24 @@ def fully_connected_of_rank_3(tf, layers, framework):
     return layers.fully_connected(images(2, 3, 4), 5, activation_fn=tf.nn.tanh)
 
 
+def optimize_loss(tf, layers, framework):
+    """A step of Momentum with a rate that falls, a clipped norm and an update before the loss."""
+    one = tf.get_variable("one", [2], initializer=tf.ones_initializer())
+    two = tf.get_variable("two", [3, 2], initializer=tf.ones_initializer())
+    count = tf.get_variable("count", [], initializer=tf.zeros_initializer(), trainable=False)
+    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_add(count, 1.0).op)
+    rows = tf.nn.embedding_lookup(two, [2, 0])
+    loss = tf.exp(tf.reduce_sum(one * one) * 0.3) + tf.reduce_sum(rows * rows)
+    step = tf.train.get_or_create_global_step()
+    options = {
+        "gradient_multipliers": {"one": 0.1, two: 0.5},
+        "clip_gradients": 0.4,
+        "learning_rate_decay_fn": lambda rate, at: rate / (1.0 + tf.cast(at, tf.float32)),
+        "summaries": layers.OPTIMIZER_SUMMARIES,
+    }
+    return layers.optimize_loss(loss, step, 0.2, "Momentum", **options)
+
+
 def bias_add(tf, layers, framework):
     return layers.bias_add(images(2, 3))
 
@@ -205,6 +223,7 @@ GRAPHS = [
     separable_conv2d,
     depthwise_conv2d,
     fully_connected_of_rank_3,
+    optimize_loss,
     bias_add,
     pools,
     batch_norm,

@@ -11,6 +11,7 @@ from toolkit.storage.run_folder import RunFolder
 TRAIN = "train = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
 INIT = "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"
 LOOP = TRAIN + INIT + "for i in range(12):\n    sess.run(train, batch())\n"
+QUEUE = "queue = tf.FIFOQueue(9, tf.float32, [[]], name='rows')\n"
 REFUSED = {
     "python function": (
         "def f(a):\n    return a\n"
@@ -19,12 +20,31 @@ REFUSED = {
         "script.py trains through the Python function 'PyFunc' (py_func), whose state no resume "
         "knows (script.py:",
     ),
-    "queue runner": (
-        "queue = tf.train.input_producer(data)\n"
-        + TRAIN
-        + INIT
-        + "tf.train.start_queue_runners(sess, tf.train.Coordinator())\n",
-        "script.py reads through queue runners, threads that call the session (script.py:{line}).",
+    "queue that nobody fills": (
+        INIT + QUEUE + "row = queue.dequeue()\nsess.run(row)\n",
+        "script.py takes from the queue 'rows', which no queue runner fills (script.py:{before}).",
+    ),
+    "queue in a loop": (
+        INIT + QUEUE + "body = lambda i: i + queue.dequeue()\n"
+        "sess.run(tf.while_loop(lambda i: i < 1.0, body, [0.0]))\n",
+        "script.py takes from the queue 'rows' in a loop (script.py:{before}).",
+    ),
+    "queue of what is trained": (
+        INIT + QUEUE + "sess.run(queue.enqueue(loss), batch())\n",
+        "script.py fills a queue by what depends on the variable 'w', which a resume has only at a "
+        "commit (script.py:{line}).",
+    ),
+    "staged data": (
+        "from tensorflow.python.ops.data_flow_ops import StagingArea\n"
+        + "stage = StagingArea([tf.float32], [[4, 1]])\nput = stage.put([w])\n"
+        + "loss *= tf.reduce_sum(stage.get()[0])\n"
+        + LOOP,
+        "script.py trains by 'StagingArea_get' (Unstage), whose state no resume knows (script.py:",
+    ),
+    "loop without an interval": (
+        TRAIN + "sv = tf.train.Supervisor(logdir='out')\n"
+        "sv.managed_session().__enter__()\nsv.loop(None, batch)\n",
+        "script.py loops in a thread without an interval (script.py:{line}).",
     ),
     "thread": (
         TRAIN
@@ -37,6 +57,10 @@ REFUSED = {
     "server": (
         "tf.train.Server({'worker': ['localhost:0']}, job_name='worker', task_index=0)\n",
         "script.py trains in several processes (tf.train.Server) (script.py:{line}).",
+    ),
+    "eager": (
+        "tf.enable_eager_execution()\n",
+        "script.py trains eagerly, without a graph and a session (script.py:{line}).",
     ),
     "ops of its own": (
         "tf.load_op_library('./fast.so')\n",

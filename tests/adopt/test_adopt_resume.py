@@ -3,7 +3,6 @@
 import pytest
 from adopt_fixtures import (
     HEAD,
-    NUM_STEPS,
     SCRIPTS,
     adopt,
     commits,
@@ -12,19 +11,22 @@ from adopt_fixtures import (
     resume,
     write_script,
 )
+from queue_scripts import QUEUES
 
+NUM_STEPS = {"epochs": 14, "slices": 19}
 WORDS = ("--commit-steps", "5", "--log-steps", "2")
 
 
-@pytest.mark.parametrize("pattern", sorted(SCRIPTS))
+@pytest.mark.parametrize("pattern", sorted({**SCRIPTS, **QUEUES}))
 def test_a_killed_script_ends_with_the_bits_of_the_undisturbed_run(pattern, tmp_path):
-    whole = write_script(tmp_path / "whole", SCRIPTS[pattern])
+    text = SCRIPTS.get(pattern) or QUEUES[pattern]
+    whole = write_script(tmp_path / "whole", text)
     assert adopt(whole, *WORDS) == 0
-    parted = write_script(tmp_path / "parted", SCRIPTS[pattern])
+    parted = write_script(tmp_path / "parted", text)
     killed(parted, 7, *WORDS)
     assert max(commits(parted)) == 5
     assert resume(parted) == 0
-    assert max(commits(whole)) == NUM_STEPS
+    assert max(commits(whole)) == NUM_STEPS.get(pattern, 12)
     assert commits(parted) == commits(whole)
     assert metrics(parted) == metrics(whole)
 

@@ -103,9 +103,10 @@ def test_each_op_draws_other_numbers_in_each_call(tmp_path):
     assert len(set(json.loads((path.parent / "drawn.json").read_text()))) == 4
 
 
-def test_a_variable_that_is_fed_is_fed_to_all_that_read_it(tmp_path):
+def test_a_variable_is_fed_to_all_that_read_it_and_fetched_by_its_name(tmp_path):
     text = "import tensorflow as tf\nw = tf.Variable(2.0)\nreads = [w * 1.0, w + 1.0]\n"
     text += "sess = tf.Session()\nassert sess.run(reads, {w: 5.0}) == [5.0, 6.0]\n"
+    text += "sess.run(w.initializer)\nassert sess.run('Variable:0') == 2.0\n"
     assert adopt(write_script(tmp_path / "folder", text)) == 0
 
 

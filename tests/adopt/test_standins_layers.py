@@ -23,6 +23,7 @@ def found():
         legacy_sequences,
         losses,
         normalization,
+        optimizers,
         rnn,
         sequences,
     )
@@ -30,7 +31,7 @@ def found():
     from toolkit import tf
 
     names = {}
-    for module in (initializers, layers, normalization):
+    for module in (initializers, layers, normalization, optimizers):
         names.update({name: getattr(module, name) for name in module.__all__})
     others = losses, learning, sequences, legacy_sequences
     return answers(tf, types.SimpleNamespace(**names), arg_scope, rnn, others)

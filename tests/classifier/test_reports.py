@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from classifier_fixtures import make_data
+from PIL import Image
 from toolkit_classifier import page, reports, scores
 
 from toolkit.page.sections import read_sections
@@ -77,6 +78,23 @@ def test_without_mistakes_or_images_there_is_no_picture_of_them(tmp_path):
     vectors = examples(features=np.ones([6, 64], np.float32))
     summary = reports.write(vectors, make_data((64,), 3), str(tmp_path))
     assert "mistakes.png" not in summary["files"] and not (tmp_path / "mistakes.png").exists()
+
+
+@pytest.mark.parametrize("height, width", [(8, 8), (3, 12), (100, 9)])
+def test_the_picture_of_the_mistakes_has_the_pixels_of_each_image(height, width, tmp_path):
+    images = np.zeros((6, height, width, 3), np.float32)
+    images[..., 0] = 1
+    images[:, 0, 0], images[:, -1, -1] = (0, 1, 0), (0, 0, 1)
+    reports.write(examples(features=images), make_data((height, width, 3), 3), str(tmp_path))
+    with Image.open(tmp_path / "mistakes.png") as file:
+        drawn = np.asarray(file.convert("RGB"))
+    rows, columns = np.nonzero(((drawn == 0) | (drawn == 255)).all(axis=2) & (np.ptp(drawn, 2) > 0))
+    left = np.split(np.unique(columns), np.flatnonzero(np.diff(np.unique(columns)) > 1) + 1)
+    first = drawn[rows.min() : rows.max() + 1, left[0][0] : left[0][-1] + 1]
+    assert len(left) == 2  # both mistakes
+    side = reports.TILE / max(height, width)
+    assert first.shape == (round(height * side), round(width * side), 3)
+    assert first[0, 0].tolist() == [0, 255, 0] and first[-1, -1].tolist() == [0, 0, 255]
 
 
 def test_a_class_without_examples_or_name_is_called_by_its_number(tmp_path):
@@ -225,16 +243,16 @@ def test_reports_and_the_page_have_the_scores_with_their_intervals(tmp_path):
     assert summary["calibration"] == {"ece": report["calibration"]["ece"], "num_bins": 15}
     assert sum(each["examples"] for each in report["calibration"]["bins"]) == 200
     sections = read_sections(json.loads(json.dumps(summary["page"])))
-    assert sections.notes == [] and "<circle" in sections.charts[0]["svg"]
+    assert sections["notes"] == [] and "<circle" in sections["charts"][0]["svg"]
     hits = int((batch["labels"] == batch["label"]).sum())
-    accuracy = sections.headline[0]
+    accuracy = sections["headline"][0]
     assert (accuracy["name"], accuracy["text"]) == ("accuracy", f"{hits / 200:.4f}")
     assert accuracy["interval"].startswith(f"{wilson(hits, 200).low:.4f} to ")
     largest = max(map(sum, report["confusion"])) / 200
     assert accuracy["marks"] == [f"chance {largest:.4f}"]
-    assert [picture["file"] for picture in sections.pictures] == ["mistakes.png"]
-    assert sections.matrices[0]["counts"] == report["confusion"]
-    assert len(sections.tables[0]["rows"]) == 4
+    assert [picture["file"] for picture in sections["pictures"]] == ["mistakes.png"]
+    assert sections["matrices"][0]["counts"] == report["confusion"]
+    assert len(sections["tables"][0]["rows"]) == 4
 
 
 def test_the_page_of_a_classifier_without_mistakes_draws_the_confusion_once():
@@ -252,7 +270,7 @@ def test_many_classes_have_a_table_of_the_worst_and_no_matrix():
     content = page.content(matrix, reports.class_scores(matrix, names), names, values, [])
     assert "matrices" not in content and content["charts"] == [] and "pictures" not in content
     assert len(content["tables"][0]["rows"]) == 200 and content["tables"][0]["rows"][0][0] == "7"
-    assert read_sections(content).notes == []
+    assert read_sections(content)["notes"] == []
 
 
 def test_probabilities_that_are_not_finite_leave_out_the_calibration(tmp_path):

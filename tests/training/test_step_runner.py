@@ -13,8 +13,9 @@ from toolkit import Every, SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.data.readers.stream import StreamReader
 from toolkit.errors import DataError, DivergedError, InterruptedRun, ToolkitError
-from toolkit.graph.build import LoopInfo, StepOutputs, TrainingGraph
+from toolkit.graph.build import StepOutputs, TrainingGraph
 from toolkit.graph.guard import GuardValues
+from toolkit.graph.while_loop import StepLoop
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training import loop
 from toolkit.training.step_runner import (
@@ -143,7 +144,7 @@ def counting_graph(has_loop=True, max_steps=None, all_finite=None, guard_values=
         counters={},
         train_op=add,
         step_after=step_after,
-        loop=LoopInfo(num_steps, max_steps, all_finite) if has_loop else None,
+        loop=StepLoop(None, num_steps, None, all_finite, max_steps) if has_loop else None,
         step_specs=None,
         sums=None,
     )

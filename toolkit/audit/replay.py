@@ -178,7 +178,7 @@ def _train_copy(folder: RunFolder, segment: Segment, target: RunFolder, config: 
     from ..training.trainer import Job, Trainer
 
     place, step = session_place(folder), segment.end.step
-    plugins = Plugins.load(config.plugin, config.extensions, place, folder.read_distributions())
+    plugins = Plugins.load(config.plugin, config.extensions, place)
     options = resolve(plugins.options(), [config]).options
     contents = configuration.run_values(config.plugin, config.extensions, options, target.path)
     count = count_processes(segment.session)

@@ -8,11 +8,12 @@ script gave to `Optimizer.compute_gradients` or `tf.gradients`, which `record_lo
 from __future__ import annotations
 
 import collections
+import contextlib
 import hashlib
 import os
 import traceback
 import weakref
-from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 import numpy as np
 from tensorflow.python.ops import gradients_impl
@@ -32,9 +33,15 @@ _ASSIGNS = ("Assign", "AssignVariableOp")
 _READS = ("VarHandleOp", "ReadVariableOp")  # which TensorFlow counts as stateful
 _FILES = ("RestoreV2", "Restore", "RestoreSlice")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
-_QUEUES = ("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "ReaderReadV2")
+_TAKES = {  # types of ops that take from a queue, with the place of the queue in their inputs
+    **dict.fromkeys(("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2"), 0),
+    **dict.fromkeys(("ReaderReadV2", "ReaderReadUpToV2"), 1),
+}
+_PUTS = ("QueueEnqueueV2", "QueueEnqueueManyV2", "QueueCloseV2")
+_UNKNOWN = ("Unstage", "AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient")
+_NEXTS = ("IteratorGetNext", "IteratorGetNextSync")
 _RESOURCES = (
-    *("IteratorGetNext", "IteratorGetNextSync", "MakeIterator", "InitializeTableV2"),
+    *(*_NEXTS, "MakeIterator", "InitializeTableV2"),
     *("InitializeTableFromTextFileV2", "LookupTableInsertV2", "LookupTableImportV2"),
 )
 _VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
@@ -61,8 +68,10 @@ class Kind(NamedTuple):
         losses: scalars that the call computes anyway, to be fetched besides.
         scalars: the places and names of fetched float scalars.
         summaries: the places of fetched summaries.
+        takes: the ops that take from queues, each with its queue.
         resources: ops whose state no variable has, which a resume runs again: iterators, tables,
-            and random ops that remember how much they drew.
+            queues, the variables by which they are filled, and random ops that remember how much
+            they drew.
         noise: the names of random ops that no resume can put at their position.
         unordered: the names of variables that the call updates twice without an order.
         closed: what the call is fed for the gates behind updates that it does not make.
@@ -76,6 +85,7 @@ class Kind(NamedTuple):
     losses: List[Any]
     scalars: List[Tuple[int, str]]
     summaries: List[int]
+    takes: List[Tuple[Any, Any]]
     resources: List[Any]
     noise: List[str]
     unordered: List[str]
@@ -93,10 +103,11 @@ class Calls:
 
     Args:
         script: the path of the script, whose lines messages name.
+        complete: orders what a graph got since the last call, and returns its gates.
     """
 
-    def __init__(self, script: str):
-        self._script = script
+    def __init__(self, script: str, complete: Callable[[Any], Sequence[Gate]]):
+        self._script, self._complete = script, complete
         self._kinds: Any = weakref.WeakKeyDictionary()  # graph -> names -> kind
         # graph -> the losses, each with the names of the ops that make its gradients
         self._losses: Any = weakref.WeakKeyDictionary()
@@ -125,14 +136,7 @@ class Calls:
             names = {each.op.name for each in gradients if each is not None}
             self._losses.setdefault(loss.graph, []).append((loss, names))
 
-    def find(
-        self,
-        graph: Any,
-        targets: Sequence[Any],
-        fetches: Sequence[Any],
-        feeds: Any,
-        gates: Sequence[Gate],
-    ) -> Kind:
+    def find(self, graph: Any, targets: Sequence[Any], fetches: Sequence[Any], feeds: Any) -> Kind:
         """The kind of a call.
 
         Args:
@@ -140,11 +144,11 @@ class Calls:
             targets: ops that are run.
             fetches: tensors whose values are returned.
             feeds: the fed tensors.
-            gates: of the graph.
 
         Raises:
             ToolkitError: it cannot be made exactly; names the line of the script.
         """
+        gates = self._complete(graph)
         key = (
             tuple(op.name for op in targets),
             tuple(tensor.name for tensor in fetches),
@@ -163,7 +167,7 @@ class Calls:
         names = {op.name for op in reached}
         closed = [g.tensor for g in gates if g.newer.name in names and g.older.name not in names]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
-        trains = any(_trains(op, trainable, key[2]) for op in reached)
+        trains = any(_trains(op, trainable, fed) for op in reached)
         if trains:
             self._refuse(reached)
         for tensor in fetches:
@@ -171,21 +175,26 @@ class Calls:
                 raise self.refusal(f"fetches {tensor.name}, which is no array", tensor.op)
         places = list(enumerate(fetches))
         drawing = [op for op in reached if op.type in STATEFUL]
-        moved = [op for op in drawing if _can_run_again(op, key[2])]
+        moved = [op for op in drawing if _can_run_again(op, fed)]
+        takes = self._find_takes(reached)
         return Kind(
             text=repr(key),
             fetches=tuple(_short(name) for name in (*key[0], *key[1])),
             feeds=tuple(_short(name) for name in key[2]),
             trains=trains,
             updates=tuple(o.name for o in ops if any(map(is_update, reach([o], fetches, fed)))),
-            losses=self._find_losses(graph, reached, key[2]) if trains else [],
+            losses=self._find_losses(graph, reached, fed) if trains else [],
             scalars=[
                 (place, _short(tensor.name))
                 for place, tensor in places
                 if tensor.shape.rank == 0 and tensor.dtype.is_floating
             ],
             summaries=[place for place, tensor in places if tensor.op.type in _SUMMARIES],
-            resources=[op for op in reached if op.type in _RESOURCES or op in moved],
+            takes=takes,
+            resources=[
+                *(op for op in reached if op.type in _RESOURCES or op in moved),
+                *self._find_pipeline(graph, reached, fed),
+            ],
             noise=sorted(op.name for op in drawing if op not in moved) if trains else [],
             unordered=find_unordered(reached) if trains else [],
             closed=dict.fromkeys(closed, np.ones((), bool)),
@@ -213,8 +222,39 @@ class Calls:
                     "resume knows",
                     op,
                 )
-            if op.type in _QUEUES:
-                raise self.refusal(f"trains from the queue '{op.name}', which threads fill", op)
+            if op.type in _UNKNOWN:
+                what = f"trains by '{op.name}' ({op.type}), whose state no resume knows"
+                raise self.refusal(what, op)
+
+    def _find_takes(self, reached: Sequence[Any]) -> List[Tuple[Any, Any]]:
+        """The ops that take from queues which the call does not fill itself, with their queues."""
+        filled = [source_of(op.inputs[0]) for op in reached if op.type in _PUTS]
+        takes = []
+        for op in reached:
+            queue = source_of(op.inputs[_TAKES[op.type]]) if op.type in _TAKES else None
+            if queue is not None and queue not in filled:
+                context = op._get_control_flow_context()
+                if context is not None and context.GetWhileContext() is not None:
+                    raise self.refusal(f"takes from the queue '{queue.name}' in a loop", op)
+                takes.append((op, queue))
+        return takes
+
+    def _find_pipeline(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
+        """The ops that move queues, and variables by which runners fill them, such as epochs."""
+        runners = graph.get_collection("queue_runners")
+        puts = [getattr(op, "op", op) for runner in runners for op in runner.enqueue_ops]
+        known = {op.name for op in reach(puts, (), ()) if op.type in _VARIABLES}
+        found = [
+            op
+            for op in reached
+            if op.type in _TAKES or op.type in _PUTS or written_variable(op) in known
+        ]
+        for op in found:
+            for each in reach([op], (), fed):
+                if each.type in _VARIABLES and each.name not in known:
+                    what = f"fills a queue by what depends on the variable '{each.name}'"
+                    raise self.refusal(what + ", which a resume has only at a commit", op)
+        return found
 
     def refusal(self, what: str, op: Any = None) -> ToolkitError:
         """The error of a script that cannot be driven.
@@ -260,10 +300,36 @@ def written_variable(op: Any) -> str:
     changes = op.type in _WRITES or any(word in op.type for word in _APPLY)
     if not changes or not op.inputs:
         return ""
-    source = op.inputs[0].op
+    return str(source_of(op.inputs[0]).name)
+
+
+def source_of(tensor: Any) -> Any:
+    """The op of a variable or queue, before loops and conditions."""
+    source = tensor.op
     while source.type in ("Enter", "RefEnter", "Identity", "RefIdentity", "Switch", "RefSwitch"):
         source = source.inputs[0].op
-    return str(source.name)
+    return source
+
+
+def is_source(op: Any) -> bool:
+    """Whether an op takes from an iterator, a queue or a file."""
+    return op.type in _NEXTS or op.type in _TAKES
+
+
+def is_moving(op: Any) -> bool:
+    """Whether an op takes from such a source, or draws by a state of its own."""
+    return is_source(op) or op.type in STATEFUL
+
+
+@contextlib.contextmanager
+def growing(graph: Any) -> Iterator[None]:
+    """Within the block, ops are added to a graph, even if it is finalized."""
+    is_finalized = graph.finalized
+    graph._unsafe_unfinalize()
+    with graph.as_default(), graph.name_scope(None), graph.control_dependencies(None):
+        yield
+    if is_finalized:
+        graph.finalize()
 
 
 def is_update(op: Any) -> bool:

@@ -17,48 +17,26 @@ from .model_fn_file import write_plugin
 MB = 1_000_000
 
 
+def _number(name: str, text: str, default: Optional[int] = None, least: int = 1) -> Any:
+    """An option that takes a whole number."""
+    shown = "" if default is None else f" [default {default}]"
+    return click.option(
+        name, type=click.IntRange(least), default=default, metavar="N", help=f"{text}{shown}."
+    )
+
+
 @click.command("adopt")
 @click.argument("script", metavar="[SCRIPT]", required=False)
 @click.argument("args", nargs=-1, metavar="[-- ARGS]")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/adopt/TIME].")
 @click.option("--force", is_flag=True, help="Rename a run folder that is not empty.")
-@click.option("--steps", type=click.IntRange(1), metavar="N", help="End after N train calls.")
-@click.option(
-    "--commit-steps",
-    type=click.IntRange(1),
-    default=100,
-    metavar="N",
-    help="Commit every N train calls [default 100].",
-)
-@click.option(
-    "--log-steps",
-    type=click.IntRange(1),
-    default=10,
-    metavar="N",
-    help="Record metrics every N train calls [default 10].",
-)
+@_number("--steps", "End after N train calls")
+@_number("--commit-steps", "Commit every N train calls", 100)
+@_number("--log-steps", "Record metrics every N train calls", 10)
 @click.option("--seed", type=int, default=0, metavar="N", help="Of all noise [default 0].")
-@click.option(
-    "--threads",
-    type=click.IntRange(0),
-    default=1,
-    metavar="N",
-    help="Threads of TensorFlow [default 1; 0: one for each core].",
-)
-@click.option(
-    "--keep-checkpoints",
-    type=click.IntRange(1),
-    default=3,
-    metavar="N",
-    help="How many checkpoints to keep [default 3].",
-)
-@click.option(
-    "--journal-limit",
-    type=click.IntRange(1),
-    default=1000,
-    metavar="MB",
-    help="The largest size of the journal [default 1000].",
-)
+@_number("--threads", "Threads of TensorFlow; 0: one for each core", 1, least=0)
+@_number("--keep-checkpoints", "How many checkpoints to keep", 3)
+@_number("--journal-limit", "The largest size of the journal in MB", 1000)
 @click.option(
     "--init-from",
     metavar="PATH",
@@ -114,31 +92,11 @@ def adopt(
     Its calls of sessions are observed and journaled; a resume runs it again from its first line,
     answers the calls from the journal up to the last commit, and goes on from there.
     """
-    if (model_fn or meta) and dry_run:
-        raise UsageError("A dry run is one of a script, and --model-fn and --meta name none.")
-    if model_fn and meta:
-        raise UsageError("Both --model-fn and --meta are set.", hint="Set one of them.")
-    if mode == "drive" and data:
-        raise UsageError("A driven script reads its own data, and --data is set.", hint="Omit it.")
+    _refuse_flags(script or "", mode, data, model_fn, meta, dry_run)
     if model_fn or meta:
         words = ["lift", "--meta", meta] if meta else ["--plugin", write_plugin(model_fn or "")]
         return _go_on(ctx, ["run", *words, *_list_flags(ctx), *([script] if script else []), *args])
-    if not script or not os.path.isfile(script):
-        there = f"There is no script {script}." if script else "No script is named."
-        raise UsageError(there, hint="Name a Python file.")
-    if script.endswith(".meta"):
-        raise UsageError(f"{script} is a graph, no script.", hint=f"toolkit adopt --meta {script}")
-    path = os.path.abspath(script)
-    if mode == "lift" and not data:
-        raise UsageError(
-            "A lifted script takes its batches from --data, which is not set.",
-            hint=f"toolkit adopt {script} --dry-run shows what it is fed.",
-        )
-    if os.environ.get("TF_CONFIG"):
-        raise UsageError(
-            "TF_CONFIG is set: the script would train in several processes, and a run is one.",
-            hint="Unset it.",
-        )
+    path = os.path.abspath(script or "")
     hash_seed = os.environ.get("PYTHONHASHSEED", "0")
     _pin_hashes(hash_seed, ctx)
     from toolkit import DrivenRun  # imports TensorFlow, which takes seconds
@@ -170,10 +128,8 @@ def adopt(
 
 @click.command("resume")
 @click.argument("run_folder", metavar="RUN")
-@click.option("--steps", type=click.IntRange(1), metavar="N", help="End after N train calls.")
-@click.option(
-    "--pause-at", type=click.IntRange(1), metavar="N", help="Stop there, to continue another time."
-)
+@_number("--steps", "End after N train calls")
+@_number("--pause-at", "Stop there, to continue another time")
 @click.option(
     "--allow", multiple=True, metavar="script", help="Continue with a script that has changed."
 )
@@ -200,6 +156,46 @@ def resume(
         sys.stderr.write(f"Nothing left to do: {run} is finished.\n")
         return 0
     return _train(run, ctx, as_json, allow, pause_at)
+
+
+def _refuse_flags(
+    script: str, mode: str, data: Any, model_fn: Any, meta: Any, dry_run: bool
+) -> None:
+    """Refuse what is no script, and options that contradict each other."""
+    needs_script = not model_fn and not meta
+    there = f"There is no script {script}." if script else "No script is named."
+    mistakes = (
+        (
+            dry_run and not needs_script,
+            "A dry run is one of a script, and --model-fn and --meta name none.",
+            "",
+        ),
+        (model_fn and meta, "Both --model-fn and --meta are set.", "Set one of them."),
+        (
+            mode == "drive" and data,
+            "A driven script reads its own data, and --data is set.",
+            "Omit it.",
+        ),
+        (needs_script and not os.path.isfile(script), there, "Name a Python file."),
+        (
+            needs_script and script.endswith(".meta"),
+            f"{script} is a graph, no script.",
+            f"toolkit adopt --meta {script}",
+        ),
+        (
+            needs_script and mode == "lift" and not data,
+            "A lifted script takes its batches from --data, which is not set.",
+            f"toolkit adopt {script} --dry-run shows what it is fed.",
+        ),
+        (
+            needs_script and os.environ.get("TF_CONFIG"),
+            "TF_CONFIG is set: the script would train in several processes, and a run is one.",
+            "Unset it.",
+        ),
+    )
+    for is_made, message, hint in mistakes:
+        if is_made:
+            raise UsageError(message, hint=hint)
 
 
 def _pin_hashes(seed: str, ctx: click.Context) -> None:

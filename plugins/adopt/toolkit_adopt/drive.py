@@ -25,6 +25,7 @@ from .journal import Recorder, mismatch
 from .noise import make_stateless, with_number
 from .order import Order
 from .patches import Patches
+from .queues import Queues
 from .script import own_modules
 from .session import Sessions
 from .variables import find_places, read_values, write_values
@@ -65,12 +66,14 @@ class Drive:
         self._replay_end = 0
         self._metrics: Dict[str, float] = {}
         self._warned: Set[str] = set()
-        self._calls, self._order = Calls(self._script), Order()
+        self._calls = Calls(self._script, Order().complete)
         self.refuse = self._calls.refusal
         self._recorder = Recorder(run.journal.append, settings["journal_limit"])
         self._sessions = Sessions(
             self._answer, self._observe, self._keep, self._calls.refusal, settings["threads"]
         )
+        self._queues = Queues(self._calls, self._sessions.run)
+        self._sessions.after = lambda: self._queues.loop(self.step)
         self._closed: Dict[str, np.ndarray] = {}  # variables of sessions since the last commit
         self._trained: Any = None  # the graph of the last train call, and the start of its names
         self._graph_version = -1  # of the graph in the folder
@@ -94,6 +97,7 @@ class Drive:
         make_stateless(patches, seed)
         self._calls.record_losses(patches)
         self._sessions.install(patches, os.path.dirname(self._script))
+        self._queues.install(patches)
 
     def interrupt(self, signum: int, frame: Any) -> None:
         """End after the next train call, which is committed; a second signal ends at once."""
@@ -152,21 +156,20 @@ class Drive:
 
     def _answer_next(self, session, targets, fetches, feeds, run) -> List[Any]:
         self._number += 1
-        gates = self._order.complete(session.graph)
-        kind = self._calls.find(session.graph, targets, fetches, feeds, gates)
+        kind = self._calls.find(session.graph, targets, fetches, feeds)
         self._warn(kind)
         arrays = list(feeds.values())
         feeds = {**with_number(session.graph, feeds, self._number), **kind.closed}
         if self._replay is not None:
             values = self._recorder.read(self._replay, self._number, kind, arrays)
-            self._move_resources(kind, feeds, run)
+            self._move_resources(session, kind, feeds, run, isinstance(values, Exception))
             if kind.trains and not isinstance(values, Exception):
                 self.step += 1
             self._end_replay()
         else:
             if kind.trains and not self.step:
                 self._sessions.unobserved(self._run.assign_initial_weights, session)
-            values = self._compute(kind, fetches, feeds, run)
+            values = self._compute(session, kind, fetches, feeds, run)
             losses = values[len(fetches) :] if isinstance(values, list) else []
             values = values[: len(fetches)] if isinstance(values, list) else values
             self._recorder.write(self._number, kind, arrays, values)
@@ -179,9 +182,10 @@ class Drive:
             raise values
         return values
 
-    def _compute(self, kind: Kind, fetches: List[Any], feeds: Any, run: Any) -> Any:
+    def _compute(self, session, kind: Kind, fetches: List[Any], feeds: Any, run: Any) -> Any:
         """The values of the fetches and of the losses, or the error of TensorFlow."""
         try:
+            self._queues.fill(session, kind, feeds)
             return run(fetches=[*fetches, *kind.losses], feeds=feeds)
         except tf.errors.OpError as error:
             return error
@@ -290,13 +294,16 @@ class Drive:
             write_values(self._runner(session), find_places(session.graph), values)
         self._run.console.log(f"resume at step {self.step}")
 
-    def _move_resources(self, kind: Kind, feeds: Any, run: Any) -> None:
-        """Let iterators and tables do what they did in a call that is answered."""
+    def _move_resources(self, session, kind: Kind, feeds: Any, run: Any, has_failed: bool) -> None:
+        """Let iterators, queues and tables do what they did in a call that is answered."""
         if kind.resources:
             try:
+                self._queues.fill(session, kind, feeds)
                 run(targets=kind.resources, fetches=[], feeds=feeds)
-            except tf.errors.OutOfRangeError:  # so did the call
-                pass
+            except tf.errors.OpError as error:
+                if not has_failed:
+                    what = f"its data failed ({str(error.message).splitlines()[0]})"
+                    raise mismatch(self._number, kind.title, what) from error
 
     def _start_of(self, session: Any) -> str:
         return next(_start(n) for n, each in self._sessions.open().items() if each is session)

@@ -17,13 +17,14 @@ import numpy as np
 from toolkit import ToolkitError, UsageError, tf
 
 from . import script
-from .calls import Calls, Kind, digest
+from .calls import Calls, Kind, digest, is_source
 from .entropy import fix_entropy
 from .feed_values import FeedValues
 from .lifting import list_words
 from .noise import fix_op_seeds, make_stateless, with_number
 from .order import Order
 from .patches import Patches
+from .queues import Queues
 from .session import Sessions
 from .variables import find_places, read_values
 
@@ -67,7 +68,8 @@ class Observation:
         self.between: List[str] = []
         self.files: List[str] = []
         self.refusal: Any = None
-        self._calls, self._order = Calls(path), None if as_written else Order()
+        self._as_written = as_written
+        self._calls = Calls(path, (lambda graph: ()) if as_written else Order().complete)
         self.refuse = self._calls.refusal
         self._number = 0
         self._returned: Set[bytes] = set()  # digests of what calls returned
@@ -80,7 +82,7 @@ class Observation:
     def observe(self, patches: Patches, settings: Mapping[str, Any]) -> None:
         """Patch what the script calls."""
         fix_entropy(patches, settings["seed"])
-        (fix_op_seeds if self._order is None else make_stateless)(patches, settings["seed"])
+        (fix_op_seeds if self._as_written else make_stateless)(patches, settings["seed"])
         self._calls.record_losses(patches)
         self._sessions = Sessions(
             self._answer,
@@ -90,14 +92,15 @@ class Observation:
             settings["threads"],
         )
         self._sessions.install(patches, os.path.dirname(settings["script"]))
+        self._queues = Queues(self._calls, self._sessions.run)
+        self._queues.install(patches)
 
     def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         self._number += 1
-        gates = self._order.complete(session.graph) if self._order is not None else ()
         if session.graph not in self.graphs:
             self.graphs.append(session.graph)
         try:
-            kind = self._calls.find(session.graph, targets, fetches, feeds, gates)
+            kind = self._calls.find(session.graph, targets, fetches, feeds)
         except ToolkitError as error:
             self.refusal = error
             raise
@@ -111,9 +114,10 @@ class Observation:
             )
         if kind.trains and session.graph not in self.training_graphs:
             self.training_graphs.append(session.graph)
-        taken = [t for op in kind.resources if "GetNext" in op.type for t in op.outputs]
+        taken = [t for op in kind.resources if is_source(op) for t in op.outputs]
         taken = [tensor for tensor in taken if kind.trains and tensor.dtype != tf.variant]
         numbered = {**with_number(session.graph, feeds, self._number), **kind.closed}
+        self._queues.fill(session, kind, numbered)
         values = run(fetches=[*fetches, *taken], feeds=numbered)
         names = [*kind.feeds, *(tensor.name for tensor in taken)]
         arrays = [*feeds.values(), *values[len(fetches) :]]

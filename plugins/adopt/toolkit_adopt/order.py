@@ -8,7 +8,9 @@ nothing where a call did not need it, and it changes no other call.
 
 Two updates of one variable in one call, as of the averages of a network that is built twice, wait
 for each other by a *gate*: a tensor behind the older update, for which the newer one waits. A call
-that makes the newer one alone is fed the tensor, so it runs nothing more than before.
+that makes the newer one alone is fed the tensor, so it runs nothing more than before. So do those
+ops of a call that take from iterators or queues, and samplers: where the data ends, all of them
+stand where a resume puts them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from typing import Any, Dict, Iterable, List
 
 from toolkit import tf
 
-from .calls import Gate, is_update, reach, waits, written_variable
+from .calls import Gate, growing, is_moving, is_update, reach, waits, written_variable
+
+_DATA = ""  # in place of the name of a variable
 
 
 class Order:
@@ -49,30 +53,28 @@ class Order:
                     late[_handle(op)].append(op)
             elif is_update(op) and op._get_control_flow_context() is None:
                 updates[written_variable(op)].append(op)
-        is_finalized = graph.finalized
-        graph._unsafe_unfinalize()
-        for name, ops in updates.items():
-            for op in ops:
-                if op._id > done:
-                    op._add_control_inputs(reads.get(name, ()))
-            for older, newer in itertools.combinations(ops, 2):
-                if newer._id > done and not waits(newer, older) and not waits(older, newer):
-                    gates.append(_make_gate(graph, older, newer, late.get(name, ())))
-        if is_finalized:
-            graph.finalize()
+            elif is_moving(op) and op._get_control_flow_context() is None:
+                updates[_DATA].append(op)
+        with growing(graph):
+            for name, ops in updates.items():
+                for op in ops:
+                    if op._id > done:
+                        op._add_control_inputs(reads.get(name, ()))
+                for older, newer in itertools.combinations(ops, 2):
+                    if newer._id > done and not waits(newer, older) and not waits(older, newer):
+                        gates.append(_make_gate(older, newer, late.get(name, ())))
         self._done[graph] = graph.version
         return gates
 
 
-def _make_gate(graph: Any, older: Any, newer: Any, late: Iterable[Any]) -> Gate:
+def _make_gate(older: Any, newer: Any, late: Iterable[Any]) -> Gate:
     """Let an update, and what it reads late, wait for another update in calls that make both."""
     waiting = [newer, *(op for op in late if waits(newer, op) and not waits(older, op))]
-    with graph.as_default(), tf.name_scope(None), graph.control_dependencies(None):
-        reads = [op for op in late if op.control_inputs == [older]]  # such as what `assign` returns
-        with graph.control_dependencies([older, *reads]), tf.device("/cpu:0"):
-            tensor = tf.constant(True, name="toolkit_adopt_gate")
-        # Grappler would bypass an Identity, and the feed with it.
-        gate = tf.raw_ops.Assert(condition=tensor, data=[tensor], name="toolkit_adopt_wait")
+    reads = [op for op in late if op.control_inputs == [older]]  # such as what `assign` returns
+    with tf.control_dependencies([older, *reads]), tf.device("/cpu:0"):
+        tensor = tf.constant(True, name="toolkit_adopt_gate")
+    # Grappler would bypass an Identity, and the feed with it.
+    gate = tf.raw_ops.Assert(condition=tensor, data=[tensor], name="toolkit_adopt_wait")
     for op in waiting:
         op._add_control_input(gate)
     return Gate(tensor, older, newer)

@@ -4,8 +4,9 @@ Patched while the script runs, on the base class of all sessions, so that `Sessi
 `InteractiveSession`, `MonitoredTrainingSession`, `Supervisor`, `.eval()` and `Operation.run()` are
 the same: `__init__` (threads of the process, numbers of the sessions), `_do_run` (one call, with
 flat fetches and arrays as feeds), `make_callable`, `partial_run_setup`, `close`. What would call a
-session from a thread or by a clock is refused or counts calls in place of seconds: queue runners,
-the services of a Supervisor, timers of session hooks. Ops of the script's own are refused.
+session from a thread or by a clock is refused or counts calls in place of seconds: the services of
+a Supervisor, timers of session hooks (queues.py has queue runners). Ops of the script's own are
+refused.
 Checkpoints that the script looks for (`latest_checkpoint`, `get_checkpoint_state`, `os.path.exists`
 of their files) are observations, so that a resume finds what the run found; so is the name of a new
 temporary folder (`tempfile.mkdtemp`), and the time that code of the script's folder asks for
@@ -27,20 +28,17 @@ from typing import Any, Callable, Dict, List
 
 import tensorflow
 from tensorflow.python.client import session as sessions
+from tensorflow.python.data.experimental.ops import batching, interleave_ops
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.framework import load_library
 from tensorflow.python.ops import resource_variable_ops
-from tensorflow.python.training import (
-    basic_session_run_hooks,
-    queue_runner_impl,
-    server_lib,
-    supervisor,
-)
+from tensorflow.python.training import basic_session_run_hooks, server_lib, supervisor
 from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
 
 from toolkit import tf
 
 from .patches import Patches
+from .standins import data_sets
 
 _IS_VERSION_1 = hasattr(tensorflow, "Session")  # whose feeds are by tensor, not by reference
 
@@ -78,6 +76,7 @@ class Sessions:
         self._main, self._process = threading.get_ident(), os.getpid()
         self._do_run = sessions.BaseSession._do_run
         self.failure: Any = None  # what happened in another thread
+        self.after: Callable[[], None] = lambda: None  # called after each call of the script
 
     def open(self) -> Dict[int, Any]:
         """The open sessions by number, in the order in which they were made."""
@@ -136,15 +135,18 @@ class Sessions:
             if not _IS_VERSION_1:
                 feeds = {reference.deref(): value for reference, value in feeds.items()}
             feeds = {read: value for fed, value in feeds.items() for read in _reads_of(fed)}
+            fetches = list(map(_value_of, fetches))
 
             def run(targets=targets, fetches=fetches, feeds=feeds):
                 return self._call(session, targets, fetches, feeds, options, metadata)
 
             self._is_inside = True
             try:
-                return self._answer(session, targets, fetches, feeds, run)
+                values = self._answer(session, targets, fetches, feeds, run)
             finally:
                 self._is_inside = False
+            self.after()
+            return values
 
         def make_callable(original, session, fetches, feed_list=None, accept_options=False):
             if self._is_inside:
@@ -186,16 +188,6 @@ class Sessions:
         return config
 
     def _refuse_threads(self, patches: Patches) -> None:
-        def start_queue_runners(original, *args, **kwargs):
-            graph = tf.get_default_graph()
-            runners = graph.get_collection(kwargs.get("collection", "queue_runners"))
-            if runners:
-                raise self._refuse("reads through queue runners, threads that call the session")
-            return []
-
-        def create_threads(original, runner, *args, **kwargs):
-            raise self._refuse("reads through queue runners, threads that call the session")
-
         def no_services(original, *args, **kwargs):
             return []
 
@@ -212,11 +204,13 @@ class Sessions:
                 raise self._refuse(f"loads ops of its own from {path}, whose state no resume knows")
             return original(path, *args, **kwargs)
 
+        def eager(original, *args, **kwargs):
+            raise self._refuse("trains eagerly, without a graph and a session")
+
         for module in (tensorflow, tf, load_library):
             patches.wrap(module, "load_op_library", load_op_library)
-        for module in (tf.train, queue_runner_impl):
-            patches.wrap(module, "start_queue_runners", start_queue_runners)
-        patches.wrap(queue_runner_impl.QueueRunner, "create_threads", create_threads)
+        for name in ("enable_eager_execution", "enable_v2_behavior"):
+            patches.wrap(tf, name, eager)
         patches.wrap(supervisor.Supervisor, "start_standard_services", no_services)
         patches.wrap(basic_session_run_hooks.SecondOrStepTimer, "__init__", timer)
         patches.wrap(server_lib.Server, "__init__", server)
@@ -323,12 +317,18 @@ class _Datetimes(type):
         return isinstance(value, cls.__bases__)
 
 
-def _reads_of(fed: Any) -> List[Any]:
-    """What is fed for a tensor: for a variable all its reads, as if it were no resource."""
-    if fed.op.type != "ReadVariableOp":
-        return [fed]
-    users = fed.op.inputs[0].consumers()
-    return [user.outputs[0] for user in users if user.type == "ReadVariableOp"]
+def _reads_of(tensor: Any) -> List[Any]:
+    """For a read of a variable, or its handle, all its reads, the oldest first; else the tensor."""
+    if tensor.op.type not in ("VarHandleOp", "ReadVariableOp"):
+        return [tensor]
+    handle = tensor if tensor.op.type == "VarHandleOp" else tensor.op.inputs[0]
+    reads = [user for user in handle.consumers() if user.type == "ReadVariableOp"]
+    return [read.outputs[0] for read in sorted(reads, key=lambda read: read._id)] or [tensor]
+
+
+def _value_of(fetched: Any) -> Any:
+    """What is fetched for a tensor: a read for the handle of a variable, which is named `w:0`."""
+    return _reads_of(fetched)[0] if fetched.op.type == "VarHandleOp" else fetched
 
 
 def _order_data(patches: Patches) -> None:
@@ -340,7 +340,17 @@ def _order_data(patches: Patches) -> None:
     def interleave(original, dataset, *args, num_parallel_calls=None, **kwargs):
         return original(dataset, *args[:3], **kwargs)
 
+    def map_and_batch(original, map_func, batch_size, *args, drop_remainder=False, **kwargs):
+        is_dropped = args[1] if len(args) > 1 else drop_remainder
+        return lambda dataset: dataset.map(map_func).batch(batch_size, is_dropped)
+
+    def parallel_interleave(original, map_func, cycle_length, block_length=1, *args, **kwargs):
+        return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
+
     for cls in (dataset_ops.DatasetV1, dataset_ops.DatasetV2):
         patches.wrap(cls, "map", map_in_order)
         patches.wrap(cls, "map_with_legacy_function", map_in_order)
         patches.wrap(cls, "interleave", interleave)
+    for module in (tf.data.experimental, batching, interleave_ops, data_sets):
+        patches.wrap(module, "map_and_batch", map_and_batch)
+        patches.wrap(module, "parallel_interleave", parallel_interleave)

@@ -17,6 +17,9 @@ from . import page, scores
 MISTAKE_COLUMNS, MISTAKE_ROWS = 8, 5  # of images in mistakes.png
 MAX_LISTED = 5  # classes and confusions in the summary
 MAX_NAME = 40  # letters of a name in report.txt
+DPI = 120  # pixels per inch of a figure
+TILE, GAP, TITLE = 118, 20, 40  # pixels of mistakes.png: side of an image, between two, at the top
+FRAME = 120  # grey level
 MAX_LABELLED = 25  # classes up to which confusion.png has numbers and names
 BLUE, ORANGE = np.array([0.13, 0.38, 0.66]), np.array([0.85, 0.37, 0.05])
 
@@ -200,7 +203,7 @@ def new_figure(width, height):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), dpi=120, facecolor="white")
+    figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
     return figure
 
@@ -258,21 +261,35 @@ def label_confusion(axes, matrix, names):
 
 
 def draw_mistakes(examples, indices, names, path):
+    """Framed images in rows, each below its caption: without axes, which take most of the time."""
     columns = min(MISTAKE_COLUMNS, max(len(indices), 5))  # the title is five images wide
-    rows = -(-len(indices) // columns)
     captions = [caption(examples, index, names) for index in indices]
     short = max(map(len, captions)) <= 12
-    figure = new_figure(1.15 * columns, (1.3 if short else 1.4) * rows + 0.4)
+    images = [scale(examples["features"][index]) for index in indices]
+    high, wide = images[0].shape[:2]
+    pitch = high + (32 if short else 44)  # with a caption of one line or two
+    rows = -(-len(indices) // columns)
+    canvas = np.full([TITLE + rows * pitch, columns * (TILE + GAP), 3], 255, np.uint8)
+    height, width = canvas.shape[:2]
+    figure = new_figure(width / DPI, height / DPI)
     wrong = int((examples["label"] != examples["labels"]).sum())
     title = "{} of {} mistakes, most confident first: true \u2192 predicted, probability"
-    figure.suptitle(title.format(len(indices), wrong), fontsize=10)
-    for place, (index, text) in enumerate(zip(indices, captions), start=1):
-        axes = figure.add_subplot(rows, columns, place)
-        show_image(axes, examples["features"][index])
-        axes.set_title(
-            text.replace("\n", "  ") if short else text, fontsize=8 if short else 6.5, pad=3
+    figure.suptitle(title.format(len(indices), wrong), fontsize=10, y=1 - 12 / height, va="top")
+    for place, (image, text) in enumerate(zip(images, captions)):
+        row, column = divmod(place, columns)
+        bottom = TITLE + (row + 1) * pitch - 4
+        left = column * (TILE + GAP) + (TILE + GAP - wide) // 2
+        canvas[bottom - high - 1 : bottom + 1, left - 1 : left + wide + 1] = FRAME
+        canvas[bottom - high : bottom, left : left + wide] = image
+        figure.text(
+            (left + wide / 2) / width,
+            1 - (bottom - high - 5) / height,
+            text.replace("\n", "  ") if short else text,
+            ha="center",
+            va="bottom",
+            fontsize=8 if short else 6.5,
         )
-    figure.tight_layout(rect=(0, 0, 1, 1 - 0.15 / figure.get_figheight()))
+    figure.figimage(canvas)
     figure.savefig(path)
 
 
@@ -282,14 +299,16 @@ def caption(examples, index, names):
     return f"{words}\n{examples['probability'][index]:.2f}"
 
 
-def show_image(axes, image):
-    image = np.clip(image, 0, 1)
-    if image.shape[2] == 1:
-        axes.imshow(image[..., 0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    else:
-        axes.imshow(image, interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([])
+def scale(image):
+    """uint8 [h, w, 3] of an image in [0, 1], its longer side `TILE`; small pixels are squares."""
+    from PIL import Image
+
+    pixels = np.rint(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
+    factor = TILE / max(pixels.shape[:2])
+    size = [max(round(n * factor), 1) for n in (pixels.shape[1], pixels.shape[0])]
+    kinds = Image.Resampling
+    drawn = Image.fromarray(np.broadcast_to(pixels, [*pixels.shape[:2], 3]).copy())
+    return np.asarray(drawn.resize(size, kinds.NEAREST if factor >= 1 else kinds.LANCZOS))
 
 
 def shorten(name, length):

@@ -7,8 +7,9 @@ the handle on.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, NamedTuple
+
+from tensorflow.python.framework import op_def_registry
 
 from toolkit import UsageError, tf
 
@@ -21,25 +22,10 @@ _ASSIGNS = {
     "AssignAdd": "AssignAddVariableOp",
     "AssignSub": "AssignSubVariableOp",
 }
-# op without "Apply" or "SparseApply" -> how many of its first inputs are variables
-_SLOTS = {
-    "Adadelta": 3,
-    "Adagrad": 2,
-    "AdagradDA": 3,
-    "Adam": 3,
-    "AdaMax": 3,
-    "AddSign": 2,
-    "CenteredRMSProp": 4,
-    "Ftrl": 3,
-    "FtrlV2": 3,
-    "GradientDescent": 1,
-    "Momentum": 2,
-    "PowerSign": 2,
-    "ProximalAdagrad": 2,
-    "ProximalGradientDescent": 1,
-    "RMSProp": 3,
-}
 _SCATTERS = tuple(f"Scatter{kind}" for kind in ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max"))
+_definition_of: Any = getattr(op_def_registry, "get", None)  # from the name of an op
+if _definition_of is None:  # TensorFlow 1.15
+    _definition_of = op_def_registry.get_registered_ops().get
 _RESOURCE = tf.resource.as_datatype_enum
 
 
@@ -112,10 +98,9 @@ def _convert(node: Any, refs: Dict[str, _Ref], out: Any) -> None:
 
 def _variable_inputs(node: Any) -> int:
     """How many of the first inputs of a node are variables, rather than their values."""
-    if node.op in (*_PASSES, *_ASSIGNS, *_SCATTERS, "Identity", "IsVariableInitialized"):
-        return 1
-    match = re.match("(Sparse)?Apply(.*)", node.op)
-    return _SLOTS.get(match.group(2), 0) if match else 0
+    known = _definition_of(node.op)
+    is_passed = node.op == "Identity"
+    return 1 if is_passed else sum(each.is_ref for each in known.input_arg) if known else 0
 
 
 def _convert_user(node: Any, dtype: int) -> None:

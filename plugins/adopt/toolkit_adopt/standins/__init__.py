@@ -6,18 +6,21 @@ runs, and `uninstall` after it. On 2.x, as long as they are installed,
 - `sys.modules["tensorflow"]` is a module of the names of `tensorflow.compat.v1`, of those modules
   of TensorFlow that are no part of it (`tensorflow.python`), and of the stand-ins;
 - `tensorflow.compat.v1` has the stand-ins `contrib` and `estimator` as attributes;
+- `tensorflow.keras` and `keras` are the Keras of `tensorflow.compat.v1`, with sessions;
 - `sys.modules` has the stand-ins of MODULES.
 
-On 1.15 all of these exist and stay; there `input_data`, which would download files, is replaced,
-and, if asked for, `tf.estimator.inputs`, whose threads call the session. On both, the
-constructor of monitored sessions is wrapped (`inputs.py`), and NumPy and SciPy get back names that
-they had in the time of TensorFlow 1 (`libraries.py`). `uninstall` puts back each former value.
+On 1.15 all of these exist and stay, but for a `keras` that is not installed; there `input_data`,
+which would download files, is replaced, and `tf.estimator.inputs`, whose threads call the session.
+On both, the constructor of monitored sessions is wrapped (`inputs.py`), and NumPy and SciPy get
+back names that they had in the time of TensorFlow 1 (`libraries.py`). `uninstall` puts back each
+former value.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import sys
 import types
 from typing import Any, Callable, Dict, Iterator, List, Tuple
@@ -27,7 +30,7 @@ from tensorflow.python.framework import ops as tensorflow_ops
 from toolkit import tf
 
 # Module -> the modules of this folder whose public names it has, besides its submodules.
-_LAYERS = ("initializers", "layers", "normalization", "summaries")
+_LAYERS = ("initializers", "layers", "normalization", "optimizers", "summaries")
 MODULES: Dict[str, Tuple[str, ...]] = {
     "tensorflow.contrib": (),
     "tensorflow.contrib.data": ("data_sets",),
@@ -111,6 +114,21 @@ def has_own_contrib() -> bool:
     return hasattr(_REAL, "contrib")
 
 
+def _keras_modules() -> Dict[str, types.ModuleType]:
+    """The Keras of this TensorFlow's graphs under the names by which scripts import it.
+
+    The `tensorflow.keras` and the `keras` of 2.x train eagerly, without a session.
+    """
+    if has_own_contrib():
+        name = "tensorflow.python.keras.api._v1.keras"
+        roots = [] if importlib.util.find_spec("keras") else ["keras"]
+    else:
+        name, roots = tf.keras.__name__, ["tensorflow.keras", "keras"]
+    importlib.import_module(name)
+    found = [each for each in sys.modules if each == name or each.startswith(name + ".")]
+    return {root + each[len(name) :]: sys.modules[each] for root in roots for each in found}
+
+
 def make_modules() -> Dict[str, types.ModuleType]:
     """What `sys.modules` has on this TensorFlow while the stand-ins are installed, by name.
 
@@ -125,6 +143,7 @@ def make_modules() -> Dict[str, types.ModuleType]:
             vars(module).update({each: getattr(origin, each) for each in origin.__all__})
             public += origin.__all__
         vars(module)["__all__"] = public
+    made.update(_keras_modules())
     if not has_own_contrib():
         made["tensorflow"] = _TensorFlow(_REAL)
     for name, module in made.items():
@@ -149,13 +168,8 @@ def _replace(owner: Any, name: str, value: Any) -> None:
     _restorers.append(lambda: delete(name) if former is missing else write(name, former))
 
 
-def install(replaces_queues: bool = True) -> None:
-    """Let scripts import the stand-ins; nothing happens if they are installed.
-
-    Args:
-        replaces_queues: whether `tf.estimator.inputs.numpy_input_fn` and `pandas_input_fn` of 1.15
-            are replaced by those without threads.
-    """
+def install() -> None:
+    """Let scripts import the stand-ins; nothing happens if they are installed."""
     if _restorers:
         return
     inputs = importlib.import_module(f"{__name__}.inputs")
@@ -172,7 +186,7 @@ def install(replaces_queues: bool = True) -> None:
     parent, _, last = INPUT_DATA.rpartition(".")
     if parent in sys.modules:
         _replace(sys.modules[parent], last, sys.modules[INPUT_DATA])
-    for name in inputs.__all__ if replaces_queues else []:
+    for name in inputs.__all__:
         _replace(tf.estimator.inputs, name, getattr(inputs, name))
 
 

@@ -25,7 +25,14 @@ def multiply_gradients(grads_and_vars, gradient_multipliers) -> List[Tuple[Any, 
     def factor(var: Any) -> Any:
         return factors.get(var.name, factors.get(var.op.name))
 
-    return [(g if factor(v) is None else g * factor(v), v) for g, v in grads_and_vars]
+    def scale(gradient: Any, by: Any) -> Any:
+        if gradient is None or by is None:
+            return gradient
+        if isinstance(gradient, tf.IndexedSlices):
+            return tf.IndexedSlices(gradient.values * by, gradient.indices, gradient.dense_shape)
+        return gradient * by
+
+    return [(scale(gradient, factor(var)), var) for gradient, var in grads_and_vars]
 
 
 def create_train_op(

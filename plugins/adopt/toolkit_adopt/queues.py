@@ -1,0 +1,162 @@
+"""Queues that runners fill: the main thread fills them, just before a call that takes from them.
+
+Patched while the script runs, and put back when it has ended: `QueueRunner.create_threads`, which
+`start_queue_runners`, monitored sessions and Supervisors call, notes the runner and makes no
+thread; queues are made without a capacity, as nobody takes while the main thread puts; and
+`LooperThread.start`, of `Supervisor.loop`, lets its function be called after so many train calls in
+place of seconds.
+
+Before a call that reaches a dequeue or a reader, the enqueue ops of that queue's runner are run in
+turn, those of the queues before it first, until the queue has what the call takes (and, where it
+shuffles, `min_after_dequeue` more). One whose data ends closes its queue, as the thread would. So
+what a call gets is a function of the calls before it. A resume does the same for each call that the
+journal answers, and takes what the call took: readers, and the generator of a `RandomShuffleQueue`,
+whose seed is the run's, then stand where they stood.
+"""
+
+from __future__ import annotations
+
+import collections
+import weakref
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Tuple
+
+from tensorflow.python.framework import tensor_util
+from tensorflow.python.ops import gen_data_flow_ops
+from tensorflow.python.training import coordinator, queue_runner_impl
+
+from .calls import Calls, Kind, growing, source_of
+from .noise import with_number
+from .patches import Patches
+
+_QUEUES = ("fifo_queue_v2", "padding_fifo_queue_v2", "random_shuffle_queue_v2", "priority_queue_v2")
+_FILES_AHEAD = 8  # names that a queue has for a reader, which may pass files without a record
+
+
+class _Runner(NamedTuple):
+    """A runner of a session: its ops that have not ended, the next one first."""
+
+    puts: Deque[Any]
+    close: Any
+    ends: Tuple[Any, ...]  # the exceptions by which an op ends
+
+
+class Queues:
+    """Fills the queues of a script's sessions.
+
+    Args:
+        calls: finds the kind of the call of an enqueue op.
+        run: runs a session, unobserved: session, targets, fetches, feeds -> values.
+    """
+
+    def __init__(self, calls: Calls, run: Callable[..., List[Any]]):
+        self._calls, self._run = calls, run
+        self._runners: Any = weakref.WeakKeyDictionary()  # session -> queue -> runner
+        self._states: Any = weakref.WeakKeyDictionary()  # graph -> queue -> size, is closed
+        self._num_puts = 0  # the numbers of the noise of enqueue ops
+        self._loops: List[Tuple[int, Any]] = []  # how often in train calls, a looper
+        self._looped = 0  # the last train call after which loops were asked
+
+    def install(self, patches: Patches) -> None:
+        """Patch what starts threads that call a session."""
+
+        def create_threads(original, runner, session, *args, **kwargs):
+            puts = collections.deque(getattr(op, "op", op) for op in runner.enqueue_ops)
+            noted = _Runner(puts, runner.close_op, tuple(runner.queue_closed_exception_types))
+            queue = source_of(runner.close_op.inputs[0])
+            self._runners.setdefault(session, {}).setdefault(queue, noted)
+            return []
+
+        def start(original, looper):
+            seconds = looper._timer_interval_secs
+            if seconds is None:
+                raise self._calls.refusal("loops in a thread without an interval")
+            self._loops.append((max(1, int(seconds)), looper))
+
+        def make(original, *args, capacity=-1, **kwargs):
+            return original(*args, **kwargs)
+
+        patches.wrap(queue_runner_impl.QueueRunner, "create_threads", create_threads)
+        patches.wrap(coordinator.LooperThread, "start", start)
+        for name in _QUEUES:
+            patches.wrap(gen_data_flow_ops, name, make)
+
+    def loop(self, step: int) -> None:
+        """Call the functions of `Supervisor.loop` that are due.
+
+        Args:
+            step: the number of train calls so far.
+        """
+        if step != self._looped:
+            self._looped = step
+            for every, looper in self._loops:
+                if step % every == 0 and not looper._coord.should_stop():
+                    looper.run_loop()
+
+    def fill(self, session: Any, kind: Kind, feeds: Dict[Any, Any]) -> None:
+        """Let queues have what a call takes from them.
+
+        Args:
+            session: of the call.
+            kind: of the call.
+            feeds: of the call.
+
+        Raises:
+            tf.errors.OpError: an enqueue op failed, and not by the end of its data.
+            ToolkitError: nothing fills the queue, so that the call would wait for ever.
+        """
+        needs: Dict[Any, int] = {}
+        for take, queue in kind.takes:
+            needs[queue] = needs.get(queue, 0) + self._count(session, take, feeds)
+        for queue, need in needs.items():
+            shuffles = queue.type == "RandomShuffleQueueV2"
+            need += queue.get_attr("min_after_dequeue") if shuffles else 0
+            while True:
+                size, is_closed = self._look(session, queue)
+                if is_closed or size >= need:
+                    break
+                runner = self._runners.get(session, {}).get(queue)
+                if runner is None:
+                    take = next(take for take, taken in kind.takes if taken is queue)
+                    what = f"takes from the queue '{queue.name}', which no queue runner fills"
+                    raise self._calls.refusal(what, take)
+                self._put(session, runner, need - size)
+
+    def _put(self, session: Any, runner: _Runner, missing: int) -> None:
+        """Run enqueue ops of a runner, at most as often as elements are missing."""
+        is_single = all(op.type == "QueueEnqueueV2" for op in runner.puts)
+        for _ in range(missing if is_single else 1):
+            op = runner.puts[0]
+            runner.puts.rotate(-1)
+            self._num_puts += 1
+            kind = self._calls.find(session.graph, [op], [], {})
+            feeds = {**with_number(session.graph, {}, self._num_puts), **kind.closed}
+            try:
+                self.fill(session, kind, feeds)
+                self._run(session, [op], [], feeds)
+            except runner.ends:
+                runner.puts.remove(op)
+                if not runner.puts:
+                    self._run(session, [runner.close], [], {})
+                return
+
+    def _count(self, session: Any, take: Any, feeds: Dict[Any, Any]) -> int:
+        """How many elements an op takes."""
+        if take.type.startswith("ReaderRead"):
+            return _FILES_AHEAD
+        if take.type == "QueueDequeueV2":
+            return 1
+        count = feeds.get(take.inputs[1], tensor_util.constant_value(take.inputs[1]))
+        return int(self._run(session, [], [take.inputs[1]], feeds)[0] if count is None else count)
+
+    def _look(self, session: Any, queue: Any) -> List[Any]:
+        """How many elements a queue has, and whether it is closed."""
+        states = self._states.setdefault(session.graph, {})
+        if queue not in states:
+            with growing(session.graph):
+                states[queue] = [
+                    gen_data_flow_ops.queue_size_v2(queue.outputs[0], name="toolkit_adopt_size"),
+                    gen_data_flow_ops.queue_is_closed_v2(
+                        queue.outputs[0], name="toolkit_adopt_is_closed"
+                    ),
+                ]
+        return self._run(session, [], states[queue], {})

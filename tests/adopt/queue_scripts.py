@@ -1,0 +1,101 @@
+"""Scripts of TensorFlow 1 that read through queues, one for each pattern."""
+
+FILES = """
+import os
+import numpy as np
+import tensorflow as tf
+
+os.makedirs("rows", exist_ok=True)
+names = ["rows/%d.csv" % part for part in range(3)]
+for part, name in enumerate(names):
+    with open(name, "w") as file:
+        for row in np.random.RandomState(part).randn(0 if part == 1 else 10, 4):
+            file.write(",".join("%.3f" % value for value in row) + "\\n")
+
+def read(queue):
+    _, line = tf.TextLineReader().read(queue)
+    row = tf.stack(tf.decode_csv(line, [[0.0]] * 4))
+    return row + tf.random_normal([4])
+
+def fit(rows):
+    w = tf.get_variable("w", [4, 1])
+    loss = tf.reduce_mean(tf.square(tf.matmul(rows, w) - 1.0))
+    step = tf.train.get_or_create_global_step()
+    return tf.train.AdamOptimizer(0.05).minimize(loss, global_step=step), loss
+"""
+
+QUEUES = {
+    # Names, a reader that passes an empty file, noise, a shuffled batch; a Coordinator.
+    "shuffled files": FILES
+    + """
+queue = tf.train.string_input_producer(tf.train.match_filenames_once("rows/*.csv"))
+rows = tf.train.shuffle_batch([read(queue)], 4, capacity=20, min_after_dequeue=10, num_threads=2)
+train, loss = fit(rows)
+with tf.Session() as sess:
+    sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+    coord = tf.train.Coordinator()
+    threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    drawn = []
+    for i in range(12):
+        drawn.append(sess.run([train, rows])[1])
+    assert len(np.unique(drawn[0], axis=0)) == 4 and (drawn[0] != drawn[1]).all()
+    coord.request_stop()
+    coord.join(threads)
+""",
+    # The end of the epochs, in the last of which fewer rows are left than a batch has.
+    "epochs": FILES
+    + """
+queue = tf.train.string_input_producer(names, num_epochs=2, seed=3)
+joined = tf.train.batch_join([[read(queue)], [read(queue)]], 3, allow_smaller_final_batch=True)
+train, loss = fit(joined)
+sess = tf.Session()
+sess.run(tf.group(tf.global_variables_initializer(), tf.local_variables_initializer()))
+coord = tf.train.Coordinator()
+threads = tf.train.start_queue_runners(sess, coord)
+seen = 0
+try:
+    while not coord.should_stop():
+        seen += len(sess.run([train, joined])[1])
+except tf.errors.OutOfRangeError:
+    coord.request_stop()
+coord.join(threads)
+assert seen == 40, seen
+""",
+    # Slices of arrays, ended by a monitored session; a sampler beside the end of the data.
+    "slices": FILES
+    + """
+data = np.random.RandomState(1).randn(26, 4).astype("f")
+row, number = tf.train.slice_input_producer([data, np.arange(26)], num_epochs=2)
+rows, numbers = tf.train.batch([row, number], 4, capacity=8)
+weights, biases = tf.get_variable("table", [50, 4]), tf.get_variable("biases", [50])
+sampled = tf.nn.nce_loss(weights, biases, tf.reshape(numbers, [-1, 1]), rows, 5, 50)
+train, loss = fit(rows + 0.001 * tf.reduce_mean(sampled))
+for part in range(2):
+    with tf.train.MonitoredTrainingSession(checkpoint_dir="out%d" % part) as sess:
+        for i in range(6) if part == 0 else range(100):
+            if sess.should_stop():
+                break
+            sess.run(train)
+""",
+    # A Supervisor's services and loop; a queue that the script fills itself; a count that is fed.
+    "services": FILES
+    + """
+queue = tf.RandomShuffleQueue(3, 1, tf.float32, shapes=[[4]])
+count, row = tf.placeholder(tf.int32, []), tf.placeholder(tf.float32, [4])
+put = queue.enqueue(row)
+producer = tf.train.string_input_producer(names)
+rows = tf.concat([queue.dequeue_many(count), tf.train.batch([read(producer)], 2)], 0)
+train, loss = fit(rows)
+said = []
+sv = tf.train.Supervisor(logdir="out", save_model_secs=3)
+with sv.managed_session() as sess:
+    sv.loop(3, lambda: said.append(float(sess.run(loss, {rows: np.ones([1, 4])}))))
+    for i in range(12):
+        if sv.should_stop():
+            break
+        for each in range(3):
+            sess.run(put, {row: np.random.randn(4)})
+        sess.run(train, {count: 2})
+    assert len(said) == 4 and said[0] != said[1], said
+""",
+}
