@@ -223,8 +223,9 @@ class _LineConsole(Console):
         super().start(total_steps, read_step)
         follow_steps(total_steps, read_step)
 
-    def _show_progress(self, record: Dict[str, Any]) -> None:
-        pass
+    @property
+    def has_lines(self) -> bool:
+        return False
 
 
 # --------------------------------------------------------------------------------------- open data
@@ -339,9 +340,8 @@ def _load_plugins_of(folder: RunFolder, trust: bool = False) -> Plugins:
 
     config = read_run_config(folder)
     named_by = "" if trust else os.path.join(str(folder), "config.json")
-    distributions = folder.read_distributions()
     with naming_copies(folder):
-        return Plugins.load(config.plugin, config.extensions, named_by, distributions)
+        return Plugins.load(config.plugin, config.extensions, named_by)
 
 
 def _read_options(folder: RunFolder, plugins: Plugins) -> CoreOptions:

@@ -157,7 +157,7 @@ def _build(definition: Definition, values: Values, folder: str) -> Answer:
     trainer = Trainer(job, Console())
     try:
         directions = trainer.evaluator.metric_directions()
-        splits = trainer.training.run_data.splits
+        splits = trainer.run_data.splits
         if not splits.get("validation"):
             raise UsageError(
                 "The data has no validation split, by which a search chooses.",

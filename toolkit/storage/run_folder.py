@@ -33,7 +33,7 @@ from ..errors import CheckpointError, UsageError
 from ..files import TEMPORARY_PREFIX, make_folders, write_json
 from . import folder_lock
 from .checkpoint_store import CHECKPOINTS, QUARANTINE, CheckpointStore
-from .commit_log import MANIFEST, Checkpoint, FormatError
+from .commit_log import MANIFEST, Checkpoint
 from .folder import Folder, shell_argument
 from .folder_lock import LOCK, FolderLock
 from .jsonl import read_json
@@ -142,19 +142,6 @@ class RunFolder(Folder):
         fault = self.metrics.cut_back(start)
         if fault:
             warn(f"{fault}; its contents stay")
-
-    def read_distributions(self) -> Dict[str, str]:
-        """The name -> the distribution of each plugin that began the run; {} if nothing says it.
-
-        Raises FormatError if another version of the toolkit wrote the run.
-        """
-        try:
-            plugins = self.state()["plugins"]
-        except FormatError:
-            raise
-        except CheckpointError:  # of a run that did not start, or a damaged one: reported elsewhere
-            return {}
-        return {name: facts.get("distribution") or "" for name, facts in plugins.items()}
 
     # --------------------------------------------------------------------------------------- lock
 
