@@ -30,7 +30,7 @@ sys.path[:0] = [HERE, ROOT]
 
 import cluster_link  # noqa: E402
 
-from toolkit.cluster.ports import held_ports  # noqa: E402
+from toolkit.cluster.layout import held_ports  # noqa: E402
 
 SECS = 900  # for one job, at most
 

@@ -8,8 +8,7 @@ import process_fixtures
 from process_fixtures import PATIENCE, Ended, free_port, wait_until
 
 from toolkit.child_process import COMMAND_LINE
-from toolkit.cluster.layout import Layout, tf_config
-from toolkit.cluster.ports import LOOPBACK
+from toolkit.cluster.layout import LOOPBACK, Layout, tf_config
 
 CHIEF = "chief"
 # The command line, which waits for the true reason of an error of TensorFlow however late it comes.

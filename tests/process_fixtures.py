@@ -27,7 +27,7 @@ from typing import NamedTuple
 import fork_server
 
 from toolkit.child_process import COMMAND_LINE, python_code
-from toolkit.cluster.ports import held_ports
+from toolkit.cluster.layout import held_ports
 
 PATIENCE = float(os.environ.get("TOOLKIT_TEST_PATIENCE", "600"))  # seconds
 POLL = 0.01  # seconds between two looks at a condition

@@ -20,19 +20,12 @@ OF_SESSION = ("argv", "total_steps", "versions", "parent", "hooks", "model", "gi
 
 
 class Session(NamedTuple):
-    """What one session of a run did.
+    """What one session of a run did."""
 
-    Attributes:
-        start: the step from which it began.
-        commits: the hash of the tensors by committed step.
-        options: those that differ from the run's.
-        facts: further values of its entry in the commit log.
-    """
-
-    start: int
-    commits: Mapping[int, str]
-    options: Mapping[str, Any] = {}
-    facts: Mapping[str, Any] = {}
+    start: int  # the step from which it began
+    commits: Mapping[int, str]  # the hash of the tensors by committed step
+    options: Mapping[str, Any] = {}  # those that differ from the run's
+    facts: Mapping[str, Any] = {}  # further values of its entry in the commit log
 
 
 def options_of(**options: Any) -> Dict[str, Any]:

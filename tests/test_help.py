@@ -29,6 +29,7 @@ def test_the_short_help_shows_the_defaults_of_the_plugin(cli):
     usual, gan = (read(cli, "run", *words, "--help") for words in ([], ["gan"]))
     assert "passes over the training data [default 10.0]" in usual
     assert "steps, in place of --epochs [default 3000]" in gan
+    assert "before its schedule [default 0.002]" in gan  # of its default preset
     assert "\nPlugin gan:\n  --preset " in gan
 
 

@@ -61,8 +61,7 @@ ARRAYS = {"numpy", "pydantic", "rich"}  # what the help does without, besides
 SCORES = """
 import importlib, pkgutil, toolkit_image_scores
 for module in pkgutil.iter_modules(toolkit_image_scores.__path__):
-    if module.name != "two_sample_network":
-        importlib.import_module("toolkit_image_scores." + module.name)
+    importlib.import_module("toolkit_image_scores." + module.name)
 """
 # The words of a command, or other code, and the modules that are not imported after it. One process
 # runs all of them in this order, so that each also lacks what the later ones lack.

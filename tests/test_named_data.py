@@ -131,7 +131,7 @@ def test_an_export_takes_the_features_by_name(run, tmp_path):
         ({"a": [np.zeros([1, 2]), np.zeros([1, 3])]}, None, "have the shapes"),
         ({"a": [None, 1]}, None, "The feature 'a' is of type NoneType"),
         ({"a": np.zeros(3, complex)}, None, "complex128"),
-        (np.zeros([3, 2]), [0, -1, 1], "Example 1 has label -1"),
+        (np.zeros([3, 2]), [0, -1, 1], "the value -1 in example 1, expected 0"),
         (np.zeros([3, 2]), [0, 1], "different numbers of examples: features 3, labels 2"),
         ({"w": [[1], [1, 2]], "w_length": [1, 2]}, None, "its lengths are 'w_length'"),
     ],
@@ -145,9 +145,18 @@ def test_components_that_do_not_fit_are_refused(features, labels, message):
 @pytest.mark.parametrize(
     "column, message",
     [
-        (Column(np.array([[0, -1]]), num_classes=3), "has the value -1, expected 0 to 2"),
-        (Column(np.array([[0, 300]]), num_classes=3), "has the value 300, expected 0 to 2"),
-        (Column(np.array([3]), kind="class", num_classes=3), "the value 3, expected 0 to 2"),
+        (
+            Column(np.array([[0, -1]]), num_classes=3),
+            "has the value -1 in example 0, expected 0 to 2",
+        ),
+        (
+            Column(np.array([[0, 300]]), num_classes=3),
+            "has the value 300 in example 0, expected 0 to 2",
+        ),
+        (
+            Column(np.array([3]), kind="class", num_classes=3),
+            "the value 3 in example 0, expected 0 to 2",
+        ),
         (Column(np.array([2**63], np.uint64), kind="value"), "the value 9223372036854775808"),
     ],
 )

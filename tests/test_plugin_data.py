@@ -152,7 +152,7 @@ def test_a_label_of_no_declared_class_is_refused_in_each_split(split, labels):
 
     with pytest.raises(DataError) as error:
         open_data(Own(answer))
-    assert f"plugin 'own', split '{split}'" in error.value.message
+    assert "plugin 'own'" in error.value.message and f"'{split}'" in error.value.message
     assert "0 to 1" in error.value.message and "5" in error.value.message
 
 

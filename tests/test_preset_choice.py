@@ -90,7 +90,7 @@ def test_a_choice_changes_nothing_where_a_person_names_the_preset():
 
 def test_print_config_shows_values_that_the_data_are_to_choose_as_auto(cli):
     rows = json.loads(cli("run", "classifier", "--rotate", "5", "--print-config", "--json").out)
-    assert rows["shift"] == {"value": "auto", "origin": "preset auto"}
+    assert rows["shift"] == {"value": "auto", "origin": "by --augment auto"}
     assert rows["rotate"] == {"value": 5.0, "origin": "flag --rotate"}
 
 

@@ -109,12 +109,8 @@ def open_trainer(
 ) -> Trainer:
     """The `Trainer` of a new run, or of the run that is in `run_dir`; `close` it or use `with`.
 
-    Args:
-        plugins: of the run.
-        run_dir, options, allow: as for `train`.
-        console: shows the run's log and progress.
-        argv: the command that the manifest records.
-        pause_at: the step at which to pause, as if interrupted; None to train to the end.
+    Arguments are as for `train`; `argv` is the command that the commit log records, and `pause_at`
+    the step at which to pause, as if interrupted.
     """
     from . import config
     from .option_changes import find_option_changes, find_plugin_changes, refuse_changes
@@ -227,8 +223,9 @@ class _LineConsole(Console):
         super().start(total_steps, read_step)
         follow_steps(total_steps, read_step)
 
-    def _show_progress(self, record: Dict[str, Any]) -> None:
-        pass
+    @property
+    def has_lines(self) -> bool:
+        return False
 
 
 # --------------------------------------------------------------------------------------- open data
@@ -313,12 +310,8 @@ def open_model(
 
 
 def open_begun(folder: RunFolder) -> TrainedModel:
-    """Open a run that has begun, without a checkpoint: it may have none yet.
-
-    Raises:
-        UsageError: the folder names a plugin that is not trusted.
-        CheckpointError: its manifest or its configuration is damaged.
-        ToolkitError: one of the run's plugins cannot be loaded.
+    """Open a run that has begun, without a checkpoint: it may have none yet. Errors are those of
+    `open_trained`.
     """
     from .inference.trained_model import TrainedModel
 
@@ -347,9 +340,8 @@ def _load_plugins_of(folder: RunFolder, trust: bool = False) -> Plugins:
 
     config = read_run_config(folder)
     named_by = "" if trust else os.path.join(str(folder), "config.json")
-    distributions = folder.read_distributions()
     with naming_copies(folder):
-        return Plugins.load(config.plugin, config.extensions, named_by, distributions)
+        return Plugins.load(config.plugin, config.extensions, named_by)
 
 
 def _read_options(folder: RunFolder, plugins: Plugins) -> CoreOptions:

@@ -66,20 +66,20 @@ def json_option(command: Command) -> Command:
 
 def verbose_option(command: Command) -> Command:
     """Add `-v`: show TensorFlow's log and tracebacks. It applies before TensorFlow is imported."""
+
+    def enable(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if value:
+            os.environ["TOOLKIT_VERBOSE"] = "1"
+
     return click.option(
         "-v",
         "--verbose",
         is_flag=True,
         is_eager=True,
         expose_value=False,
-        callback=_enable_verbose,
+        callback=enable,
         help="Show TensorFlow's log, and tracebacks.",
     )(command)
-
-
-def _enable_verbose(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        os.environ["TOOLKIT_VERBOSE"] = "1"
 
 
 def trust_option(command: Command) -> Command:
@@ -87,21 +87,21 @@ def trust_option(command: Command) -> Command:
 
     It holds for the whole command, also for `toolkit.open_trained`.
     """
+
+    def trust(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        from .plugins import trust_everything
+
+        if value:
+            trust_everything()
+
     return click.option(
         "--trust",
         is_flag=True,
         is_eager=True,
         expose_value=False,
-        callback=_trust_everything,
+        callback=trust,
         help="Execute plugin files and modules that a run or a configuration names.",
     )(command)
-
-
-def _trust_everything(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    from .plugins import trust_everything
-
-    if value:
-        trust_everything()
 
 
 def checkpoint_option(command: Command) -> Command:

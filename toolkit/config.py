@@ -46,19 +46,22 @@ def read_values(path: str) -> Dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}.") from None
     try:
+
+        def unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+            return _unique(pairs, path)
+
         text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-        values = _parse_json(text, path) if path.endswith(".json") else _toml().loads(text)
+        values = (
+            json.loads(text, object_pairs_hook=unique)
+            if path.endswith(".json")
+            else _toml().loads(text)
+        )
     except (ValueError, RecursionError) as error:
         kind = "JSON" if path.endswith(".json") else "TOML"
         raise UsageError(f"{path}: not valid {kind}: {error}.") from None
     if not isinstance(values, dict):
         raise UsageError(f"{path}: expected names with values, found a {type(values).__name__}.")
     return _unique([(name.replace("-", "_"), value) for name, value in values.items()], path)
-
-
-def _parse_json(text: str, path: str) -> Any:
-    """Parse JSON in which no object has two values of one name."""
-    return json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, path))
 
 
 def _unique(pairs: List[Tuple[str, Any]], path: str) -> Dict[str, Any]:
@@ -81,12 +84,8 @@ def _toml() -> Any:
 
 
 def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.json") -> Config:
-    """As `read`, for values that were already read.
-
-    Args:
-        folder: the folder of the file, at which relative paths start.
-        contents: the values.
-        path: the file, for messages.
+    """As `read`, for values that were already read from a file (named in messages) in a folder, at
+    which relative paths start.
     """
     values = dict(contents)
     is_saved = bool({FOLDER, ORIGINS} & set(values))  # by a run
@@ -133,28 +132,14 @@ def run_values(
     folder: str,
     origins: Optional[Mapping[str, Origin]] = None,
 ) -> Dict[str, Any]:
-    """Return the contents of config.json in a run's folder: everything to train the run again.
-
-    Args:
-        plugin: the reference of the model plugin.
-        extensions: the references of the extensions.
-        options: the values.
-        folder: the run's folder.
-        origins: where each value comes from, see `Resolved`.
-    """
+    """The contents of config.json in a run's folder: everything to train the run again."""
     values = json_values(options)
     config = Config("", values, (), origins, plugin, extensions)
     return dict(move(config, type(options), folder), **{FOLDER: os.path.realpath(folder)})
 
 
 def move(config: Config, options: Type[Options], folder: str) -> Dict[str, Any]:
-    """Return the contents of a configuration file in another folder, with the same meaning.
-
-    Args:
-        config: the configuration.
-        options: the class of the options.
-        folder: of the new file.
-    """
+    """The contents of a configuration file in another folder, with the same meaning."""
     here = os.getcwd()
 
     def move_path(path: str) -> str:

@@ -32,6 +32,8 @@ def complete(value: str) -> str:
     if value in NAMES or value.startswith(PREFIXES) or not os.path.exists(path):
         return value
     values = _read_folder(value, path) if os.path.isdir(path) else _read_file(value)
+    if not values and _IDX.search(path):
+        values = [f"idx:{os.path.dirname(value) or os.curdir}"]
     if len(values) > 1:
         raise UsageError(f"The data '{value}' may be {' or '.join(values)}.", hint="Name one.")
     return values[0] if values else value

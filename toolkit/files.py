@@ -11,7 +11,7 @@ import re
 import secrets
 import stat
 import tempfile
-from typing import IO, Any, Iterator, List
+from typing import IO, Any, Iterator
 
 TEMPORARY_PREFIX = ".writing-"  # of the names of files that are being written
 _CHUNK = 1 << 20  # bytes
@@ -166,16 +166,11 @@ def is_deep(value: Any) -> bool:
     """Whether a JSON value is nested more deeply than any that the toolkit writes."""
     parts = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
-        parts = [part for each in parts for part in _list_parts(each)]
+        values = (each.values() if isinstance(each, dict) else each for each in parts)
+        parts = [v for each in values for v in each if isinstance(v, (dict, list))]
         if not parts:
             return False
     return True
-
-
-def _list_parts(value: Any) -> List[Any]:
-    """The values in a list or a dict that can have values in them."""
-    parts = value.values() if isinstance(value, dict) else value
-    return [part for part in parts if isinstance(part, (dict, list))]
 
 
 def to_json_value(value: Any) -> Any:

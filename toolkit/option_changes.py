@@ -23,17 +23,11 @@ from .storage.run_folder import RunFolder
 
 
 class OptionChange(NamedTuple):
-    """An option whose value differs from that of the run, or its plugin or extensions.
+    """An option whose value differs from that of the run, or its plugin or extensions."""
 
-    Attributes:
-        name: of the option; "plugin" or "with".
-        before: the value of the run.
-        now: the value with which it is to continue.
-    """
-
-    name: str
-    before: Any
-    now: Any
+    name: str  # of the option; "plugin" or "with"
+    before: Any  # the value of the run
+    now: Any  # the value with which it is to continue
 
     def __str__(self) -> str:
         """A clause with both values."""
@@ -71,11 +65,8 @@ def has_other_length(folder: RunFolder, options: CoreOptions) -> bool:
 
 
 def describe_branch(branch: RunFolder, options: CoreOptions) -> str:
-    """Return where a branch begins, and which of its options differ from those of its parent.
-
-    Args:
-        branch: the folder of a branch that has not trained yet.
-        options: with which it is to train.
+    """Where a branch that has not trained yet begins, and which of the options with which it is to
+    train differ from those of its parent.
     """
     parent, session = branch.state()["parent"], _last_session(branch)
     changes = _compare(session, options) if session else []
@@ -98,14 +89,10 @@ def _compare(session: Config, options: CoreOptions) -> List[OptionChange]:
 
 
 def find_differences(options: Type[CoreOptions], config: Config, other: Config) -> List[str]:
-    """Return the names of the options that two configurations of a run have different values of.
+    """The names of the options that two configurations of a run have different values of; values of
+    others than those of the class are compared as they are saved.
 
     Two paths of one file are equal. "plugin" and "with" count as options.
-
-    Args:
-        options: the class of the options; values of others are compared as they are saved.
-        config: the one configuration.
-        other: the other one, likewise.
     """
     values, others = _real_values(options, config), _real_values(options, other)
     names = [*values, *(name for name in others if name not in values)]
@@ -115,12 +102,8 @@ def find_differences(options: Type[CoreOptions], config: Config, other: Config) 
 def find_plugin_changes(
     folder: RunFolder, plugin: str, extensions: Sequence[str]
 ) -> List[OptionChange]:
-    """Return whether the run had another plugin, and whether it had other extensions.
-
-    Args:
-        folder: of the run.
-        plugin: the reference of the model plugin, or the name of an object with hooks.
-        extensions: those of the extensions.
+    """Whether the run had another plugin, a reference or the name of an object with hooks, and
+    whether it had other extensions.
     """
     session = _last_session(folder)
     if session is None:
@@ -139,14 +122,8 @@ def refuse_changes(
     allow: Sequence[str],
     name_flags: Callable[[Sequence[OptionChange]], str],
 ) -> None:
-    """Raise UsageError for changes that nobody has allowed, and after the first commit for options
-    that only the first step of a run reads.
-
-    Args:
-        folder: of the run.
-        changes: to it.
-        allow: the names of the options that may change.
-        name_flags: returns how changes are allowed, for the hint.
+    """Raise UsageError for changes that nobody has allowed by name, and after the first commit for
+    options that only the first step of a run reads. `name_flags` returns how changes are allowed.
     """
     late = [str(change) for change in changes if change.name in ("init_from", "map")]
     if late and folder.commits.current_commits():

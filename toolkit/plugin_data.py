@@ -16,7 +16,6 @@ from .data.examples import (
     Dataset,
     Split,
     check_alike,
-    check_label_range,
     describe,
     iterate_slices,
     with_classes,
@@ -44,14 +43,9 @@ def open_from_plugin(
 ) -> Optional[Dataset]:
     """The data set that the hook `data` returns; None if there is no hook or it returns None.
 
-    Args:
-        plugins: the plugins of the run.
-        options: the resolved options.
-        origins: where the value of each option was first set; None to accept all values.
-
-    Raises:
-        UsageError: a person set an option that shapes data, and the hook does not read it.
-        ToolkitError: the hook failed or returned something else; the message names the plugin.
+    Raises UsageError if a person set an option (see `origins`) that shapes data and that the hook
+    does not read, and ToolkitError, with the plugin's name, if the hook failed or returned
+    something else.
     """
     if not plugins.has_hook("data"):
         return None
@@ -75,7 +69,8 @@ def open_from_plugin(
             f"The split 'train' of the data '{FROM_PLUGIN}{plugin}' is empty.",
             hint="Give at least one example to train on.",
         )
-    splits = _align_sequences(splits)
+    keys = {k for split in splits.values() for k, c in split.components.items() if c.is_sequence}
+    splits = {name: _as_sequences(split, sorted(keys)) for name, split in splits.items()}
     if not plugins.has_hook("convert"):
         check_alike(splits, f"Hook 'data' of plugin '{plugin}'")
     spec = _describe_all(splits)
@@ -90,10 +85,8 @@ def open_from_plugin(
 
 
 class _WatchedOptions:
-    """The options of a run, and the names of those that were read.
-
-    Attributes:
-        names: of the options that were read so far: all of them if a method was called.
+    """The options of a run, and the `names` of those that were read: all of them if a method was
+    called.
     """
 
     def __init__(self, options: CoreOptions):
@@ -181,23 +174,12 @@ def _reads_files(column: Column) -> bool:
     return bool(getattr(column.values, "identity", ""))
 
 
-def _align_sequences(splits: Dict[str, Split]) -> Dict[str, Split]:
-    """Splits in which the same components are sequences.
+def _as_sequences(split: Split, keys: List[str]) -> Split:
+    """The split with components as sequences.
 
     A split whose examples happen to have one length looks like an array; if a component has several
     lengths in another split, it is made a sequence in all.
     """
-    keys = {
-        key
-        for split in splits.values()
-        for key, component in split.components.items()
-        if component.is_sequence
-    }
-    return {name: _as_sequences(split, sorted(keys)) for name, split in splits.items()}
-
-
-def _as_sequences(split: Split, keys: List[str]) -> Split:
-    """The split with components as sequences."""
     columns = dict(split.columns)
     missing = [key for key in keys if key in columns and not columns[key].component.is_sequence]
     if not missing or any(not columns[key].component.shape for key in missing):
@@ -216,16 +198,17 @@ def _as_sequences(split: Split, keys: List[str]) -> Split:
 def _check_classes(plugin: str, name: str, split: Split, spec: DataSpec) -> None:
     """Refuse a label that is none of the declared classes, before the first step."""
     place = f"Hook 'data' of plugin '{plugin}', split '{name}'"
-    if split.class_labels is not None:
-        check_label_range(split.class_labels, spec.num_classes, place)
-        return
-    for key, component in split.components.items():
-        is_label = key.startswith(LABELS) and component.kind == "class" and component.num_classes
-        if not is_label or not split.columns[key].is_decoded:
+    columns, rows = split.columns, split.index
+    if split.class_labels is not None:  # whose number another split may declare
+        rows, columns = None, {LABELS: Column(split.class_labels, "class", spec.num_classes)}
+        columns[LABELS] = columns[LABELS].bind(LABELS)
+    for key, column in columns.items():
+        is_class = column.component.kind == "class" and column.component.num_classes
+        if not (key.startswith(LABELS) and is_class and column.is_decoded):
             continue
         try:
             for part in iterate_slices(split):
-                split.read(part, [key])
+                column.take(part if rows is None else rows[part], 0)
         except DataError as error:
             raise DataError(f"{place}: {error.message}", hint=error.hint) from error
 

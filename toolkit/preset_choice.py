@@ -15,18 +15,10 @@ if TYPE_CHECKING:
 
 
 def choose_presets(resolved: Resolved, run_data: RunData) -> Resolved:
-    """Resolve the options of a run again with the presets that the data choose.
+    """Resolve the options with which the data were opened again with the presets that the data
+    choose. The first of their notes say why; they are the same if no preset is open.
 
-    Args:
-        resolved: the options with which the data were opened.
-        run_data: the data.
-
-    Returns:
-        The options, and first among the notes why they have their presets; `resolved` itself if no
-        preset is open.
-
-    Raises:
-        ToolkitError: a plugin chooses nothing that it has, or what the data depend on.
+    Raises ToolkitError if a plugin chooses nothing that it has, or what the data depend on.
     """
     if not resolved.open_presets:
         return resolved
@@ -88,11 +80,8 @@ def _refuse_other_data(before: Resolved, now: Resolved, names: Iterable[str]) ->
 
 
 def recorded_choices(resolved: Resolved, folder: RunFolder) -> Resolved:
-    """Resolve the options with which a run continues with the presets that it had.
-
-    Args:
-        resolved: of the command; "auto" stands for the preset of the run.
-        folder: of the run.
+    """Resolve the options of a command that continues a run: "auto" stands for the preset of the
+    run.
     """
     if not resolved.open_presets:
         return resolved
@@ -106,13 +95,7 @@ def recorded_choices(resolved: Resolved, folder: RunFolder) -> Resolved:
 
 
 def update_config(config: Mapping[str, Any], before: Resolved, now: Resolved) -> Dict[str, Any]:
-    """Return the contents of config.json with the values that a choice of presets changes.
-
-    Args:
-        config: the contents with the options before the choice.
-        before: these options.
-        now: those after the choice.
-    """
+    """The contents of config.json with the values that a choice of presets changes."""
     values, others = json_values(now.options), json_values(before.options)
     changes = {name: value for name, value in values.items() if value != others[name]}
     origins = {name: origin.saved for name, origin in now.origins.items()}

@@ -109,7 +109,11 @@ def _train_into(
     parent = os.path.dirname(folder)
     try:
         os.makedirs(parent, exist_ok=True)
-        _remove_abandoned(parent)
+        for path in (os.path.join(parent, name) for name in os.listdir(parent)):
+            with contextlib.suppress(OSError):  # what a killed process left behind long ago
+                age = time.time() - os.path.getmtime(path)
+                if os.path.basename(path).startswith(TEMPORARY_PREFIX) and age > ABANDONED_SECS:
+                    shutil.rmtree(path, ignore_errors=True)
         temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=parent)
     except OSError as error:
         raise RetryError(
@@ -135,13 +139,3 @@ def _train_into(
         ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _remove_abandoned(parent: str) -> None:
-    """Delete what a killed process left behind long ago."""
-    for name in os.listdir(parent):
-        path = os.path.join(parent, name)
-        with contextlib.suppress(OSError):
-            age = time.time() - os.path.getmtime(path)
-            if name.startswith(TEMPORARY_PREFIX) and age > ABANDONED_SECS:
-                shutil.rmtree(path, ignore_errors=True)

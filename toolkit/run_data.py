@@ -42,15 +42,9 @@ from .plugins import Plugins
 
 
 class RunData:
-    """The data set of a run and the hooks that its examples pass through.
-
-    Attributes:
-        dataset: the data as stored.
-        hooks: the plugins' `filter` and `convert`.
-        spec: one example as the model sees it, after `convert`.
-
-    Args:
-        recorded: the spec with which the run began, whose range of values holds if it has one.
+    """The data set of a run as stored (`dataset`), the `hooks` that its examples pass through, and
+    the `spec` of one example as the model sees it. The range of values of the spec with which the
+    run began holds, if it has one.
     """
 
     def __init__(self, dataset: Dataset, plugins: Plugins, recorded: Optional[DataSpec] = None):
@@ -70,7 +64,11 @@ class RunData:
             convert = _with_label_check(self.hooks.convert, spec.num_classes)
             self.hooks = self.hooks._replace(convert=convert)
         self._cache: Dict[str, Split] = {}
-        if _has_uncounted_classes(spec, dataset):
+        stored = dataset.spec.flat
+        if spec is not dataset.spec and any(
+            component.kind == "class" and not (key in stored and stored[key].num_classes)
+            for key, component in spec.flat.items()
+        ):  # the hook `convert` returns classes whose number is not that of the stored data
             spec = self._describe_converted()
         self.spec: DataSpec = spec._replace(
             class_counts=self._count_classes(spec), value_range=self._value_range(spec, recorded)
@@ -106,10 +104,8 @@ class RunData:
         return self._cache[name]
 
     def normalize(self, recorded: Optional[DataSpec] = None) -> None:
-        """Give the spec the mean and deviation of the training split after `filter` and `convert`.
-
-        Args:
-            recorded: the spec with which the run began, whose numbers hold if it has some.
+        """Give the spec the mean and deviation of the training split after `filter` and `convert`;
+        those with which the run began hold if it has some.
         """
         if recorded is not None and recorded.mean:
             moments = Moments(recorded.mean, recorded.deviation)
@@ -181,17 +177,6 @@ def describe_missing_splits(dataset: Dataset, options: CoreOptions) -> List[str]
     ]
 
 
-def _has_uncounted_classes(spec: DataSpec, dataset: Dataset) -> bool:
-    """Whether the hook `convert` returns classes whose number is not that of the stored data."""
-    if spec is dataset.spec:
-        return False
-    stored = dataset.spec.flat
-    return any(
-        component.kind == "class" and not (key in stored and stored[key].num_classes)
-        for key, component in spec.flat.items()
-    )
-
-
 def _are_float_images(spec: DataSpec) -> bool:
     features = spec.features
     is_array = not isinstance(features, dict) and features.dtype == "float32"
@@ -207,14 +192,10 @@ def open_run_data(
 ) -> RunData:
     """Open the data of the plugin's `data` hook, or else what the options name.
 
-    Args:
-        plugins: the plugins of the run.
-        options: the resolved options.
-        recorded: the spec that the run recorded when it began, or None if it begins. Its mean,
-            deviation and range are used, not measured again: a run may continue with other data.
-        is_training: whether examples are read many times, so that what is encoded is decoded once.
-        origins: where the value of each option was first set, to refuse those that a person set
-            and that have no effect on a plugin's own data; None to accept all values.
+    The mean, deviation and range of the spec that the run recorded when it began are used, not
+    measured again: it may continue with other data. For training, examples are read many times, so
+    that what is encoded is decoded once. `origins` says where the values of options were set, to
+    refuse those that a person set and that have no effect on a plugin's own data.
     """
     own = open_from_plugin(plugins, options, origins)
     dataset = own or open_from_options(_without_idle_defaults(plugins, options))
@@ -240,20 +221,12 @@ def _without_idle_defaults(plugins: Plugins, options: CoreOptions) -> CoreOption
 def open_other_data(
     plugins: Plugins, options: CoreOptions, value: str, stored: DataSpec
 ) -> RunData:
-    """Open data that a model was not trained on, to evaluate it there.
+    """Open data by a `--data` value on which a model was not trained, to evaluate it there.
 
     Nothing is held out: a source without splits is the split "train" as a whole. Images get the
     size and channels of the model's, and classes its numbers. Columns and keys are those of the
-    run, if its data is of the same kind.
-
-    Args:
-        plugins: the plugins of the run.
-        options: of the run.
-        value: a `--data` value.
-        stored: the spec of the data that the model was trained on, as stored.
-
-    Raises:
-        DataError: the data cannot be read, or has a class that the model does not know.
+    run, if its data is of the same kind. Raises DataError if the data cannot be read, or has a
+    class that the model does not know.
     """
     images, columns = ImageOptions(), ColumnOptions()
     if uses_option(value, "image_size"):
@@ -273,11 +246,8 @@ def open_other_data(
 
 
 def images_like(stored: DataSpec, options: CoreOptions) -> ImageOptions:
-    """How to read other images for a model.
-
-    Args:
-        stored: the spec of the data that the model was trained on, as stored.
-        options: of the run.
+    """How to read other images for a model with these options of its run, of whose data `stored` is
+    the spec as stored.
     """
     try:
         has_pictures = uses_option(options.data, "image_size")
@@ -329,26 +299,15 @@ def _with_label_check(convert: Callable, num_classes: int) -> Callable:
 
 
 def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:
-    """The hook `name` as a function of one example, or None if no plugin has it.
-
-    Args:
-        plugins: the plugins of the run.
-        name: "filter" or "convert".
-    """
+    """The hook "filter" or "convert" as a function of one example, or None if no plugin has it."""
     if not plugins.has_hook(name):
         return None
     return ExampleHook(plugins, name)
 
 
 class ExampleHook:
-    """A hook as a function of one example.
-
-    Args:
-        plugins: the plugins of the run.
-        name: "filter" or "convert".
-
-    Attributes:
-        place: names plugin and line, to end a message.
+    """The hook "filter" or "convert" as a function of one example. `place` names plugin and line,
+    to end a message.
     """
 
     def __init__(self, plugins: Plugins, name: str):
@@ -367,11 +326,8 @@ class Brightness(NamedTuple):
 
 
 def measure_brightness(split: Split, max_images: int = 1000) -> Optional[Brightness]:
-    """The brightness of a split of uint8 images; None for other data.
-
-    Args:
-        split: the examples, as stored.
-        max_images: at most this many are read, spread evenly over the split.
+    """The brightness of a split of uint8 images, of at most so many, spread evenly over it; None
+    for other data.
     """
     features = split.components.get(FEATURES)
     if features is None or len(features.shape) != 3 or features.dtype != "uint8":

@@ -14,16 +14,8 @@ from file_fixtures import read_json
 from toolkit.storage.run_folder import RunFolder
 
 KILLS = int(os.environ.get("TOOLKIT_CHAOS_KILLS", "2"))  # before a test changes the environment
-CLASSIFIER = [
-    "--plugin",
-    "classifier",
-    "--network",
-    "mlp",
-    "--steps",
-    "150",
-    "--best-metric",
-    "accuracy",
-]
+CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--steps", "150"]
+CLASSIFIER += ["--best-metric", "accuracy"]
 GAN = ["--plugin", "gan", "--network", "mlp", "--steps", "80", "--sample-steps", "20"]
 GAN += ["--evaluate-steps", "40", "--features", "pixels", "--quick-samples", "100"]
 GAN += ["--score-samples", "100", "--no-two-sample", "--width", "4", "--norm-samples", "20"]

@@ -58,7 +58,7 @@ def test_the_last_entry_of_a_finished_run_has_what_people_quote(run):
     assert seal["metrics"] == RunFolder(str(run)).metrics.position()._asdict()
 
 
-@pytest.mark.parametrize("name", ["summary", "best", "versions", "data", "status", "note"])
+@pytest.mark.parametrize("name", ["summary", "best", "parent", "data", "status", "note"])
 def test_a_value_of_the_manifest_that_has_changed_is_named(cli, run, name):
     manifest = read_json(run, "manifest.json")
     (run / "manifest.json").write_text(json.dumps(dict(manifest, **{name: {"accuracy": 0.99}})))

@@ -243,16 +243,16 @@ def test_reports_and_the_page_have_the_scores_with_their_intervals(tmp_path):
     assert summary["calibration"] == {"ece": report["calibration"]["ece"], "num_bins": 15}
     assert sum(each["examples"] for each in report["calibration"]["bins"]) == 200
     sections = read_sections(json.loads(json.dumps(summary["page"])))
-    assert sections.notes == [] and "<circle" in sections.charts[0]["svg"]
+    assert sections["notes"] == [] and "<circle" in sections["charts"][0]["svg"]
     hits = int((batch["labels"] == batch["label"]).sum())
-    accuracy = sections.headline[0]
+    accuracy = sections["headline"][0]
     assert (accuracy["name"], accuracy["text"]) == ("accuracy", f"{hits / 200:.4f}")
     assert accuracy["interval"].startswith(f"{wilson(hits, 200).low:.4f} to ")
     largest = max(map(sum, report["confusion"])) / 200
     assert accuracy["marks"] == [f"chance {largest:.4f}"]
-    assert [picture["file"] for picture in sections.pictures] == ["mistakes.png"]
-    assert sections.matrices[0]["counts"] == report["confusion"]
-    assert len(sections.tables[0]["rows"]) == 4
+    assert [picture["file"] for picture in sections["pictures"]] == ["mistakes.png"]
+    assert sections["matrices"][0]["counts"] == report["confusion"]
+    assert len(sections["tables"][0]["rows"]) == 4
 
 
 def test_the_page_of_a_classifier_without_mistakes_draws_the_confusion_once():
@@ -270,7 +270,7 @@ def test_many_classes_have_a_table_of_the_worst_and_no_matrix():
     content = page.content(matrix, reports.class_scores(matrix, names), names, values, [])
     assert "matrices" not in content and content["charts"] == [] and "pictures" not in content
     assert len(content["tables"][0]["rows"]) == 200 and content["tables"][0]["rows"][0][0] == "7"
-    assert read_sections(content).notes == []
+    assert read_sections(content)["notes"] == []
 
 
 def test_probabilities_that_are_not_finite_leave_out_the_calibration(tmp_path):

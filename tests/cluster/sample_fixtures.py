@@ -86,17 +86,11 @@ def expand(text, environ):
 
 
 class Job(NamedTuple):
-    """What a batch script did.
+    """What a batch script did."""
 
-    Attributes:
-        code: its exit code.
-        log: all that it and its tasks wrote.
-        requests: the arguments of each call of `scontrol`.
-    """
-
-    code: int
-    log: str
-    requests: List[List[str]]
+    code: int  # its exit code
+    log: str  # all that it and its tasks wrote
+    requests: List[List[str]]  # the arguments of each call of `scontrol`
 
 
 def submit(folder, toolkit, nodes=("localhost",), tasks_per_node=1, script=SCRIPT, **variables):

@@ -88,20 +88,20 @@ def test_it_waits_for_the_run_as_long_as_for_the_other_tasks(cli, words, here):
 
 def test_a_new_run_is_expected_in_place_of_the_old_one_with_force(settings_of, run, words):
     task = ["--run-dir", run, "--task", "evaluator"]
-    assert not settings_of(*words, *task).is_replaced
-    assert settings_of(*words, *task, "--force").is_replaced
+    assert not settings_of(*words, *task).awaits_change
+    assert settings_of(*words, *task, "--force").awaits_change
 
 
 def test_with_resume_the_end_of_an_earlier_session_does_not_count(settings_of, run, words):
     task = ["--run-dir", run, "--task", "evaluator", "--join-secs", 9]
-    assert settings_of(*words, *task).former_statuses == ()
-    settings = settings_of(*words, *task, "--resume")
-    assert "interrupted" in settings.former_statuses and settings.start_secs == 9
-    assert "finished" not in settings.former_statuses
+    settings = settings_of(*words, *task, "--resume")  # the run is finished
+    assert (settings.awaits_change, settings.start_secs) == (False, 9)
+    assert settings_of("resume", run, "--task", "evaluator", "--steps", 8).awaits_change
     words[-1] = "8"
-    assert "finished" in settings_of(*words, *task, "--resume").former_statuses
-    settings = settings_of("resume", run, "--task", "evaluator", "--steps", 8)
-    assert {"finished", "failed"} <= set(settings.former_statuses)
+    assert settings_of(*words, *task, "--resume").awaits_change
+    for status, awaits in ("interrupted", True), ("running", False):
+        set_state(run, status=status)
+        assert settings_of("resume", run, "--task", "evaluator").awaits_change == awaits
 
 
 def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, run, words):

@@ -6,7 +6,6 @@ import os
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from toolkit.cluster.slurm import expand_nodes
 from toolkit.cluster.tasks import ClusterSettings, read_cluster
 from toolkit.errors import UsageError
 
@@ -114,12 +113,3 @@ def test_any_variables_of_slurm_are_read_or_refused_in_one_sentence(texts):
     names = ["STEP_NUM_TASKS", "PROCID", "STEP_NODELIST", "STEP_TASKS_PER_NODE"]
     names += ["LOCALID", "NODEID", "JOB_ID", "STEP_ID"]
     check(ClusterSettings(), {f"SLURM_{name}": text for name, text in zip(names, texts) if text})
-
-
-@fuzz
-@given(st.text("n0123456789[]-,", max_size=20))
-def test_any_list_of_nodes_is_expanded_or_refused(text):
-    try:
-        assert 0 < len(expand_nodes(text)) <= 10000
-    except UsageError as error:
-        assert "\n" not in error.message

@@ -50,7 +50,7 @@ def test_only_options_that_differ_are_listed_with_their_origins(here, cli):
     differences = find_option_differences(records("a", "b"))
     assert [tuple(each.values()) for each in differences] == [
         ("learning_rate", [0.01, 0.1], ["default", "flag"]),
-        ("extra", [None, 1], ["", "flag"]),
+        ("extra", [None, 1], [None, "flag"]),
         ("log_steps", [10, 3], ["default", "flag"]),
     ]
     lines = [line.split() for line in cli("compare", "a", "b").out.splitlines()]
@@ -361,6 +361,14 @@ def test_runs_of_other_plugins_have_one_verdict_and_few_options(here, cli):
     assert "size" in names and "hue" not in names and "depth" not in names
     out = cli("compare", "a", "b").out
     assert out.count("not comparable") == 1 and "other plugins (classifier and gan)" in out
+
+
+def test_an_option_that_is_none_is_told_from_one_that_a_run_lacks(here, cli):
+    write_run("a", decay_steps=None, depth=None)
+    write_run("b", decay_steps=7)
+    rows = {line.split()[0]: line.split()[1:] for line in cli("compare", "a", "b").out.splitlines()}
+    assert rows["decay_steps"] == ["none", "(flag)", "7", "(flag)"]
+    assert rows["depth"] == ["none", "(flag)", "-"]
 
 
 def test_a_reason_that_holds_for_all_metrics_is_stated_once(here):

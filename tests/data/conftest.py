@@ -64,14 +64,14 @@ def paths(tmp_path):
 @pytest.fixture
 def reads(monkeypatch):
     """The paths of images that were decoded."""
-    from toolkit.data.images.image_file import ImageReader
+    from toolkit.data.images import image_files
 
     paths = []
-    read = ImageReader.read
+    read_image = image_files.read_image
 
-    def record(self, path):
+    def record(path, form):
         paths.append(path)
-        return read(self, path)
+        return read_image(path, form)
 
-    monkeypatch.setattr(ImageReader, "read", record)
+    monkeypatch.setattr(image_files, "read_image", record)
     return paths

@@ -9,7 +9,7 @@ from reader_fixtures import read
 from toolkit.compat import tf
 from toolkit.data.decoded import Decoded
 from toolkit.data.examples import Split
-from toolkit.data.images.image_file import ImageForm, ImageReader
+from toolkit.data.images.image_file import ImageForm, read_image
 from toolkit.data.readers.options import BatchSlice
 from toolkit.data.readers.pipeline import read_dataset
 from toolkit.graph.replica import Replica
@@ -27,9 +27,11 @@ def in_files(folder):
     paths = [str(folder / f"{i:02}.png") for i in range(NUM_EXAMPLES)]
     for i, path in enumerate(paths):
         Image.new("L", (3, 2), i).save(path)
-    reader = ImageReader(ImageForm(channels=1))
+    form = ImageForm(channels=1)
     shape = (NUM_EXAMPLES, 2, 3, 1)
-    images = Decoded(lambda row: reader.read(paths[row]), shape, identity="images", paths=paths)
+    images = Decoded(
+        lambda row: read_image(paths[row], form), shape, identity="images", paths=paths
+    )
     return Split(images, np.arange(NUM_EXAMPLES))
 
 

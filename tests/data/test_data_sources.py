@@ -16,6 +16,7 @@ from toolkit.data.examples import Dataset, Split, describe
 from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
 from toolkit.data.reading_options import ImageOptions
 from toolkit.data.sources import list_sources, open_data
+from toolkit.data_value import complete
 from toolkit.errors import DataError, UsageError
 
 
@@ -183,6 +184,11 @@ def test_a_path_that_is_not_there_gets_the_nearest_one(tmp_path, monkeypatch):
 def test_a_missing_or_needless_path_is_an_error(value):
     with pytest.raises(UsageError, match="path"):
         open_data(value)
+
+
+def test_a_file_of_a_pair_stands_for_its_folder(idx_folder):
+    folder = idx_folder()
+    assert complete(os.path.join(str(folder), "train-images-idx3-ubyte")) == f"idx:{folder}"
 
 
 def test_relative_paths_start_from_the_base(idx_folder):

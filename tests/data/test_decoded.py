@@ -8,15 +8,14 @@ from PIL import Image
 from toolkit.data.column import Column
 from toolkit.data.decoded import Decoded
 from toolkit.data.files.file_index import FileIndex
-from toolkit.data.images.image_file import ImageForm, ImageReader
-from toolkit.data.images.image_paths import open_paths
+from toolkit.data.images.image_files import ImageFiles
 from toolkit.data.reading_options import ImageOptions
 from toolkit.errors import DataError
 
 
 @pytest.fixture
 def images(paths):
-    return open_paths("images", paths, FileIndex(), ImageOptions()).select(paths)
+    return ImageFiles("images", paths, FileIndex(), ImageOptions()).select(paths)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +51,3 @@ def test_a_row_beyond_the_last_one_is_refused():
     array = Decoded(lambda row: np.zeros([1]), (9, 1))
     with pytest.raises(IndexError):
         array[[9]]
-
-
-def test_bytes_that_are_no_image_are_named():
-    with pytest.raises(DataError, match=r"a.tfrecord\[3\]: expected an image, found bytes of no"):
-        ImageReader(ImageForm(channels=1)).decode(b"no image", "a.tfrecord[3]")

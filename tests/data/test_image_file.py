@@ -9,13 +9,12 @@ from PIL import Image, features
 
 from toolkit.data.images.image_file import (
     ImageForm,
-    ImageReader,
-    describe_changes,
-    describe_frames,
-    file_endings,
+    ImageHeader,
     parse_colour,
     read_header,
+    read_image,
 )
+from toolkit.data.images.image_files import describe_changes
 from toolkit.errors import DataError, UsageError
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -36,10 +35,15 @@ def save(tmp_path):
 
 def read(path, **form):
     """The pixels of a file: [H][W] of numbers (grey) or of tuples."""
-    array = ImageReader(ImageForm(**form)).read(path)
+    array = read_image(path, ImageForm(**form))
     if array.shape[2] == 1:
         return array[..., 0].tolist()
     return [[tuple(pixel) for pixel in row] for row in array.tolist()]
+
+
+def headers_of(*paths):
+    """The headers of some files as arrays."""
+    return ImageHeader(*map(np.array, zip(*map(read_header, paths))))
 
 
 def row(mode, *pixels):
@@ -228,9 +232,9 @@ def test_a_colour_that_stands_for_transparency(save, mode, key, other, expected)
 
 def test_four_channels_keep_transparency(save):
     pixels = [(1, 2, 3, 0), (4, 5, 6, 255)]
-    reader = ImageReader(ImageForm(channels=4))
-    assert reader.read(save(row("RGBA", *pixels))).tolist() == [[list(p) for p in pixels]]
-    assert describe_changes(reader.form, np.array([[2, 1]]), np.array([True])) == []
+    path = save(row("RGBA", *pixels))
+    assert read(path, channels=4) == [pixels]
+    assert describe_changes(ImageForm(channels=4), headers_of(path)) == []
 
 
 @pytest.mark.parametrize("form", ["GIF", "TIFF", "PNG", "WEBP"])
@@ -242,31 +246,26 @@ def test_the_first_frame_is_read_and_others_are_noticed(save, form):
     assert read(many) == read(single)
     has_more = [read_header(path).has_more_frames for path in (single, many)]
     assert has_more == [False, True]
-    notes = describe_frames(np.array(has_more))
+    notes = describe_changes(ImageForm(), headers_of(single, many))
     assert notes == ["1 image with several frames or pages: only the first is read."]
-    assert not describe_frames(np.array([False]))
 
 
 def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(save):
     path = save(Image.new("1", (12000, 10001)))
-    for read_it in (read_header, ImageReader(ImageForm(size=(8, 8))).read):
+    for read_it in (read_header, read):
         with pytest.raises(DataError, match="12000x10001 pixels, more than 120,000,000"):
             read_it(path)
 
 
 def test_notes_count_what_has_to_change(save):
-    headers = [
-        read_header(save(Image.new("RGBA", (4, 4), CLEAR_BLACK), name="clear.png")),
-        read_header(save(Image.new("L", (8, 8)), name="square.png")),
-        read_header(save(Image.new("L", (8, 2)), name="wide.png")),
-    ]
-    sizes = np.array([header[:2] for header in headers])
-    has_alpha = np.array([header.has_alpha for header in headers])
-    assert describe_changes(ImageForm(size=(4, 4)), sizes, has_alpha) == [
+    clear = save(Image.new("RGBA", (4, 4), CLEAR_BLACK), name="clear.png")
+    square = save(Image.new("L", (8, 8)), name="square.png")
+    wide = save(Image.new("L", (8, 2)), name="wide.png")
+    assert describe_changes(ImageForm(size=(4, 4)), headers_of(clear, square, wide)) == [
         "1 image with an alpha channel laid on #ffffff (--background).",
         "1 image of another shape padded with #ffffff to 4x4 (--fit).",
     ]
-    assert describe_changes(ImageForm(size=(4, 4)), sizes[1:2], has_alpha[1:2]) == []
+    assert describe_changes(ImageForm(size=(4, 4)), headers_of(square)) == []
 
 
 @pytest.mark.parametrize(
@@ -366,7 +365,7 @@ def test_cropping_cuts_the_centre_and_stretching_keeps_every_side(save, fit, lef
 @pytest.mark.parametrize("fit", ["pad", "crop", "stretch"])
 @pytest.mark.parametrize("size", [(1, 1), (1, 1000), (1000, 1), (3, 7), (20, 20)])
 def test_any_shape_gets_the_size(save, fit, size):
-    image = ImageReader(ImageForm((20, 20), 3, fit)).read(save(Image.new("L", size, 7)))
+    image = read_image(save(Image.new("L", size, 7)), ImageForm((20, 20), 3, fit))
     assert image.shape == (20, 20, 3)
 
 
@@ -388,9 +387,3 @@ def test_content_that_is_no_image_is_refused_whatever_its_name(tmp_path, monkeyp
     with pytest.raises(DataError) as error:
         read(str(path))
     assert "expected an image, found" in error.value.message
-
-
-def test_endings_are_those_of_the_formats():
-    endings = file_endings()
-    assert {".png", ".jpg", ".jpeg", ".gif", ".tif", ".bmp"} <= set(endings)
-    assert not {".eps", ".ps", ".pdf", ".wmf"} & set(endings)

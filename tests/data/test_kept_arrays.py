@@ -63,7 +63,7 @@ def test_arrays_are_examples_as_those_of_a_file(data, description):
             {"train": (X, Y), "test": (X[:, :3], Y)},
             "in 'test' as in 'train', found features uint8 \\[3, 4",
         ),
-        ((X, Y - 1), "expected labels from 0, found label -1"),
+        ((X, Y - 1), "Labels have the value -1 in example 0, expected 0 to 1"),
     ],
 )
 def test_what_is_no_example_is_refused_and_not_kept(cache, data, words):

@@ -12,7 +12,8 @@ from data_fixtures import NUM_IMAGES
 from toolkit.data.decoded import Decoded, hash_texts
 from toolkit.data.examples import Split
 from toolkit.data.files import cache as cache_module
-from toolkit.data.images.image_file import ImageForm, ImageReader
+from toolkit.data.images import image_files
+from toolkit.data.images.image_file import ImageForm
 from toolkit.data.readers import mapped
 from toolkit.data.readers.mapped import decode_splits, map_rows
 from toolkit.display.waits import Wait
@@ -26,11 +27,15 @@ def cache(tmp_path, monkeypatch):
 
 
 def images(paths, digests=("digest",), **form):
-    reader = ImageReader(ImageForm(channels=1, **form))
-    width, height = reader.form.size or (3, 2)
-    identity = hash_texts([*digests, repr(reader.form)])
+    form = ImageForm(channels=1, **form)
+    width, height = form.size or (3, 2)
+    identity = hash_texts([*digests, repr(form)])
     shape = (len(paths), height, width, 1)
-    return Decoded(lambda row: reader.read(paths[row]), shape, identity=identity, paths=paths)
+
+    def decode(row):
+        return image_files.read_image(paths[row], form)
+
+    return Decoded(decode, shape, identity=identity, paths=paths)
 
 
 def entry_file(cache, name="rows.npy"):

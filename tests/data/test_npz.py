@@ -73,6 +73,9 @@ def test_an_option_decides_where_the_type_is_not_meant(opened, refusal):
     assert "--label-kind class" in opened(x=X, y=as_floats).notes[0]
     assert opened("class", x=X, y=as_floats).spec.class_names == ("0", "1")
     assert parts(opened("value", x=X, y=EVEN))["labels"][0] == "value"
+    flags = np.stack([EVEN, EVEN], axis=1) == 1
+    assert parts(opened("class", x=X, y=flags))["labels"] == ("class", "int32", (2,))
+    assert "found complex128" in refusal(label_kind="class", x=X, y=EVEN * 1j)
     assert "found the label 0.5" in refusal(label_kind="class", x=X, y=EVEN / 2)
     assert "that are values, found texts" in refusal(label_kind="value", x=X, y=EVEN.astype(str))
 
@@ -128,8 +131,8 @@ def test_arrays_that_are_not_read_are_noted(opened):
 @pytest.mark.parametrize(
     "arrays, text",
     [
-        ({"x": X, "y": EVEN - 1}, "found label -1 in example 0"),
-        ({"x": X, "y": EVEN + 2**33}, "expected labels below 1,048,576"),
+        ({"x": X, "y": EVEN - 1}, "the value -1 in example 0, expected 0 to 0"),
+        ({"x": X, "y": EVEN + 2**33}, "the value 8589934592 in example 0, expected 0 to 1048575"),
         ({"x": X, "y": np.full(20, 2**63, "uint64")}, "abel"),
         ({"x": X, "y": np.array(3)}, "abel"),
         ({"x": X, "y": EVEN[:19]}, "20 labels"),

@@ -10,6 +10,7 @@ from PIL import Image
 
 from toolkit.data.column import VOID
 from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
+from toolkit.data.images.image_file import ImageForm
 from toolkit.data.images.label_images import read_label_image
 from toolkit.data.images.pairs import list_pairs
 from toolkit.data.same_data import check_fit, check_same_classes
@@ -88,7 +89,7 @@ def test_a_pixel_is_a_grey_value_or_a_palette_index(tmp_path, mode):
     if mode == "P":
         pixels.putpalette([200] * 768)
     (pixels.convert("1") if mode == "1" else pixels).save(str(tmp_path / "m.png"))
-    assert read_label_image(str(tmp_path / "m.png")).tolist() == [[0, 1], [1, 0]]
+    assert read_label_image(str(tmp_path / "m.png"), ImageForm()).tolist() == [[0, 1], [1, 0]]
 
 
 @pytest.mark.parametrize(

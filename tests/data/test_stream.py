@@ -47,15 +47,6 @@ def read_stream(split, batch_size, count, start=0, **options):
     return read(split, batch_size, range(start, start + count), kind="stream", **options)
 
 
-@pytest.mark.parametrize("batch_size", [1, 5])
-@pytest.mark.parametrize("start", [1, 4, 30])
-def test_named_components_resume_at_any_batch(batch_size, start):
-    whole = read_stream(named_split(), batch_size, 40)[start:]
-    rest = read_stream(named_split(), batch_size, 40 - start, start)
-    for batch, expected in zip(rest, whole):
-        assert all(np.array_equal(batch[key], expected[key]) for key in expected)
-
-
 def test_a_chunk_of_sequences_of_one_length_has_the_batches_of_single_reads():
     batches = read_stream(named_split(), 4, 5, pads_to_longest=True)
     with tf.Graph().as_default(), tf.Session() as session:

@@ -3,12 +3,14 @@
 import gzip
 import json
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from toolkit.data.held_out import NOTHING
 from toolkit.data.sources import ColumnOptions, ImageOptions, open_data
+from toolkit.data.tables.table_file import read_table
 from toolkit.errors import DataError, ToolkitError, UsageError
 
 DIGITS = "a,b,label\n1,2.5,x\n-3,4e2,y\n 12 ,0,x\n"
@@ -144,6 +146,17 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
 )
 def test_what_is_no_table_is_refused_with_its_row(refusal, content, text):
     assert text in refusal(content)
+
+
+def test_a_table_is_in_memory_once_while_it_is_read(tmp_path):
+    lines = [f"{'word ' * 20_000}{number},{number % 2}\n" for number in range(20)]
+    (tmp_path / "t.csv").write_text("".join(["text,label\n", *lines]))
+    read_table(str(tmp_path / "t.csv"))  # which imports pandas
+    tracemalloc.start()
+    table = read_table(str(tmp_path / "t.csv"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.num_rows == 20 and peak < 1.5 * sum(map(len, lines))
 
 
 def test_a_folder_is_no_table(tmp_path):

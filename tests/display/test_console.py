@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import re
 
 import pytest
@@ -63,6 +64,17 @@ def test_a_pipe_gets_no_carriage_return_and_no_escape():
     console.show_metrics(record(5, loss=0.5))
     console.stop()
     assert stream.getvalue() == "run    runs/x\nstep 5/10  loss 0.5000\n"
+
+
+def test_a_plugin_that_disables_logging_does_not_silence_the_console(here):
+    stream = io.StringIO()
+    console = Console(stream)
+    console.open_file(str(here), [])
+    logging.disable(logging.CRITICAL)
+    console.log("shown")
+    logging.disable(logging.NOTSET)
+    console.close_file()
+    assert stream.getvalue() == "shown\n" and "shown" in (here / "console.log").read_text()
 
 
 TIMES = {"examples_per_sec": 12345.4, "seconds": 4.0, "secs_left": 12.3}

@@ -1,6 +1,6 @@
 """The log of what the console of a run showed."""
 
-import datetime
+import logging
 import os
 import re
 import sys
@@ -20,13 +20,16 @@ TIME = "2026-01-02T03:04:05Z "
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .*\n")
 
 
-def now():
-    return datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
+class Log(ConsoleLog):
+    """A log in which it is always the same time."""
+
+    def write(self, text):
+        self.handle(logging.makeLogRecord({"msg": text, "created": 1767323045.5}))
 
 
 @pytest.fixture
 def log(here):
-    log = ConsoleLog(now)
+    log = Log()
     yield log
     log.close()
 
@@ -47,8 +50,9 @@ def test_lines_before_the_folder_follow_the_command(log, here):
     log.write("early")
     log.open(str(here), ["toolkit", "run", "--run-dir", "a b"])
     log.write("two\nlines\n")
-    expected = ["session: toolkit run --run-dir 'a b'", "early", "two", "lines"]
-    assert (here / "console.log").read_text().split("\n")[:-1] == [TIME + each for each in expected]
+    assert texts("console.log") == ["session: toolkit run --run-dir 'a b'", "early", "two", "lines"]
+    ends = [TIME + each for each in ("early", "two", "lines")]
+    assert (here / "console.log").read_text().split("\n")[1:-1] == ends
 
 
 @pytest.mark.parametrize(

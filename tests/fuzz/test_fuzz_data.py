@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutations import file_names, mutants, pieces
 from PIL import Image
-from record_fixtures import example, field, masked_crc32c, png, record, records
+from record_fixtures import example, masked_crc32c, png, records
 
 from toolkit.data.arrays.idx import ELEMENTS
 
@@ -213,15 +213,6 @@ def test_a_damaged_part_with_right_checksums_is_accepted_or_refused(check, kind,
     number = data.draw(st.sampled_from(range(len(parts))))
     mutant = data.draw(mutants(parts[number], parts[-1]))
     check(wrap([*parts[:number], mutant, *parts[number + 1 :]]), codes=(0, 2, 4))
-
-
-@fuzz
-@given(mutants(png(1)), st.sampled_from([0, 3]))
-def test_a_damaged_picture_is_accepted_or_refused_by_record(check, content, number):
-    messages = list(RECORDS["pictures"])
-    messages[number] = example(image__encoded=content, image__class__label=1)
-    result = check(shard(records(*messages), "--image-size", "4"))
-    assert not result.code or f"record {number}" in result.err
 
 
 @pytest.mark.parametrize("kind", ["idx", "npz", "PNG", "masks", "csv", "jsonl", "records of raw"])
@@ -471,15 +462,6 @@ RECORD_KEYS = st.sampled_from(
 @case([{"image__class__text": 0, "label": 0}])
 def test_any_keys_and_values_are_accepted_or_refused(check, rows):
     check(shard(records(*(example(**row) for row in rows))))
-
-
-@fuzz
-@given(st.binary(max_size=30))
-@case(b"\x0a\x00")
-@case(field(1, field(1, b"")))
-def test_any_message_is_refused_behind_others(check, content):
-    check(shard(record(content)))
-    check(shard(records(*RECORDS["numbers"], content)), codes=(4,))
 
 
 # ----------------------------------------------------------------------------------------- folders

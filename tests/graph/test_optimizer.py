@@ -70,11 +70,6 @@ def test_a_schedule_without_a_length_is_refused(schedule):
         check_rates([0], [1], schedule=schedule)
 
 
-def test_a_step_uses_the_rate_at_the_global_step_before_it():
-    # Warm-up over two steps: 1/2, then 1, of a gradient of 1.
-    assert descend([1.0], 2, warmup_steps=2) == [-1.5]
-
-
 @pytest.mark.parametrize("clip, weights", [("value", [-1, 0.5, 1]), ("none", [-3, 0.5, 2])])
 def test_clip_by_value_cuts_each_element(clip, weights):
     assert descend([3.0, -0.5, -2.0], clip=clip, clip_limit=1.0) == weights

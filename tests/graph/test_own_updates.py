@@ -297,11 +297,11 @@ def test_functions_that_update_state_follow_each_other():
     assert any(write in upstream([op]) for op in reads)
 
 
-def adopt(step, loss, variables=(), python_calls=()):
+def adopt(step, loss, variables=(), **settings):
     """Guard an own train op that has only this loss."""
     writes = adoption.find_writes(step, set(), variables)
     options = types.SimpleNamespace(on_nonfinite="stop")
-    return adoption.adopt(step, writes, [loss], options, python_calls=python_calls)
+    return adoption.adopt(step, writes, [loss], options, **settings)
 
 
 def call_python(value):
@@ -326,7 +326,7 @@ def test_a_call_of_python_after_the_loss_waits_until_the_variables_that_it_write
         step = call_python(0.0).op
     calls = adoption.find_python_calls([step], [loss])
     assert calls == [step]
-    adopt(step, loss, [weight], calls)
+    adopt(step, loss, [weight], python_calls=calls)
     assert reads_of(weight, upstream([step]))
 
 
@@ -336,7 +336,7 @@ def test_an_own_update_of_the_global_step_waits_until_its_number_is_read():
     index = global_step.read_value()
     step = tf.train.GradientDescentOptimizer(0.1).minimize(weight, global_step=global_step)
     writes = adoption.find_writes(step, set())
-    adoption.order_step(writes, index)
+    adopt(step, weight * 1, step_index=index)
     advances = [op for op, handles in writes.foreign.items() if global_step.handle.name in handles]
     assert advances
     assert all(index.op in upstream([op]) for op in advances)

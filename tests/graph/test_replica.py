@@ -11,7 +11,7 @@ from linear_fixtures import Linear
 from process_fixtures import free_port, run_threads
 
 from toolkit import Run, ToolkitError, UsageError, hookimpl, tf
-from toolkit.cluster.ports import LOOPBACK
+from toolkit.cluster.layout import LOOPBACK
 from toolkit.cluster.server import configure, start_server
 from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
 from toolkit.graph.asynchronous import COUNTER, AsynchronousStep

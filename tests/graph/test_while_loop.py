@@ -12,7 +12,6 @@ from update_fixtures import ONLY_2, train_by_both
 from toolkit import UsageError, hookimpl, testing, tf
 from toolkit.graph.step_strategy import PlainStep, XlaStep
 from toolkit.graph.while_loop import (
-    StepOps,
     build_compiled_loop,
     build_loop,
     make_num_steps,
@@ -44,7 +43,7 @@ class AddThree:
             total = self.total.read_value()
         with tf.control_dependencies([self.evaluations.assign_add(1, read_value=False)]):
             counted_total = tf.identity(total)
-        return StepOps(add, SumOutputs({"pair": [2 * total, "total"]}, {}, counted_total))
+        return add, SumOutputs({"pair": [2 * total, "total"]}, {}, counted_total)
 
 
 @pytest.mark.usefixtures("graph")
@@ -103,7 +102,7 @@ def test_a_compiled_loop_ends_with_its_number_of_steps_or_after_a_refusal(
     def step(count, rows):
         is_finite[:] = [None if last_index is None else tf.not_equal(count, last_index)]
         add = variable.assign_add(rows[count], read_value=False)
-        return StepOps(add, RowOutputs({"value": rows[count], "text": "a row"}))
+        return add, RowOutputs({"value": rows[count], "text": "a row"})
 
     inputs, specs = [tf.constant([1, 10, 100, 1000])], [tf.TensorSpec([], tf.int32)]
     loop = build_compiled_loop(step, num_steps, inputs, specs, lambda: is_finite[0])

@@ -1,14 +1,12 @@
 """Signs of copied training images: in features and pixels, over all samples and per class."""
 
-import types
-
 import numpy as np
 import pytest
 from PIL import Image
 from score_fixtures import make_images
 from toolkit_image_scores import copies, report
 from toolkit_image_scores.copies import choose_pairs
-from toolkit_image_scores.sets import SampleSet
+from toolkit_image_scores.sets import ImageSet
 
 from toolkit import Split
 
@@ -22,13 +20,11 @@ def compare(fakes, folder, train=TRAIN, real_images=REALS):
     """The comparison of samples by features that see nothing but the brightness."""
 
     def brightness(images):
-        return images.reshape(len(images), -1).mean(axis=1, keepdims=True, dtype=np.float32)
+        means = images.reshape(len(images), -1).mean(axis=1, keepdims=True, dtype=np.float32)
+        return means, None
 
-    reals = SampleSet(None, brightness(real_images.features), None)
-    reference = types.SimpleNamespace(split=real_images, samples=reals)
-    samples = SampleSet(fakes, brightness(fakes), None)
-    training = brightness(TRAIN.features)
-    details, pairs = copies.compare_with_training(samples, reference, train, training)
+    sets = (ImageSet(source, brightness) for source in (fakes, real_images, train))
+    details, pairs = copies.compare_with_training(*sets)
     rows, positions = (list(column) for column in zip(*pairs))
     return details, report.draw_nearest(fakes[rows], TRAIN.features[positions], str(folder))
 

@@ -18,7 +18,7 @@ from score_fixtures import (
     write_quarters,
 )
 from toolkit_image_scores import features
-from toolkit_image_scores.features import NetworkFeatures, PixelFeatures, open_features
+from toolkit_image_scores.features import network_features, open_features, pixel_features
 from toolkit_image_scores.options import ImageScoresOptions
 
 import toolkit
@@ -31,7 +31,7 @@ from toolkit.options import map_paths
 def test_pixel_features_are_means_over_cells():
     image = np.zeros((1, 16, 16, 1), np.uint8)
     image[0, :2, :2] = [[[255], [0]], [[255], [0]]]  # the mean of the first cell is 1/2
-    values, labels = PixelFeatures((16, 16, 1)).compute(image)
+    values, labels = pixel_features((16, 16, 1)).compute(image)
     assert values.shape == (1, 64) and values.dtype == np.float32 and labels is None
     assert values[0, 0] == pytest.approx(0.5) and not values[0, 1:].any()
 
@@ -44,24 +44,24 @@ def test_pixels_on_the_rim_of_two_cells_count_in_shares():
 
 
 def test_each_channel_has_features_of_its_own():
-    pixels = PixelFeatures((10, 9, 3))
+    pixels = pixel_features((10, 9, 3))
     image = np.zeros((2, 10, 9, 3), np.uint8)
     image[..., 1] = 255
     values, _ = pixels.compute(image)
     assert pixels.size == 8 * 8 * 3 and values.sum() == pytest.approx(2 * 64, rel=1e-5)
-    assert pixels.sha256 != PixelFeatures((9, 10, 3)).sha256
+    assert pixels.sha256 != pixel_features((9, 10, 3)).sha256
 
 
 def test_data_that_are_no_images_are_their_own_features():
     values = np.array([[0, 51, 255]], np.uint8)
-    np.testing.assert_allclose(PixelFeatures((3,)).compute(values)[0], [[0, 0.2, 1]])
+    np.testing.assert_allclose(pixel_features((3,)).compute(values)[0], [[0, 0.2, 1]])
 
 
 # ---------------------------------------------------------------------------- classifier features
 
 
 def test_a_run_gives_features_labels_and_its_hash():
-    network = NetworkFeatures(QuarterClassifier())
+    network = network_features(QuarterClassifier())
     values, labels = network.compute(make_images([2, 0]))
     assert values.shape == (2, 4) and labels.tolist() == [2, 0]
     assert network.size == 4 and network.sha256 == "ab" * 32 and network.knows_classes
@@ -70,7 +70,7 @@ def test_a_run_gives_features_labels_and_its_hash():
 
 def test_a_run_without_features_is_refused_with_a_way_out():
     with pytest.raises(UsageError, match="predicts label, probability, and no features") as error:
-        NetworkFeatures(QuarterClassifier(features=False))
+        network_features(QuarterClassifier(features=False))
     assert "pixels" in error.value.hint
 
 
@@ -80,18 +80,18 @@ def test_a_run_that_takes_no_images_has_no_features(monkeypatch):
 
     monkeypatch.setattr(QuarterClassifier, "predict", predict)
     with pytest.raises(UsageError, match="plugin 'classifier' predicts from other inputs than im"):
-        NetworkFeatures(QuarterClassifier())
+        network_features(QuarterClassifier())
 
 
 def test_a_run_on_images_of_another_shape_is_refused():
     with pytest.raises(DataError, match=r"are of images \[8, 8, 1\], but these are \[9, 8, 1\]"):
-        NetworkFeatures(QuarterClassifier()).compute(np.zeros((2, 9, 8, 1), np.uint8))
+        network_features(QuarterClassifier()).compute(np.zeros((2, 9, 8, 1), np.uint8))
 
 
 def test_a_run_on_floats_is_fed_floats():
     images = make_images([1, 3])
     of_floats, of_bytes = (
-        NetworkFeatures(QuarterClassifier(SPEC._replace(dtype=dtype))).compute(images)[0]
+        network_features(QuarterClassifier(SPEC._replace(dtype=dtype))).compute(images)[0]
         for dtype in ("float32", "uint8")
     )
     np.testing.assert_allclose(of_floats, of_bytes, rtol=1e-6)

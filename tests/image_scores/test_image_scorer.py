@@ -17,20 +17,20 @@ from score_fixtures import (
     make_options,
     make_split,
 )
-from toolkit_image_scores import copies, report, ruler, sensitivity, sets, two_sample
+from toolkit_image_scores import copies, damage, report, sets, two_sample
 from toolkit_image_scores import scorer as scorer_module
-from toolkit_image_scores.features import NetworkFeatures, PixelFeatures
+from toolkit_image_scores.features import network_features, pixel_features
 from toolkit_image_scores.scorer import ImageScorer
 
 from toolkit import DataError, Split, UsageError
 
-SEVERE, NOTHING = sensitivity.SEVERE, dict.fromkeys(sensitivity.SEVERE, ())
+SEVERE, NOTHING = damage.SEVERE, dict.fromkeys(damage.SEVERE, ())
 
 
 @pytest.fixture(autouse=True)
 def _refuse_nothing(monkeypatch):
     """The means of quarters notice no blur; most tests here are about what is not refused."""
-    monkeypatch.setattr(sensitivity, "SEVERE", NOTHING)
+    monkeypatch.setattr(damage, "SEVERE", NOTHING)
 
 
 def make_scorer(trained=None, splits=SPLITS, draw=None, by=None, **changes):
@@ -38,7 +38,7 @@ def make_scorer(trained=None, splits=SPLITS, draw=None, by=None, **changes):
     to images.
     """
     run = types.SimpleNamespace(options=make_options(**changes), data=SPEC)
-    features = by or NetworkFeatures(trained or QuarterClassifier())
+    features = by or network_features(trained or QuarterClassifier())
     scorer = ImageScorer(run, splits.get, features=features)
     draw = draw or make_generator()
     scorer.draw = lambda count, seed: [{"images": draw(count, seed)}]
@@ -88,18 +88,17 @@ def test_a_larger_split_is_thinned_evenly_from_first_to_last():
 
 
 def test_both_sets_are_bytes_before_their_features_are_computed():
-    class Spy(PixelFeatures):
-        seen = []
+    pixels, seen = pixel_features(SHAPE), []
 
-        def compute(self, images):
-            self.seen.append(images)
-            return super().compute(images)
+    def compute(images):
+        seen.append(images)
+        return pixels.compute(images)
 
     images = np.random.RandomState(0).uniform(size=(40,) + SHAPE).astype(np.float32)
     samples = np.resize(images, (200,) + SHAPE)
-    scorer = make_scorer(by=Spy(SHAPE), draw=lambda count, seed: samples)
+    scorer = make_scorer(by=pixels._replace(compute=compute), draw=lambda count, seed: samples)
     scorer.score(Split(images, None), None)
-    reals, fakes = Spy.seen
+    reals, fakes = seen
     assert reals.dtype == fakes.dtype == np.uint8
     np.testing.assert_array_equal(reals, fakes[:40])  # the same floats become the same bytes
 
@@ -177,7 +176,7 @@ def test_a_network_for_features_is_trained_when_a_score_first_needs_it(monkeypat
 
     def open_features(options, data, train):
         opened.append(options.features)
-        return NetworkFeatures(QuarterClassifier())
+        return network_features(QuarterClassifier())
 
     monkeypatch.setattr(scorer_module, "open_features", open_features)
     run = types.SimpleNamespace(options=make_options(), data=SPEC)
@@ -224,12 +223,6 @@ def test_of_few_real_images_no_rare_class_is_lost_by_chance():
     assert lost / 150 <= 0.05
 
 
-def test_the_chance_of_the_real_images_of_a_class_by_hand():
-    # Half of all images are real: of three, all are so in one of eight cases, two in three more.
-    chances = sets.chances_of_reals(np.array([0, 1, 6]), np.array([3, 2, 2]))
-    np.testing.assert_allclose(chances[:2], [1 / 8, 1 / 2])
-
-
 @pytest.mark.parametrize("count, lost", [(0, []), (2, []), (3, ["1"])])
 def test_a_class_that_can_be_lost_has_three_real_images(count, lost):
     reals = np.repeat([0, 1], [100 - count, count])
@@ -244,7 +237,7 @@ def full(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("full"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(two_sample, "NUM_STEPS", 20)
-        patch.setattr(sensitivity, "SEVERE", NOTHING)
+        patch.setattr(damage, "SEVERE", NOTHING)
         return folder, score_fully(folder, two_sample=True)
 
 
@@ -301,7 +294,7 @@ def test_the_ratio_does_not_depend_on_the_order_of_the_classes(tmp_path, monkeyp
     order, ratios = np.argsort(SPLITS["test"].labels, kind="stable"), []
     for positions in (order, order[::-1], np.random.RandomState(0).permutation(order)):
         test = Split(images["test"][positions], SPLITS["test"].labels[positions])
-        result = score_fully(tmp_path, test, splits=splits, by=PixelFeatures(SHAPE))
+        result = score_fully(tmp_path, test, splits=splits, by=pixel_features(SHAPE))
         ratios.append(result.details["scores"]["nearest"]["ratio"])
     assert max(ratios) < 1.3 * min(ratios)
 
@@ -342,7 +335,7 @@ def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path
     # Of 2,000 samples the distance is far below that of 50 real images, though both are alike.
     splits = {"train": Split(draw(50, 1))}
     options = {"score_samples": 2000}
-    drawn = {"draw": lambda count, seed: draw(count, 3), "by": PixelFeatures(SHAPE)}
+    drawn = {"draw": lambda count, seed: draw(count, 3), "by": pixel_features(SHAPE)}
     result = score_fully(tmp_path, Split(draw(2000, 2)), splits=splits, **drawn, **options)
     scores, tables = result.details["scores"], result.details["page"]["tables"]
     assert scores["n_ruler"] == 50 and scores["n"] == 2000
@@ -350,13 +343,13 @@ def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path
     assert scores["frechet_distance"]["mean"] < 0.2 * rows["real images"]
     assert rows["this run"] == pytest.approx(rows["real images"], rel=0.2)
     assert rows["floor"] == pytest.approx(scores["frechet_floor"] * (1 / 50 + 1 / 2000) * 1000)
-    assert scores["place"] == ruler.locate(rows["this run"], scores["ruler"])
+    assert scores["place"] == damage.locate(rows["this run"], scores["ruler"])
 
 
 @pytest.mark.parametrize("shape", [(400,), (400, 3), (400, 1)])
 def test_labels_that_are_no_classes_make_a_ruler_without_classes(tmp_path, shape):
     train = Split(SPLITS["train"].features, np.zeros(shape, np.float32))
-    result = score_fully(tmp_path, splits={"train": train}, by=PixelFeatures(SHAPE))
+    result = score_fully(tmp_path, splits={"train": train}, by=pixel_features(SHAPE))
     names = {mark["name"] for mark in result.details["scores"]["ruler"]}
     assert "a 5-tap blur" in names
     assert not names & {"one class missing", "each class's mean image"}
@@ -371,7 +364,7 @@ def test_a_run_with_no_more_samples_than_the_ruler_has_images_has_its_own_distan
 
 def test_equal_real_images_have_no_floor_and_no_multiple_of_it(tmp_path):
     grey = Split(np.full((130,) + SHAPE, 9, np.uint8), None)
-    result = score_fully(tmp_path, grey, splits={}, by=PixelFeatures(SHAPE))
+    result = score_fully(tmp_path, grey, splits={}, by=pixel_features(SHAPE))
     assert result.metrics["frechet_distance"] > 0 and "frechet_ratio" not in result.metrics
     assert "the floor is 0: all real images have the same features" in lines_of(result)[0]
 
@@ -390,7 +383,7 @@ def test_without_other_real_images_no_measure_is_judged_and_a_shortage_still_ref
     texts = [f"not judged: there are {others} other real images to damage"]
     for size in (128, 127):
         split = make_split(size, seed=1)
-        result = score_fully(tmp_path, split, splits=splits, by=PixelFeatures(SHAPE))
+        result = score_fully(tmp_path, split, splits=splits, by=pixel_features(SHAPE))
         assert ("frechet_distance" in result.metrics) is (size == 128)
         assert set(texts) <= set(warnings_of(result)) and set(texts) <= set(lines_of(result))
         texts.append(
@@ -432,7 +425,7 @@ def test_recall_and_coverage_are_of_no_more_samples_than_images_are_damaged(
 def judged(tmp_path_factory):
     """A quick and a full score whose features notice some damage."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sensitivity, "SEVERE", SEVERE)
+        patch.setattr(damage, "SEVERE", SEVERE)
         return score_quickly(), score_fully(tmp_path_factory.mktemp("judged"))
 
 
@@ -442,7 +435,10 @@ def test_a_measure_that_does_not_notice_damage_is_no_metric_and_the_report_says_
     assert "precision" not in result.metrics and scores["precision"] is None
     judgement = scores["measures"]["precision"]
     assert judgement["value"] > 0.9 and judgement["real"] > 0.9
-    assert "precision says nothing here: mean images of the classes reach" in text
+    assert (
+        "precision says nothing here: of damaged real images (each class's mean image) it is"
+        in text
+    )
     assert any(line.startswith("precision says nothing here: ") for line in warnings_of(result))
     assert "frechet_distance" not in result.metrics and result.intervals == {}
     assert "the Frechet distance says nothing here: " in text and "x floor" not in text
@@ -479,7 +475,7 @@ DISTANCE = "min:frechet_distance"
 def test_a_report_says_that_its_best_checkpoint_was_chosen_by_what_says_nothing(
     tmp_path, monkeypatch, name, changes
 ):
-    monkeypatch.setattr(sensitivity, "SEVERE", SEVERE)
+    monkeypatch.setattr(damage, "SEVERE", SEVERE)
     splits = dict(SPLITS, validation=SPLITS["test"])
     result = score_fully(tmp_path, **dict({"splits": splits}, **changes))
     assert result.details["scores"]["frechet_distance"] is None
@@ -529,7 +525,7 @@ def test_every_metric_but_a_noise_has_a_direction():
 @pytest.mark.parametrize(
     "changes, names",
     [
-        ({"by": PixelFeatures(SHAPE)}, ["features"]),
+        ({"by": pixel_features(SHAPE)}, ["features"]),
         ({"quick_samples": 201}, ["samples"]),
         ({"score_samples": 299}, ["real images"]),
         ({"score_samples": 20000}, []),  # there are no more than 300 real ones

@@ -25,23 +25,19 @@ def losses_of(logits, labels):
 @pytest.fixture
 def evaluate(cli, trained):
     """`evaluate("--split", "train")` -> the JSON of `toolkit evaluate`."""
-
-    def call(*argv):
-        result = cli("evaluate", trained / "run", "--json", *argv)
-        assert result.code == 0, result.err
-        return json.loads(result.out)
-
-    return call
+    return lambda *argv: read_output(cli, "evaluate", trained, argv)[0]
 
 
 @pytest.fixture
 def predict(cli, trained):
-    def call(*argv):
-        result = cli("predict", trained / "run", "--json", *argv)
-        assert result.code == 0, result.err
-        return json.loads(result.out), result.err
+    """`predict(file)` -> the JSON of `toolkit predict`, and its notes."""
+    return lambda *argv: read_output(cli, "predict", trained, argv)
 
-    return call
+
+def read_output(cli, command, folder, argv):
+    result = cli(command, folder / "run", "--json", *argv)
+    assert result.code == 0, result.err
+    return json.loads(result.out), result.err
 
 
 # ----------------------------------------------------------------------------------------- evaluate
@@ -250,20 +246,10 @@ def test_a_class_has_its_name_beside_its_number():
 # ------------------------------------------------------------------------------------------- export
 
 
-def test_an_exported_model_predicts_the_same_when_it_is_loaded(cli, trained, here):
-    result = cli("export", trained / "run", "model", "--json")
-    assert result.code == 0, result.err
-    images = bars(TEST_LABELS, 2)
-    with tf.Graph().as_default(), tf.Session() as session:
-        loaded = tf.saved_model.loader.load(session, ["serve"], "model")
-        signature = loaded.signature_def["serving_default"]
-        feed = {signature.inputs["features"].name: images}
-        logits = session.run(signature.outputs["logits"].name, feed)
-    assert np.allclose(logits, expected_logits(trained / "run", images), atol=1e-5)
-
-
-def test_export_reports_its_inputs_outputs_and_check(cli, trained, here):
-    result = json.loads(cli("export", trained / "run", "model", "--checkpoint", "4", "--json").out)
+def test_an_exported_model_says_what_it_takes_and_predicts_the_same_when_it_is_loaded(
+    cli, trained, here
+):
+    result, _ = read_output(cli, "export", trained, ["model", "--checkpoint", "4"])
     assert result["step"] == 4
     assert (result["inputs"], result["outputs"]) == (["features"], ["features", "label", "logits"])
     assert result["checked_on"] == 8 and result["largest_difference"] <= 1e-5
@@ -274,6 +260,13 @@ def test_export_reports_its_inputs_outputs_and_check(cli, trained, here):
     assert text.endswith(
         f"Written by TensorFlow {tf.__version__}, for this version and later ones.\n"
     )
+    images = bars(TEST_LABELS, 2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        loaded = tf.saved_model.loader.load(session, ["serve"], "model")
+        signature = loaded.signature_def["serving_default"]
+        feed = {signature.inputs["features"].name: images}
+        logits = session.run(signature.outputs["logits"].name, feed)
+    assert np.allclose(logits, expected_logits(trained / "run", images, 4), atol=1e-5)
 
 
 def test_an_evaluation_has_the_threads_of_the_run_on_which_the_order_of_sums_depends(

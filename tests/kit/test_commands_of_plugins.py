@@ -1,4 +1,4 @@
-"""`toolkit plugins check`, `disable`, `enable` and `show`."""
+"""`toolkit plugins check` and `toolkit plugins show`."""
 
 from __future__ import annotations
 

@@ -7,8 +7,15 @@ import socket
 
 import pytest
 
-from toolkit.cluster.layout import Command, Layout, assign_hosts, local_environments, tf_config
-from toolkit.cluster.ports import LOOPBACK, held_ports
+from toolkit.cluster.layout import (
+    LOOPBACK,
+    Command,
+    Layout,
+    assign_hosts,
+    held_ports,
+    local_environments,
+    tf_config,
+)
 from toolkit.cluster.tasks import ClusterSettings, read_cluster
 from toolkit.errors import UsageError
 

@@ -58,21 +58,6 @@ class Browser:
         """Wait until a script returns something true, and return that."""
         return process_fixtures.wait_until(lambda: self.run(script, *arguments), lambda: script)
 
-    def texts(self, selector):
-        """The text of each element, also of hidden ones."""
-        script = "return Array.from(document.querySelectorAll(arguments[0]), e => e.textContent)"
-        return self.run(script, selector)
-
-    def scroll_through(self):
-        """Show each part of the page once, and wait until its pictures are decoded."""
-        height = self.run("return document.documentElement.scrollHeight")
-        for top in range(0, height + 600, 600):
-            self.run("scrollTo({top: arguments[0], behavior: 'instant'});", top)
-            self.driver.execute_async_script(
-                "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
-            )
-        self.run("scrollTo({top: 0, behavior: 'instant'})")
-
     def messages(self):
         """What the console got since the page was opened."""
         return [entry["message"] for entry in self.driver.get_log("browser")]

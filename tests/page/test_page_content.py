@@ -10,8 +10,8 @@ from synthetic_runs import Session, fake_hash, options_of, write_run
 
 from toolkit.cli.report import render_runs
 from toolkit.comparison.record import read_record
-from toolkit.page.chart import Line, make_axis, make_chart
-from toolkit.page.curves import Series, SeriesTable
+from toolkit.page.chart import Axis, Line, make_chart
+from toolkit.page.curves import Curve, Curves
 from toolkit.page.quantities import parse_quantity
 from toolkit.page.tables import Span, make_table
 from toolkit.page.values import format_alike, format_number
@@ -63,7 +63,7 @@ def test_the_head_says_model_data_date_and_time_and_each_number_has_its_interval
     )
     assert first["scale"]["better"] == "right" and first["scale"]["point"] == 90
     assert second["sentence"] == "lower is better"
-    assert run["tested"] == "On 50 examples of the test split, step 100."
+    assert run["tested"] == "On the test split, 50 examples, step 100."
 
 
 def test_a_run_without_a_test_shows_its_last_validation(here):
@@ -259,8 +259,8 @@ def test_the_numbers_of_a_curve_are_in_its_table_with_gaps_where_they_are_not_fi
     ],
 )
 def test_steps_have_whole_ticks_and_the_last_one_is_within_the_chart(values, ticks):
-    axis = make_axis(values, 0, 100, is_round=False, is_whole=True)
-    assert [axis.text(tick) for tick in axis.ticks] == ticks
+    axis = Axis(values, 0, 100, is_round=False, is_whole=True)
+    assert [text for _, text in axis.ticks] == ticks
     svg = make_chart("x", [Line("a", [(x, 1.0, None, None) for x in values])])["svg"]
     assert all(float(x) <= 400 for x in re.findall(r'<text x="(\d+)"', svg))
 
@@ -273,7 +273,7 @@ def test_a_chart_of_any_values_has_finite_places(ys):
 
 
 def test_thinning_keeps_the_ends_and_all_extremes():
-    series = Series()
+    series = Curve("loss", "train")
     for step in range(10_000):
         series.add(step, {1234: 9.0, 5678: -9.0, 7000: math.nan}.get(step, math.sin(step / 50)))
     points = series.thin(500)
@@ -284,11 +284,11 @@ def test_thinning_keeps_the_ends_and_all_extremes():
 
 
 def test_a_session_that_begins_earlier_replaces_what_was_recorded_after_it():
-    table = SeriesTable()
+    table = Curves()
     for step, loss in [(10, 1.0), (20, 2.0), (30, 3.0), (20, 4.0)]:
         table.add({"step": step, "loss": loss}, "train")
-    (curve,) = table.curves()
-    assert curve.series.points() == [(10, 1.0), (20, 4.0)]
+    (curve,) = table.ordered()
+    assert curve.points() == [(10, 1.0), (20, 4.0)]
 
 
 # ------------------------------------------------------------------------------- tables and numbers
@@ -298,6 +298,7 @@ def test_numbers_and_times_read_well():
     texts = [format_number(x) for x in (0.99, 0.0355, 123456.5, 1e-5, 4.5132, -2.0, 13.0)]
     assert texts == ["0.9900", "0.0355", "1.23e+05", "1e-05", "4.513", "-2", "13"]
     assert format_alike([0.99, 1.0, None]) == ["0.9900", "1.0000", "–"]
+    assert format_alike([1.0, 0.0]) == ["1.0000", "0.0000"] and format_alike([1, 0]) == ["1", "0"]
 
 
 def test_a_table_draws_bars_and_intervals_on_a_common_axis():

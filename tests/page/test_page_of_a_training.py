@@ -1,5 +1,6 @@
 """A run writes its page at its end, however it ends; nothing depends on the page."""
 
+import contextlib
 import os
 
 import numpy as np
@@ -59,34 +60,27 @@ def write_again():
         return file.read()
 
 
-def test_the_page_of_the_end_is_the_one_that_is_written_later(data):
-    testing.train(Linear, "run", data=data, steps=6)
-    assert b'class="pill finished"' in read_page() and read_page() == write_again()
-    folder = RunFolder(os.path.abspath("run"))
-    assert [fault for check in run_checks(folder) for fault in check.faults] == []
+def has_status(status):
+    return f'class="pill {status}"'.encode() in read_page()
 
 
-def test_the_page_has_the_pictures_of_the_last_hook(data):
-    testing.train(Drawing, "run", data=data, steps=6)
-    assert b"Samples by step: last" in read_page() and read_page() == write_again()
-
-
-def test_a_last_hook_that_fails_leaves_the_page(data):
-    with pytest.raises(ToolkitError, match="run_ended.*too late"):
-        testing.train(FailingAtTheEnd, "run", data=data, steps=6)
-    assert b"Samples by step: last" in read_page() and read_page() == write_again()
-
-
-def test_a_run_that_failed_or_was_interrupted_has_its_page(data):
-    with pytest.raises(DivergedError):
-        testing.train(Diverging, "run", data=data, steps=6)
-    assert b'class="pill diverged"' in read_page() and read_page() == write_again()
-
-
-def test_an_interrupted_test_leaves_a_page(data):
-    with pytest.raises(KeyboardInterrupt):
-        testing.train(Interrupted, "run", data=data, steps=6)
-    assert b'class="pill trained"' in read_page()
+@pytest.mark.parametrize(
+    "plugin, error, text, status",
+    [
+        (Drawing, None, "", "finished"),
+        (FailingAtTheEnd, ToolkitError, "run_ended.*too late", "finished"),
+        (Diverging, DivergedError, "", "diverged"),
+        (Interrupted, KeyboardInterrupt, "", "trained"),
+    ],
+)
+def test_the_page_of_each_end_is_the_one_that_is_written_later(data, plugin, error, text, status):
+    with pytest.raises(error, match=text) if error else contextlib.nullcontext():
+        testing.train(plugin, "run", data=data, steps=6)
+    assert has_status(status) and read_page() == write_again()
+    assert (b"Samples by step: last" in read_page()) == issubclass(plugin, Drawing)
+    if not error:
+        checks = run_checks(RunFolder(os.path.abspath("run")))
+        assert [fault for check in checks for fault in check.faults] == []
 
 
 def test_a_run_that_ends_before_its_loop_has_the_page_that_is_written_later(data, monkeypatch):
@@ -96,15 +90,15 @@ def test_a_run_that_ends_before_its_loop_has_the_page_that_is_written_later(data
     monkeypatch.setattr(run_log, "write_copies", fail)
     with pytest.raises(RetryError):
         testing.train(Linear, "run", data=data, steps=6)
-    assert b'class="pill running"' not in read_page()
+    assert not has_status("running")
     assert report.render_runs(["run"])[1] == read_page()
 
 
 def test_a_resume_writes_the_page_again(data):
     testing.train(Linear, "run", data=data, steps=6, pause_at=3)
-    assert b'class="pill stopped"' in read_page()
+    assert has_status("stopped")
     testing.train(Linear, "run", data=data, steps=6)
-    assert b'class="pill finished"' in read_page() and read_page() == write_again()
+    assert has_status("finished") and read_page() == write_again()
 
 
 def test_no_page_leaves_it_out(data):

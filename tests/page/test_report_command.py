@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 from synthetic_runs import write_run
@@ -90,21 +91,24 @@ def test_a_watch_writes_the_page_again_until_the_run_ends(here, cli, monkeypatch
     assert refresh in pages[0] and refresh not in read("run/report.html").decode()
 
 
-def test_a_watch_waits_for_a_run_that_has_not_begun(here, cli, monkeypatch):
-    waits = []
+def test_a_watch_of_several_runs_goes_on_without_one_that_vanishes(here, cli, monkeypatch):
+    running = {"status": "running", "exit_code": None, "summary": None}
+    write_run("a", manifest=running), write_run("b", metrics={"accuracy": 0.9})
+    lock = FolderLock("a")
+    lock.acquire()
+    sleeps = []
 
     def sleep(secs):
-        waits.append(secs)
-        if len(waits) == 3:
-            write_run("run", metrics={"accuracy": 0.9})
+        sleeps.append(secs)
+        if len(sleeps) == 1:
+            shutil.rmtree("b")
+        else:
+            lock.release()
 
     monkeypatch.setattr(command.time, "sleep", sleep)
-    result = cli("report", "run", "--watch", "--every", "2")
-    assert result.code == 0 and waits == [2, 2, 2] and os.path.exists("run/report.html")
-    assert "Waiting for a run in run." in result.err and "run is finished." in result.err
-    monkeypatch.setattr(command, "START_SECS", 4)
-    result = cli("report", "other", "--watch", "--every", "2")
-    assert result.code == 138 and "No run has begun in other for 4 s." in result.err
+    result = cli("report", "a", "b", "-o", "page.html", "--watch")
+    assert result.code == 0 and result.err.count("warning: b no longer exists") == 1
+    assert len(sleeps) == 2 and result.err.endswith("\na is killed.\n")
 
 
 def test_a_damaged_run_among_others_is_a_note(here, cli):

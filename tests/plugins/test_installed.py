@@ -7,9 +7,7 @@ import re
 import sys
 
 import pytest
-from bad_plugin_fixtures import FLAGS, GOOD
 from file_fixtures import REPOSITORY
-from linear_fixtures import write_bars
 from test_imports import modules_after
 from test_plugins import SOURCE, distribution
 
@@ -174,79 +172,6 @@ def test_a_failing_import_names_the_line_of_the_plugin_and_the_way_out(site, sou
     assert message.format(here=site / "one_module.py") in caught.value.message
     assert f"({site / 'one_module.py'}:" in caught.value.message
     assert hint in caught.value.hint
-
-
-# ---------------------------------------------------------------------------------- two of one name
-
-
-@pytest.fixture
-def two(site):
-    offer(site, "first_module", SOURCE, "same", dist="first-dist")
-    offer(site, "other_module", SOURCE, "same", dist="Other_Dist")
-    return site
-
-
-@pytest.mark.parametrize("distribution", ["Other_Dist", "other-dist"])
-def test_a_name_with_its_distribution_is_one_of_two(two, distribution):
-    plugin = load(f"same@{distribution}")
-    assert (plugin.name, plugin.distribution) == ("same", "Other_Dist 1.0")
-
-
-@pytest.mark.parametrize("recorded", ["first-dist 1.0", "first-dist 0.1", "First.Dist"])
-def test_a_run_has_the_one_of_its_manifest_in_any_version(two, recorded):
-    assert load("same", distribution=recorded).file.endswith("first_module.py")
-
-
-@pytest.mark.parametrize("recorded", ["", "gone-dist 1.0"])
-def test_a_run_whose_distribution_is_gone_has_none_of_two(two, recorded):
-    with pytest.raises(UsageError, match="is provided by"):
-        load("same", distribution=recorded)
-
-
-def test_an_unknown_distribution_of_a_name_is_refused_with_those_that_have_it(two):
-    with pytest.raises(UsageError, match="There is no plugin 'same@gone-dist'.") as caught:
-        load("same@gone-dist")
-    assert caught.value.hint == "'same' is provided by Other_Dist and by first-dist."
-
-
-# ----------------------------------------------------------------------- the distribution of a run
-
-
-@pytest.fixture
-def trained_by_first(site, cli):
-    """A run of the plugin `same` of first-dist; then another distribution offers the name, too."""
-    offer(site, "first_module", GOOD, "same", dist="first-dist")
-    data = write_bars(site.parent / "bars.npz", 16, 7, 13)
-    result = cli("run", "--plugin", "same", "--data", data, *FLAGS)
-    assert result.code == 0, result.err
-    offer(site, "other_module", "raise RuntimeError('not mine')", "same", dist="other-dist")
-    return data
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["evaluate", "run"],
-        ["resume", "run", "--steps", "6"],
-        ["predict", "run", "bars.npz", "--output", "predictions.csv"],
-        ["export", "run", "exported"],
-        ["verify", "run", "--replay", ":"],
-    ],
-    ids=lambda argv: argv[0],
-)
-def test_a_run_uses_the_distribution_of_its_manifest(cli, trained_by_first, argv):
-    result = cli(*argv)
-    assert "is provided by" not in result.err and "not mine" not in result.err
-    assert result.code == 0, result.err
-
-
-def test_a_new_run_names_the_distribution_in_its_configuration(cli, trained_by_first):
-    argv = ["--plugin", "same", "--data", trained_by_first, "--run-dir", "new"]
-    assert "is provided by first-dist and by other-dist" in cli("run", *argv).err
-    argv[1] = "same@first-dist"
-    assert cli("run", *argv, "--steps", "2", "--batch-size", "4").code == 0
-    assert cli("resume", "new", "--steps", "3").code == 0
-    assert cli("evaluate", "new").code == 0
 
 
 # -------------------------------------------------------------------------------- the help is quick

@@ -316,7 +316,7 @@ def test_a_path_where_no_run_can_begin_is_a_mistake(writer, clock, feed_of):
     with pytest.raises(UsageError, match="contains no run"):
         feed_of(folder).next()
     with pytest.raises(RetryError, match="No run has begun"):
-        feed_of(folder, is_replaced=True).next()
+        feed_of(folder, awaits_change=True).next()
 
 
 def test_a_folder_that_is_removed_is_an_error(writer, feed_of):
@@ -346,43 +346,35 @@ def test_another_run_in_the_folder_is_not_taken_for_the_first_that_had_a_checkpo
     assert before.next().checkpoint.step == 4
 
 
-@pytest.mark.parametrize("status, code", [("interrupted", 130), ("failed", 1)])
-def test_the_end_of_an_earlier_session_counts_only_after_a_while(
-    writer, clock, feed_of, status, code
-):
+def test_a_process_that_trains_is_fed_from_at_once(writer, clock, feed_of):
     writer.write(2)
-    writer.end(status)
-    feed = feed_of(former_statuses=("interrupted", "failed"))
-    resuming = [lambda: writer.resume(2), lambda: writer.commit(4), writer.end]
-    clock.actions = [lambda: None] * 9 + resuming
-    assert take_all(feed) == [(2, []), (4, [])] and feed.end.exit_code == 0
-    writer.end(status)
-    feed = feed_of(former_statuses=("interrupted", "failed"))
-    began = clock.now
-    take_all(feed)
-    assert feed.end.exit_code == code and clock.now - began >= 20
+    feed = feed_of(awaits_change=True)
+    feed.wait_for_run()
+    assert feed.next().checkpoint.step == 2 and clock.now == 0
 
 
-@pytest.mark.parametrize("comes", [True, False])
-def test_a_run_that_is_about_to_be_replaced_is_fed_from_only_after_a_while(
-    writer, clock, feed_of, comes
+@pytest.mark.parametrize(
+    "change, expected",
+    [("resume", [(2, []), (4, [])]), ("replace", [(4, [])]), ("nothing", [(2, [])])],
+)
+def test_a_run_that_is_about_to_change_is_fed_from_once_it_does_or_after_a_while(
+    writer, clock, feed_of, change, expected
 ):
     def replace():
         os.rename(writer.path, writer.path + ".old")
         writer.begin(created="another")
 
     writer.write(2)
-    feed = feed_of(is_replaced=True)
-    feed.wait_for_run()
-    assert feed.next().checkpoint.step == 2 and clock.now == 0  # a process trains it
-    writer.end()
+    writer.end("interrupted")
     writer.die()
-    if comes:
-        clock.actions = [lambda: None] * 9 + [replace, lambda: writer.commit(4), writer.end]
-    feed = feed_of(is_replaced=True)
+    if change != "nothing":
+        begin = replace if change == "replace" else lambda: writer.resume(2)
+        clock.actions = [lambda: None] * 9 + [begin, lambda: writer.commit(4), writer.end]
+    feed = feed_of(awaits_change=True)
     feed.wait_for_run()
-    assert comes or clock.now >= 20
-    assert take_all(feed) == ([(4, [])] if comes else [(2, [])])
+    assert clock.now == (20 if change == "nothing" else 5)
+    assert take_all(feed) == expected
+    assert feed.end.exit_code == (130 if change == "nothing" else 0)
 
 
 def test_the_wait_for_a_run_ends_with_its_first_session_or_with_its_end(writer, clock, feed_of):

@@ -164,11 +164,11 @@ def test_a_full_disk_changes_no_file_of_an_evaluated_run(tmp_path):
     before = sha256s(path)
     trainer = testing.open_trainer(Failing, path)
     try:
-        folder, evaluator = trainer.training.job.folder, trainer.evaluator
-        split = trainer.training.run_data.prepare_split("test")
+        folder, evaluator = trainer.job.folder, trainer.evaluator
+        split = trainer.run_data.prepare_split("test")
         evaluator.load(folder.checkpoints.newest().path)
         with pytest.raises(RetryError, match="cannot be written: No space left on device"):
-            report(trainer.training.job.plugins, evaluator, folder, "test", split, 2)
+            report(trainer.job.plugins, evaluator, folder, "test", split, 2)
     finally:
         trainer.close()
     assert sha256s(path) == before

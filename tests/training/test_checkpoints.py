@@ -5,7 +5,7 @@ import os
 
 import pytest
 from linear_fixtures import Linear
-from run_fixtures import checkpoint_file, records, steps_of
+from run_fixtures import records, steps_of
 
 from toolkit import hookimpl, testing, tf
 from toolkit.errors import CheckpointError, ToolkitError
@@ -17,18 +17,6 @@ def run(golden):
     """A run of 8 steps with checkpoints 2, 4, 6 and 8."""
     flags = ["--steps", 8, "--checkpoint-steps", 2, "--no-evaluate"]
     return str(golden(*flags) / "run")
-
-
-def test_training_continues_without_a_missing_file_and_ends_with_the_same_bits_and_metrics(
-    data, here
-):
-    options = {"data": data, "steps": 8, "checkpoint_steps": 2, "log_steps": 1, "evaluate": "no"}
-    testing.train(Linear, "run", **options)
-    expected, metrics = testing.fingerprint("run"), RunFolder("run").metrics.read()
-    os.remove(checkpoint_file(here / "run", 8))
-    testing.train(Linear, "run")
-    assert steps_of("run")[-1] == 8 and testing.fingerprint("run") == expected
-    assert RunFolder("run").metrics.read() == metrics
 
 
 def test_a_resume_saves_nothing_before_its_first_due_step(run):

@@ -69,14 +69,6 @@ def test_arrays_of_several_hooks_with_equal_names_are_distinct(path):
     assert (loaded["a"]["x"].tolist(), loaded["b"]["x"].tolist(), loaded["b"]["y"]) == ([1], [2], 3)
 
 
-def test_the_same_states_have_the_same_bytes(path, tmp_path):
-    states = {"h": {"x": np.arange(3), "n": 1}}
-    hook_state.save(path, states)
-    hook_state.save(str(tmp_path / "other"), states)
-    one, other = (tmp_path / (name + hook_state.ENDING) for name in ("model.ckpt-2", "other"))
-    assert one.read_bytes() == other.read_bytes()
-
-
 @pytest.mark.parametrize(
     "value, description",
     [

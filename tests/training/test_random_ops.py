@@ -17,23 +17,15 @@ def types_of(op):
     return [random_op.type for random_op in find_random_ops(op)]
 
 
-RANDOM_TENSORS = {
-    "RandomUniform": lambda: tf.random.uniform([2]),
-    "RandomUniformInt": lambda: tf.random.uniform([2], 0, 5, tf.int32),
-    "RandomStandardNormal": lambda: tf.random.normal([2], seed=3),
-    "TruncatedNormal": lambda: tf.random.truncated_normal([2]),
-    "RandomShuffle": lambda: tf.random.shuffle([1.0, 2.0]),
-    "RandomGamma": lambda: tf.random.gamma([2], 1.0),
-    "RandomPoissonV2": lambda: tf.random.poisson(1.0, [2]),
-    "Multinomial": lambda: tf.random.categorical([[0.0, 1.0]], 2),
-}
-
-
 @pytest.mark.usefixtures("graph")
-@pytest.mark.parametrize("op_type", sorted(RANDOM_TENSORS))
-def test_each_stateful_op_of_a_step_is_found(op_type):
-    tensor = RANDOM_TENSORS[op_type]()
-    assert types_of(tf.group(tensor * 2)) == [op_type]
+def test_each_stateful_op_of_a_step_is_found():
+    tensors = {
+        "Multinomial": tf.random.categorical([[0.0, 1.0]], 2),
+        "RandomPoissonV2": tf.random.poisson(1.0, [2]),
+        "RandomShuffle": tf.random.shuffle([1.0, 2.0]),
+        "RandomStandardNormal": tf.random.normal([2], seed=3),
+    }
+    assert sorted(types_of(tf.group([2 * tensor for tensor in tensors.values()]))) == list(tensors)
 
 
 @pytest.mark.usefixtures("graph")
@@ -106,6 +98,6 @@ def test_the_plugins_of_the_toolkit_have_no_stateful_random_ops(tmp_path, plugin
     options = dict({"data": data, "batch_size": 8, "steps": 4, "evaluate": "no"}, **options)
     trainer = testing.open_trainer(plugin, str(tmp_path / "run"), **options)
     try:
-        assert trainer.training.plan.random_ops == []
+        assert trainer.plan.random_ops == []
     finally:
         trainer.close()

@@ -2,7 +2,6 @@
 
 import io
 
-import numpy as np
 import pytest
 from file_fixtures import read_json
 from graph_fixtures import make_plugin
@@ -166,17 +165,6 @@ class LossThroughText(Linear):
         return loss + 0 * tf.strings.to_number(text)
 
 
-class LossThroughPython(Linear):
-    """Its loss contains a Python function."""
-
-    @hookimpl
-    def loss(self, labels, outputs):
-        loss = Linear.loss(self, labels, outputs)
-        zero = tf.py_func(lambda: np.float32(0), [], tf.float32)
-        zero.set_shape([])
-        return loss + tf.stop_gradient(zero)
-
-
 class OutputOfUnknownShape(Linear):
     """One of its outputs has a shape that is known only when the step runs."""
 
@@ -186,9 +174,7 @@ class OutputOfUnknownShape(Linear):
         return dict(outputs, light=tf.boolean_mask(outputs["flat"], outputs["flat"] > 0.5))
 
 
-not_compiled = pytest.mark.parametrize(
-    "plugin", [LossThroughText, LossThroughPython, OutputOfUnknownShape]
-)
+not_compiled = pytest.mark.parametrize("plugin", [LossThroughText, OutputOfUnknownShape])
 
 
 @ONLY_2

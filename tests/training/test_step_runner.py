@@ -13,15 +13,19 @@ from toolkit import Every, SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.data.readers.stream import StreamReader
 from toolkit.errors import DataError, DivergedError, InterruptedRun, ToolkitError
-from toolkit.graph.build import LoopInfo, StepOutputs, TrainingGraph
+from toolkit.graph.build import StepOutputs, TrainingGraph
 from toolkit.graph.guard import GuardValues
+from toolkit.graph.while_loop import StepLoop
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training import loop
 from toolkit.training.step_runner import (
     CALL_SECS,
     MAX_STEPS,
+    MAX_TRIAL_CALLS,
+    WARM_UP_CALLS,
     AdaptiveStepCount,
     CallResult,
+    FastestVariant,
     StepRunner,
 )
 
@@ -71,21 +75,16 @@ def adapt(count, secs, calls=12, limit=10**6):
 @pytest.mark.parametrize(
     "fixed, secs, expected",
     [
-        (7, 10.0, [7, 7, 7]),
-        (None, CALL_SECS / 10.5, [1, 2, 4, 8, 10, 10]),
-        (None, 2 * CALL_SECS, [1, 1, 1]),
+        (7, [10.0] * 3, [7, 7, 7]),
+        (None, [CALL_SECS / 10.5] * 6, [1, 2, 4, 8, 10, 10]),
+        (None, [2 * CALL_SECS] * 3, [1, 1, 1]),
+        (None, [CALL_SECS / 10.5] * 5 + [CALL_SECS / 2.5] * 2, [1, 2, 4, 8, 10, 10, 2]),
     ],
-    ids=["fixed", "doubled until a call takes its time", "slow steps are made alone"],
+    ids=["fixed", "doubled until a call takes its time", "alone if slow", "falls at once"],
 )
 def test_the_step_count_follows_the_time_of_a_step_unless_it_is_fixed(fixed, secs, expected):
     count = AdaptiveStepCount(fixed) if fixed else AdaptiveStepCount()
-    assert adapt(count, secs, calls=len(expected)) == expected
-
-
-def test_the_step_count_falls_at_once_where_steps_become_slow():
-    count = AdaptiveStepCount()
-    assert adapt(count, CALL_SECS / 100)[-1] == 100
-    assert adapt(count, CALL_SECS / 2.5, calls=2) == [100, 2]
+    assert [adapt(count, each, calls=1)[0] for each in secs] == expected
 
 
 @pytest.mark.parametrize("max_steps, highest", [(None, MAX_STEPS), (20, 20)])
@@ -99,6 +98,32 @@ def test_a_short_call_before_a_due_step_does_not_shorten_the_next_call():
     adapt(count, CALL_SECS / 100.5)
     assert adapt(count, CALL_SECS / 100.5, calls=1, limit=60) == [60]
     assert adapt(count, CALL_SECS / 100.5, calls=1) == [100]
+
+
+# ------------------------------------------------------------------------------ the fastest variant
+
+
+@pytest.mark.parametrize(
+    "step_secs, steps_per_call, best, calls",
+    [
+        ((0.001, 0.002), (1, 1), 0, MAX_TRIAL_CALLS),
+        ((0.002, 0.001), (1, 1), 1, MAX_TRIAL_CALLS),
+        ((0.002, 0.001), (1, 10), 1, MAX_TRIAL_CALLS),  # its calls are longer
+        ((1.0, 2.0), (1, 1), 0, 5),  # a trial of slow steps is short
+    ],
+)
+def test_the_variant_of_the_fastest_steps_stays_after_an_equal_number_of_calls_of_each(
+    step_secs, steps_per_call, best, calls
+):
+    fastest, indices = FastestVariant([lambda steps: 0, lambda steps: 1]), []
+    while not fastest.is_decided:
+        index = fastest.next(1)
+        fastest.observe(step_secs[index] * steps_per_call[index], steps_per_call[index])
+        indices.append(index)
+    assert indices == [0, 1] * (WARM_UP_CALLS + calls)
+    for _ in range(100):  # later slow calls change nothing
+        fastest.observe(9.0, 1)
+    assert fastest.next(1) == best
 
 
 # -------------------------------------------------------------------------------------------- calls
@@ -119,7 +144,7 @@ def counting_graph(has_loop=True, max_steps=None, all_finite=None, guard_values=
         counters={},
         train_op=add,
         step_after=step_after,
-        loop=LoopInfo(num_steps, max_steps, all_finite) if has_loop else None,
+        loop=StepLoop(None, num_steps, None, all_finite, max_steps) if has_loop else None,
         step_specs=None,
         sums=None,
     )
@@ -174,7 +199,8 @@ def test_calls_end_before_each_due_step_and_the_run_ends_at_its_target(data, cal
 @pytest.mark.parametrize("form", FORMS[1:])
 def test_no_call_makes_more_steps_than_an_epoch_of_data_in_memory_has(here, calls, form):
     small = write_bars("small.npz", train=40)
-    testing.train(Linear, "run", data=small, steps=30, **dict(RARE, **form))
+    options = {**RARE, **form, "steps_per_call": 50}  # whatever the time of a step
+    testing.train(Linear, "run", data=small, steps=30, **options)
     assert max(steps for _, steps in calls) == 5
     assert sum(steps for _, steps in calls) == 29
 

@@ -157,17 +157,9 @@ def test_a_split_that_is_too_large_has_the_metrics_alone(train, monkeypatch):
 
 
 def test_the_intervals_are_those_of_the_command_evaluate(data, tmp_path, capsys):
-    argv = [
-        "run",
-        "--plugin",
-        "test_validation_intervals:ByExample",
-        "--data",
-        data,
-        "--steps",
-        "2",
-    ]
     path = str(tmp_path / "run")
-    assert run_command([*argv, "--run-dir", path]) == 0
+    argv = ["run", "--plugin", "test_validation_intervals:ByExample", "--data", data]
+    assert run_command([*argv, "--steps", "2", "--run-dir", path]) == 0
     last = evaluations_of(RunFolder(path))["last"]
     capsys.readouterr()
     assert run_command(["evaluate", path, "--split", "validation", "--json"]) == 0

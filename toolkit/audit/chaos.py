@@ -42,13 +42,8 @@ def kill_copies(
 ) -> Outcome:
     """Kill processes so many times in all, and compare each copy that is trained to the end.
 
-    Args:
-        folder: of the run.
-        segment: the steps to train, from the beginning.
-        path: the folder for the copies.
-        kills: their number.
-        log: called with a message for each kill.
-        seed: of the random moments, which also depend on the machine.
+    The copies, in the folder `path`, train a segment from the beginning. `log` is called with a
+    message for each kill; the seed is that of the moments, which also depend on the machine.
 
     Raises:
         CheckFailed: a copy differs (the message names the first difference) or cannot resume.

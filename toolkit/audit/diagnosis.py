@@ -22,8 +22,7 @@ from ..storage.entries import FINISHED, WEIGHTS
 from ..storage.run_folder import RunFolder
 from ..storage.session_changes import describe_cluster, find_session_changes
 from ..training import provenance
-from ..training.initial_weights import open_initial_weights, read_parents
-from ..training.opening import check_model
+from ..training.initial_weights import check_model, open_initial_weights, read_parents
 from ..training.setup import training_reader, training_run
 from .checks import Fault, count_noun, describe_code_change, fault_of_error, run_checks
 

@@ -18,13 +18,8 @@ MAX_WORDS = 60
 
 
 def count_processes(session: Dict[str, Any]) -> int:
-    """How many processes trained a session of a run.
-
-    Args:
-        session: its entry in the commit log.
-
-    Raises:
-        UsageError: they cannot train it again to the same bits.
+    """How many processes trained a session, an entry in the commit log. Raises UsageError if they
+    cannot train it again to the same bits.
     """
     cluster = session.get("cluster")
     if not isinstance(cluster, dict) or cluster.get("devices"):
@@ -62,14 +57,8 @@ class LastWords:
 def train(
     words: Sequence[str], run_dir: str, count: int, log: LastWords, chaos: Optional[Chaos] = None
 ) -> int:
-    """Train a copy of a run; return the exit code of its processes.
-
-    Args:
-        words: a command of `toolkit` and its arguments.
-        run_dir: the folder of the copy.
-        count: how many processes train.
-        log: keeps what they say.
-        chaos: kills them; each kill is followed by a restart.
+    """Train a copy of a run, in a folder, by a command of `toolkit` and so many processes, of which
+    the log keeps what they say; return their exit code. A restart follows each kill of chaos.
 
     Raises:
         CheckFailed: one has not ended, though another one was killed.

@@ -57,12 +57,8 @@ class Segment(NamedTuple):
 
 
 def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Segment:
-    """The steps after `first` up to `last`.
-
-    Args:
-        folder: of the run.
-        first: a step with a checkpoint, or 0; None: the last one before `last`.
-        last: a step with a commit; None: the last one.
+    """The steps after `first`, a step with a checkpoint, or 0, up to `last`, a step with a commit;
+    None: the last one.
 
     Raises:
         UsageError: these steps cannot be replayed, because there is no such checkpoint, or because
@@ -105,10 +101,8 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
 
 
 def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, Any]]:
-    """The sessions that trained the steps from `first` to a commit.
-
-    Raises:
-        UsageError: they differ in something that affects the result.
+    """The sessions that trained the steps from `first` to a commit. Raises UsageError if they
+    differ in something that affects the result.
     """
     sessions = current_sessions(folder.commits.entries()[: end.number])
     segment = [session for session in sessions if session["from"] <= first][-1:]
@@ -184,7 +178,7 @@ def _train_copy(folder: RunFolder, segment: Segment, target: RunFolder, config: 
     from ..training.trainer import Job, Trainer
 
     place, step = session_place(folder), segment.end.step
-    plugins = Plugins.load(config.plugin, config.extensions, place, folder.read_distributions())
+    plugins = Plugins.load(config.plugin, config.extensions, place)
     options = resolve(plugins.options(), [config]).options
     contents = configuration.run_values(config.plugin, config.extensions, options, target.path)
     count = count_processes(segment.session)
@@ -248,10 +242,8 @@ def _refuse_differences(segment: Segment, differences: Iterable[str]) -> None:
 
 
 def check_initial_weights(folder: RunFolder, segment: Segment) -> None:
-    """Refuse a segment from step 0 without the weights with which the run began.
-
-    Raises:
-        UsageError: they are gone, or have changed.
+    """Refuse a segment from step 0 without the weights with which the run began. Raises UsageError
+    if they are gone, or have changed.
     """
     parent = read_parents(folder).get(WEIGHTS)
     config = session_config(folder, segment.session)

@@ -139,7 +139,7 @@ def _draw_pixel_move(images, run) -> PixelMove:
 def _draw_warp(images, run, further: Optional[LinearMap]) -> Warp:
     options = run.options
     height, width = images.shape.as_list()[1:3]
-    rows, columns = draw_positions(images, run)
+    rows, columns = _draw_positions(images, run)
     down, right = _draw_mirrors(images, run)
     rows = rows if down is None else _mirror(rows, down, height)
     columns = columns if right is None else _mirror(columns, right, width)
@@ -150,7 +150,7 @@ def _draw_warp(images, run, further: Optional[LinearMap]) -> Warp:
     return Warp(rows, columns)
 
 
-def draw_positions(images, run):
+def _draw_positions(images, run):
     """The rows and columns to read, float32 [N, H, W] each."""
     options, count = run.options, tf.shape(images)[0]
     height, width = images.shape.as_list()[1:3]
@@ -174,12 +174,9 @@ def draw_positions(images, run):
 
 def _draw_all_offsets(images, run):
     """The offsets of shift and crop together, int32 [N, 2]; None if both are off."""
-    options = run.options
-    offsets = draw_offsets(images, run) if options.shift else None
-    if not options.crop:
-        return offsets
-    crops = draw_crops(images, run)
-    return crops if offsets is None else offsets + crops
+    offsets = [draw_offsets(images, run)] if run.options.shift else []
+    offsets += [_draw_crops(images, run)] if run.options.crop else []
+    return sum(offsets[1:], offsets[0]) if offsets else None
 
 
 def draw_offsets(images, run):
@@ -191,7 +188,7 @@ def draw_offsets(images, run):
     return tf.cast(tf.minimum(tf.floor(offsets), limit), tf.int32)
 
 
-def draw_crops(images, run):
+def _draw_crops(images, run):
     """The places of random crops of padded images, as offsets int32 [N, 2].
 
     Each side is padded by `crop_padding` pixels at both ends, so the offset is uniform in

@@ -34,8 +34,13 @@ def mix_examples(features, targets, run, mixup: float = 0.0, cutmix: float = 0.0
     Raises:
         UsageError: CutMix of examples that are no images.
     """
+    if cutmix and features.shape.ndims != 4:
+        raise UsageError(
+            "CutMix needs images [H, W, C], but an example of the data has shape "
+            f"{features.shape.as_list()[1:]}.",
+            hint="Set mixup instead of cutmix.",
+        )
     if cutmix:
-        _check_images(features)
         return _cut_and_mix(features, targets, run, mixup, cutmix)
     if mixup:
         share = draw_mixup(features, run, mixup)
@@ -74,15 +79,6 @@ def draw_cutmix(images, run, alpha: float) -> Box:
     return Box.around(centres, tf.floor(side * height), tf.floor(side * width), height, width)
 
 
-def _check_images(features) -> None:
-    if features.shape.ndims != 4:
-        raise UsageError(
-            "CutMix needs images [H, W, C], but an example of the data has shape "
-            f"{features.shape.as_list()[1:]}.",
-            hint="Set mixup instead of cutmix.",
-        )
-
-
 def partners(values):
     """The row before each row; the last row is that before the first."""
     return tf.concat([values[-1:], values[:-1]], axis=0)
@@ -101,20 +97,16 @@ def mix(values, shares):
     return same_shape(others + (values - others) * shares, values)
 
 
-def beta_quantiles(alpha):
-    """Quantiles of Beta(alpha, alpha) at even steps from 0 to 1, float32 [BETA_POINTS]."""
-    from scipy.special import betaincinv
-
-    return betaincinv(alpha, alpha, np.linspace(0.0, 1.0, BETA_POINTS)).astype(np.float32)
-
-
 def beta(uniform, alpha):
     """Beta(alpha, alpha) [N] from uniform [N] in [0, 1), by the inverse distribution function.
 
     TensorFlow 1.15 has no stateless gamma distribution to build it from. The quantiles are exact
     at 4097 points and linear between them, so the distribution function is off by at most 1/4096.
     """
-    table = tf.constant(beta_quantiles(alpha))
+    from scipy.special import betaincinv
+
+    quantiles = betaincinv(alpha, alpha, np.linspace(0.0, 1.0, BETA_POINTS))  # at even steps
+    table = tf.constant(quantiles.astype(np.float32))
     place = uniform * (BETA_POINTS - 1)
     index = tf.minimum(tf.cast(place, tf.int32), BETA_POINTS - 2)
     share = place - tf.cast(index, tf.float32)

@@ -5,7 +5,7 @@ Legend: N examples, H W height and width, C channels.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
@@ -20,18 +20,9 @@ MIN_TILE, MAX_TILE = 96, 256  # pixels of width: room for a caption, and a sheet
 _SETTINGS = ("fill",)  # options that are no strengths
 
 
-class Column(NamedTuple):
-    """One version of each example.
-
-    Attributes:
-        caption: what was applied.
-        options: the strengths.
-        step: the global step, on which the random numbers depend.
-    """
-
-    caption: str
-    options: AugmentationOptions
-    step: int
+# One version of each example: what was applied, the strengths, and the global step, on which the
+# random numbers depend.
+Version = Tuple[str, AugmentationOptions, int]
 
 
 def active_strengths(options: AugmentationOptions) -> List[Tuple[str, Any]]:
@@ -64,30 +55,30 @@ def save_sheet(
     columns = list(_columns(options, versions))
     sides = [images, *_change(images, columns)]
     tiles = np.stack([_fit_tiles(side) for side in sides], axis=1)  # [N, columns, H, W, C]
-    labels = [text for caption in captions for text in [caption, *(c.caption for c in columns)]]
+    labels = [text for caption in captions for text in [caption, *(text for text, *_ in columns)]]
     save_grid(path, tiles.reshape((-1, *tiles.shape[2:])), len(sides), labels, padding=4)
 
 
-def _columns(options: AugmentationOptions, versions: int) -> Iterator[Column]:
+def _columns(options: AugmentationOptions, versions: int) -> Iterator[Version]:
     strengths = active_strengths(options)
     for name, value in strengths if len(strengths) > 1 else ():
         alone = dict(OFF, fill=options.fill, **{name: value})
-        yield Column(f"{name} {value:g}", options.model_copy(update=alone), 0)
+        yield f"{name} {value:g}", options.model_copy(update=alone), 0
     for step in range(versions if strengths else 0):
         title = "all" if len(strengths) > 1 else "{} {:g}".format(*strengths[0])
-        yield Column(f"{title}, step {step}", options, step)
+        yield f"{title}, step {step}", options, step
 
 
-def _change(images: np.ndarray, columns: Sequence[Column]) -> Iterator[np.ndarray]:
+def _change(images: np.ndarray, columns: Sequence[Version]) -> Iterator[np.ndarray]:
     """The images of each column, [N, H, W, C]."""
     spec = DataSpec(images.shape[1:], "float32")
     with tf.Graph().as_default():
         feed = tf.placeholder(tf.float32, images.shape)
-        runs = [Run("train", column.options, spec) for column in columns]
+        runs = [Run("train", options, spec) for _, options, _ in columns]
         changed = [augment(feed, run) for run in runs]
         with tf.Session() as session:
-            for column, run, result in zip(columns, runs, changed):
-                session.run(run.global_step.assign(column.step))
+            for (_, _, step), run, result in zip(columns, runs, changed):
+                session.run(run.global_step.assign(step))
                 yield session.run(result, {feed: images})
 
 

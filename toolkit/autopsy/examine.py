@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+import contextlib
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from ..compat import tf
+from ..compat import dumped_tensors, tf
 from ..data.structure import FEATURES, flatten
+from ..files import plain_path
+from ..graph.build import build_training
 from ..graph.guard import GuardValues
 from ..graph.ops import upstream
 from ..graph.run import Run
+from ..graph.session_config import session_config
 from ..plugins import Plugins
 from .chain import Chain, Inspection, is_float, to_floats
 from .finding import BatchValues, Finding, TensorSummary
 from .op_traceback import forward_op, plugin_lines
-from .replay import Replay
 
 NOT_REPRODUCED = (
     "The step was finite when it was repeated op by op: XLA or another build may round"
@@ -49,23 +52,83 @@ def examine(
         The finding, or None where the step was finite this time; `NOT_REPRODUCED` says why that
         happens.
     """
-    with Replay(plugins, make_reader, make_run, checkpoint, step, assign_weights) as replay:
+    repeated = _RepeatedStep(plugins, make_reader, make_run, checkpoint, step, assign_weights)
+    with contextlib.closing(repeated):
         inspection = Inspection()
-        for guard_values in replay.graph.step.guard_values:
+        for guard_values in repeated.graph.step.guard_values:
             targets = [guard_values.loss, guard_values.gradient_norm]
             # A later update depends on the earlier ones, so they run in this session as well.
             ops = upstream([target.op for target in targets], with_control=False)
-            with replay.run(targets, inspection.watched(ops)) as (_, values):
+            with repeated.run(targets, inspection.watched(ops)) as (_, values):
                 inspection.add(values)
             nonfinite = [target for target in targets if target.name in inspection.masks]
             if nonfinite:
-                return _describe(replay, guard_values, Chain(nonfinite, inspection))
+                return _describe(repeated, guard_values, Chain(nonfinite, inspection))
     return None
 
 
-def _describe(replay: Replay, guard_values: GuardValues, chain: Chain) -> Finding:
+class _RepeatedStep:
+    """The graph of one training step, and a session that runs it from the same state each time.
+
+    Its arguments are those of `examine`.
+
+    Attributes:
+        step: the global step before the repeated one.
+        graph: the `TrainingGraph`.
+        positions: tensor int64 [N], the batch's positions in the training split.
+    """
+
+    def __init__(self, plugins, make_reader, make_run, checkpoint, step, assign_weights):
+        self.step, self._checkpoint, self._assign_weights = step, checkpoint, assign_weights
+        tf_graph = tf.Graph()
+        with tf_graph.as_default():
+            self._reader = make_reader()
+            run = make_run(self._reader)
+            self.graph = build_training(plugins, run, self._reader, tf_graph)
+            self.positions = self._reader.positions(tf.constant(step, tf.int64))
+            self._initialize = tf.global_variables_initializer()
+            # As in training: local variables may depend on the weights, so they come after them.
+            self._initialize_locals = tf.group(
+                tf.local_variables_initializer(), tf.tables_initializer()
+            )
+            self._saver = tf.train.Saver() if checkpoint else None
+        config = session_config(run.options)
+        # Each tensor is computed by the op that the plugin's line created, and by no fused one.
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+        self._session = tf.Session(graph=tf_graph, config=config)
+        self.close = self._session.close
+        self._is_reader_ready = False
+
+    @contextlib.contextmanager
+    def run(
+        self,
+        fetches: Any,
+        watched: Iterable[tf.Tensor],
+        feeds: Optional[Dict[tf.Tensor, Any]] = None,
+    ) -> Iterator[Tuple[Any, Iterable[Tuple[str, np.ndarray]]]]:
+        """Run the step from its initial state, whatever earlier calls changed.
+
+        Yields the fetched values, None where an op fails; and name and value of each tensor that is
+        watched, in loops and branches too, as often as it was computed, in the order of time.
+        """
+        self._session.run(self._initialize)
+        if self._assign_weights is not None:
+            self._assign_weights(self._session)
+        if self._saver is not None:
+            with plain_path(self._checkpoint) as path:
+                self._saver.restore(self._session, path)
+        self._session.run(self._initialize_locals)
+        if not (self._is_reader_ready and self._reader.in_memory):
+            self._reader.initialize(self._session, self.step)
+            self._is_reader_ready = True
+        with dumped_tensors(self._session, fetches, watched, feeds) as result:
+            yield result
+
+
+def _describe(repeated: _RepeatedStep, guard_values: GuardValues, chain: Chain) -> Finding:
     """Repeat the step again to get the first tensor, its op's inputs and the batch."""
-    batch_tensors = flatten(*replay.graph.batch)
+    batch_tensors = flatten(*repeated.graph.batch)
     features = [x for key, x in batch_tensors.items() if key.startswith(FEATURES)]
     bad_features = [tensor for tensor in features if tensor.name in chain.tensors]
     tensor = bad_features[0] if bad_features else chain.first_source()
@@ -73,21 +136,27 @@ def _describe(replay: Replay, guard_values: GuardValues, chain: Chain) -> Findin
     kind = "features" if bad_features else kind
     inputs = list(tensor.op.inputs) if kind == "op" else []
     scalars = [guard_values.loss, guard_values.gradient_norm]
-    watched = {
-        x.name: x
-        for x, dtype in [(x, x.dtype.base_dtype) for x in [tensor, *inputs, *scalars]]
-        if dtype.is_floating or dtype.is_integer or dtype.is_bool
-    }
-    fetches = {"batch": batch_tensors, "positions": replay.positions, "scalars": scalars}
-    with replay.run(fetches, watched.values()) as (fetched, dump):
-        values = _select_turn(tensor, dump)
+    watched = {}
+    for x in [tensor, *inputs, *scalars]:
+        dtype = x.dtype.base_dtype
+        if dtype.is_floating or dtype.is_integer or dtype.is_bool:
+            watched[x.name] = x
+    fetches = {"batch": batch_tensors, "positions": repeated.positions, "scalars": scalars}
+    turns: Dict[str, List[np.ndarray]] = {}  # the values of each tensor, several in a loop
+    with repeated.run(fetches, watched.values()) as (fetched, dump):
+        for name, value in dump:
+            turns.setdefault(name, []).append(value)
+    # Of each the value in the turn in which the first of the tensor is not finite, or the only one.
+    own = [bool(np.isfinite(to_floats(value)).all()) for value in turns[tensor.name]]
+    turn = own.index(False) if False in own else 0
+    values = {name: each[min(turn, len(each) - 1)] for name, each in turns.items()}
     batch = BatchValues(fetched["batch"], fetched["positions"])
     forward = forward_op(tensor.op)
     is_gradient = kind == "op" and forward is not tensor.op
     is_named = kind == "variable" and tensor.op.inputs
     return Finding(
         kind=kind,
-        step=replay.step + 1,
+        step=repeated.step + 1,
         update=GuardValues(guard_values.name, *map(float, fetched["scalars"])),
         tensor=_summarize(tensor, values[tensor.name]),
         op=tensor.op.inputs[0].op.name if is_named else tensor.op.name,
@@ -95,21 +164,9 @@ def _describe(replay: Replay, guard_values: GuardValues, chain: Chain) -> Findin
         stack=plugin_lines(tensor.op) if kind == "op" else [],
         gradient_of=(forward.name, forward.type) if is_gradient else None,
         inputs=[_summarize(x, values.get(x.name)) for x in inputs],
-        rows=_nonfinite_rows(replay, scalars, tensor, values[tensor.name], batch, kind),
+        rows=_nonfinite_rows(repeated, scalars, tensor, values[tensor.name], batch, kind),
         batch=batch,
     )
-
-
-def _select_turn(tensor: tf.Tensor, dump: Any) -> Dict[str, np.ndarray]:
-    """Of each tensor the value in the turn of a loop in which the first of `tensor` is not finite,
-    or the only one.
-    """
-    turns: Dict[str, List[np.ndarray]] = {}
-    for name, value in dump:
-        turns.setdefault(name, []).append(value)
-    own = [bool(np.isfinite(to_floats(value)).all()) for value in turns[tensor.name]]
-    turn = own.index(False) if False in own else 0
-    return {name: values[min(turn, len(values) - 1)] for name, values in turns.items()}
 
 
 def _summarize(tensor: tf.Tensor, value: Optional[np.ndarray]) -> TensorSummary:
@@ -132,7 +189,7 @@ def _summarize(tensor: tf.Tensor, value: Optional[np.ndarray]) -> TensorSummary:
 
 
 def _nonfinite_rows(
-    replay: Replay,
+    repeated: _RepeatedStep,
     scalars: List[tf.Tensor],
     tensor: tf.Tensor,
     value: np.ndarray,
@@ -146,7 +203,7 @@ def _nonfinite_rows(
     tensor has to become finite.
     """
     array = to_floats(value)
-    sizes = (batch.size, replay.graph.run.options.batch_size)
+    sizes = (batch.size, repeated.graph.run.options.batch_size)
     if array.ndim == 0 or len(array) not in sizes:
         return []
     is_bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
@@ -155,12 +212,12 @@ def _nonfinite_rows(
         return rows.tolist()
     if is_bad.all():
         return []
+    tensors = flatten(*repeated.graph.batch)
     for start in range(0, batch.size, len(array)):
         indices = np.arange(batch.size)
         indices[start + rows] = start + np.flatnonzero(~is_bad)[0]  # another example in their place
-        tensors = flatten(*replay.graph.batch)
         feeds = {tensors[key]: array[indices] for key, array in batch.arrays.items()}
-        with replay.run(scalars, [tensor], feeds) as (_, dump):
+        with repeated.run(scalars, [tensor], feeds) as (_, dump):
             values = [np.isfinite(to_floats(value)).all() for _, value in dump]
         if values and all(values):
             return (start + rows).tolist()

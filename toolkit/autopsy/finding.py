@@ -179,19 +179,16 @@ class Finding(NamedTuple):
     def as_json(self) -> Dict[str, Any]:
         """Everything but the features, as JSON values."""
         labels = self.batch.labels
+        values = self._asdict()
+        del values["batch"]
         return {
-            "kind": self.kind,
-            "step": self.step,
+            **values,
             "update": self.update.name,
             "loss": self.update.loss,
             "gradient_norm": self.update.gradient_norm,
             "tensor": self.tensor._asdict(),
-            "op": self.op,
-            "op_type": self.op_type,
             "stack": [line._asdict() for line in self.stack],
-            "gradient_of": self.gradient_of,
             "inputs": [summary._asdict() for summary in self.inputs],
-            "rows": self.rows,
             "positions": self.batch.positions.tolist(),
             "labels": None if labels is None else labels.tolist(),
             "examples": self.examples,

@@ -11,7 +11,6 @@ from typing import List, Optional, Tuple
 
 from ..compat import tf
 from ..graph.replica_copy import original_name
-from . import replay
 from .finding import PACKAGES, SourceLine
 
 # Packages whose lines appear in a traceback between a plugin's line and the op.
@@ -25,7 +24,8 @@ _LIBRARIES = (
     "pluggy",
 )
 
-
+# The module that builds the graph of an autopsy: whoever calls it did not create an op.
+_BUILDER = os.path.join(os.path.dirname(__file__), "examine.py")
 # In the message of a TensorFlow error: the op that failed, and the lines of a Python function that
 # it called.
 _NODE = re.compile(r"\[\[(?:\{\{)?node ([^\s}]+)")
@@ -34,13 +34,10 @@ _PYTHON_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def find_failing_line(error: BaseException, graph: Optional[tf.Graph]) -> str:
-    """`file:line` of the plugin's code that made a session call fail; "" if the error hides it.
+    """`file:line` of the plugin's code that made a session call fail; "" if the error hides it, or
+    nothing is known of the session's graph.
 
     It is the line of a `tf.py_func` that raised an exception, else the line that created the op.
-
-    Args:
-        error: of the call.
-        graph: of the session; None if it is unknown.
     """
     text = str(getattr(error, "message", error)) if isinstance(error, tf.errors.OpError) else ""
     call = _PYTHON_CALL.search(text)
@@ -71,7 +68,7 @@ def plugin_lines(op: tf.Operation) -> List[SourceLine]:
     """
     lines, forward = _traceback_lines(op), forward_op(op)
     if forward is op:
-        return _lines_after(lines, _absolute(replay.__file__))
+        return _lines_after(lines, _absolute(_BUILDER))
     return _lines_after(lines, "gradients_util.py") or plugin_lines(forward)
 
 
@@ -87,12 +84,10 @@ def _traceback_lines(op: tf.Operation) -> List[SourceLine]:
     """All lines of the stack in which the op was created, the innermost last."""
     lines = []
     for frame in op.traceback or ():  # an object, or a tuple that starts with the same values
-        if isinstance(frame, tuple):
-            file, line, function = frame[:3]
-        else:
-            file, line, function = frame.filename, frame.lineno, frame.name
+        is_tuple = isinstance(frame, tuple)
+        file, line, name = frame[:3] if is_tuple else (frame.filename, frame.lineno, frame.name)
         path = _absolute(file)
-        lines.append(SourceLine(path, int(line), function, linecache.getline(path, line).strip()))
+        lines.append(SourceLine(path, int(line), name, linecache.getline(path, line).strip()))
     return lines
 
 

@@ -16,7 +16,7 @@ from .. import __version__
 from ..cli_options import HelpGroup
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..plugins import choose, summarize_exception
-from . import drivers, plugin_commands
+from . import plugin_commands
 from .streams import OutputError
 
 # name -> (module, one line for --help)
@@ -55,14 +55,6 @@ _NAMES_ELSEWHERE = {
 }
 OTHER_NAMES = {other: name for name, others in _NAMES_ELSEWHERE.items() for other in others.split()}
 
-# Exceptions of a plugin's command that keep their own message and exit code.
-COMMAND_ERRORS = (
-    ToolkitError,
-    click.ClickException,
-    click.exceptions.Exit,
-    click.Abort,
-)
-
 
 class LazyGroup(HelpGroup):
     """A group that knows the names and summaries of its commands without importing them."""
@@ -85,25 +77,21 @@ class LazyGroup(HelpGroup):
                 close = [OTHER_NAMES[name]] if name in OTHER_NAMES else close
                 hint = f"Did you mean '{close[0]}'?" if close else f"Commands: {', '.join(names)}."
                 raise click.UsageError(f"There is no command '{name}'.\n{hint}")
-        command = drivers.find_command(name, args[1:])
-        if command is not None:
-            return name, command, args[1:]
-        return super().resolve_command(ctx, args)
+        driven = plugin_commands.find_driven(name, args[1:])
+        return (name, driven, args[1:]) if driven else super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
-        except COMMAND_ERRORS:
+        except (ToolkitError, click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except BrokenPipeError as error:  # click would exit with 1
             raise OutputError(error) from error
         except KeyboardInterrupt:  # click would print an empty line
             raise InterruptedRun("Interrupted.") from None
         except Exception as error:
-            if isinstance(error, FileNotFoundError) and _is_working_directory_gone():
-                raise UsageError(
-                    "The working directory no longer exists.", hint="Change to another folder."
-                ) from error
+            if isinstance(error, FileNotFoundError):
+                _refuse_missing_directory()
             name = ctx.invoked_subcommand
             if name is None or name in COMMANDS:
                 raise  # a fault of the core shows its traceback
@@ -121,12 +109,12 @@ class LazyGroup(HelpGroup):
                 formatter.write_dl(rows)
 
 
-def _is_working_directory_gone() -> bool:
+def _refuse_missing_directory() -> None:
     try:
         os.getcwd()
-    except FileNotFoundError:
-        return True
-    return False
+    except FileNotFoundError as error:
+        text = "The working directory no longer exists."
+        raise UsageError(text, hint="Change to another folder.") from error
 
 
 @click.command(

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Iterator, Optional
 
+from ..cli_options import optional_output
 from ..cluster.tasks import Cluster
 from ..errors import RetryError, ToolkitError, UsageError
 from ..option_changes import has_other_length
 from ..options import CoreOptions
 from ..storage.checkpoint_feed import FeedSettings
-from ..storage.entries import FINISHED, UNFINISHED
+from ..storage.entries import UNFINISHED
 from ..storage.run_folder import has_run, open_run
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ def open_peers(
 ) -> Optional[NoPeers]:
     """The peers of the chief of a cluster; None for a process that is in none.
 
-    Args:
-        is_trained: whether only the test is left, for which the others may not come again.
+    `is_trained`: whether only the test is left, for which the others may not come again.
     """
     if cluster is None:
         return None
@@ -69,26 +69,28 @@ def reporting_failure(cluster: Optional[Cluster]) -> Iterator[None]:
 
 def dismiss_peers(cluster: Optional[Cluster]) -> None:
     """End the other processes of a run that has nothing left to do, as soon as they have come."""
+    if cluster is None:
+        return
     from ..cluster.channel import Channel
     from ..display.console import Console
 
-    if cluster is None:
-        return
     channel = Channel(cluster, Console().log)
     with contextlib.suppress(RetryError):  # some may have ended before, and never come
         channel.join({})
     channel.close(text="Nothing is left to do.")
 
 
-def follow_chief(job: Job, cluster: Cluster, console: Console) -> int:
+def follow_chief(job: Job, cluster: Cluster) -> int:
     """Train as the chief commands, or serve variables; return the exit code."""
     from ..cluster.channel import JobEnded
+    from ..display.console import Console
     from ..training.follower import Follower
     from ..training.parameter_servers import ParameterServer, ServerFollower
 
     _check_devices(job.options)
+    console = Console(every_secs=job.options.console_secs)
     try:
-        with _open_channel(cluster, console) as channel:
+        with optional_output(), _open_channel(cluster, console) as channel:
             if cluster.task.job == "ps":
                 return ParameterServer(job.options, cluster, channel).serve()
             follower = ServerFollower if cluster.has_ps else Follower
@@ -100,7 +102,7 @@ def follow_chief(job: Job, cluster: Cluster, console: Console) -> int:
 
 
 def _check_devices(options: CoreOptions) -> None:
-    """Refuse several devices in a process of a cluster. Raises UsageError."""
+    """Refuse several devices in a process of a cluster."""
     if options.devices > 1:
         raise UsageError(
             f"--devices is {options.devices}, which a process of a cluster does not support.",
@@ -119,15 +121,8 @@ def evaluate_run(
     """Evaluate the checkpoints of a run that the chief trains, and return its exit code.
 
     It is `toolkit evaluate RUN --follow`. The chief may start later: the folder may show how an
-    earlier session ended.
-
-    Args:
-        run_dir: the folder of the run; the chief writes it, perhaps on another machine.
-        options: of the run.
-        cluster: of the run.
-        as_json: whether to print a JSON object per line.
-        is_resume: whether the chief continues the run in the folder.
-        is_replaced: whether it renames the run in the folder, and begins another.
+    earlier session ended. `is_resume`: whether it continues the run in the folder; `is_replaced`:
+    whether it renames that run, and begins another.
     """
     from .follow import follow
 
@@ -136,10 +131,10 @@ def evaluate_run(
             "The evaluator reads the folder of the run, and --run-dir is not set.",
             hint="Set --run-dir to the same shared folder for all tasks.",
         )
-    statuses: Tuple[str, ...] = UNFINISHED if is_resume else ()
-    if is_resume and has_run(run_dir) and has_other_length(open_run(run_dir), options):
-        statuses = (*UNFINISHED, FINISHED)
-    settings = FeedSettings(
-        start_secs=cluster.settings.join_secs, former_statuses=statuses, is_replaced=is_replaced
-    )
+    awaits_change = is_replaced
+    if is_resume and has_run(run_dir):
+        folder = open_run(run_dir)
+        is_unfinished = folder.state()["status"] in UNFINISHED
+        awaits_change = is_unfinished or has_other_length(folder, options)
+    settings = FeedSettings(start_secs=cluster.settings.join_secs, awaits_change=awaits_change)
     return follow(run_dir, {}, settings, as_json)

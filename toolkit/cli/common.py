@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 import click
 
@@ -31,15 +31,12 @@ def tta_option(command: Command) -> Command:
 
 
 def print_metrics(result: Dict[str, Any], note: str = "") -> None:
-    """Print the line of an evaluation: split, metrics, number of examples, step, and a note."""
+    """Print the lines of an evaluation: split, metrics, number of examples, step and a note; below
+    them those of a plugin's scorers.
+    """
     facts = f"{result['examples']} examples, step {result['step']}{note}{describe_level(result)}"
     sys.stdout.write(f"{result['split']:7} {join_metrics(result)}  ({facts})\n")
-    print_details(describe_omissions(result))
-
-
-def print_details(lines: Iterable[str]) -> None:
-    """Print the further lines of a plugin's scorers, below the metrics."""
-    for line in lines:
+    for line in [*describe_omissions(result), *result.get("lines", ())]:
         sys.stdout.write(f"{'':8}{line}\n")
 
 

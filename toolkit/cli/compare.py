@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from ..cli_options import (
-    json_option,
-    print_json,
-    resolve_output,
-    verbose_option,
-    warn,
-    writing_output,
-)
+from .. import cli_options as shared
 from ..display.escapes import escape_line
 from ..display.waits import waiting
 
@@ -43,8 +36,8 @@ _DIRECTIONS = {"max": "higher is better", "min": "lower is better"}
     help="How sure the verdicts are, all together [default 0.95].",
 )
 @click.option("--html", default=None, metavar="FILE", help="Write a page with all runs, too.")
-@json_option
-@verbose_option
+@shared.json_option
+@shared.verbose_option
 def compare(
     run_folders: Tuple[str, ...],
     metrics: Tuple[str, ...],
@@ -60,18 +53,18 @@ def compare(
     """
     from ..comparison.comparison import compare as compare_records
 
-    output = resolve_output(html) if html else None
+    output = shared.resolve_output(html) if html else None
     with waiting("Comparing the runs"):
         records = _read_records(run_folders)
         comparison = compare_records(records, metrics, level)
         if html and output:
             from ..page.writer import write_page
 
-            with writing_output(html):
+            with shared.writing_output(html):
                 write_page(output, records, comparison)
     if as_json:
         runs = [{"name": r.name, "path": r.path, "status": r.status} for r in records]
-        print_json({"runs": runs, **comparison})
+        shared.print_json({"runs": runs, **comparison})
         return 0
     parts = _describe(records, comparison)
     parts["page"] = [html] if html else []
@@ -87,10 +80,10 @@ def _read_records(paths: Sequence[str]) -> List[RunRecord]:
     from ..comparison.record import read_runs
     from ..errors import UsageError
 
-    runs = read_runs(paths, warn)
+    runs = read_runs(paths, shared.warn)
     for run in runs:
         if run.error is not None:
-            warn(f"{run.name} is left out: {run.error.message}")
+            shared.warn(f"{run.name} is left out: {run.error.message}")
     records = [run.record for run in runs if run.record is not None]
     if len(records) < 2:
         named = {os.path.abspath(path) for path in paths}
@@ -166,12 +159,11 @@ def _option_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str
     firsts, rows = [places[0] for places in comparison["groups"]], []
     for option in comparison["options"]:
         pairs = [(option["values"][place], option["origins"][place]) for place in firsts]
-        if all(value == pairs[0][0] for value, _ in pairs):
+        is_equal = all(value == pairs[0][0] for value, _ in pairs)
+        if is_equal and len({origin is None for _, origin in pairs}) == 1:
             continue  # it differs within the groups alone, as the seed does
         cells = [
-            "-"
-            if value is None and not origin
-            else show_value(value) + (f" ({origin})" if origin else "")
+            "-" if origin is None else show_value(value) + (f" ({origin})" if origin else "")
             for value, origin in pairs
         ]
         has_effect = option["name"] not in options_without_effect()

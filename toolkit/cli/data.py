@@ -90,47 +90,40 @@ def check(
     return 0 if report["ok"] else 4
 
 
-def _describe_range(values: Dict[str, Any]) -> str:
-    return f"{values['min']:g} to {values['max']:g}, mean {values['mean']:g}"
-
-
-def _format_counts(counts: Dict[str, int]) -> str:
-    """The examples of each class; of many classes, those of the first ones."""
-    texts = [f"{name} {count}" for name, count in counts.items()]
-    rest = len(texts) - _MAX_CLASSES
-    more = [f"... ({rest:,} more classes)"] if rest > 0 else []
-    return ", ".join(texts[:_MAX_CLASSES] + more)
-
-
 def _print(report: Dict[str, Any], with_hashes: bool) -> None:
-    def out(line: str) -> None:
-        sys.stdout.write(escape_line(line) + "\n")
+    def out(title: str, text: str) -> None:
+        sys.stdout.write(escape_line(f"{title:8} {text}") + "\n")
 
-    out(f"data     {report['data']}")
+    def describe_range(values: Dict[str, Any]) -> str:
+        return f"{values['min']:g} to {values['max']:g}, mean {values['mean']:g}"
+
+    out("data", report["data"])
     for fault in report["corrupt"]:
-        out(f"corrupt  {fault['file']}: {fault['reason']}")
+        out("corrupt", f"{fault['file']}: {fault['reason']}")
     if not report["ok"]:
         return
     if "components" not in report:
-        out(f"shape    {'x'.join(map(str, report['shape']))} {report['dtype']}")
+        out("shape", f"{'x'.join(map(str, report['shape']))} {report['dtype']}")
     for key, text in report.get("components", {}).items():
-        out(f"{key}  {text}")
+        sys.stdout.write(escape_line(f"{key}  {text}") + "\n")
     for name, split in report["splits"].items():
-        counts = split.get("class_counts") or {}
-        classes = f"; class: {_format_counts(counts)}" if counts else ""
-        values = f"; values {_describe_range(split)}" if "min" in split else ""
+        counts = [f"{each} {n}" for each, n in (split.get("class_counts") or {}).items()]
+        if len(counts) > _MAX_CLASSES:
+            counts[_MAX_CLASSES:] = [f"... ({len(counts) - _MAX_CLASSES:,} more classes)"]
+        classes = f"; class: {', '.join(counts)}" if counts else ""
+        values = f"; values {describe_range(split)}" if "min" in split else ""
         duplicates = f"; {split['duplicates']} duplicates"
-        out(f"{name:8} {split['examples']} examples{classes}{values}{duplicates}")
+        out(name, f"{split['examples']} examples{classes}{values}{duplicates}")
         for key, values in split.get("ranges", {}).items():
-            out(f"{name:8} {key} {_describe_range(values)}")
+            out(name, f"{key} {describe_range(values)}")
     for name in ("test", "validation"):
-        out(f"shared   {report['in_train_and_' + name]} examples are in train and {name}")
+        out("shared", f"{report['in_train_and_' + name]} examples are in train and {name}")
     for note in report["notes"]:
-        out(f"note     {note}")
+        out("note", note)
     for name, digest in report["sha256"].items() if with_hashes else ():
-        out(f"sha256   {digest}  {name}")
+        out("sha256", f"{digest}  {name}")
     if "sheet" in report:
-        out(f"sheet    {report['sheet']}")
+        out("sheet", report["sheet"])
 
 
 check.params.extend(data_flags("rehash"))

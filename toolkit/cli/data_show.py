@@ -19,7 +19,7 @@ _OF_TRAINING = ("data", "normalize", "reader", "resident_limit", "shuffle_buffer
 def data_flags(*more: str) -> List[FieldOption]:
     """Return a flag for each option that says how data is read, and for these further options."""
     return [
-        FieldOption(field, field.group)
+        FieldOption(field)
         for field in typed.describe(typed.CoreOptions)
         if field.name in more or (field.group == "Data" and field.name not in _OF_TRAINING)
     ]
@@ -135,4 +135,4 @@ def _write(
 
 # Of augmentation, nothing is on unless a flag says so.
 _changes = [field._replace(default=None) for field in typed.describe(typed.AugmentationOptions)]
-show.params.extend([*data_flags(), *(FieldOption(field, field.group) for field in _changes)])
+show.params.extend([*data_flags(), *(FieldOption(field) for field in _changes)])

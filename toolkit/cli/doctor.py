@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Optional, Sequence
 
 import click
 
@@ -58,12 +58,18 @@ def doctor(run_folder: str, plugin: Optional[str], extensions: Sequence[str], as
                 _add_model(diagnosis, folder, selection)
         except ToolkitError as error:
             _add_failure(diagnosis, error)
+    faults = [str(fault) for fault in diagnosis.faults]
     if as_json:
-        faults = [str(fault) for fault in diagnosis.faults]
         print_json(dict(diagnosis._asdict(), faults=faults, run=str(folder)))
-    else:
-        _print(diagnosis)
-    return 6 if diagnosis.faults else 0
+        return 6 if faults else 0
+    for title, texts in (
+        ("state", [diagnosis.state]),
+        ("note", diagnosis.notes),
+        ("FAULT", faults),
+        ("do", diagnosis.advice),
+    ):
+        sys.stdout.writelines(f"{title:8}{escape_line(text)}\n" for text in texts)
+    return 6 if faults else 0
 
 
 def _add_failure(diagnosis: Diagnosis, error: ToolkitError) -> None:
@@ -80,38 +86,20 @@ def _add_model(diagnosis: Diagnosis, folder: RunFolder, selection: Selection) ->
     """Add whether the options, the plugins, the data and the model fit what was committed."""
     from ..audit.diagnosis import diagnose_code, diagnose_data, diagnose_model, diagnose_weights
 
-    options = resolve(selection, {}, use_environment=False).options
+    options, unloaded = resolve(selection, {}, use_environment=False).options, selection.unloaded
     changes = find_changes(folder, options)
     if changes:
-        flags = allow_flags(changes)
-        advice = f"A resume refuses options other than the run's unless allowed: {flags}"
-        diagnosis.advice.insert(0, advice)
+        advice = "A resume refuses options other than the run's unless allowed: "
+        diagnosis.advice.insert(0, advice + allow_flags(changes))
     config = configuration.run_values(selection.plugin, selection.extensions, options, folder.path)
-    if selection.plugins is None or selection.unloaded:
-        diagnose_code(diagnosis, folder, selection.unloaded)
+    if selection.plugins is None or unloaded:
+        diagnose_code(diagnosis, folder, unloaded)
         diagnose_data(diagnosis, folder, options)
-        diagnosis.notes.append(_model_note(selection))
+        flags = [f"{'--plugin' if n == selection.plugin else '--with'} {n}" for n in unloaded]
+        diagnosis.notes.append(
+            "Whether the model fits was not checked, since that executes "
+            f"{' and '.join(unloaded)}; to check it, add {' '.join(flags)}."
+        )
     else:
         diagnose_model(diagnosis, folder, selection.plugins, options, config)
     diagnose_weights(diagnosis, folder, options)
-
-
-def _model_note(selection: Selection) -> str:
-    """Return why the model was not checked, and how to check it."""
-    flags = [
-        f"{'--plugin' if name == selection.plugin else '--with'} {name}"
-        for name in selection.unloaded
-    ]
-    return (
-        "Whether the model fits was not checked, since that executes "
-        f"{' and '.join(selection.unloaded)}; to check it, add {' '.join(flags)}."
-    )
-
-
-def _print(diagnosis: Diagnosis) -> None:
-    rows: List[Tuple[str, str]] = [("state", diagnosis.state)]
-    rows += [("note", note) for note in diagnosis.notes]
-    rows += [("FAULT", str(fault)) for fault in diagnosis.faults]
-    rows += [("do", text) for text in diagnosis.advice]
-    for title, text in rows:
-        sys.stdout.write(f"{title:8}{escape_line(text)}\n")

@@ -7,16 +7,17 @@ from typing import Any, Dict, Optional
 
 import click
 
-from ..cli_options import checkpoint_option, json_option, print_json, trust_option, verbose_option
+from .. import cli_options as shared
 from ..errors import UsageError
 from ..storage.checkpoint_feed import FeedSettings
+from ..storage.run_folder import open_run
 from .cluster_flags import Seconds
-from .common import open_with_warnings, print_details, print_metrics, say, tta_option
+from .common import open_with_warnings, print_metrics, say, tta_option
 
 
 @click.command()
 @click.argument("run_folder", metavar="RUN")
-@checkpoint_option
+@shared.checkpoint_option
 @click.option(
     "--split",
     default=None,
@@ -51,9 +52,9 @@ from .common import open_with_warnings, print_details, print_metrics, say, tta_o
     help="With --follow: how long to wait for a run to begin, or to go on after it was killed "
     f"[default {FeedSettings().idle_secs:g}].",
 )
-@trust_option
-@json_option
-@verbose_option
+@shared.trust_option
+@shared.json_option
+@shared.verbose_option
 def evaluate(
     run_folder: str,
     checkpoint: Optional[str],
@@ -70,44 +71,30 @@ def evaluate(
     The plugin may write reports into the run's folder. With --follow, the exit code is that of the
     process that trains: 0 if the run finished or paused; 138 if it was killed.
     """
-    subject = {"split": split, "data": data, "tta": tta}
+    subject: Dict[str, Any] = {"split": split, "data": data, "tta": tta}
     if follows:
         if checkpoint is not None:
             raise UsageError("--follow has no single checkpoint.", hint="Omit --checkpoint.")
-        return _follow(run_folder, subject, every, idle_secs, as_json)
+        from .follow import follow
+
+        settings = FeedSettings(every=every)
+        if idle_secs is not None:
+            settings = settings._replace(idle_secs=idle_secs, start_secs=idle_secs)
+        return follow(run_folder, subject, settings, as_json)
     if every or idle_secs is not None:
         name = "--every" if every else "--idle-secs"
         raise UsageError(f"{name} has no effect without --follow.", hint="Add --follow.")
+    open_run(run_folder)  # a mistake is said before the import of TensorFlow
     from ..inference.evaluation import evaluate as evaluate_model
 
     with open_with_warnings(run_folder, checkpoint) as model:
         result = evaluate_model(model, **subject, log=say)
     if as_json:
-        print_json(result)
-    else:
-        _print(result)
-    return 0
-
-
-def _follow(
-    run_folder: str,
-    subject: Dict[str, Any],
-    every: bool,
-    idle_secs: Optional[float],
-    as_json: bool,
-) -> int:
-    from .follow import follow
-
-    settings = FeedSettings(every=every)
-    if idle_secs is not None:
-        settings = settings._replace(idle_secs=idle_secs, start_secs=idle_secs)
-    return follow(run_folder, subject, settings, as_json)
-
-
-def _print(result: Dict[str, Any]) -> None:
+        shared.print_json(result)
+        return 0
     print_metrics(result)
-    print_details(result.get("lines", ()))
     if "reports" in result:
         sys.stdout.write(f"reports {result['run']}/{result['reports']}\n")
     if "reports_omitted" in result:
-        sys.stderr.write(f"warning: no report is kept: {result['reports_omitted']}\n")
+        shared.warn(f"no report is kept: {result['reports_omitted']}")
+    return 0

@@ -14,10 +14,9 @@ from ..cli_options import print_json_line, warn
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, ToolkitError
 from ..storage.checkpoint_feed import CheckpointFeed, FeedSettings, NextCheckpoint
-from ..storage.commit_log import Checkpoint
 from ..storage.entries import RunEnd
 from ..storage.record_log import EVALUATIONS, EvaluationLog
-from .common import say
+from .common import print_metrics, say
 
 if TYPE_CHECKING:
     from ..inference.evaluation import OpenEvaluation
@@ -81,7 +80,9 @@ class _Evaluations:
         end = self._feed.end
         assert end is not None  # else there is a next checkpoint
         self._num_left_out += len(self._feed.remaining_steps())
-        say(f"{_describe_end(str(self._folder), end)}; {self.describe_count()}.")
+        reason = escape_line(end.reason.split("\n")[0].rstrip("."))
+        ending = end.status + (f": {reason}" if reason else "")
+        say(f"{self._folder} is {ending}; {self.describe_count()}.")
         return end
 
     def describe_count(self) -> str:
@@ -120,15 +121,11 @@ class _Evaluations:
         self._evaluation = OpenEvaluation(open_begun(self._folder), log=say, **self._subject)
         self._log = EvaluationLog(self._folder, self._evaluation.identity())
         self._feed.is_known = self._log.contains
-        if not self._session:
-            self._report_former_evaluations(self._log)
-        self._session = session
-
-    def _report_former_evaluations(self, log: EvaluationLog) -> None:
-        steps = [each.step for each in self._folder.checkpoints.list() if log.contains(each)]
-        if steps:
+        steps = [each.step for each in self._folder.checkpoints.list() if self._log.contains(each)]
+        if steps and not self._session:
             text = ", ".join(map(str, steps))
             say(f"Evaluated before: step {text} ({self._folder}/{EVALUATIONS}).")
+        self._session = session
 
     def _publish(self, item: NextCheckpoint, result: Dict[str, Any]) -> None:
         """Record and print a result."""
@@ -136,35 +133,19 @@ class _Evaluations:
             result["left_out"] = item.left_out
         self._count += 1
         self._num_left_out += len(item.left_out)
-        self._record(item.checkpoint, result)
+        assert self._log is not None
+        try:
+            self._log.add(item.checkpoint, result)
+        except ToolkitError as error:
+            warn(f"step {item.checkpoint.step} is not in {EVALUATIONS}: {error.message}")
         if self._as_json:
             print_json_line(dict(result, run=str(self._folder)))
         else:
-            _print(result)
-
-    def _record(self, checkpoint: Checkpoint, result: Dict[str, Any]) -> None:
-        assert self._log is not None
-        try:
-            self._log.add(checkpoint, result)
-        except ToolkitError as error:
-            warn(f"step {checkpoint.step} is not in {EVALUATIONS}: {error.message}")
-
-
-def _print(result: Dict[str, Any]) -> None:
-    from .common import print_details, print_metrics
-
-    print_metrics(result, _describe_left_out(result.get("left_out", [])))
-    print_details(result.get("lines", ()))
-    sys.stdout.flush()
+            print_metrics(result, _describe_left_out(result.get("left_out", [])))
+            sys.stdout.flush()
 
 
 def _describe_left_out(steps: List[int]) -> str:
     if len(steps) > MAX_LISTED_STEPS:
         return f"; {len(steps)} left out: {steps[0]} to {steps[-1]}"
     return f"; left out: {', '.join(map(str, steps))}" if steps else ""
-
-
-def _describe_end(run: str, end: RunEnd) -> str:
-    """How a run ended, as a sentence without its period."""
-    reason = escape_line(end.reason.split("\n")[0].rstrip("."))
-    return f"{run} is {end.status}" + (f": {reason}" if reason else "")

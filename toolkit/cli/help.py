@@ -22,23 +22,18 @@ PLUGIN = "Plugin "  # what the titles of plugins' groups begin with
 WIDTH = 78
 HELP = re.compile("--help|-[a-z]*h[a-z]*")
 
-
 Sections = Dict[str, List[click.Option]]  # the visible flags of each group, by its title
 
 
 def split_topic(args: Sequence[str]) -> Tuple[List[str], str]:
     """Divide arguments into those without the topic, and the word that follows --help, or ""."""
-    for position, word in enumerate(args):
-        if HELP.fullmatch(word) and position + 1 < len(args):
-            topic = args[position + 1]
-            if not topic.startswith("-") and not _is_place(topic):
-                return [*args[: position + 1], *args[position + 2 :]], topic
+    for place, word in enumerate(args[:-1]):
+        topic = args[place + 1]
+        # A path or a run, as in `resume --help RUN`, is no topic.
+        is_place = os.sep in topic or os.path.exists(os.path.join(topic, "config.json"))
+        if HELP.fullmatch(word) and not topic.startswith("-") and not is_place:
+            return [*args[: place + 1], *args[place + 2 :]], topic
     return list(args), ""
-
-
-def _is_place(word: str) -> bool:
-    """Whether a word is a path or a run, as in `resume --help RUN`, and no topic."""
-    return os.sep in word or os.path.exists(os.path.join(word, "config.json"))
 
 
 def group_flags(ctx: click.Context, params: Iterable[click.Parameter]) -> Sections:
@@ -59,19 +54,13 @@ def _topic_of(title: str) -> str:
 def write_topic(
     ctx: click.Context, formatter: click.HelpFormatter, sections: Sections, topic: str
 ) -> None:
-    """Write the flags of a group, or of all.
-
-    Raises:
-        UsageError: there is no such topic.
-    """
+    """Write the flags of a group, or of all. Raises UsageError if there is no such topic."""
     topics = {title: _topic_of(title) for title in sections}
     titles = [title for title in sections if topic.lower() in (topics[title].lower(), ALL)]
     if not titles:
         known = [*topics.values(), ALL]
-        raise UsageError(
-            f"There is no help on '{topic}'.",
-            hint=suggest(topic, known) or f"Topics: {', '.join(known)}.",
-        )
+        hint = suggest(topic, known) or f"Topics: {', '.join(known)}."
+        raise UsageError(f"There is no help on '{topic}'.", hint=hint)
     for title in titles:
         with formatter.section("Options" if title == OWN else title):
             formatter.write_dl([_record(ctx, flag) for flag in sections[title]])
@@ -99,21 +88,21 @@ def write_short(
         rows.append((_record(ctx, flags[name])[0], text))
     with formatter.section("Most used" if most_used else "Options"):
         formatter.write_dl(rows)
-    of_plugins = [title for title in sections if title.startswith(PLUGIN)]
-    for title in of_plugins if most_used else ():
+    of_plugins = [title for title in sections if title.startswith(PLUGIN)] if most_used else []
+    for title in of_plugins:
         names = [flag.opts[0] for flag in sections[title]]
         with formatter.section(title):  # in at most so many lines
-            count, num_lines = len(names), 3 if len(of_plugins) == 1 else 1
-            while len(_names(names, count)) > num_lines * (WIDTH - 20):
+            count, size = len(names), (3 if len(of_plugins) == 1 else 1) * (WIDTH - 20)
+            while len(_shorten(names, count)) > size:
                 count -= 1
-            formatter.write_text(_names(names, count))
+            formatter.write_text(_shorten(names, count))
     topics = [_topic_of(title) for title in sections if title != OWN or most_used]
     if topics:
         formatter.write_paragraph()
         formatter.write_text(f"More: --help TOPIC, one of {', '.join(topics)}, {ALL}.")
 
 
-def _names(names: Sequence[str], count: int) -> str:
+def _shorten(names: Sequence[str], count: int) -> str:
     """The first names, and how many follow."""
     more = len(names) - count
     return " ".join(names[:count]) + (f" and {more} more" if more else "")

@@ -7,7 +7,7 @@ import io
 import os
 import shlex
 import sys
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 
@@ -101,16 +101,15 @@ def launch(
     job = _read_command(command)
     if prints:
         return _print_tasks(layout, job, hosts, port)
-    environment, notes = _environment(layout)
-    for note in notes:
-        sys.stderr.write(f"note: {escape_line(note)}\n")
+    sys.stderr.writelines(f"note: {escape_line(note)}\n" for note in _note_environment(layout))
     from ..cluster.chaos import Chaos
     from ..cluster.launcher import Launcher, LaunchOptions
     from ..cluster.output import MergedLog
 
     kills = None if chaos is None else Chaos(chaos, job.run_dir, chaos_seed)
     names = [task.name for task in layout.tasks([""] * layout.num_servers)]
-    options = LaunchOptions(restarts, kills, environment)
+    variables = {n: text for n, text in os.environ.items() if n not in TASK_VARIABLES}
+    options = LaunchOptions(restarts, kills, variables)
     return Launcher(layout, job, MergedLog(names), options).run()
 
 
@@ -191,32 +190,22 @@ def _parse(name: str, arguments: Sequence[str]) -> Tuple[Selection, Dict[str, An
             ) from None
 
 
-# ------------------------------------------------------------------------------------- environment
-
-
-def _without_tasks(variables: Mapping[str, str]) -> Dict[str, str]:
-    return {name: text for name, text in variables.items() if name not in TASK_VARIABLES}
-
-
-def _environment(layout: Layout) -> Tuple[Dict[str, str], List[str]]:
-    """The variables of all processes, and what a user should know about them."""
-    environment = _without_tasks(os.environ)
+def _note_environment(layout: Layout) -> List[str]:
+    """What a user should know about the machine and the variables."""
     notes = []
     names = [name for name in TASK_VARIABLES if os.environ.get(name)]
     if names:
-        verb = "do" if len(names) > 1 else "does"
         notes.append(
-            f"{' and '.join(names)} of the environment {verb} not apply: each process gets a task "
-            "of its own."
+            f"{' and '.join(names)} of the environment {'do' if len(names) > 1 else 'does'} not "
+            "apply: each process gets a task of its own."
         )
-    cores = len(os.sched_getaffinity(0))
-    count = layout.trainers
+    cores, count = len(os.sched_getaffinity(0)), layout.trainers
     if count > cores:
         notes.append(
             f"{count} processes train on {cores} core{'s' * (cores > 1)}, so that each is slower "
             "than one alone."
         )
-    return environment, notes
+    return notes
 
 
 # ------------------------------------------------------------------------------------------- print

@@ -13,12 +13,18 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Opt
 import click
 
 from .. import config as configuration
-from ..errors import UsageError
+from ..errors import InterruptedRun, UsageError
 from ..options import environment, variable_name
-from ..plugins import Plugins, choose, list_plugins, trust_everything
+from ..plugins import Plugins, choose, trust_everything
 from .help import ALL, group_flags, split_topic, write_short, write_topic
-from .interrupts import report_interrupt_of_loading
-from .plugin_options import FieldOption, Selection, load_selection, option_flags, split_set
+from .plugin_options import (
+    FieldOption,
+    Selection,
+    installed_models,
+    load_selection,
+    option_flags,
+    split_set,
+)
 
 # A flag -> what other tools call it.
 _NAMES_ELSEWHERE = {
@@ -78,13 +84,14 @@ class Words(NamedTuple):
         Args:
             is_likely: whether a word that may also be the value of a plugin's flag is an argument.
         """
-        sure: List[str] = []
-        doubtful: List[str] = []
-        for before, word in zip(["", *self.rest], self.rest):
-            if not word.startswith("-"):
-                may_be_value = before.startswith("-") and "=" not in before
-                (doubtful if may_be_value else sure).append(word)
-        return next(iter([*sure, *(word for word in doubtful if is_likely(word)), *doubtful]), "")
+
+        def rank(place: int) -> int:
+            before = self.rest[place - 1] if place else ""
+            may_be_value = before.startswith("-") and "=" not in before
+            return 0 if not may_be_value else 1 if is_likely(self.rest[place]) else 2
+
+        places = [n for n, word in enumerate(self.rest) if not word.startswith("-")]
+        return self.rest[min(places, key=rank)] if places else ""
 
 
 def read_words(params: Sequence[click.Parameter], args: Sequence[str]) -> Words:
@@ -165,7 +172,7 @@ class PluginCommand(click.Command):
         args, self._topic = split_topic(args)
         if self._names_plugin:
             args = name_plugin(args)
-            if self._topic in _installed_models():
+            if self._topic in installed_models():
                 args = ["--plugin", self._topic, *args]
         help_option = self.get_help_option(ctx)
         assert help_option is not None
@@ -174,8 +181,11 @@ class PluginCommand(click.Command):
             choose(reference)  # what the flags name is the user's own choice
         if words.all("--trust"):
             trust_everything()
-        with report_interrupt_of_loading():
+        try:
             ctx.obj = self._select(words)
+        except KeyboardInterrupt:
+            message = "Interrupted while the plugins were loading; nothing was written."
+            raise InterruptedRun(message) from None
         own = {flag for param in self.own_params for flag in param.opts}
         flags = [flag for flag in self._plugin_flags(ctx.obj.plugins) if not own & set(flag.opts)]
         self.params = [*self.own_params, *flags]
@@ -199,25 +209,22 @@ class PluginCommand(click.Command):
     def _describe_unknown(self, ctx: click.Context, error: click.NoSuchOption) -> str:
         """Say which flags are like one that does not exist."""
         selection: Selection = ctx.obj
-        similar = similar_flags(error.option_name, list_flags(self.params))
+        similar, more = similar_flags(error.option_name, list_flags(self.params)), ""
         if not self._is_short and selection.plugins is not None:
             flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
-            text = f"{error.message}\nThe settings of plugin '{selection.plugin}': "
-            text += ", ".join(flags) or "none"
+            more = f"\nThe settings of plugin '{selection.plugin}': {', '.join(flags) or 'none'}"
         elif similar:
-            text = f"{error.message} (Possible options: {', '.join(similar)})"
+            more = f" (Possible options: {', '.join(similar)})"
         elif self._names_plugin and not selection.plugin:
-            text = f"{error.message}\nThe options of a plugin need its name first: "
-            text += f"{ctx.command_path} PLUGIN {error.option_name}"
-        else:
-            text = error.message
-        return f"{text}\n{selection.note}" if selection.unloaded else text
+            more = "\nThe options of a plugin need its name first: "
+            more += f"{ctx.command_path} PLUGIN {error.option_name}"
+        return error.message + more + (f"\n{selection.note}" if selection.unloaded else "")
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self._topic:
             return
         super().format_help_text(ctx, formatter)
-        name = next(iter([*filter(None, [ctx.obj.plugin]), *_installed_models(), "NAME"]))
+        name = next(iter([*filter(None, [ctx.obj.plugin]), *installed_models(), "NAME"]))
         if self._examples:
             formatter.write_paragraph()
         for example in self._examples:
@@ -232,10 +239,6 @@ class PluginCommand(click.Command):
         if ctx.obj.unloaded:
             formatter.write_paragraph()
             formatter.write_text(ctx.obj.note)
-
-
-def _installed_models() -> List[str]:
-    return [entry.name for entry in list_plugins() if entry.kind == "model"]
 
 
 def name_plugin(words: Sequence[str]) -> List[str]:

@@ -11,15 +11,7 @@ from click.shell_completion import CompletionItem
 from .. import options as typed
 from ..cli_options import warn
 from ..errors import UsageError
-from ..plugins import (
-    Plugins,
-    choose,
-    is_chosen,
-    is_name,
-    list_plugins,
-    load,
-    locate,
-)
+from ..plugins import Plugins, choose, is_chosen, is_name, list_plugins, load, locate
 
 
 class Selection(NamedTuple):
@@ -54,6 +46,11 @@ class Selection(NamedTuple):
             "and so does not know its options."
         )
 
+    @property
+    def classes(self) -> List[Tuple[str, Type[typed.Options]]]:
+        """The names and options classes of the loaded plugins."""
+        return self.plugins.options() if self.plugins else []
+
 
 NO_SELECTION = Selection("", [], None, [])
 
@@ -64,7 +61,6 @@ def load_selection(
     origins: Mapping[str, str],
     layers: List[typed.Config],
     executes_code: bool,
-    distributions: Optional[Mapping[str, str]] = None,
 ) -> Selection:
     """Load the plugins that the arguments name.
 
@@ -75,8 +71,6 @@ def load_selection(
         layers: see `Selection`.
         executes_code: whether to load files and modules that a file names, as far as they are
             trusted. What the user names, and installed plugins, are loaded in any case.
-        distributions: name -> the distribution of each installed plugin of a run; None for a new
-            run.
     """
     unloaded = []
     for reference in [plugin, *extensions]:
@@ -86,67 +80,58 @@ def load_selection(
             locate(reference)  # refuses what does not exist
     if not plugin or plugin in unloaded:
         return Selection(plugin, list(extensions), None, layers, unloaded)
-    owners = distributions or {}
     model, *others = (
-        load(name, kind, origins.get(name, ""), owners.get(name, ""))
+        load(name, kind, origins.get(name, ""))
         for name, kind in [(plugin, "model"), *((name, "extension") for name in extensions)]
         if name not in unloaded
     )
     return Selection(plugin, list(extensions), Plugins(model, others), layers, unloaded)
 
 
+def installed_models() -> List[str]:
+    """Return the names of the model plugins that are installed."""
+    return [entry.name for entry in list_plugins() if entry.kind == "model"]
+
+
 def missing_plugin_error() -> UsageError:
     """Return the error for a command that needs a plugin, with the names to choose from."""
-    names = [entry.name for entry in list_plugins() if entry.kind == "model"]
-    return UsageError(
-        "No plugin is named.",
-        hint=f"Write --plugin NAME; installed: {', '.join(names) or 'none'}.",
-    )
+    names = ", ".join(installed_models()) or "none"
+    return UsageError("No plugin is named.", hint=f"Write --plugin NAME; installed: {names}.")
 
 
 # ------------------------------------------------------------------------------------------- flags
+
+_METAVARS = {"str": "TEXT", "int": "N", "float": "X", "name": "NAME", "value": "VALUE"}
 
 
 class FieldOption(click.Option):
     """The flag of an option. Its text becomes a typed value later, together with all others."""
 
-    def __init__(self, field: typed.Field, group: str):
-        self.field, self.group = field, group
+    def __init__(self, field: typed.Field, group: str = ""):
+        self.field, self.group = field, group or field.group
         facts = [field.unit, field.limits]
         if field.default not in (None, [], {}):
             facts.append(f"default {typed.format_value(field.default)}")
-        facts = [fact for fact in facts if fact]
-        help = field.help + (f" [{'; '.join(facts)}]" if facts else "")
+        text = "; ".join(filter(None, facts))
         flag = typed.flag_name(field.name)
+        more: Dict[str, Any] = {"help": field.help + (f" [{text}]" if text else "")}
         if field.type == "bool":
-            names = [f"{flag}/--no-{flag[2:]}", field.name]
-            super().__init__(names, default=None, help=help)
-            return
-        metavar = field.type  # TEXT, `NAME=X,...` or `a|b`
-        if "|" not in metavar:
-            metavar = re.sub(r"\w+", lambda m: _METAVARS.get(m.group(), m.group()), metavar)
-        super().__init__(
-            [flag, field.name],
-            default=None,
-            metavar=metavar,
-            help=help,
-            type=str,
-            multiple=field.is_list,
-            callback=_join_values if field.is_list else None,
-        )
+            flag = f"{flag}/--no-{flag[2:]}"
+        else:
+            metavar = field.type  # TEXT, `NAME=X,...` or `a|b`
+            if "|" not in metavar:
+                metavar = re.sub(r"\w+", lambda m: _METAVARS.get(m.group(), m.group()), metavar)
+            more.update(type=str, metavar=metavar)
+        if field.is_list:  # which may be repeated: all are one text
+            more.update(
+                multiple=True, callback=lambda *args: ",".join(args[2]) if args[2] else None
+            )
+        super().__init__([flag, field.name], default=None, **more)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> List[CompletionItem]:
         """Complete one of a few words; a shell completes the rest as files."""
         words = self.field.type.split("|") if "|" in self.field.type else []
         return [CompletionItem(word) for word in words if word.startswith(incomplete)]
-
-
-def _join_values(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> Any:
-    """Return the values of a flag that may be repeated as one text; None without the flag."""
-    return ",".join(values) if values else None
-
-
-_METAVARS = {"str": "TEXT", "int": "N", "float": "X", "name": "NAME", "value": "VALUE"}
 
 
 def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
@@ -174,9 +159,7 @@ def class_flags(
     # Those that the class inherits, as the changes of images, come after its own.
     fields = sorted(typed.describe(cls), key=lambda field: field.name not in own)
     return [
-        FieldOption(
-            field._replace(default=defaults.get(field.name, field.default)), group or field.group
-        )
+        FieldOption(field._replace(default=defaults.get(field.name, field.default)), group)
         for field in fields
     ]
 
@@ -186,14 +169,13 @@ def class_flags(
 
 def option_values(flags: Mapping[str, Any], sets: Iterable[str]) -> Dict[str, typed.Value]:
     """Return the text of each option that a flag or a `--set name=value` sets."""
-    values = {
-        name: typed.Value(value, typed.Origin(typed.FLAG, typed.flag_name(name)))
-        for name, value in flags.items()
+    texts = [(name, value, typed.flag_name(name)) for name, value in flags.items()]
+    texts += [(name, value, f"--set {name}") for name, value in map(split_set, sets)]
+    return {
+        name: typed.Value(value, typed.Origin(typed.FLAG, place))
+        for name, value, place in texts
         if value is not None
     }
-    for name, value in map(split_set, sets):
-        values[name] = typed.Value(value, typed.Origin(typed.FLAG, f"--set {name}"))
-    return values
 
 
 def split_set(text: str) -> Tuple[str, str]:
@@ -214,19 +196,17 @@ def resolve(
         values: of each option that a flag sets.
         use_environment: whether `TOOLKIT_*` variables count.
     """
-    classes = selection.plugins.options() if selection.plugins else []
     variables = typed.environment() if use_environment else {}
-    for text in [
-        *(each.value for each in values.values()),
-        *(text for name, text in variables.items() if name.startswith(typed.ENVIRONMENT_PREFIX)),
-    ]:
+    texts = [each.value for each in values.values()]
+    texts += [v for name, v in variables.items() if name.startswith(typed.ENVIRONMENT_PREFIX)]
+    for text in texts:
         choose(str(text))  # the value of an option may be the reference of a plugin
     others = untyped_values(selection)
     layers = [
         layer._replace(values={n: v for n, v in layer.values.items() if n not in others})
         for layer in selection.layers
     ]
-    resolved = typed.resolve(classes, layers, variables, values)
+    resolved = typed.resolve(selection.classes, layers, variables, values)
     for sentence in typed.misspelt_variables(type(resolved.options), variables):
         warn(sentence)
     return resolved
@@ -236,10 +216,10 @@ def untyped_values(selection: Selection) -> Dict[str, Tuple[Any, str]]:
     """Return the value and the file of each saved option that no loaded plugin declares."""
     if not selection.unloaded:
         return {}
-    options = typed.merge(selection.plugins.options() if selection.plugins else [])
+    known = typed.merge(selection.classes).model_fields
     return {
         name: (value, layer.file)
         for layer in selection.layers
         for name, value in layer.values.items()
-        if name not in options.model_fields
+        if name not in known
     }

@@ -9,30 +9,22 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 
 import click
 
-from ..cli_options import (
-    checkpoint_option,
-    json_option,
-    print_json,
-    resolve_output,
-    trust_option,
-    verbose_option,
-    writing_output,
-)
+from .. import cli_options as shared
 from ..display.escapes import escape_line, table_cell
 from ..errors import DataError, UsageError
+from ..storage.run_folder import open_run
 from .common import open_with_warnings, tta_option
 
 if TYPE_CHECKING:
     import numpy as np
 
     Columns = Dict[str, np.ndarray]  # name -> one value or array per example
-    Writer = Callable[[str, List[str], Columns, Sequence[str]], None]
 
 
 @click.command()
 @click.argument("run_folder", metavar="RUN")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
-@checkpoint_option
+@shared.checkpoint_option
 @click.option(
     "-o",
     "--output",
@@ -47,9 +39,9 @@ if TYPE_CHECKING:
     help="Swap light and dark in all images, if the training images are the reverse of these.",
 )
 @tta_option
-@trust_option
-@json_option
-@verbose_option
+@shared.trust_option
+@shared.json_option
+@shared.verbose_option
 def predict(
     run_folder: str,
     files: Sequence[str],
@@ -70,24 +62,25 @@ def predict(
     A model whose input is not an example of the data, such as a generator, takes .npz files with
     an array for each of its inputs.
     """
+    path = "" if output is None else shared.resolve_output(_check_ending(output))
+    open_run(run_folder)  # a mistake is said before the import of TensorFlow
     from ..inference.predict import best_classes, columns
     from ..inference.predict_files import expand_paths, read_files
 
-    write = _choose_writer(output)
-    path = resolve_output(output) if output is not None else ""
     files = expand_paths(files)
-    _protect_files(path, files)
+    if os.path.exists(path) and path in map(os.path.realpath, files):
+        raise UsageError(f"{path} is a file to predict on.", hint="Name another output.")
     with open_with_warnings(run_folder, checkpoint) as model:
         model.set_tta(tta)
         examples = read_files(model, files, is_inverted, _warn_of_file)
         class_names = model.data.class_names
         predictions = columns(model.predictor.predict(examples.inputs), class_names, features)
-    if output is not None and write is not None:
-        with writing_output(output):
-            write(path, examples.names, predictions, class_names)
+    if output is not None:
+        with shared.writing_output(output):
+            _WRITERS[output[output.rindex(".") :]](path, examples.names, predictions, class_names)
         sys.stderr.write(f"{len(examples.names)} predictions in {output}\n")
     if as_json:
-        print_json(_json_rows(examples.names, predictions))
+        shared.print_json(_json_rows(examples.names, predictions))
     elif output is None:
         _print(examples.names, predictions, best_classes(predictions, class_names))
     if examples.num_damaged:
@@ -97,24 +90,14 @@ def predict(
         )
 
 
+def _check_ending(output: str) -> str:
+    if not output.endswith(tuple(_WRITERS)):
+        raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
+    return output
+
+
 def _warn_of_file(text: str) -> None:
     sys.stderr.write(escape_line(text) + "\n")
-
-
-def _choose_writer(output: Optional[str]) -> Optional[Writer]:
-    """Return the function that writes the output file; refuse an unknown ending before any work."""
-    if output is None:
-        return None
-    for ending, writer in ((".json", _write_json), (".csv", _write_csv), (".npz", _write_npz)):
-        if output.endswith(ending):
-            return writer
-    raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
-
-
-def _protect_files(output: str, files: Sequence[str]) -> None:
-    """Refuse to overwrite a file to predict on. Raises UsageError."""
-    if os.path.exists(output) and output in [os.path.realpath(path) for path in files]:
-        raise UsageError(f"{output} is a file to predict on.", hint="Name another output.")
 
 
 def _json_rows(names: List[str], predictions: Columns) -> List[Dict[str, Any]]:
@@ -151,9 +134,7 @@ def _format(value: Any) -> str:
     return f"{value:.4f}" if value.dtype.kind == "f" else str(value)
 
 
-def _write_json(
-    path: str, names: List[str], predictions: Columns, class_names: Sequence[str]
-) -> None:
+def _write_json(path: str, names: List[str], predictions: Columns, *_: Any) -> None:
     from ..files import write_json
 
     write_json(path, _json_rows(names, predictions))
@@ -170,29 +151,22 @@ def _write_csv(
     flat = {name: values.reshape(len(names), -1) for name, values in predictions.items()}
     header = ["file"]
     for name, values in flat.items():
-        is_scalar = predictions[name].ndim == 1
         if name == "probabilities" and values.shape[1] == len(class_names):
             header += [f"probability_{class_name}" for class_name in class_names]
+        elif predictions[name].ndim == 1:
+            header.append(name)
         else:
-            header += [name] if is_scalar else [f"{name}{i}" for i in range(values.shape[1])]
+            header += [f"{name}{i}" for i in range(values.shape[1])]
+    rows = ([name, *(cell for v in flat.values() for cell in v[i])] for i, name in enumerate(names))
     with atomic_write(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        writer = csv.writer(text)
-        writer.writerow(map(table_cell, header))
-        for i, name in enumerate(names):
-            cells = [cell for values in flat.values() for cell in values[i]]
-            writer.writerow([table_cell(name), *map(_csv_value, cells)])
+        for row in (header, *rows):  # texts without control characters and formulas
+            cells = [table_cell(cell) if isinstance(cell, str) else cell for cell in row]
+            csv.writer(text).writerow(cells)
         text.detach()  # leaves the file open
 
 
-def _csv_value(value: Any) -> Any:
-    """A number as it is; a text without control characters and formulas."""
-    return table_cell(value) if isinstance(value, str) else value
-
-
-def _write_npz(
-    path: str, names: List[str], predictions: Columns, class_names: Sequence[str]
-) -> None:
+def _write_npz(path: str, names: List[str], predictions: Columns, *_: Any) -> None:
     import numpy as np
 
     from ..files import atomic_write
@@ -200,3 +174,10 @@ def _write_npz(
     arrays: Dict[str, Any] = dict(predictions, files=np.array(names))  # savez has a "file" itself
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)
+
+
+_WRITERS: Dict[str, Callable[..., None]] = {
+    ".json": _write_json,
+    ".csv": _write_csv,
+    ".npz": _write_npz,
+}

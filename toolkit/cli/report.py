@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 import click
 
-from ..cli_options import (
-    json_option,
-    optional_output,
-    print_json,
-    resolve_output,
-    verbose_option,
-    warn,
-    writing_output,
-)
+from .. import cli_options as shared
 from ..display.escapes import escape_line
 from ..display.waits import waiting
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
@@ -28,7 +20,6 @@ if TYPE_CHECKING:
     from ..comparison.record import RunRecord
 
 DEFAULT_SECS = 5.0
-START_SECS = 300.0  # how long a watch waits for a run to begin
 
 
 @click.command()
@@ -49,8 +40,8 @@ START_SECS = 300.0  # how long a watch waits for a run to begin
     metavar="S",
     help=f"With --watch: how often to look for changes [default {DEFAULT_SECS:g}].",
 )
-@json_option
-@verbose_option
+@shared.json_option
+@shared.verbose_option
 def report(
     run_folders: Tuple[str, ...],
     output: Optional[str],
@@ -69,11 +60,8 @@ def report(
 
     if every is not None and not watch:
         raise UsageError("--every has no effect without --watch.", hint="Add --watch.")
-    secs = DEFAULT_SECS if every is None else every
-    path = None if output is None else resolve_output(output, is_page=True)
-    if watch:
-        _wait_for_runs(run_folders, secs)
-    runs = [RunFolder(run.path) for run in read_runs(run_folders, warn)]
+    path = None if output is None else shared.resolve_output(output, is_page=True)
+    runs = [RunFolder(run.path) for run in read_runs(run_folders, shared.warn)]
     if path is None and len(runs) > 1:
         raise UsageError(
             f"The page of {len(runs)} runs needs a name.", hint="Name it with -o FILE.html."
@@ -81,40 +69,17 @@ def report(
     name = output or os.path.join(str(runs[0]), PAGE)
     page = _Page(run_folders, name, path or runs[0].file(PAGE))
     if watch:
-        page.watch(runs, secs)
+        page.watch(runs, DEFAULT_SECS if every is None else every)
     else:
         page.write()
     size = len(page.bytes)
     if as_json:
         facts = [{"name": r.name, "status": r.status, "step": r.step} for r in page.records]
-        print_json({"page": name, "bytes": size, "runs": facts})
+        shared.print_json({"page": name, "bytes": size, "runs": facts})
         return 0
-    with optional_output():
+    with shared.optional_output():
         sys.stdout.write(escape_line(f"page    {name} ({size:,} bytes)") + "\n")
     return 0
-
-
-def _wait_for_runs(paths: Sequence[str], secs: float) -> None:
-    """Wait until there is a run in each folder, as `toolkit evaluate --follow` does.
-
-    Raises:
-        RetryError: there is none after `START_SECS`.
-        InterruptedRun: after Ctrl-C.
-    """
-    from ..comparison.record import find_runs
-
-    waited = 0.0
-    for path in paths:
-        try:
-            while path and not (os.path.lexists(path) and any(find_runs(path))):
-                if waited >= START_SECS:
-                    raise RetryError(f"No run has begun in {path} for {START_SECS:g} s.")
-                if not waited:
-                    _say(f"Waiting for a run in {path}.")
-                time.sleep(secs)
-                waited += secs
-        except KeyboardInterrupt:
-            raise InterruptedRun(f"Interrupted; no run has begun in {path}.") from None
 
 
 def _say(text: str) -> None:
@@ -136,24 +101,22 @@ class _Page:
     """
 
     def __init__(self, folders: Sequence[str], name: str, path: str):
-        self._folders, self._name, self._path = folders, name, path
+        self._folders, self._name, self._path = list(folders), name, path
         self.bytes = b""
         self.records: List[RunRecord] = []
 
     def write(self, refresh_secs: Optional[float] = None) -> None:
-        """Write the page, unless it has these contents already. Raises UsageError if it cannot be.
-
-        Args:
-            refresh_secs: how often a browser reads it again; None for never.
+        """Write the page, unless it has these contents already; `refresh_secs`: how often a browser
+        reads it again, None for never. Raises UsageError if it cannot be written.
         """
         from ..files import atomic_write
 
         with waiting("Writing the page"):
             self.records, text, num_damaged = render_runs(self._folders, refresh_secs)
         if num_damaged and not self.bytes:
-            warn("damaged runs are left out; a note on the page names them")
+            shared.warn("damaged runs are left out; a note on the page names them")
         if text != self.bytes or not os.path.exists(self._path):
-            with writing_output(self._name):
+            with shared.writing_output(self._name):
                 os.stat(os.path.dirname(self._path))  # it must not be created again
                 with atomic_write(self._path) as file:
                     file.write(text)
@@ -164,10 +127,11 @@ class _Page:
         try:
             is_announced = False
             while any(run.is_locked() for run in runs):
+                self._leave_out_missing()
                 try:
                     self.write(secs)
                 except RetryError as error:  # a full disk, say: the run goes on
-                    warn(error.message)
+                    shared.warn(error.message)
                 except UsageError as error:
                     # A run that begins a session may have removed the temporary file of the page.
                     is_removed = isinstance(error.__cause__, FileNotFoundError)
@@ -177,6 +141,7 @@ class _Page:
                     _say(f"Watching; the page is {self._name}.")
                     is_announced = True
                 time.sleep(secs)
+            self._leave_out_missing()
             self.write()
         except KeyboardInterrupt:
             steps = ", ".join(f"{record.step:,}" for record in self.records)
@@ -184,6 +149,13 @@ class _Page:
             raise InterruptedRun(text) from None
         for record in self.records:
             _say(f"{record.name} is {record.status}.")
+
+    def _leave_out_missing(self) -> None:
+        """Go on without the folders that have vanished, unless none is left."""
+        present = [folder for folder in self._folders if os.path.isdir(folder)]
+        for folder in set(self._folders) - set(present) if present else ():
+            shared.warn(f"{folder} no longer exists, and is left out")
+            self._folders.remove(folder)
 
 
 def render_runs(

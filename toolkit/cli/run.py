@@ -6,88 +6,36 @@ import contextlib
 import os
 import shutil
 import sys
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Dict,
-    Iterator,
-    List,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import click
 
+from .. import cli_options as shared
 from .. import config as configuration
-from ..cli_options import (
-    Command,
-    json_option,
-    optional_output,
-    print_json,
-    trust_option,
-    verbose_option,
-    warn,
-)
+from .. import option_changes
 from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
-from ..errors import InterruptedRun, ToolkitError, UsageError
-from ..option_changes import describe_branch, has_other_length
-from ..options import AUTO, NOT_SET, PRESET, CoreOptions, Origin, Resolved, map_paths
+from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError, suggest
+from ..options import AUTO, NOT_SET, Resolved, flag_name, map_paths
+from ..plugins import is_same
 from ..preset_choice import recorded_choices
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
+from . import cluster_run
 from .cluster_flags import cluster_flags, pop_cluster
-from .cluster_run import (
-    dismiss_peers,
-    evaluate_run,
-    follow_chief,
-    open_peers,
-    reporting_failure,
-)
-from .interrupts import report_interrupt_of
 from .plugin_command import PluginCommand
-from .plugin_options import (
-    Selection,
-    missing_plugin_error,
-    option_values,
-    resolve,
-    untyped_values,
-)
-from .resume_options import (
-    check_resume_flags,
-    find_begun,
-    naming_resume,
-    refuse_changes,
-    refuse_other_plugins,
-    select_run,
-)
+from .plugin_options import Selection, missing_plugin_error, option_values, resolve, untyped_values
+from .resume_options import select_run
 
 if TYPE_CHECKING:
-    from ..cluster.tasks import Cluster
     from ..training.trainer import Job
 
 
-class TrainFlags(NamedTuple):
-    """The values of the flags that `train_flags` adds."""
-
-    pause_at: Optional[int]
-    sets: Sequence[str]
-    print_config: bool
-    as_json: bool
-
-    @classmethod
-    def pop(cls, flags: Dict[str, Any]) -> TrainFlags:
-        """Move the values from the flags of a command to a record."""
-        return cls(**{name: flags.pop(name) for name in cls._fields})
-
-
-def train_flags(command: Command) -> Command:
-    """Add the flags that `run` and `resume` share."""
+def train_flags(command: shared.Command) -> shared.Command:
+    """Add the flags that `run` and `resume` share; `_read_order` takes their values."""
     for option in (
-        json_option,
-        verbose_option,
+        shared.json_option,
+        shared.verbose_option,
         click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option."),
         click.option(
             "--print-config",
@@ -100,9 +48,62 @@ def train_flags(command: Command) -> Command:
             metavar="N",
             help="Save a checkpoint at step N and stop; 'toolkit resume' continues.",
         ),
+        cluster_flags,
+        shared.trust_option,
     ):
         command = option(command)
     return command
+
+
+class Order(NamedTuple):
+    """What a command is to train: the plugins, their options, and the flags of `train_flags`.
+
+    `sets_length`: whether it asks for another length than the run has.
+    """
+
+    selection: Selection
+    argv: Sequence[str]
+    cluster: Optional[Cluster]
+    resolved: Resolved
+    sets_length: bool
+    pause_at: Optional[int]
+    print_config: bool
+    as_json: bool
+
+    def config(self, path: str) -> Dict[str, Any]:
+        """Return the contents of config.json in the folder of a run."""
+        plugin, extensions = self.selection.plugin, self.selection.extensions
+        options, origins = self.resolved.options, self.resolved.origins
+        return configuration.run_values(plugin, extensions, options, path, origins)
+
+    def job(self, folder: RunFolder, **more: Any) -> Job:
+        """Return what to train in a folder; `more`: further fields of `Job`."""
+        from ..training.trainer import Job
+
+        assert self.selection.plugins is not None  # else `_read_order` refuses the command
+        return Job(
+            self.selection.plugins,
+            self.resolved.options,
+            folder,
+            self.config(folder.path),
+            ["toolkit", *self.argv],
+            notes=self.resolved.notes,
+            resolved=self.resolved,
+            pause_at=self.pause_at,
+            **more,
+        )
+
+
+def _read_order(ctx: click.Context, flags: Dict[str, Any], use_environment: bool) -> Order:
+    names = ("pause_at", "print_config", "as_json")
+    more, sets = {name: flags.pop(name) for name in names}, flags.pop("sets")
+    cluster = pop_cluster(flags)
+    values = option_values(flags, sets)
+    if ctx.obj.plugins is None and not more["print_config"]:
+        raise missing_plugin_error()
+    resolved = resolve(ctx.obj, values, use_environment)
+    sets_length = bool({"steps", "epochs"} & set(values))
+    return Order(ctx.obj, ctx.find_root().obj, cluster, resolved, sets_length, **more)
 
 
 @click.command(
@@ -139,8 +140,6 @@ def train_flags(command: Command) -> Command:
     is_flag=True,
     help="Continue the run in --run-dir if there is one, else begin it.",
 )
-@trust_option
-@cluster_flags
 @train_flags
 @click.pass_context
 def run(
@@ -154,39 +153,36 @@ def run(
     **flags: Any,
 ) -> int:
     """Train a plugin's model, and test it."""
-    selection: Selection = ctx.obj
-    settings, cluster = TrainFlags.pop(flags), pop_cluster(flags)
-    values = option_values(flags, settings.sets)
-    if selection.plugins is None and not settings.print_config:
-        raise missing_plugin_error()
-    resolved = resolve(selection, values)
-    if selection.plugins is None or settings.print_config:
-        return _print_config(selection, resolved, cluster, settings.as_json)
+    order = _read_order(ctx, flags, use_environment=True)
+    plugins, cluster = order.selection.plugins, order.cluster
+    if plugins is None or order.print_config:
+        return _print_config(order)
     run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
     if is_resume:
-        check_resume_flags(run_dir, force)
+        _check_resume_flags(run_dir, force)
     if cluster is not None and cluster.is_evaluator:
-        options = resolved.options
-        return evaluate_run(run_dir, options, cluster, settings.as_json, is_resume, force)
-    path = os.path.abspath(run_dir or new_path("runs", selection.plugins.model.name))
+        options = order.resolved.options
+        return cluster_run.evaluate_run(
+            run_dir, options, cluster, order.as_json, is_resume, is_replaced=force
+        )
+    path = os.path.abspath(run_dir or new_path("runs", plugins.model.name))
     if cluster is not None and not cluster.is_chief:  # it needs no folder
-        return _follow(_make_job(ctx, resolved, RunFolder(path, is_new=True)), cluster)
-    with reporting_failure(cluster):
-        existing = find_begun(path) if is_resume else None
+        return cluster_run.follow_chief(order.job(RunFolder(path, is_new=True)), cluster)
+    with cluster_run.reporting_failure(cluster):
+        existing = _find_begun(path) if is_resume else None
         if existing is None:
-            folder = reserve(path, force, _inputs(selection, resolved))
+            folder = reserve(path, force, _inputs(order))
         else:
-            with naming_resume(existing):
-                refuse_other_plugins(existing, selection)
-                resolved = recorded_choices(resolved, existing)
-                refuse_changes(existing, resolved.options, (), untyped_values(ctx.obj))
-    if existing is not None:
-        with naming_resume(existing):
-            sets_length = has_other_length(existing, resolved.options)
-            return _resume(ctx, existing, sets_length, resolved, settings, (), cluster)
-    with report_interrupt_of(folder):
-        job = _make_job(ctx, resolved, folder, pause_at=settings.pause_at)
-        return _train(job, settings.as_json, cluster=cluster)
+            with _naming_resume(existing):
+                _refuse_other_plugins(existing, order.selection)
+                order = order._replace(resolved=recorded_choices(order.resolved, existing))
+                _refuse_changes(existing, order)
+    if existing is None:
+        with report_interrupt_of(folder):
+            return _train(order, order.job(folder))
+    with _naming_resume(existing):
+        sets_length = option_changes.has_other_length(existing, order.resolved.options)
+        return _resume(order._replace(sets_length=sets_length), existing)
 
 
 @click.command(cls=PluginCommand, select=select_run, names_plugin=False)
@@ -219,8 +215,6 @@ def run(
     expose_value=False,
     help="The run's extension, if it is a file or a module: execute it.",
 )
-@trust_option
-@cluster_flags
 @train_flags
 @click.pass_context
 def resume(
@@ -238,97 +232,116 @@ def resume(
     or --epochs, and with --allow steps if a learning rate that follows the length of the run jumps.
     """
     folder = open_run(run_folder, allow_unstarted=True)
-    settings = TrainFlags.pop(flags)
-    cluster = pop_cluster(flags)
-    values = option_values(flags, settings.sets)
-    sets_length = bool({"steps", "epochs"} & set(values))
-    resolved = recorded_choices(resolve(ctx.obj, values, use_environment=False), folder)
-    if run_dir is not None and from_step is None:
-        raise UsageError(
-            "--run-dir names the folder of a branch, but --from is missing.",
-            hint="A resume continues in the folder of the run; add --from STEP for a new one.",
-        )
+    order = _read_order(ctx, flags, use_environment=False)
+    order = order._replace(resolved=recorded_choices(order.resolved, folder))
     if from_step is None:
-        return _resume(ctx, folder, sets_length, resolved, settings, allow, cluster)
-    if cluster is not None:
+        if run_dir is not None:
+            raise UsageError(
+                "--run-dir names the folder of a branch, but --from is missing.",
+                hint="A resume continues in the folder of the run; add --from STEP for a new one.",
+            )
+        return _resume(order, folder, allow)
+    if order.cluster is not None:
         raise UsageError(
             "--from creates a new run, which one process alone has to do.",
             hint="Branch off in one process with --pause-at, then resume the branch here.",
         )
-    if settings.print_config:
-        return _print_config(ctx.obj, resolved, cluster, settings.as_json)
-    branch = _create_branch(ctx, folder, from_step, run_dir, resolved)
-    with _removed_if_unused(branch):
-        return _resume(ctx, branch, sets_length, resolved, settings, allow, cluster, is_branch=True)
+    if order.print_config:
+        return _print_config(order)
+    with _open_branch(order, folder, from_step, run_dir) as branch:
+        return _resume(order, branch, allow, is_branch=True)
 
 
 def _resume(
-    ctx: click.Context,
-    folder: RunFolder,
-    sets_length: bool,
-    resolved: Resolved,
-    settings: TrainFlags,
-    allow: Sequence[str],
-    cluster: Optional[Cluster],
-    is_branch: bool = False,
+    order: Order, folder: RunFolder, allow: Sequence[str] = (), is_branch: bool = False
 ) -> int:
-    """Continue a run, or refuse to; `sets_length`: whether --steps or --epochs is new."""
-    refuse_changes(folder, resolved.options, allow, untyped_values(ctx.obj))
-    if settings.print_config:
-        return _print_config(ctx.obj, resolved, cluster, settings.as_json)
+    """Continue a run, or refuse to."""
+    _refuse_changes(folder, order, allow)
+    if order.print_config:
+        return _print_config(order)
+    cluster, resolved = order.cluster, order.resolved
     if cluster is not None and cluster.is_evaluator:
-        return evaluate_run(folder.path, resolved.options, cluster, settings.as_json, True)
+        return cluster_run.evaluate_run(folder.path, resolved.options, cluster, order.as_json, True)
     is_follower = cluster is not None and not cluster.is_chief  # the chief tells it the end
-    if not is_follower and not sets_length and _has_status(folder, FINISHED):
-        dismiss_peers(cluster)
-        return _print_nothing_left(folder, resolved.options, settings.as_json)
+    if not is_follower and not order.sets_length and _has_status(folder, FINISHED):
+        cluster_run.dismiss_peers(cluster)
+        return _print_nothing_left(order, folder)
     if is_branch:
-        note = describe_branch(folder, resolved.options)
-        resolved = resolved._replace(notes=[note, *resolved.notes])
+        note = option_changes.describe_branch(folder, resolved.options)
+        order = order._replace(resolved=resolved._replace(notes=[note, *resolved.notes]))
     with report_interrupt_of(folder):
-        job = _make_job(
-            ctx,
-            resolved,
+        job = order.job(
             folder,
-            pause_at=settings.pause_at,
             allow_other_data="data" in allow,
             allow_other_rate=bool({"steps", "epochs"} & set(allow)),
         )
-        if cluster is not None and not cluster.is_chief:
-            return _follow(job, cluster)
-        is_trained = not sets_length and _has_status(folder, TRAINED)
-        return _train(job, settings.as_json, is_branch, cluster, is_trained)
+        if cluster is not None and is_follower:
+            return cluster_run.follow_chief(job, cluster)
+        is_trained = not order.sets_length and _has_status(folder, TRAINED)
+        return _train(order, job, is_branch, is_trained)
 
 
-def _create_branch(
-    ctx: click.Context,
-    folder: RunFolder,
-    step: int,
-    run_dir: Optional[str],
-    resolved: Resolved,
-) -> RunFolder:
-    """Create the folder of a branch, by default RUN-from-STEP beside that of the run."""
+def _train(order: Order, job: Job, is_branch: bool = False, is_trained: bool = False) -> int:
+    from ..display.console import Console
+    from ..training.run_summary import list_summary_lines
+    from ..training.trainer import Trainer
+
+    console = Console(every_secs=job.options.console_secs)
+    peers = cluster_run.open_peers(order.cluster, job.options, console, is_trained)
+    # Plugins may print.
+    with console.shown(), Trainer(job, console, peers) as trainer, shared.optional_output():
+        trainer.check_resume(is_branch)
+        summary = None if trainer.is_finished() else trainer.train_and_test()
+    if summary is None:
+        return _print_nothing_left(order, job.folder)
+    if order.as_json:
+        shared.print_json(summary)
+        return 0
+    with shared.optional_output():
+        sys.stdout.writelines(f"{line}\n" for line in list_summary_lines(summary, trainer.page))
+    return 0
+
+
+@contextlib.contextmanager
+def report_interrupt_of(folder: RunFolder) -> Iterator[None]:
+    """Turn a Ctrl-C in the block, before a step or in the test, into an InterruptedRun that says
+    what the run has saved.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if folder.is_new:
+            text = "Interrupted before the first step; nothing was trained."
+            raise InterruptedRun(text) from None
+        checkpoints = folder.checkpoints.list()
+        saved = "no step was saved yet"
+        if checkpoints:
+            saved = f"step {checkpoints[-1].step} is saved"
+        raise InterruptedRun(
+            f"Interrupted; {saved} in {folder}.",
+            hint=f"Continue with: toolkit resume {folder.argument}",
+        ) from None
+
+
+@contextlib.contextmanager
+def _open_branch(
+    order: Order, folder: RunFolder, step: int, run_dir: Optional[str]
+) -> Iterator[RunFolder]:
+    """Create the folder of a branch, by default RUN-from-STEP beside that of the run; remove it if
+    an error ends the block before the first session of the branch has begun.
+    """
     from ..storage.branch import create_branch, find_branch_point
 
-    selection: Selection = ctx.obj
-    if selection.plugins is None:
-        raise missing_plugin_error()
     path = os.path.abspath(run_dir or f"{folder.path}-from-{step}")
     try:
         reserve(path)
     except UsageError as error:
         error.hint = "Name another folder for the branch with --run-dir."
         raise
-    config = _run_config(selection, resolved, path)
-    return create_branch(folder, find_branch_point(folder, step), path, config)
-
-
-@contextlib.contextmanager
-def _removed_if_unused(branch: RunFolder) -> Iterator[None]:
-    """Remove a branch if an error ends the block before its first session has begun."""
+    branch = create_branch(folder, find_branch_point(folder, step), path, order.config(path))
     count = len(branch.commits.entries())
     try:
-        yield
+        yield branch
     except InterruptedRun:
         raise
     except ToolkitError:
@@ -339,13 +352,13 @@ def _removed_if_unused(branch: RunFolder) -> Iterator[None]:
         raise
 
 
-def _inputs(selection: Selection, resolved: Resolved) -> List[str]:
+def _inputs(order: Order) -> List[str]:
     """Return the files and folders that a new run reads: its data, its plugin files, and all that
     its options name.
     """
     from ..data.sources import resolve_path
 
-    options = resolved.options
+    options, selection = order.resolved.options, order.selection
     paths = [resolve_path(options.data), selection.plugin, *selection.extensions]
 
     def add(path: str) -> str:
@@ -358,38 +371,6 @@ def _inputs(selection: Selection, resolved: Resolved) -> List[str]:
     return [path for path in paths if path and os.path.exists(path)]
 
 
-def _make_job(ctx: click.Context, resolved: Resolved, folder: RunFolder, **more: Any) -> Job:
-    """Return what to train in a folder; `more`: further fields of `Job`."""
-    from ..training.trainer import Job
-
-    selection: Selection = ctx.obj
-    if selection.plugins is None:
-        raise missing_plugin_error()
-    config = _run_config(selection, resolved, folder.path)
-    argv = ["toolkit", *ctx.find_root().obj]
-    return Job(
-        selection.plugins,
-        resolved.options,
-        folder,
-        config,
-        argv,
-        notes=resolved.notes,
-        resolved=resolved,
-        **more,
-    )
-
-
-def _run_config(selection: Selection, resolved: Resolved, path: str) -> Dict[str, Any]:
-    """Return the contents of config.json in the folder of a run."""
-    return configuration.run_values(
-        selection.plugin,
-        selection.extensions,
-        resolved.options,
-        path,
-        resolved.origins,
-    )
-
-
 def _has_status(folder: RunFolder, status: str) -> bool:
     """Whether a run has a status, and its last checkpoint is intact."""
     if folder.is_new:
@@ -397,92 +378,121 @@ def _has_status(folder: RunFolder, status: str) -> bool:
     return folder.state()["status"] == status and folder.checkpoints.is_intact()
 
 
-def _follow(job: Job, cluster: Cluster) -> int:
-    """Train a replica of a run whose chief is another process."""
-    from ..display.console import Console
-
-    with optional_output():
-        return follow_chief(job, cluster, Console(every_secs=job.options.console_secs))
+# ------------------------------------------------------------------------------------ run --resume
 
 
-def _train(
-    job: Job,
-    as_json: bool,
-    is_branch: bool = False,
-    cluster: Optional[Cluster] = None,
-    is_trained: bool = False,
-) -> int:
-    from ..display.console import Console
-    from ..training.run_summary import list_summary_lines
-    from ..training.trainer import Trainer
+def _check_resume_flags(run_dir: Optional[str], force: bool) -> None:
+    """Refuse flags beside --resume that do not say which run, or contradict it."""
+    if not run_dir:
+        raise UsageError(
+            "--resume is set, but --run-dir is not: without it, each run has a new folder.",
+            hint="Add --run-dir DIR, and repeat the same command to continue the run.",
+        )
+    if force:
+        raise UsageError(
+            "Both --resume and --force are set: one continues the run in the folder, the other "
+            "renames it.",
+            hint="Set one of them.",
+        )
 
-    console = Console(every_secs=job.options.console_secs)
-    peers = open_peers(cluster, job.options, console, is_trained)
-    # Plugins may print.
-    with console.shown(), Trainer(job, console, peers) as trainer, optional_output():
-        trainer.check_resume(is_branch)
-        summary = None if trainer.is_finished() else trainer.train_and_test()
-    if summary is None:
-        return _print_nothing_left(job.folder, job.options, as_json)
-    if as_json:
-        print_json(summary)
-        return 0
-    with optional_output():
-        sys.stdout.writelines(f"{line}\n" for line in list_summary_lines(summary, trainer.page))
-    return 0
+
+def _find_begun(path: str) -> Optional[RunFolder]:
+    """The run to continue in a folder; None if it has yet to begin."""
+    folder = RunFolder(path)
+    if folder.is_locked():  # perhaps by the process that this one replaces
+        text = f"Another process is training in {folder}."
+        raise RetryError(text, hint="Wait for it, or stop it.")
+    return open_run(path) if folder.is_run else None
+
+
+def _refuse_other_plugins(folder: RunFolder, selection: Selection) -> None:
+    config = configuration.read_run_config(folder)
+    for word, before, now in (
+        ("plugin", [config.plugin], [selection.plugin]),
+        ("extensions", config.extensions, selection.extensions),
+    ):
+        if len(before) != len(now) or not all(map(is_same, before, now)):
+            texts = [", ".join(references) or "none" for references in (before, now)]
+            raise UsageError(
+                f"{folder} is a run with the {word} {texts[0]}, and the command names {texts[1]}.",
+                hint="A run keeps its plugins; for another, choose another --run-dir.",
+            )
+
+
+def _refuse_changes(folder: RunFolder, order: Order, allow: Sequence[str] = ()) -> None:
+    """Refuse other values of options that the result depends on, unless --allow names them."""
+    options = order.resolved.options
+    known = [*type(options).model_fields, *untyped_values(order.selection), "plugin", "with"]
+    names = [text.replace("-", "_") for text in allow]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, known))
+    changes = option_changes.find_changes(folder, options)
+    option_changes.refuse_changes(folder, changes, names, option_changes.allow_flags)
+
+
+@contextlib.contextmanager
+def _naming_resume(folder: RunFolder) -> Iterator[None]:
+    """Add to a hint with --allow, which `run` lacks, that it is a flag of `resume`."""
+    try:
+        yield
+    except ToolkitError as error:
+        if "--allow" in error.hint:
+            error.hint += f"\n--allow is a flag of: toolkit resume {folder.argument}"
+        raise
 
 
 # ------------------------------------------------------------------------------------------- print
 
 
-def _print_nothing_left(folder: RunFolder, options: CoreOptions, as_json: bool) -> int:
-    allowance = ""
+def _print_nothing_left(order: Order, folder: RunFolder) -> int:
+    options, state, allowance = order.resolved.options, folder.state(), ""
     if options.schedule != "constant" and options.decay_steps is None:
         allowance = (
             f", with --allow steps: the {options.schedule} schedule follows the length of the run"
         )
-    state = folder.state()
-    summary = state["summary"] or {"run": str(folder), "step": state["step"]}
     reason = escape_line(state["reason"] or "is finished")
     sys.stderr.write(
         f"Nothing left to do: {folder} {reason}.\n"
         f"To train longer, set a larger --steps or --epochs{allowance}.\n"
     )
-    if as_json:
-        print_json(summary)
+    if order.as_json:
+        shared.print_json(state["summary"] or {"run": str(folder), "step": state["step"]})
     return 0
 
 
-def _print_config(
-    selection: Selection, resolved: Resolved, cluster: Optional[Cluster], as_json: bool
-) -> int:
-    values = resolved.options.model_dump(mode="json")
-    rows = {"plugin": (selection.plugin, ""), "with": (selection.extensions, "")}
+def _print_config(order: Order) -> int:
+    selection, resolved, cluster = order.selection, order.resolved, order.cluster
+    rows: Dict[str, Tuple[Any, str]] = {
+        "plugin": (selection.plugin, ""),
+        "with": (selection.extensions, ""),
+    }
     if cluster is not None:
         rows["cluster"] = (cluster.summary, cluster.source)
+    values = resolved.options.model_dump(mode="json")
     rows.update((name, (value, str(resolved.origins[name]))) for name, value in values.items())
-    rows.update(dict.fromkeys(resolved.open_options, (AUTO, str(Origin(PRESET, AUTO)))))
+    rows.update(
+        (n, (AUTO, f"by {flag_name(name)} auto")) for n, name in resolved.open_options.items()
+    )
     rows.update(untyped_values(selection))
     if selection.unloaded:
-        warn(selection.note)
+        shared.warn(selection.note)
     notes = list(resolved.notes)
     if resolved.open_presets:  # opening them would take seconds, and minutes for the first time
         names = ", ".join(resolved.open_presets)
         notes.append(f"{names} is chosen when the data are opened, and what it sets")
-    for note in notes:
-        sys.stderr.write(f"note: {escape_line(note)}\n")
-    if as_json:
-        print_json({n: {"value": value, "origin": origin} for n, (value, origin) in rows.items()})
+    sys.stderr.writelines(f"note: {escape_line(note)}\n" for note in notes)
+    if order.as_json:
+        shared.print_json({n: {"value": value, "origin": o} for n, (value, o) in rows.items()})
         return 0
-    width = max(map(len, rows))
 
-    # What a person set comes first, what is at its default last.
     def rank(name: str) -> Tuple[bool, bool]:
+        """What a person set comes first, what is at its default last."""
         origin = resolved.origins.get(name)
         return origin == NOT_SET, origin is not None and not origin.is_choice
 
-    for name, (value, origin) in sorted(rows.items(), key=lambda row: rank(row[0])):
-        text = "none" if value is None else str(value)
-        row = f"{name:{width}}  {text:24}  {origin}".rstrip()
-        sys.stdout.write(escape_line(row) + "\n")
+    width = max(map(len, rows))
+    for name in sorted(rows, key=rank):
+        text, origin = "none" if rows[name][0] is None else str(rows[name][0]), rows[name][1]
+        sys.stdout.write(escape_line(f"{name:{width}}  {text:24}  {origin}".rstrip()) + "\n")
     return 0

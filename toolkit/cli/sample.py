@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
 import click
 
-from ..cli_options import (
-    checkpoint_option,
-    json_option,
-    optional_output,
-    print_json,
-    resolve_output,
-    trust_option,
-    verbose_option,
-    writing_output,
-)
+from .. import cli_options as shared
 from ..inference.sample_options import sample_options_class
 from ..plugins import Plugins
 from ..storage.run_folder import open_run
@@ -28,7 +19,6 @@ from .resume_options import find_run, select_from_run
 
 if TYPE_CHECKING:
     from ..inference.sampling import SamplePlan
-    from ..inference.trained_model import TrainedModel
 
 
 def _select(words: Words) -> Selection:
@@ -80,10 +70,10 @@ def _setting_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
     " a file is overwritten. Default: RUN/samples/seed-S-step-K.png.",
 )
 @click.option("--class", "class_", metavar="K", help="Only this class, by its name or number.")
-@checkpoint_option
-@trust_option
-@json_option
-@verbose_option
+@shared.checkpoint_option
+@shared.trust_option
+@shared.json_option
+@shared.verbose_option
 def sample(
     run_folder: str,
     count: Optional[int],
@@ -101,7 +91,7 @@ def sample(
     from . import sample_files
 
     kind = sample_files.kind_of(out, count)
-    path = None if out is None else resolve_output(out, kind == sample_files.FOLDER)
+    path = None if out is None else shared.resolve_output(out, kind == sample_files.FOLDER)
     settings = {name: value for name, value in flags.items() if value is not None}
     with open_with_warnings(run_folder, checkpoint) as model:
         sampler = model.sampler()
@@ -110,17 +100,24 @@ def sample(
         name = file_name(plan, count, model.step)
         out = out or os.path.join(run_folder, "samples", name)
         parts, noun = sample_files.check_kind(sampler.draw(plan.request), kind)
-        with writing_output(out):
+        with shared.writing_output(out):
             if path is None:  # a link to another folder is refused
                 path = os.path.join(model.run_folder.make_subfolder("samples"), name)
             sample_files.write(kind, path, parts, plan)
-        summary = describe(model, plan)
+        summary = {
+            "count": plan.request.count,
+            "seed": plan.request.seed,
+            "label": plan.label,
+            **plan.request.options.model_dump(),
+            "plugin": model.plugin,
+            "step": model.step,
+            "sha256": model.sha256,
+        }
     if as_json:
-        return print_json({"run": run_folder, "out": out, **summary})
-    with optional_output():
-        sys.stdout.write(
-            "{}  {count} {} of step {step}, seed {seed}\n".format(out, noun, **summary)
-        )
+        return shared.print_json({"run": run_folder, "out": out, **summary})
+    with shared.optional_output():
+        text = "{}  {count} {} of step {step}, seed {seed}\n"
+        sys.stdout.write(text.format(out, noun, **summary))
     return None
 
 
@@ -136,16 +133,3 @@ def file_name(plan: SamplePlan, count: Optional[int], step: int) -> str:
     words += [f"n-{count}"] * (count is not None)
     words += [f"class-{plan.label}"] * (plan.label is not None)
     return "-".join(words + plan.request.options.file_words()) + ".png"
-
-
-def describe(model: TrainedModel, plan: SamplePlan) -> Dict[str, Any]:
-    """What `--json` prints of the samples: the request and the model."""
-    return {
-        "count": plan.request.count,
-        "seed": plan.request.seed,
-        "label": plan.label,
-        **plan.request.options.model_dump(),
-        "plugin": model.plugin,
-        "step": model.step,
-        "sha256": model.sha256,
-    }

@@ -33,40 +33,25 @@ def kind_of(out: Optional[str], count: Optional[int] = None) -> str:
         UsageError: the path cannot be written, or a grid is too small for the samples.
     """
     ending = ".png" if out is None else os.path.splitext(out)[1].lower()
-    is_other = bool(ending) and ending not in (".npz", ".png")
-    if is_other and not os.path.isdir(str(out)):
+    if out is None or ending in (".npz", ".png"):
+        if ending == ".png" and (count or 0) > MAX_IN_GRID:
+            raise UsageError(
+                f"{count} images are too many for a grid, which takes {MAX_IN_GRID}.",
+                hint="Write them to a folder or to a .npz file with --out.",
+            )
+        return NPZ if ending == ".npz" else GRID
+    if ending and not os.path.isdir(out):
         raise UsageError(
             f"{out}: samples are not written as {ending}.",
             hint="Name a folder for PNGs, a .npz file, or a .png file for a grid. A folder with a "
             "dot in its name has to exist.",
         )
-    if out is not None and ending not in (".npz", ".png"):
-        _check_folder(out)
-        return FOLDER
-    if ending == ".png" and (count or 0) > MAX_IN_GRID:
-        raise UsageError(
-            f"{count} images are too many for a grid, which takes {MAX_IN_GRID}.",
-            hint="Write them to a folder or to a .npz file with --out.",
-        )
-    return NPZ if ending == ".npz" else GRID
-
-
-def _check_folder(out: str) -> None:
     if os.path.exists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise UsageError(
             f"{out} is {'not empty' if os.path.isdir(out) else 'a file'}.",
             hint="Name a new folder, or a .npz or .png file, which is overwritten.",
         )
-
-
-def write(kind: str, out: str, parts: Iterable[Arrays], plan: SamplePlan) -> None:
-    """Write the samples of a plan as that kind of output."""
-    if kind == FOLDER:
-        write_folder(out, parts)
-    elif kind == NPZ:
-        write_npz(out, parts)
-    else:
-        write_grid(out, parts, plan)
+    return FOLDER
 
 
 def check_kind(parts: Iterator[Arrays], kind: str) -> Tuple[Iterator[Arrays], str]:
@@ -114,22 +99,16 @@ def write_folder(out: str, parts: Iterable[Arrays]) -> None:
         raise
 
 
-def write_npz(out: str, parts: Iterable[Arrays]) -> None:
-    """Write all arrays of the samples."""
-    arrays: Dict[str, Any] = concatenate(parts)
-    with atomic_write(out) as file:
-        np.savez_compressed(file, **arrays)
-
-
-def write_grid(out: str, parts: Iterable[Arrays], plan: SamplePlan) -> None:
-    """Write all images in one PNG."""
-    arrays = concatenate(parts)
+def write(kind: str, out: str, parts: Iterable[Arrays], plan: SamplePlan) -> None:
+    """Write the samples of a plan as that kind of output."""
+    if kind == FOLDER:
+        return write_folder(out, parts)
+    every = list(parts)
+    arrays: Dict[str, Any] = {n: np.concatenate([part[n] for part in every]) for n in every[0]}
+    if kind == NPZ:
+        with atomic_write(out) as file:
+            np.savez_compressed(file, **arrays)
+        return None
     names = plan.captions
     labels = [names[k] for k in arrays[LABEL]] if names and LABEL in arrays else None
-    save_grid(out, arrays[IMAGES], plan.columns, labels)
-
-
-def concatenate(parts: Iterable[Arrays]) -> Arrays:
-    """The arrays of all parts, joined."""
-    every = list(parts)
-    return {name: np.concatenate([part[name] for part in every]) for name in every[0]}
+    return save_grid(out, arrays[IMAGES], plan.columns, labels)

@@ -9,15 +9,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import click
 
+from .. import cli_options as shared
 from .. import options as typed
-from ..cli_options import (
-    json_option,
-    optional_output,
-    print_json,
-    trust_option,
-    verbose_option,
-    warn,
-)
 from ..config import json_values
 from ..display.escapes import escape_line
 from ..display.waits import waiting
@@ -31,12 +24,7 @@ from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
 from ..storage.folder_lock import LOCK
 from .plugin_command import PluginCommand
-from .plugin_options import (
-    Selection,
-    missing_plugin_error,
-    option_values,
-    resolve,
-)
+from .plugin_options import Selection, missing_plugin_error, option_values, resolve
 
 # The flags of the search itself that define a study.
 _OWN_FLAGS = (
@@ -103,9 +91,9 @@ _OWN_FLAGS = (
     help="Trials at a time on this machine [default 1].",
 )
 @click.option("--dry-run", is_flag=True, help="Check all, print the plan; train none.")
-@trust_option
-@json_option
-@verbose_option
+@shared.trust_option
+@shared.json_option
+@shared.verbose_option
 @click.pass_context
 def search(
     ctx: click.Context,
@@ -217,14 +205,22 @@ def _plan(
             "a single run.",
         )
     resolved, rungs = resolve(selection, values), own["rungs"] or ""
+    options = resolved.options
     stated = _state(selection, plugins, own, resolved, workers)
-    check_stated(stated, resolved.options, rungs)
+    check_stated(stated, options, rungs)
     if stored is not None:
         definition = complete(stated, stored[0], rungs)
         stored[0].refuse_difference(definition, folder)
         return definition
-    _warn(stated, resolved.options)
-    return plan_study(stated, resolved.options, rungs)
+    varies = any(dimension.name == "batch_size" for dimension in stated.space)
+    if varies and stated.budget.kind == STEPS:
+        shared.warn(
+            "batch_size varies, and a budget of steps reads more examples with larger batches; "
+            "--examples makes these equal."
+        )
+    if options.early_stopping:
+        shared.warn("--early-stopping may end trials before their budget.")
+    return plan_study(stated, options, rungs)
 
 
 def _state(
@@ -247,13 +243,13 @@ def _state(
     budget = Budget(EXAMPLES, own["examples"] or 0)
     if lengths == ["--steps"] and options.steps is not None:
         budget = Budget(STEPS, options.steps)
-    shared, flags = trial_options.shared_options(resolved)
+    common, flags = trial_options.shared_options(resolved)
     has_threads = any(getattr(options, name) for name in trial_options.THREADS)
     direction, _, metric = (own["metric"] or "").rpartition(":")
     stated = Definition(
         plugin=typed.map_reference(selection.plugin, find_path),
         extensions=tuple(typed.map_reference(each, find_path) for each in selection.extensions),
-        options=shared,
+        options=common,
         flags=flags,
         space=(),
         sampler=own["sampler"] or "",
@@ -276,21 +272,9 @@ def _state(
 
     space = parse_space(own["vary"], cls, check)
     for name in (dimension.name for dimension in space if dimension.name in flags):
-        text = f"{typed.flag_name(name)} is set to {typed.format_value(shared[name])}, and varies."
+        text = f"{typed.flag_name(name)} is set to {typed.format_value(common[name])}, and varies."
         raise UsageError(text, hint="Leave one of them out.")
     return stated._replace(space=space)
-
-
-def _warn(stated: Definition, options: typed.CoreOptions) -> None:
-    """Say what a user may not expect of the study."""
-    names = [dimension.name for dimension in stated.space]
-    if "batch_size" in names and stated.budget.kind == STEPS:
-        warn(
-            "batch_size varies, and a budget of steps reads more examples with larger batches; "
-            "--examples makes these equal."
-        )
-    if options.early_stopping:
-        warn("--early-stopping may end trials before their budget.")
 
 
 def _check(definition: Definition, stored: Optional[Stored], plugins: Plugins) -> Definition:
@@ -323,7 +307,7 @@ def _print_plan(definition: Definition, as_json: bool) -> None:
 
     counts = count_trials(definition)
     if as_json:
-        print_json({"study": definition.as_json(), "trials": sum(counts)})
+        shared.print_json({"study": definition.as_json(), "trials": sum(counts)})
         return
     rungs = f"; {', '.join(map(str, counts))} train to the rungs" if definition.reduction else ""
     plural = "s" * (counts[0] != 1)
@@ -356,10 +340,10 @@ def _train(
     try:
         outcome.write_outcome(table, folder)
     except OSError as error:
-        warn(f"The table cannot be written to {folder}: {error.strerror}.")
-    with optional_output():
+        shared.warn(f"The table cannot be written to {folder}: {error.strerror}.")
+    with shared.optional_output():
         if as_json:
-            print_json(dict(table, folder=folder))
+            shared.print_json(dict(table, folder=folder))
         else:
             for line in outcome.format_outcome(study.definition, table):
                 sys.stdout.write(line + "\n")

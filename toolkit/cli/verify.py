@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 import click
 
@@ -15,17 +15,31 @@ from ..display.escapes import escape_line
 from ..display.waits import waiting
 
 if TYPE_CHECKING:
-    from ..audit.checks import Check
     from ..storage.run_folder import RunFolder
 
 Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
 
 
 def _parse_replay(ctx: click.Context, param: click.Parameter, text: Optional[str]) -> Any:
-    """The steps of --replay. A range that is missing is named before the argument RUN, which was
-    taken in its place.
+    """The steps of --replay FROM:TO. A range that is missing is named before the argument RUN,
+    which was taken in its place.
     """
-    return None if text is None else _parse_steps(text)
+    from ..errors import UsageError
+    from ..storage.folder import shell_argument
+
+    if text is None:
+        return None
+    first, colon, last = text.partition(":")
+    try:
+        if colon:
+            return int(first) if first else None, int(last) if last else None
+    except ValueError:
+        pass
+    hint = "Either may be omitted; ':' selects the steps between the last two checkpoints."
+    if os.path.isdir(text):
+        command = f"toolkit verify --replay : {shell_argument(text)}"
+        hint = f"Between the last two checkpoints: {command} (the whole run: 0:)"
+    raise UsageError(f"--replay '{text}' is not FROM:TO, two steps as in 400:500.", hint=hint)
 
 
 @click.command()
@@ -68,9 +82,14 @@ def verify(
         raise UsageError(f"A process is training in {folder}.", hint="Wait for it, or stop it.")
     with waiting("Checking the files of the run"):
         checks = run_checks(folder)
-    facts: Dict[str, Any] = {"run": str(folder), "checks": [_check_facts(c) for c in checks]}
-    if not as_json:
-        _print(checks)
+    facts: Dict[str, Any] = {"run": str(folder), "checks": []}
+    for check in checks:
+        faults = [fault.message for fault in check.faults]
+        facts["checks"].append({"name": check.name, "summary": check.summary, "faults": faults})
+        if not as_json:
+            _print_line(check.name, check.summary or "cannot be read")
+            for fault in faults:
+                _print_line("", "FAULT: " + fault)
     failure = None
     try:
         refuse_faults(folder, checks)
@@ -111,12 +130,6 @@ def _temporary_folder() -> Iterator[str]:
         yield path
 
 
-def _check_facts(check: Check) -> Dict[str, Any]:
-    """A check for --json."""
-    faults = [fault.message for fault in check.faults]
-    return {"name": check.name, "summary": check.summary, "faults": faults}
-
-
 def _replay(folder: RunFolder, steps: Steps, path: str, as_json: bool) -> Dict[str, Any]:
     from ..audit.replay import find_segment, replay_segment
 
@@ -147,33 +160,6 @@ def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -
         counts = ", ".join(f"{count} {moment}" for moment, count in sorted(moments.items()))
         _print_line("chaos", f"kills: {counts}; copies: {outcome.copies}; {outcome.result}")
     return {"kills": moments, "copies": outcome.copies, "result": outcome.result}
-
-
-def _parse_steps(text: str) -> Steps:
-    """The steps of --replay FROM:TO. Raises UsageError."""
-    from ..errors import UsageError
-    from ..storage.folder import shell_argument
-
-    first, colon, last = text.partition(":")
-    try:
-        if not colon:
-            raise ValueError
-        return int(first) if first else None, int(last) if last else None
-    except ValueError:
-        hint = "Either may be omitted; ':' selects the steps between the last two checkpoints."
-        if os.path.isdir(text):
-            command = f"toolkit verify --replay : {shell_argument(text)}"
-            hint = f"Between the last two checkpoints: {command} (the whole run: 0:)"
-        raise UsageError(
-            f"--replay '{text}' is not FROM:TO, two steps as in 400:500.", hint=hint
-        ) from None
-
-
-def _print(checks: Sequence[Check]) -> None:
-    for check in checks:
-        _print_line(check.name, check.summary or "cannot be read")
-        for fault in check.faults:
-            _print_line("", "FAULT: " + fault.message)
 
 
 def _print_line(name: str, text: str) -> None:

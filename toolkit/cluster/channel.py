@@ -56,12 +56,8 @@ _FAULTS = (WireError, OSError, EOFError, asyncio.TimeoutError)  # of a connectio
 
 
 class PeerError(RetryError):
-    """Another process was lost or failed, so the job has ended.
-
-    Args:
-        message: which process and why, one sentence.
-        hint: one sentence.
-        exit_code: of all processes: 138 if one was lost, else that of the one that failed.
+    """Another process was lost or failed, so the job has ended. The exit code is that of all
+    processes: 138 if one was lost, else that of the one that failed.
     """
 
     def __init__(self, message: str, hint: str = "", exit_code: int = RetryError.exit_code):
@@ -70,12 +66,7 @@ class PeerError(RetryError):
 
 
 class JobEnded(ToolkitError):
-    """The chief has ended the job.
-
-    Args:
-        message: what the chief said about it, may be empty.
-        exit_code: of all processes.
-    """
+    """The chief has ended the job, with an exit code for all processes and perhaps a sentence."""
 
     def __init__(self, message: str = "", exit_code: int = 0):
         super().__init__(message)
@@ -105,17 +96,7 @@ class Channel:
     the main thread. Those that block raise PeerError when another process is lost or fails, and
     JobEnded when the chief has ended the job. A process that does not call one of them for
     `GRACE_SECS` after that, or does not close the channel for `ENDING_SECS` more, is ended by
-    `leave`.
-
-    Args:
-        cluster: the tasks and the settings of this process.
-        log: gets lines for people.
-        leave: ends this process with an exit code.
-        clock: the time.
-
-    Attributes:
-        problem: why it does not listen, or is not connected, yet.
-        strangers: the hosts of connections that were dropped.
+    `leave` with an exit code. `log` gets lines for people.
     """
 
     def __init__(
@@ -128,8 +109,8 @@ class Channel:
         self._clock = clock or Clock()
         self._cluster, self._leave, self._peer_secs = cluster, leave, cluster.settings.peer_secs
         self._log_line = log
-        self.problem = "it was not tried yet"
-        self.strangers: Set[str] = set()
+        self.problem = "it was not tried yet"  # why it does not listen, or is not connected, yet
+        self.strangers: Set[str] = set()  # the hosts of connections that were dropped
         self._changed = threading.Condition()  # guards what follows
         self._peers: Dict[Task, Peer] = {}
         self._followers: List[Peer] = []  # by rank, once all have joined
@@ -148,17 +129,11 @@ class Channel:
     # ------------------------------------------------------------------------------------ the start
 
     def join(self, hello: Dict[str, Any]) -> Dict[Task, Dict[str, Any]]:
-        """Wait until all processes have joined.
+        """Wait until all processes have joined, which `hello` introduces in JSON; return the hellos
+        of all others if this is the chief, else {}.
 
-        Args:
-            hello: what this process says about itself; JSON.
-
-        Returns:
-            The hellos of all others if this is the chief, else {}.
-
-        Raises:
-            RetryError: one has not joined within the time; names it.
-            PeerError: one was lost or has failed.
+        Raises RetryError if one has not joined within the time, PeerError if one was lost or has
+        failed.
         """
         try:
             return self._join_as_chief() if self._cluster.is_chief else self._join(hello)
@@ -167,7 +142,10 @@ class Channel:
             raise
 
     def _join_as_chief(self) -> Dict[Task, Dict[str, Any]]:
-        if not self._wait_for_start(lambda: not self._missing_tasks(), self._missing_text):
+        def describe_wait() -> str:
+            return f"waiting for {list_tasks(self._missing_tasks())}"
+
+        if not self._wait_for_start(lambda: not self._missing_tasks(), describe_wait):
             missing, peers = self._missing_tasks(), list(self._peers)
             error = missing_error(self._cluster, missing, peers, self.strangers)
             self._call(self._end, error)
@@ -218,9 +196,6 @@ class Channel:
         others = [task for task in self._cluster.tasks if task != self._cluster.task]
         return [t for t in others if t not in self._peers or self._peers[t].hello is None]
 
-    def _missing_text(self) -> str:
-        return f"waiting for {list_tasks(self._missing_tasks())}"
-
     def _chief_text(self) -> str:
         if self._peers:
             chief = describe(self._cluster.chief)
@@ -230,11 +205,8 @@ class Channel:
     # ------------------------------------------------------------------------------------- messages
 
     def command(self, message: Dict[str, Any], payload: bytes = b"") -> None:
-        """Send a command from the chief to every follower. It does not wait until they read it.
-
-        Args:
-            message: JSON.
-            payload: bytes of any number.
+        """Send a command, JSON and bytes of any number, from the chief to every follower. It does
+        not wait until they read it.
         """
         self._raise_end()
         asyncio.run_coroutine_threadsafe(self._command(message, payload), self._loop)
@@ -257,11 +229,7 @@ class Channel:
         return message.body, message.payload
 
     def reply(self, message: Dict[str, Any]) -> None:
-        """Answer the command that `receive` returned last; of a parameter server, `notifications`.
-
-        Args:
-            message: JSON.
-        """
+        """Answer the last command; what a parameter server says are `notifications`."""
         self._raise_end()
         # It does not wait for the loop: this may be the handler of a signal.
         self._loop.call_soon_threadsafe(self._peers[self._cluster.chief].send, "reply", message)
@@ -283,13 +251,10 @@ class Channel:
         raise AssertionError("the job has ended")
 
     def check(self, secs: float = 0.0) -> None:
-        """Raise how the job ended, if it ends within a time.
+        """Raise how the job ended, if it ends within so many seconds.
 
         An error of TensorFlow's runtime may be the first sign of a process that has died. A caller
         that waits here before it blames itself gives the true reason.
-
-        Args:
-            secs: how long to wait.
         """
         with self._changed:
             deadline = self._clock.now() + secs
@@ -320,20 +285,15 @@ class Channel:
     # -------------------------------------------------------------------------------------- the end
 
     def fail(self, error: ToolkitError) -> None:
-        """End the job with an error of this process, and close the channel.
-
-        Args:
-            error: the others end with its exit code; they report its message.
+        """End the job with an error of this process, which the others report and end with, too;
+        close the channel.
         """
         self._call(self._end, error, None, _blame(self._cluster, error))
         self._finish()
 
     def close(self, code: int = 0, text: str = "") -> None:
-        """Close the channel; the chief ends the job with it.
-
-        Args:
-            code: the exit code of all processes.
-            text: one sentence for the others.
+        """Close the channel; the chief ends the job with it, with an exit code and a sentence for
+        all.
         """
         if self._cluster.is_chief:
             self._call(self._end, JobEnded(text, code))
@@ -357,7 +317,14 @@ class Channel:
         """Let the others read what was sent, and end the loop."""
         self._is_watched = False
         if self._is_refused_start and not self._is_refused:
-            self._wait_for_late_processes()
+            own = self._cluster  # those that connect a little later learn why it does not start
+            others = (
+                {task for task in own.tasks if task != own.task} if own.is_chief else {own.chief}
+            )
+            with self._changed:
+                deadline = self._clock.now() + _LATE_SECS
+                while not others <= self._peers.keys() and self._clock.now() < deadline:
+                    self._clock.wait(self._changed, deadline - self._clock.now())
         with self._changed:
             self._is_closed = True
         self._call(self._stop_loop)
@@ -368,15 +335,6 @@ class Channel:
         """Whether the job ended before its start, and another attempt would end alike."""
         error = self._error
         return not self._is_started and error is not None and error.exit_code in _LASTING
-
-    def _wait_for_late_processes(self) -> None:
-        """Let those that connect a little later learn why the job does not start."""
-        own = self._cluster
-        others = {task for task in own.tasks if task != own.task} if own.is_chief else {own.chief}
-        with self._changed:
-            deadline = self._clock.now() + _LATE_SECS
-            while not others <= self._peers.keys() and self._clock.now() < deadline:
-                self._clock.wait(self._changed, deadline - self._clock.now())
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call a function in the thread of the loop; nothing once that has ended."""
@@ -597,12 +555,8 @@ class Channel:
     def _end(
         self, error: ToolkitError, source: Optional[Peer] = None, text: Optional[str] = None
     ) -> None:
-        """Record how the job ended, unless it has, and let all know.
-
-        Args:
-            error: what this process raises.
-            source: the process that has sent it; None for this one.
-            text: for the others, if it is not the message of the error.
+        """Record how the job ended, unless it has, and let all know but the process that has sent
+        it; `text` is for the others, if it is not the message of the error.
         """
         with self._changed:
             if self._error is not None or self._is_closed:

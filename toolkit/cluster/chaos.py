@@ -18,20 +18,9 @@ MOMENTS = {"start": 1, "training": 3, "save": 3}
 
 
 class Chaos:
-    """Chooses moments and victims; the moments also depend on the machine.
-
-    Args:
-        count: the number of kills.
-        run_dir: the folder of the run, whose files tell how far it is.
-        seed: of the random choices.
-        start_secs: from the start of the processes to a kill, at most.
-        training_secs: from the first step to a kill, at most.
-        on_death: called after a kill, when all processes have ended.
-        clock: returns the time in seconds.
-
-    Attributes:
-        count: the number of kills.
-        victims: the tasks whose processes were killed.
+    """Chooses moments and victims of `count` kills; the moments also depend on the machine. The
+    files in the folder of the run tell how far it is; `on_death` is called when all processes have
+    ended after a kill.
     """
 
     def __init__(
@@ -45,7 +34,7 @@ class Chaos:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.count, self.on_death = count, on_death
-        self.victims: List[str] = []
+        self.victims: List[str] = []  # the tasks whose processes were killed
         self._run_dir = run_dir
         self._random = random.Random(seed)
         self._clock = clock
@@ -63,10 +52,8 @@ class Chaos:
         return self._size_of_log() > self._log_size
 
     def plan_kill(self, run_dir: str = "") -> None:
-        """Choose the moment of the next kill; processes have just started.
-
-        Args:
-            run_dir: the folder of the run, if it is another than before.
+        """Choose the moment of the next kill in a run, perhaps in another folder than before;
+        processes have just started.
         """
         self._run_dir = run_dir or self._run_dir
         self._moment = self._random.choices(list(MOMENTS), list(MOMENTS.values()))[0]
@@ -82,8 +69,11 @@ class Chaos:
         """Whether to kill now."""
         if not self.is_active:
             return False
-        if self._time is None and self._has_come():
-            self._time = self._clock() + self._delay
+        if self._time is None:
+            has_come = self.has_begun
+            if self._moment == "save":  # so many checkpoints are being written
+                has_come = len(self._checkpoint_names() - self._checkpoints) >= self._saves
+            self._time = self._clock() + self._delay if has_come else None
         return self._time is not None and self._clock() >= self._time
 
     def choose(self, names: Sequence[str]) -> str:
@@ -97,12 +87,6 @@ class Chaos:
         counts = collections.Counter(self.victims)
         parts = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
         return f"{len(self.victims)} of {self.count} kills" + (f" ({parts})" if parts else "")
-
-    def _has_come(self) -> bool:
-        """Whether the session has begun, or so many checkpoints are being written."""
-        if self._moment == "training":
-            return self.has_begun
-        return len(self._checkpoint_names() - self._checkpoints) >= self._saves
 
     def _size_of_log(self) -> int:
         try:

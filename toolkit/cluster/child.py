@@ -22,17 +22,11 @@ RETRYABLE = (134, 135, 137, 138, 139)
 
 
 class Ending(NamedTuple):
-    """How a process ended.
+    """How a process ended."""
 
-    Attributes:
-        name: of the task.
-        code: as a shell shows it: 128 plus the signal that ended the process.
-        signum: that signal; 0 for a process that ended by itself.
-    """
-
-    name: str
-    code: int
-    signum: int = 0
+    name: str  # of the task
+    code: int  # as a shell shows it: 128 plus the signal that ended the process
+    signum: int = 0  # that signal; 0 for a process that ended by itself
 
     @property
     def is_retryable(self) -> bool:
@@ -49,10 +43,8 @@ class Ending(NamedTuple):
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the system kill this process when its parent ends, however that happens.
-
-    Args:
-        parent: its process id; if it has ended already, this process ends at once.
+    """Let the system kill this process when its parent, of this process id, ends, however that
+    happens; at once if it has ended already.
     """
     import ctypes
 
@@ -71,15 +63,9 @@ def child_code(statements: str = COMMAND_LINE) -> str:
 class Child:
     """A process of a task. It has a session of its own: Ctrl-C reaches this process alone.
 
-    Start it from the main thread: Linux ends it with the thread that started it.
-
-    Args:
-        name: of the task.
-        code: of the Python process.
-        arguments: of the code.
-        variables: its environment.
-        write: called with lines that it writes to the log.
-        write_result: called with what it writes to stdout; None if that belongs to the log, too.
+    Start it from the main thread: Linux ends it with the thread that started it. `write` is called
+    with the lines of its log, and `write_result` with what it writes to stdout, if that does not
+    belong to the log, too.
     """
 
     def __init__(

@@ -35,20 +35,14 @@ Jobs = Dict[str, List[str]]
 
 @dataclass(frozen=True)  # a named tuple cannot have a field "index"
 class Definition:
-    """A cluster, and the task of this process in it.
+    """A cluster, and the task of this process in it."""
 
-    Attributes:
-        source: what defines it: "TF_CONFIG", "--cluster" or "Slurm".
-        jobs: the addresses of each job that has tasks, in the order of `JOBS`; {} for an evaluator
-            that is outside of a cluster.
-        job: of this process.
-        index: of this process in its job.
-    """
-
-    source: str
+    source: str  # what defines it: "TF_CONFIG", "--cluster" or "Slurm"
+    # the addresses of each job that has tasks, in the order of `JOBS`; {} for an evaluator that is
+    # outside of a cluster
     jobs: Jobs
-    job: str
-    index: int
+    job: str  # of this process
+    index: int  # of this process in its job
 
 
 def split_address(address: str) -> Tuple[str, int]:
@@ -90,14 +84,8 @@ def read_tf_config(text: str) -> Optional[Definition]:
 
 
 def read_flags(cluster: Optional[str], task: Optional[str]) -> Optional[Definition]:
-    """The cluster that --cluster and --task define; None for one process alone.
-
-    Args:
-        cluster: JSON, or the path of a file; None without the flag.
-        task: such as "worker:1"; None without the flag.
-
-    Raises:
-        UsageError: one of them is wrong or missing.
+    """The cluster that --cluster (JSON, or the path of a file) and --task (such as "worker:1")
+    define; None for one process alone. Raises UsageError.
     """
     jobs = {} if cluster is None else _parse_cluster_flag(cluster)
     if task is not None:
@@ -162,11 +150,8 @@ def _parse_object(text: str, source: str, example: str) -> Dict[str, Any]:
 
 
 def _parse_jobs(value: Any, place: str) -> Jobs:
-    """The addresses of each job that has tasks, in the order of `JOBS`.
-
-    Args:
-        value: of JSON.
-        place: of the value, for messages.
+    """The addresses of each job that has tasks, in the order of `JOBS`, from a value of JSON;
+    `place` is where that is.
     """
     if not isinstance(value, dict):
         raise UsageError(
@@ -219,15 +204,8 @@ def _check_address(address: Any, place: str) -> None:
 def _define(
     source: str, place: str, jobs: Jobs, name: Any, number: Any, no_cluster_hint: str
 ) -> Definition:
-    """Check the task of this process against the cluster; one that is alone needs no index.
-
-    Args:
-        source: of the cluster.
-        place: the name of the task's place, for messages.
-        jobs: of the cluster.
-        name: of the task's job, anything.
-        number: of the task in its job, anything; None for none.
-        no_cluster_hint: the way out where there is no cluster.
+    """Check the task of this process, of which JSON or a flag says the job and perhaps the index,
+    against the cluster; one that is alone needs no index.
     """
     job = _FORMER_NAMES.get(name, name) if isinstance(name, str) else ""
     if job not in JOBS:

@@ -16,9 +16,8 @@ from ..child_process import COMMAND_LINE
 from ..errors import is_verbose
 from .chaos import POLL_SECS, Chaos
 from .child import Child, Ending, child_code
-from .layout import Command, Layout, local_environments
+from .layout import Command, Layout, held_ports, local_environments
 from .output import LAUNCHER
-from .ports import held_ports
 from .signals import handle_signals
 from .tasks import Task
 
@@ -30,35 +29,22 @@ CHIEF, EVALUATOR = "chief", Task("evaluator", 0, "").name
 
 
 class LaunchOptions(NamedTuple):
-    """How to start and restart.
+    """How to start and restart."""
 
-    Attributes:
-        restarts: how often, at most; the evaluator alone, so often beside the others.
-        chaos: kills processes; None for no kills.
-        variables: the environment of this process.
-        statements: the code of each process.
-        grace_secs: how long the others may take to end after a failure or the end of the chief.
-    """
-
-    restarts: int = 3
-    chaos: Optional[Chaos] = None
-    variables: Mapping[str, str] = os.environ
-    statements: str = COMMAND_LINE
+    restarts: int = 3  # how often, at most; the evaluator alone, so often beside the others
+    chaos: Optional[Chaos] = None  # kills processes; None for no kills
+    variables: Mapping[str, str] = os.environ  # the environment of this process
+    statements: str = COMMAND_LINE  # the code of each process
+    # how long the others may take to end after a failure or the end of the chief
     grace_secs: float = GRACE_SECS
 
 
 class Attempt:
-    """What has happened since the tasks were last started.
-
-    Attributes:
-        ending: what decides on the job: the first failure, or the end of the chief.
-        victim: the task whose process was killed at random; "" for none.
-        evaluator_restarts: how often the evaluator was started again.
-    """
+    """What has happened since the tasks were last started."""
 
     def __init__(self, grace_secs: float):
-        self.ending: Optional[Ending] = None
-        self.victim, self.evaluator_restarts = "", 0
+        self.ending: Optional[Ending] = None  # the first failure, or the end of the chief
+        self.victim, self.evaluator_restarts = "", 0  # the task that was killed at random
         self._grace_secs = grace_secs
         self._deadline = self._chief_deadline = float("inf")
 
@@ -98,18 +84,7 @@ def _rank(ending: Ending) -> int:
 
 
 class Launcher:
-    """Runs one job.
-
-    Args:
-        layout: which processes there are.
-        command: what each of them runs.
-        log: where their lines go; see `MergedLog`.
-        options: how to start and restart.
-
-    Attributes:
-        interrupts: the signals that this process got.
-        hung: the tasks that were killed since they did not end with the others.
-    """
+    """Runs one job: the processes of a layout, each of which runs the command, with one log."""
 
     def __init__(
         self,
@@ -126,8 +101,8 @@ class Launcher:
         self._words: List[str] = []
         self._restarts, self._evaluator_code = 0, 0
         self._has_reported_interrupt = False
-        self.interrupts: List[int] = []
-        self.hung: List[str] = []
+        self.interrupts: List[int] = []  # the signals that this process got
+        self.hung: List[str] = []  # the tasks that were killed, as they did not end with the others
         self._result = ""  # a JSON object, until the job has ended
         self._wakeup = -1
 
@@ -198,7 +173,7 @@ class Launcher:
             return False
         count = self._layout.num_servers
         again = "starting it again" if count == 1 else f"starting all {count} processes again"
-        if self._chaos is not None and self._is_by_chaos(ending):
+        if self._chaos and self._attempt.victim and ending.signum == signal.SIGKILL:
             self._log.write(LAUNCHER, f"{ending} by --chaos; {again}")
             self._chaos.on_death()
             return True
@@ -209,18 +184,22 @@ class Launcher:
         self._log.write(LAUNCHER, f"{ending}; {again} ({number})")
         return True
 
-    def _is_by_chaos(self, ending: Ending) -> bool:
-        return ending.signum == signal.SIGKILL and bool(self._attempt.victim)
-
     def _start(self, name: str) -> None:
         variables, is_chief = self._environments[name], name == CHIEF
+
+        def take_result(text: str) -> None:
+            if self._command.has_json:
+                self._result += text
+            else:
+                self._log.write_result(text)
+
         child = Child(
             name,
             child_code(self._options.statements),
             self._words if is_chief else [word for word in self._words if word != "--json"],
             {**self._options.variables, **variables},
             functools.partial(self._log.add, name),
-            self._take_result if is_chief else None,
+            take_result if is_chief else None,
         )
         self._children.append(child)
         if name == EVALUATOR:
@@ -256,12 +235,6 @@ class Launcher:
         names = [ending.name for ending in endings]
         self._children = [child for child in self._children if child.name not in names]
         return endings
-
-    def _take_result(self, text: str) -> None:
-        if self._command.has_json:
-            self._result += text
-        else:
-            self._log.write_result(text)
 
     def _note(self, attempt: Attempt, endings: Sequence[Ending]) -> None:
         """Note how children have ended. The evaluator alone does not end the job."""

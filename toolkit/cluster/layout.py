@@ -1,32 +1,28 @@
-"""Which tasks a job has, the TF_CONFIG of each, and the command that each runs."""
+"""Which tasks a job has, the TF_CONFIG and the ports of each, and the command that each runs."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-from typing import Dict, List, NamedTuple, Sequence
+import socket
+from typing import Dict, Iterator, List, NamedTuple, Sequence
 
 from ..errors import UsageError
 from .definition import read_tf_config
-from .ports import LOOPBACK
 from .tasks import Task
 
+LOOPBACK = "127.0.0.1"
 _PORT = re.compile(r"^[^:]*:\d+$|\]:\d+$")  # of an address; one in IPv6 has brackets
 
 
 class Layout(NamedTuple):
-    """The size of a cluster.
+    """The size of a cluster."""
 
-    Attributes:
-        trainers: the number of processes that train: the chief and the workers.
-        ps: the number of parameter servers.
-        has_evaluator: whether an evaluator follows the run.
-    """
-
-    trainers: int
-    ps: int = 0
-    has_evaluator: bool = False
+    trainers: int  # the number of processes that train: the chief and the workers
+    ps: int = 0  # the number of parameter servers
+    has_evaluator: bool = False  # whether an evaluator follows the run
 
     @property
     def num_servers(self) -> int:
@@ -45,10 +41,8 @@ class Layout(NamedTuple):
         return f"--workers {self.trainers}{ps}{' --evaluator' if self.has_evaluator else ''}"
 
     def tasks(self, addresses: Sequence[str]) -> List[Task]:
-        """All tasks: chief, workers, parameter servers, evaluator.
-
-        Args:
-            addresses: "host:port" of each task but the evaluator, in that order.
+        """All tasks, chief, workers, parameter servers, evaluator, from the "host:port" of each but
+        the evaluator, in that order.
         """
         jobs = [("chief", 0)]
         jobs += [("worker", index) for index in range(self.trainers - 1)]
@@ -67,16 +61,11 @@ def tf_config(tasks: Sequence[Task], task: Task) -> str:
 
 
 def assign_hosts(layout: Layout, hosts: Sequence[str], port: int) -> List[str]:
-    """The address of each task but the evaluator.
+    """The address of each task but the evaluator, from a host for each, in the order of
+    `Layout.tasks`.
 
-    Args:
-        layout: the tasks.
-        hosts: one for each of them, in the order of `Layout.tasks`, with a port ("a:2222") or
-            without. A host may have several tasks.
-        port: of the first task on a host without one; the next tasks have the next ports.
-
-    Raises:
-        UsageError: there are more or fewer hosts than tasks, or one has no valid name.
+    A host may have a port ("a:2222") and several tasks: without one, the first has `port`, and the
+    next tasks the next ports. Raises UsageError for more or fewer hosts, or no valid name.
     """
     tasks = [task for task in layout.tasks([""] * layout.num_servers) if task.job != "evaluator"]
     names = [name.strip() for name in hosts]
@@ -89,25 +78,32 @@ def assign_hosts(layout: Layout, hosts: Sequence[str], port: int) -> List[str]:
     addresses: List[str] = []
     for name in names:
         if not _PORT.search(name):
-            name = f"{name}:{_free_port(name, addresses, port)}"
+            used = {int(a.rpartition(":")[2]) for a in addresses if a.startswith(name + ":")}
+            name += f":{next(number for number in range(port, 1 << 16) if number not in used)}"
         addresses.append(name)
     tasks = layout.tasks(addresses)
     read_tf_config(tf_config(tasks, tasks[0]))  # refuses what is no address
     return addresses
 
 
-def _free_port(host: str, addresses: Sequence[str], port: int) -> int:
-    """The first port from `port` on that no task on that host has."""
-    used = {int(text.rpartition(":")[2]) for text in addresses if text.startswith(host + ":")}
-    return next(number for number in range(port, 1 << 16) if number not in used)
+@contextlib.contextmanager
+def held_ports(count: int) -> Iterator[List[int]]:
+    """So many different ports, which the system gives to nobody until the block ends.
+
+    A socket is bound to each and does not listen. Those who are told the port still listen there,
+    since the servers of TensorFlow and the channel set SO_REUSEADDR, as these sockets do.
+    """
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.bind((LOOPBACK, 0))
+        yield [each.getsockname()[1] for each in sockets]
 
 
 def local_environments(layout: Layout, ports: Sequence[int]) -> Dict[str, Dict[str, str]]:
-    """The name of each task, and the variables of its process on this machine.
-
-    Args:
-        layout: the tasks.
-        ports: one for each server, and one more for the channel.
+    """The name of each task, and the variables of its process on this machine; there is a port for
+    each server, and one more for the channel.
     """
     *ports, channel_port = ports
     tasks = layout.tasks([f"{LOOPBACK}:{port}" for port in ports])
@@ -122,17 +118,11 @@ def local_environments(layout: Layout, ports: Sequence[int]) -> Dict[str, Dict[s
 
 
 class Command(NamedTuple):
-    """A command of the toolkit that trains.
+    """A command of the toolkit that trains."""
 
-    Attributes:
-        words: the command: "run" or "resume", and its arguments.
-        run_dir: the folder of the run.
-        has_json: whether its result is one JSON object on stdout.
-    """
-
-    words: List[str]
-    run_dir: str
-    has_json: bool = False
+    words: List[str]  # the command: "run" or "resume", and its arguments
+    run_dir: str  # the folder of the run
+    has_json: bool = False  # whether its result is one JSON object on stdout
 
     @property
     def again(self) -> List[str]:

@@ -21,12 +21,8 @@ _ALONE = "--cluster '{}' trains alone."
 
 
 class Refusal(Exception):
-    """A process that is refused.
-
-    Args:
-        text: why, one sentence for its user.
-        retry_secs: how long it should try again, since the reason may pass.
-        ends_job: whether the job cannot start with this process of the cluster.
+    """A process that is refused, with a sentence for its user: it may try again for `retry_secs`,
+    since the reason may pass, or ends the job, which cannot start with it.
     """
 
     def __init__(self, text: str, retry_secs: float = 0.0, ends_job: bool = False):
@@ -128,13 +124,8 @@ def listen_error(cluster: Cluster, reason: str) -> RetryError:
 def missing_error(
     cluster: Cluster, missing: List[Task], peers: List[Task], strangers: Iterable[str]
 ) -> RetryError:
-    """The error of a chief that has waited in vain.
-
-    Args:
-        cluster: of the chief.
-        missing: the tasks that have not joined.
-        peers: the tasks that are connected, some of them among the missing.
-        strangers: the hosts that connected and were dropped.
+    """The error of a chief that has waited in vain for the missing tasks, of which some may be
+    connected.
     """
     late = [task for task in missing if task in peers]
     others = [task for task in peers if task not in missing]

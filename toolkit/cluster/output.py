@@ -44,10 +44,8 @@ def _character_boundary(data: bytes, limit: int) -> int:
 
 
 class MergedLog:
-    """Writes the lines of all processes to stderr, and the results of one to stdout.
-
-    Args:
-        names: of all processes.
+    """Writes the lines of all processes, of these names, to stderr, and the results of one to
+    stdout.
     """
 
     def __init__(self, names: Sequence[str]):

@@ -28,12 +28,7 @@ def configure(config: tf.ConfigProto, cluster: Cluster) -> tf.ConfigProto:
 
 
 def start_server(cluster: Cluster, config: tf.ConfigProto) -> tf.train.Server:
-    """Start the server of this process.
-
-    Args:
-        cluster: as this process sees it.
-        config: of `configure`.
-    """
+    """Start the server of this process, with the configuration of `configure`."""
     jobs = {job: addresses for job, addresses in cluster.jobs.items() if job != "evaluator"}
     task = cluster.task
     spec = tf.train.ClusterSpec(jobs)

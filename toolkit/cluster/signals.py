@@ -13,12 +13,9 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @contextlib.contextmanager
 def handle_signals(interrupt: Callable[[int], None]) -> Iterator[int]:
     """Handle signals in the block; a handler also runs while this process is blocked in a write.
+    `interrupt` is called with SIGINT, SIGTERM or SIGHUP, unless this process ignores it.
 
-    Args:
-        interrupt: called with SIGINT, SIGTERM or SIGHUP, unless this process ignores it.
-
-    Yields:
-        A descriptor that can be read after a signal, also after the end of a child.
+    Yields a descriptor that can be read after a signal, also after the end of a child.
     """
     reader, writer = os.pipe()
     for descriptor in (reader, writer):

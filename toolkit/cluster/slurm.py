@@ -30,17 +30,12 @@ _WAY_OUT = (
 
 
 def read_slurm(environ: Mapping[str, str]) -> Optional[Definition]:
-    """The cluster of an `srun` step of several tasks; None elsewhere.
+    """The cluster of an `srun` step of several tasks, from the variables of the process; None
+    elsewhere.
 
     In a batch script without srun there is one process, whatever the size of the job. Task R of the
     step is worker R. Its port is the first of the step, which follows from the job's number, plus
-    its number on the node.
-
-    Args:
-        environ: the variables of the process.
-
-    Raises:
-        UsageError: the variables of the step are incomplete or do not agree.
+    its number on the node. Raises UsageError if the variables are incomplete or do not agree.
     """
     if environ.get("SLURM_STEP_NUM_TASKS", "") in ("", "0", "1"):
         return None
@@ -56,7 +51,10 @@ def read_slurm(environ: Mapping[str, str]) -> Optional[Definition]:
             f"{len(sizes)} nodes in SLURM_STEP_TASKS_PER_NODE.",
             hint=_WAY_OUT,
         )
-    places = _places(sizes, environ.get("SLURM_DISTRIBUTION", ""))
+    # The node of each task, and the task's number there: in blocks, unless Slurm deals them out.
+    places = [(node, local) for node, size in enumerate(sizes) for local in range(size)]
+    if environ.get("SLURM_DISTRIBUTION", "").startswith("cyclic"):
+        places.sort(key=lambda place: place[::-1])
     _check_place(environ, rank, places[rank])
     base = _first_port(environ)
     addresses = [f"{nodes[node]}:{base + local}" for node, local in places]
@@ -115,18 +113,6 @@ def expand_sizes(text: str) -> List[int]:
                 hint=_WAY_OUT,
             )
     return sizes
-
-
-def _places(sizes: List[int], distribution: str) -> List[Tuple[int, int]]:
-    """The node of each task, and the task's number on that node, in the order of the tasks.
-
-    Args:
-        sizes: how many tasks each node has.
-        distribution: of the tasks over the nodes; block unless it is cyclic.
-    """
-    places = [(node, local) for node, size in enumerate(sizes) for local in range(size)]
-    is_cyclic = distribution.startswith("cyclic")
-    return sorted(places, key=lambda place: place[::-1]) if is_cyclic else places
 
 
 def _check_place(environ: Mapping[str, str], rank: int, place: Tuple[int, int]) -> None:

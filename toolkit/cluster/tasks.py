@@ -12,23 +12,17 @@ from itertools import chain
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..errors import UsageError
-from .definition import Definition, read_flags, read_tf_config, split_address
+from .definition import read_flags, read_tf_config, split_address
 from .slurm import read_slurm
 
 
 @dataclass(frozen=True)  # a named tuple cannot have a field "index"
 class Task:
-    """One process of a cluster.
+    """One process of a cluster."""
 
-    Attributes:
-        job: "chief", "worker", "ps" or "evaluator".
-        index: in its job, from 0.
-        address: "host:port" of its TensorFlow server; "" for an evaluator outside of the cluster.
-    """
-
-    job: str
-    index: int
-    address: str
+    job: str  # "chief", "worker", "ps" or "evaluator"
+    index: int  # in its job, from 0
+    address: str  # "host:port" of its TensorFlow server; "" for an evaluator outside of the cluster
 
     @property
     def name(self) -> str:
@@ -37,39 +31,27 @@ class Task:
 
 
 class ClusterSettings(NamedTuple):
-    """The flags of `run` and `resume` that concern the cluster.
+    """The flags of `run` and `resume` that concern the cluster."""
 
-    Attributes:
-        cluster: JSON, or the path of a JSON file: {"worker": ["a:2222", "b:2222"], ...}.
-        task: of this process: "chief", "worker:1".
-        channel_port: where the chief listens for the others; None for a port that follows from the
-            addresses of the tasks.
-        join_secs: how long to wait for the others at the start.
-        peer_secs: after this silence, a peer counts as lost.
-    """
-
+    # JSON, or the path of a JSON file: {"worker": ["a:2222", "b:2222"], ...}
     cluster: Optional[str] = None
-    task: Optional[str] = None
+    task: Optional[str] = None  # of this process: "chief", "worker:1"
+    # where the chief listens for the others; None for a port that follows from the addresses of the
+    # tasks
     channel_port: Optional[int] = None
-    join_secs: float = 300.0
-    peer_secs: float = 6.0
+    join_secs: float = 300.0  # how long to wait for the others at the start
+    peer_secs: float = 6.0  # after this silence, a peer counts as lost
 
 
 class Cluster(NamedTuple):
-    """The tasks of a cluster, and which of them this process is.
+    """The tasks of a cluster, and which of them this process is."""
 
-    Attributes:
-        jobs: job -> the addresses of its tasks, for `tf.train.ClusterSpec`. The evaluator is not
-            in it: it has no server. {} in an evaluator outside of the cluster.
-        task: of this process.
-        settings: of this process.
-        source: what defines the cluster: "TF_CONFIG", "--cluster" or "Slurm".
-    """
-
+    # job -> the addresses of its tasks, for `tf.train.ClusterSpec`. The evaluator is not in it: it
+    # has no server. {} in an evaluator outside of the cluster.
     jobs: Dict[str, List[str]]
-    task: Task
-    settings: ClusterSettings
-    source: str = ""
+    task: Task  # of this process
+    settings: ClusterSettings  # of this process
+    source: str = ""  # what defines the cluster: "TF_CONFIG", "--cluster" or "Slurm"
 
     @property
     def tasks(self) -> List[Task]:
@@ -125,33 +107,27 @@ class Cluster(NamedTuple):
     @property
     def summary(self) -> str:
         """For people: "worker 1 of chief + 2 workers"."""
-        parts = [_count(job, len(self.jobs[job])) for job in self.jobs]
+        counts = {job: len(addresses) for job, addresses in self.jobs.items()}
+        parts = [
+            job if job == "chief" else f"{n} {job}{'s' * (job == 'worker' and n > 1)}"
+            for job, n in counts.items()
+        ]
         return " of ".join([self.task.name, *([" + ".join(parts)] if parts else [])])
 
 
-def _count(job: str, count: int) -> str:
-    if job == "chief":
-        return job
-    return f"{count} {job}" + ("s" if job == "worker" and count > 1 else "")
-
-
 def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optional[Cluster]:
-    """The cluster of this process, from flags, else from TF_CONFIG, else from Slurm.
+    """The cluster of this process, from flags, else from TF_CONFIG, else from Slurm; None if it
+    trains alone: without a cluster, or as its only task.
 
     An empty TF_CONFIG counts as none. '{}' as --cluster or as TF_CONFIG means one process alone,
-    whatever later sources say.
-
-    Args:
-        settings: the flags.
-        environ: the variables of the process.
-
-    Returns:
-        None if this process trains alone: without a cluster, or as its only task.
-
-    Raises:
-        UsageError: something in the first source that there is is wrong.
+    whatever later sources say. Raises UsageError for what is wrong in the first source that there
+    is.
     """
-    definition = _read_definition(settings, environ)
+    text = environ.get("TF_CONFIG", "")
+    if settings.cluster is not None or settings.task is not None:
+        definition = read_flags(settings.cluster, settings.task)
+    else:
+        definition = read_tf_config(text) if text.strip() else read_slurm(environ)
     if definition is None:
         return None
     jobs = {job: addresses for job, addresses in definition.jobs.items() if job != "evaluator"}
@@ -162,15 +138,6 @@ def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optio
         return None
     _check_channel_port(cluster)
     return cluster
-
-
-def _read_definition(settings: ClusterSettings, environ: Mapping[str, str]) -> Optional[Definition]:
-    if settings.cluster is not None or settings.task is not None:
-        return read_flags(settings.cluster, settings.task)
-    text = environ.get("TF_CONFIG", "")
-    if text.strip():
-        return read_tf_config(text)
-    return read_slurm(environ)
 
 
 def _check_channel_port(cluster: Cluster) -> None:

@@ -35,20 +35,7 @@ class Message(NamedTuple):
 
 
 class Peer:
-    """Another process of the job, at the other end of a connection.
-
-    Args:
-        reader: of the connection.
-        writer: of the connection.
-        now: returns the time in seconds.
-
-    Attributes:
-        task: of the process, once it is known.
-        last_heard: the time when bytes last arrived, also in the middle of a large message.
-        inbox: its commands or replies that nobody has taken yet.
-        hello: what it gave to `join`; None before.
-        is_over: done when nothing more arrives from it.
-    """
+    """Another process of the job, at the other end of a connection; `now` returns seconds."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, now: Callable[[], float]
@@ -57,10 +44,11 @@ class Peer:
         # Where a write fails, asyncio would forget what has arrived and was not read yet.
         setattr(reader, "set_exception", self._read_rest)  # noqa: B010 - a method of the reader
         self._error: Optional[BaseException] = None  # with which the connection broke
-        self.task: Optional[Task] = None
-        self.last_heard = now()
-        self.inbox: Deque[Message] = collections.deque()
-        self.hello: Optional[Dict[str, Any]] = None
+        self.task: Optional[Task] = None  # once it is known
+        self.last_heard = now()  # when bytes last arrived, also in the middle of a large message
+        self.inbox: Deque[Message] = collections.deque()  # commands or replies not yet taken
+        self.hello: Optional[Dict[str, Any]] = None  # what it gave to `join`
+        # Done when nothing more arrives from it.
         self.is_over: asyncio.Future[None] = asyncio.get_event_loop().create_future()
 
     def send(self, kind: str, body: Dict[str, Any], payload: bytes = b"") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..options import NOT_SET, ORIGINS, CoreOptions, format_value, result_options
 from .record import EXTENSIONS, RunRecord
@@ -91,7 +91,7 @@ def find_option_differences(records: Sequence[RunRecord]) -> List[Dict[str, Any]
     Returns:
         Of each option its "name", which may be "plugin" or "with"; the "values" of all runs, None
         for a run without such an option, too; and the "origins", "" if nothing says where a value
-        is from.
+        is from, None for a run without the option.
     """
     options = [trained_options(record) for record in records]
     is_one_plugin = len({record.plugin for record in records}) == 1
@@ -103,25 +103,24 @@ def find_option_differences(records: Sequence[RunRecord]) -> List[Dict[str, Any]
             continue
         has_setter = any(name in r.options and not is_default(r, name) for r in records)
         if is_everywhere or is_one_plugin or has_setter:
-            origins = [
-                str(record.origins.get(name, "")) if record.options.get(name) == value else ""
-                for record, value in zip(records, values)
-            ]
+            origins = [_describe_origin(*pair, name) for pair in zip(records, options)]
             differences.append({"name": name, "values": values, "origins": origins})
     without_effect = options_without_effect()
     return sorted(differences, key=lambda each: each["name"] in without_effect)
 
 
+def _describe_origin(record: RunRecord, options: Mapping[str, Any], name: str) -> Optional[str]:
+    if name not in options:
+        return None
+    is_saved = record.options.get(name) == options[name]
+    return str(record.origins.get(name, "")) if is_saved else ""
+
+
 def find_changed_options(
     before: Mapping[str, Any], now: Mapping[str, Any], *left_out: str
 ) -> List[Tuple[str, Any, Any]]:
-    """The options on which the result depends that differ between two sessions: name, values.
-
-    Hashes decide about the data.
-
-    Args:
-        before, now: the entries of the sessions in the commit log.
-        left_out: further names that do not count.
+    """The options on which the result depends that differ between the entries of two sessions:
+    name, values; without some names, and the data, of which hashes decide.
     """
     former, options = before.get("options") or {}, now.get("options") or {}
     others = options_without_effect().union(["plugin", DATA, "folder", ORIGINS], left_out)

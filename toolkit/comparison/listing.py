@@ -36,34 +36,21 @@ _CONDITION = re.compile(r"\s*([\w.@-]+)\s*(==|!=|>=|<=|=|>|<|~)\s*(.*?)\s*", re.
 
 
 class Row(NamedTuple):
-    """A run in a list, or a folder that looks like one and cannot be read.
+    """A run in a list, or a folder that looks like one and cannot be read."""
 
-    Attributes:
-        record: None if the folder cannot be read.
-        metric: the main metric of the run; None if it has none.
-        values: what can be named to filter, to sort and to show: the fields, options and metrics of
-            the run by name.
-        facts: what `toolkit runs --json` prints.
-    """
-
-    record: Optional[RunRecord]
-    metric: Optional[Metric]
+    record: Optional[RunRecord]  # None if the folder cannot be read
+    metric: Optional[Metric]  # the main metric of the run; None if it has none
+    # what can be named to filter, to sort and to show: the fields, options and metrics of the run
+    # by name
     values: Dict[str, Any]
-    facts: Dict[str, Any]
+    facts: Dict[str, Any]  # what `toolkit runs --json` prints
 
 
 def read_rows(
     folders: Sequence[str], note: Callable[[str], None], metric: Optional[str] = None
 ) -> List[Row]:
-    """Read the runs in folders and below them, each once.
-
-    Args:
-        folders: as the user named them.
-        note: is called with a sentence for each folder that is left out but may contain runs.
-        metric: the name of the metric to list; None: the main one of each run.
-
-    Raises:
-        UsageError: a folder does not exist or cannot be read.
+    """Read the runs in folders, as the user named them, and below them, each once, with a metric or
+    the main one of each. For `note` and errors, see `find_runs`.
     """
     return [_make_row(run, metric) for run in read_runs(folders, note, may_be_empty=True)]
 
@@ -96,18 +83,12 @@ def add_special_options(rows: Sequence[Row]) -> None:
 
 
 def sort_rows(rows: Sequence[Row], key: str, is_reverse: bool = False) -> List[Row]:
-    """Sort rows: the best metric, the highest step, the longest time and the newest run first,
-    options from low to high, names in alphabetical order with numbers in theirs. Rows without a
-    value come last. By a metric, the runs of one data set are together: those of another are not
-    better or worse.
+    """Sort rows by one of SORT_KEYS, an option or a metric: the best metric, the highest step, the
+    longest time and the newest run first, options from low to high, names in alphabetical order
+    with numbers in theirs. Rows without a value come last.
 
-    Args:
-        rows: to sort.
-        key: one of SORT_KEYS, or the name of an option or of a metric.
-        is_reverse: whether to reverse the order of the rows with a value.
-
-    Raises:
-        UsageError: no row has such an option or metric.
+    By a metric, the runs of one data set are together: those of another are not better or worse.
+    Raises UsageError if no row has such an option or metric.
     """
     _check_names([key], rows, "sort by", SORT_KEYS)
     rows = sorted(rows, key=lambda row: natural_key(row.values["name"]))
@@ -181,17 +162,11 @@ def natural_key(text: str) -> List[Tuple[int, int, str]]:
 
 
 class Condition(NamedTuple):
-    """A condition of `--where`: `learning_rate>0.01`.
+    """A condition of `--where`: `learning_rate>0.01`."""
 
-    Attributes:
-        name: of an option, a metric, or one of a run's fields.
-        operator: "=", "!=", ">", ">=", "<", "<=", or "~" (contains).
-        value: as text.
-    """
-
-    name: str
-    operator: str
-    value: str
+    name: str  # of an option, a metric, or one of a run's fields
+    operator: str  # "=", "!=", ">", ">=", "<", "<=", or "~" (contains)
+    value: str  # as text
 
     @classmethod
     def parse(cls, text: str) -> Condition:

@@ -13,27 +13,17 @@ DIRECTIONS = ("min", "max")
 
 
 class Metric(NamedTuple):
-    """The value of a metric of a run.
+    """The value of a metric of a run."""
 
-    Attributes:
-        name: of the metric.
-        value: nan if it was not finite.
-        split: of the data, "test" or "validation".
-        direction: "min" or "max", whichever is better; None if nothing says it.
-        low: the lower end of its interval; None without one.
-        high: the upper end; likewise.
-        level: the share of such intervals that contain the true value; likewise.
-        method: how the interval was computed; "" without one.
-    """
-
-    name: str
-    value: float
-    split: str
-    direction: Optional[str]
-    low: Optional[float] = None
-    high: Optional[float] = None
+    name: str  # of the metric
+    value: float  # nan if it was not finite
+    split: str  # of the data, "test" or "validation"
+    direction: Optional[str]  # "min" or "max", whichever is better; None if nothing says it
+    low: Optional[float] = None  # the lower end of its interval; None without one
+    high: Optional[float] = None  # the upper end; likewise
+    # the share of such intervals that contain the true value; likewise
     level: Optional[float] = None
-    method: str = ""
+    method: str = ""  # how the interval was computed; "" without one
 
     @property
     def merit(self) -> float:
@@ -54,12 +44,9 @@ def metrics_by_name(record: RunRecord) -> Dict[str, Metric]:
 def main_metric(record: RunRecord, name: Optional[str] = None) -> Optional[Metric]:
     """The metric by which a person knows how good a run is; None if it has none yet.
 
-    It is one of the test split, or of the validation split for a run without a test.
-
-    Args:
-        record: of the run.
-        name: of the metric; None: the one that chose the best checkpoint, else the first on the
-            run's page, else the first with a declared direction that is no loss.
+    It is one of the test split, or of the validation split for a run without a test: the one of the
+    name, else that which chose the best checkpoint, else the first on the run's page, else the
+    first with a declared direction that is no loss.
     """
     best = record.best or {}
     if record.test is not None:

@@ -23,19 +23,13 @@ Clause = Tuple[str, str]  # what differs, by which causes are told apart; the se
 
 
 class Parting(NamedTuple):
-    """Where two runs parted.
+    """Where two runs parted."""
 
-    Attributes:
-        step: the last step at which they are known to be equal; 0 for the beginning.
-        differs_by: the first step at which they are known to differ; None if they do not.
-        text: a sentence without its end.
-        causes: what differs from there on, a clause each.
-    """
-
-    step: int
+    step: int  # the last step at which they are known to be equal; 0 for the beginning
+    # the first step at which they are known to differ; None if they do not
     differs_by: Optional[int]
-    text: str
-    causes: List[str]
+    text: str  # a sentence without its end
+    causes: List[str]  # what differs from there on, a clause each
 
 
 def find_parting(a: RunRecord, b: RunRecord) -> Parting:
@@ -182,12 +176,14 @@ def _compare(a: Session, b: Session) -> Iterator[Clause]:
     yield from _compare_code(a.get("plugins") or {}, b.get("plugins") or {})
     if differ("data"):
         yield "data", "the data differs"
-    if a.get("model") != b.get("model"):
-        yield "model", "the model was changed on a resume"
     parents = [Parent.from_json(each.get("parent")) for each in (a, b)]
     starts = [each if each and each.kind != BRANCH else None for each in parents]
     if len({each and each.tensors for each in starts}) > 1:
-        names = " and ".join(map(_name_weights, starts))
+        words = ["the model's own" if each is None else each.name for each in starts]
+        steps = [
+            "" if not each or each.step is None else f" at step {each.step}" for each in starts
+        ]
+        names = " and ".join(word + step for word, step in zip(words, steps))
         yield "parent", f"they began with other weights ({names})"
 
 
@@ -203,9 +199,3 @@ def _compare_code(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Clause
         if files:
             text = f"the code of plugin '{plugin}' differs ({join_names(files)})"
             yield f"code {plugin}", text
-
-
-def _name_weights(parent: Optional[Parent]) -> str:
-    if parent is None:
-        return "the model's own"
-    return parent.name if parent.step is None else f"{parent.name} at step {parent.step}"

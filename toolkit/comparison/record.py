@@ -28,56 +28,36 @@ _TAIL_BYTES = 1 << 16  # of a log, of which only the last lines are needed
 
 
 class RunRecord(NamedTuple):
-    """What config.json and the commit log say of a run.
+    """What config.json and the commit log say of a run."""
 
-    Attributes:
-        path: of the folder, absolute.
-        name: of the run among others: a relative path, or the name of the folder.
-        status: that of the state ("finished", "stopped", "interrupted", "diverged", "failed",
-            "trained"); "running" while a process trains, "killed" if the process that trained has
-            ended without a word, "unstarted" before the first step.
-        reason: why it ended, a clause or a sentence; "" if nothing says it.
-        exit_code: of the process that trained; None if it has not ended or was killed.
-        step: the last one; that of the last commit if the run was killed.
-        total_steps: where training ends; None if the run has not started.
-        seconds: of training in all sessions; None while it trains, or if it was killed.
-        created: when the run began, in ISO 8601; "" if the run has not started.
-        plugin: the name or reference of the model plugin.
-        extensions: those of the extensions, in their order.
-        argv: the command of the last session.
-        options: the values of all options by name.
-        origins: where each value comes from, by the name of the option.
-        data_name: of the data source.
-        data_sha256: the hashes of its files by name.
-        partition: the hash of which examples are in which split.
-        examples: the number of examples by split.
-        test: the result of the test split, with "metrics" by name; None if there is none.
-        best: step, metric and direction of the best checkpoint; None if none was selected.
-        versions: of the software, by name.
-        manifest: the whole state, as manifest.json shows it; {} if the run has not started.
-    """
-
-    path: str
-    name: str
+    path: str  # of the folder, absolute
+    name: str  # of the run among others: a relative path, or the name of the folder
+    # that of the state ("finished", "stopped", "interrupted", "diverged", "failed", "trained");
+    # "running" while a process trains, "killed" if the process that trained has ended without a
+    # word, "unstarted" before the first step
     status: str
-    reason: str
-    exit_code: Optional[int]
-    step: int
-    total_steps: Optional[int]
+    reason: str  # why it ended, a clause or a sentence; "" if nothing says it
+    exit_code: Optional[int]  # of the process that trained; None if it has not ended or was killed
+    step: int  # the last one; that of the last commit if the run was killed
+    total_steps: Optional[int]  # where training ends; None if the run has not started
+    # of training in all sessions; None while it trains, or if it was killed
     seconds: Optional[float]
-    created: str
-    plugin: str
-    extensions: List[str]
-    argv: List[str]
-    options: Dict[str, Any]
-    origins: Dict[str, Origin]
-    data_name: str
-    data_sha256: Dict[str, str]
-    partition: str
-    examples: Dict[str, int]
+    created: str  # when the run began, in ISO 8601; "" if the run has not started
+    plugin: str  # the name or reference of the model plugin
+    extensions: List[str]  # those of the extensions, in their order
+    argv: List[str]  # the command of the last session
+    options: Dict[str, Any]  # the values of all options by name
+    origins: Dict[str, Origin]  # where each value comes from, by the name of the option
+    data_name: str  # of the data source
+    data_sha256: Dict[str, str]  # the hashes of its files by name
+    partition: str  # the hash of which examples are in which split
+    examples: Dict[str, int]  # the number of examples by split
+    # the result of the test split, with "metrics" by name; None if there is none
     test: Optional[Dict[str, Any]]
+    # step, metric and direction of the best checkpoint; None if none was selected
     best: Optional[Dict[str, Any]]
-    versions: Dict[str, str]
+    versions: Dict[str, str]  # of the software, by name
+    # the whole state, as manifest.json shows it; {} if the run has not started
     manifest: Dict[str, Any]
 
     @property
@@ -101,16 +81,10 @@ class RunRecord(NamedTuple):
 def read_record(
     path: str, name: Optional[str] = None, is_training: Optional[bool] = None
 ) -> RunRecord:
-    """Read the record of a run.
+    """Read the record of a run; `is_training` says whether a process trains it, if not the lock.
 
-    Args:
-        path: of its folder.
-        name: the name of the record; None: that of the folder.
-        is_training: whether a process trains the run; None: whether one has locked the folder.
-
-    Raises:
-        UsageError: there is no run in the folder.
-        CheckpointError: config.json or the commit log is damaged, or of another version.
+    Raises UsageError if there is no run in the folder, CheckpointError if config.json or the commit
+    log is damaged, or of another version.
     """
     path = os.path.abspath(path)
     if not is_run_listing(_list_folder(path)):
@@ -217,19 +191,12 @@ def read_last_records(path: str) -> Iterator[Dict[str, Any]]:
 
 
 class Found(NamedTuple):
-    """A run in a folder that a user named.
+    """A run in a folder that a user named."""
 
-    Attributes:
-        name: the path that the user named, with the path of the run below it.
-        path: of the run's folder, absolute.
-        record: None if it cannot be read.
-        error: why it cannot be read; None if it can.
-    """
-
-    name: str
-    path: str
-    record: Optional[RunRecord]
-    error: Optional[ToolkitError]
+    name: str  # the path that the user named, with the path of the run below it
+    path: str  # of the run's folder, absolute
+    record: Optional[RunRecord]  # None if it cannot be read
+    error: Optional[ToolkitError]  # why it cannot be read; None if it can
 
 
 def read_runs(
@@ -237,15 +204,8 @@ def read_runs(
     note: Callable[[str], None] = lambda text: None,
     may_be_empty: bool = False,
 ) -> List[Found]:
-    """Read the runs in folders and below them, each once; for errors, see `find_runs`, too.
-
-    Args:
-        folders: as the user named them.
-        note: see `find_runs`.
-        may_be_empty: whether a folder may have no run.
-
-    Raises:
-        UsageError: there is no run in a folder.
+    """Read the runs in folders, as the user named them, and below them, each once. Raises
+    UsageError if there is no run in a folder, unless it may be empty; see `find_runs`, too.
     """
     runs: Dict[str, Found] = {}
     for folder in folders:
@@ -268,16 +228,12 @@ def read_runs(
 
 
 def find_runs(folder: str, note: Callable[[str], None] = lambda text: None) -> Iterator[str]:
-    """Yield the absolute paths of the runs in a folder and below it, in the order of their names.
+    """Yield the absolute paths of the runs in a folder and below it, in the order of their names; a
+    run itself is the only one.
 
     It does not descend into runs and hidden folders, and follows no symbolic links below `folder`.
-
-    Args:
-        folder: where to look; a run itself is the only one.
-        note: is called with a sentence for each folder that is left out but may contain runs.
-
-    Raises:
-        UsageError: the folder does not exist or cannot be read.
+    `note` gets a sentence for each folder that is left out but may contain runs. Raises UsageError
+    if the folder does not exist or cannot be read.
     """
     root = os.path.abspath(folder)
     _list_folder(root, folder or repr(folder))

@@ -25,33 +25,21 @@ _MAX_HASH = 12  # digits of a hash in a sentence
 
 
 class Group(NamedTuple):
-    """Runs that differ in the seed alone.
+    """Runs that differ in the seed alone."""
 
-    Attributes:
-        name: of the group.
-        records: of its runs, one of each seed.
-    """
-
-    name: str
-    records: List[RunRecord]
+    name: str  # of the group
+    records: List[RunRecord]  # of its runs, one of each seed
 
 
 class Band(NamedTuple):
-    """A metric of a group.
+    """A metric of a group."""
 
-    Attributes:
-        value: the mean over the seeds.
-        low: the lower end of the interval of the only run; of several seeds, the lowest value.
-        high: likewise.
-        deviation: the standard deviation over the seeds; None for one.
-        seeds: how many there are.
-    """
-
-    value: float
+    value: float  # the mean over the seeds
+    # the lower end of the interval of the only run; of several seeds, the lowest value
     low: Optional[float]
-    high: Optional[float]
-    deviation: Optional[float]
-    seeds: int
+    high: Optional[float]  # likewise
+    deviation: Optional[float]  # the standard deviation over the seeds; None for one
+    seeds: int  # how many there are
 
     def __str__(self) -> str:
         """`0.8380 [0.8032, 0.8675]`, or `0.8380 (sd 0.0050, 0.8320 to 0.8440, 3 seeds)`."""
@@ -65,21 +53,13 @@ class Band(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The comparison of two groups by a metric.
+    """The comparison of two groups by a metric."""
 
-    Attributes:
-        metric: its name; "" if the two are not comparable by any.
-        groups: the positions of the two groups.
-        verdict: "separated", "not separated" or "not comparable".
-        text: the verdict with its reason or its numbers.
-        separation: the numbers; None if they are not comparable.
-    """
-
-    metric: str
-    groups: Tuple[int, int]
-    verdict: str
-    text: str
-    separation: Optional[Separation] = None
+    metric: str  # its name; "" if the two are not comparable by any
+    groups: Tuple[int, int]  # the positions of the two groups
+    verdict: str  # "separated", "not separated" or "not comparable"
+    text: str  # the verdict with its reason or its numbers
+    separation: Optional[Separation] = None  # the numbers; None if they are not comparable
 
 
 def measure_band(group: Group, name: str) -> Optional[Band]:
@@ -115,15 +95,10 @@ def list_pairs(count: int, max_all_pairs: int = MAX_ALL_PAIRS) -> List[Tuple[int
 
 
 def judge(groups: Sequence[Group], metrics: Sequence[str], level: float = LEVEL) -> List[Verdict]:
-    """Compare groups in pairs by each metric; the level holds for all verdicts together.
+    """Compare groups in pairs by each metric. With the probability `level`, no pair without a
+    difference is called separated, and all intervals contain the true differences.
 
     A pair that no metric compares, for one reason, has one verdict.
-
-    Args:
-        groups: of runs.
-        metrics: the names of the metrics.
-        level: the probability that no pair without a difference is called separated, and that all
-            intervals contain the true differences.
     """
     reasons = {
         (name, a, b): find_obstacle(groups[a], groups[b], name)
@@ -168,29 +143,23 @@ def find_obstacle(a: Group, b: Group, name: str) -> str:
             return f"{record.name} has no {name}"
         if not math.isfinite(record.metrics[name]):
             return f"{name} of {record.name} is not finite"
-    reasons = (_compare_tests(records[0], other, name) for other in records[1:])
-    return next(filter(None, reasons), "")
-
-
-def _compare_tests(a: RunRecord, b: RunRecord, name: str) -> str:
-    """How the tests of two runs differ for a metric, as a clause; "" if they have the same examples
-    and all else that its values depend on.
-    """
-    before, after = _dependencies(a, name), _dependencies(b, name)
-    changes = [
-        f"other {key}: {_shorten(before.get(key))} and {_shorten(after.get(key))}"
-        for key in sorted({*before, *after})
-        if before.get(key) != after.get(key)
-    ]
-    return _compare_splits(a, b, bool(before)) or "; ".join(changes)
+    before = _dependencies(records[0], name)
+    for other in records[1:]:
+        after = _dependencies(other, name)
+        changes = [
+            f"other {key}: {_shorten(before.get(key))} and {_shorten(after.get(key))}"
+            for key in sorted({*before, *after})
+            if before.get(key) != after.get(key)
+        ]
+        reason = _compare_splits(records[0], other, bool(before)) or "; ".join(changes)
+        if reason:
+            return reason
+    return ""
 
 
 def _compare_splits(a: RunRecord, b: RunRecord, by_form: bool = False) -> str:
-    """How two test splits differ, as a clause; "" if they have the same examples in one order.
-
-    Args:
-        a, b: the runs.
-        by_form: whether the same examples in another form, such as another size, are others.
+    """How two test splits differ, as a clause; "" if they have the same examples in one order. With
+    `by_form`, the same examples in another form, such as another size, are others.
     """
     before, after = a.test or {}, b.test or {}
     hashes = before.get("examples_sha256"), after.get("examples_sha256")

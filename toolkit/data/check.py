@@ -11,7 +11,8 @@ import numpy as np
 from ..data_value import complete
 from ..errors import DataError, UsageError
 from .examples import Dataset, Split, feature_bytes, iterate_slices
-from .sources import open_data, resolve_path, translate_system_errors
+from .files.cache import translate_read_errors
+from .sources import open_data, resolve_path
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key
 
@@ -32,7 +33,7 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
         DataError: the data cannot be used for another reason.
     """
     value = complete(value)
-    with translate_system_errors(value):
+    with translate_read_errors(value):
         try:
             dataset = open_data(value, **settings)
             return check_data(dataset, value), dataset
@@ -45,8 +46,8 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
 
 def _list_corrupt(value: str, base: Optional[str]) -> List[Dict[str, str]]:
     """The image files that cannot be read; none if the data is no folder of images or pairs."""
-    from .images.damage import corrupt_images
     from .images.folder import list_images
+    from .images.image_files import corrupt_images
     from .images.pairs import list_pairs
 
     folder = resolve_path(value, base)

@@ -68,8 +68,21 @@ class Component(NamedTuple):
         """`image uint8 28x28x1`, `class of 10`, `class of 3 uint8 4x6`, `float32 ?x3`, `text`."""
         kind = {"class": f"class of {self.num_classes}", "value": ""}.get(self.kind, self.kind)
         is_plain = self.kind == "text" or (self.kind == "class" and not self.shape)
-        sizes = "x".join("?" if size is None else str(size) for size in self.shape)
+        sizes = "x".join(map(_describe_size, self.shape))
         return " ".join(filter(None, (kind, "" if is_plain else self.dtype, sizes)))
+
+    def describe_array(self) -> str:
+        """`float32 [4, 6]`, `int32 [?]`."""
+        return f"{self.dtype} {describe_shape(self.shape)}"
+
+
+def describe_shape(shape: Sequence[Optional[int]]) -> str:
+    """`[?, 3]`: the sizes of an array, of which some are not known."""
+    return f"[{', '.join(map(_describe_size, shape))}]"
+
+
+def _describe_size(size: Optional[int]) -> str:
+    return "?" if size is None else str(size)
 
 
 class Sequences:
@@ -210,7 +223,7 @@ class Column:
         if column.component.kind == "image" and len(column.component.shape) == 2:
             column._add_channel()
         if column.component.is_sequence and isinstance(column.values, Sequences):
-            column.check_range(column.values.values)  # of padded ones, the padding is not checked
+            column._check_range(column.values.values)  # of padded ones, the padding is not checked
         return column
 
     def _add_channel(self) -> None:
@@ -243,42 +256,48 @@ class Column:
             is_text = self.component.dtype == TEXT
             return as_text(array) if is_text else np.asarray(array, self._dtype)
         array = np.asarray(self.values[rows])
-        return self.convert(array[..., np.newaxis] if self._adds_channel else array)
+        return self.convert(array[..., np.newaxis] if self._adds_channel else array, rows)
 
-    def convert(self, array: np.ndarray) -> np.ndarray:
-        """Values of the column's kind in the dtype of the component.
+    def convert(self, array: np.ndarray, rows: Any = None) -> np.ndarray:
+        """Values of the column's kind, of some rows, in the dtype of the component.
 
         Raises:
             DataError: one is out of range.
         """
         if self.component.dtype == TEXT:
             return as_text(array)
-        self.check_range(array)
+        self._check_range(array, rows)
         return np.asarray(array, self._dtype)
 
-    def check_range(self, array: np.ndarray) -> None:
+    def _check_range(self, array: np.ndarray, rows: Any = None) -> None:
         """Refuse class numbers out of range, and integers that the dtype in memory cannot hold."""
+        is_class = self.component.kind == "class"
         if array.dtype.kind not in "iu" or not array.size:
             return
-        if self.component.kind == "class":
-            count = self.component.num_classes or MAX_CLASSES
-            is_wrong = (array.min() < 0) or (array.max() >= count)
-            if is_wrong and self.component.shape:
-                array = array[(array != VOID) & ((array < 0) | (array >= count))]
-            self._refuse_range(array, 0, count - 1)
-        elif not np.can_cast(array.dtype, self._dtype):
-            limits = np.iinfo(self._dtype)
-            self._refuse_range(array, int(limits.min), int(limits.max))
-
-    def _refuse_range(self, array: np.ndarray, lowest: int, highest: int) -> None:
-        for value in (array.min(), array.max()) if array.size else ():
-            if not lowest <= int(value) <= highest:
-                is_class = self.component.kind == "class"
-                mark = f", or mark what has no class by {VOID}" if self.component.shape else ""
-                raise DataError(
-                    f"{_subject(self.key)} the value {value}, expected {lowest} to {highest}.",
-                    hint=f"Number classes from 0{mark}." if is_class else "Store smaller numbers.",
-                )
+        if not is_class and np.can_cast(array.dtype, self._dtype):
+            return
+        limits = np.iinfo(self._dtype)
+        lowest, highest = int(limits.min), int(limits.max)
+        if is_class:
+            lowest, highest = 0, (self.component.num_classes or MAX_CLASSES) - 1
+        if lowest <= int(array.min()) and int(array.max()) <= highest:
+            return
+        is_wrong = (array < lowest) | (array > highest)
+        if is_class and self.component.shape:
+            is_wrong &= array != VOID
+        if is_wrong.any():
+            place = ""
+            if rows is not None:
+                row = as_rows(rows, len(self))[np.argwhere(is_wrong)[0][0]]
+                place = f" in example {row}"
+            mark = f", or mark what has no class by {VOID}" if self.component.shape else ""
+            raise DataError(
+                f"{_subject(self.key)} the value {array[is_wrong][0]}{place}, expected {lowest} to "
+                f"{highest}.",
+                hint=f"Number classes from 0{mark}; leave out examples without a class."
+                if is_class
+                else "Store smaller numbers.",
+            )
 
     @property
     def nbytes(self) -> int:
@@ -336,15 +355,9 @@ class Column:
             )
         if kind == "class" and not (shape and dtype == "uint8"):
             dtype = "int32"
-        return Component(
-            shape,
-            dtype,
-            kind,
-            self.num_classes,
-            self.class_names,
-            self._padding(key, dtype),
-            self.boundaries,
-        )
+        padding = self._padding(key, dtype)
+        classes = (self.num_classes, self.class_names)
+        return Component(shape, dtype, kind, *classes, padding, self.boundaries)
 
 
 # ------------------------------------------------------------------------------------------ values

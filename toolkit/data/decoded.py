@@ -13,8 +13,6 @@ import numpy as np
 from ..errors import DataError
 from .files.parallel import map_parallel
 
-_BATCH = 16  # examples that a thread decodes before it takes the next ones
-
 
 class Decoded:
     """M examples that are decoded when they are read, as an array-like [M, ...].
@@ -72,7 +70,7 @@ class Decoded:
                 )
             result[i] = value
 
-        map_parallel(decode, range(len(rows)), _BATCH)
+        map_parallel(decode, range(len(rows)))
         return result
 
 

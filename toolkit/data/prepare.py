@@ -135,8 +135,7 @@ def _describe(form: Mapping[str, Component]) -> str:
     for key, component in form.items():
         if key != LABELS or component.kind != "class" or component.shape:
             name = "" if key == FEATURES else key.rpartition("/")[2] + " "
-            sizes = ["?" if size is None else size for size in component.shape]
-            texts.append(f"{name}{component.dtype} [{', '.join(map(str, sizes))}]")
+            texts.append(name + component.describe_array())
     has_labels = any(key.startswith(LABELS) for key in form)
     return ", ".join(texts) + ("" if has_labels else " without a label")
 

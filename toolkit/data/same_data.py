@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ..errors import DataError
-from .column import VOID, Component
+from .column import VOID, Component, describe_shape
 from .examples import Dataset
 from .files.hash_list import ALL_FILES, read_list, summarize
 from .spec import DataSpec
@@ -108,8 +108,8 @@ def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str)
         if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
             noun = "examples" if key == FEATURES else describe_key(key)
             raise DataError(
-                f"{subject} has {noun} {_describe_array(actual)}, the model was trained on "
-                f"{_describe_array(expected)}.",
+                f"{subject} has {noun} {_describe(actual)}, the model was trained on "
+                f"{_describe(expected)}.",
                 hint="Choose other data, or resize images with --image-size when training.",
             )
         if actual.num_classes > expected.num_classes > 0:
@@ -120,6 +120,5 @@ def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str)
             )
 
 
-def _describe_array(component: Component) -> str:
-    sizes = ["?" if size is None else str(size) for size in component.shape]
-    return f"[{', '.join(sizes)}] {component.dtype}"
+def _describe(component: Component) -> str:
+    return f"{describe_shape(component.shape)} {component.dtype}"

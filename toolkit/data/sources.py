@@ -6,11 +6,12 @@ import contextlib
 import difflib
 import importlib
 import os
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..data_value import complete
-from ..errors import DataError, UsageError, suggest
+from ..errors import UsageError, suggest
 from .examples import Dataset
+from .files.cache import translate_read_errors
 from .files.file_index import FileIndex
 from .reading_options import ColumnOptions, ImageOptions, Settings, refuse_idle
 
@@ -74,7 +75,7 @@ def open_data(
     chosen = Settings(place, cache_dir=cache_dir, file_index=index, **settings)
     for options in (chosen.images, chosen.columns):
         refuse_idle(options, source.options, f"the data '{value}'", _describe_sources)
-    with translate_system_errors(place):
+    with translate_read_errors(place):
         dataset = _load(source.open)(chosen)
     dataset.name = value
     return dataset
@@ -88,23 +89,6 @@ def _describe_sources(option: str) -> str:
 def uses_option(value: str, option: str) -> bool:
     """Whether a field of ImageOptions or ColumnOptions has an effect on what `--data` names."""
     return option in _find_source(value).options
-
-
-@contextlib.contextmanager
-def translate_system_errors(path: str) -> Iterator[None]:
-    """Raise a DataError when the system fails to read data or runs out of memory."""
-    try:
-        yield
-    except OSError as error:
-        raise DataError(
-            f"{error.filename or path}: {error.strerror or error}.",
-            hint="Check that it is there and may be read.",
-        ) from error
-    except MemoryError as error:
-        raise DataError(
-            f"{path}: expected data that fits in memory; the process may not have more.",
-            hint="Free some memory or raise a limit on it (ulimit -v), or use a part of the data.",
-        ) from error
 
 
 def resolve_path(value: str, base: Optional[str] = None) -> str:

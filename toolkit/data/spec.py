@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..errors import CheckpointError, DataError
-from .column import Component
+from .column import Component, describe_shape
 from .structure import FEATURES, LABELS, names_of, pack_role
 
 
@@ -93,8 +93,8 @@ class DataSpec(_SpecFields):
         for key, component in self.flat.items():
             role, _, name = key.partition("/")
             if role == FEATURES:
-                sizes = ", ".join("?" if size is None else str(size) for size in component.shape)
-                texts.append(f"{name + ' ' if name else ''}[{sizes}] {component.dtype}")
+                shape = describe_shape(component.shape)
+                texts.append(f"{name + ' ' if name else ''}{shape} {component.dtype}")
         return f"examples {'of ' if self.feature_names else ''}{', '.join(texts)}"
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -18,7 +19,6 @@ from typing import (
     Optional,
     Sequence,
     TextIO,
-    Tuple,
 )
 
 from .console_log import ConsoleLog
@@ -29,8 +29,6 @@ MAX_METRICS = 5  # in a line; metrics.jsonl and TensorBoard have all of them
 MAX_BAR_METRICS = 2  # in the progress bar
 SPEED_FIELDS = ("examples_per_sec", "seconds", "secs_left")  # of a record, besides its metrics
 DUMB_TERMINALS = ("", "dumb", "unknown")  # values of TERM
-
-
 _MAX_REST = 10_000  # characters of a line that has not ended
 
 
@@ -64,6 +62,10 @@ class Console:
         self._remove_row: Optional[Callable[[], None]] = None
         self._total_steps = 0
         self._file = ConsoleLog()
+        self._logger = logging.Logger("toolkit.console")  # of this console alone: no global one
+        # With a manager of its own, which logging.disable() leaves alone.
+        self._logger.manager = logging.Manager(logging.RootLogger(logging.NOTSET))
+        self._logger.handlers = [self._file, _Shown(self)]
         self._last_recorded_time = 0.0
         self._start_time = 0.0
         self._tee: Any = None
@@ -139,12 +141,11 @@ class Console:
 
     def record(self, text: str) -> None:
         """Write to the log in the run's folder what another part of the command shows."""
-        self._file.write(text)
+        self._logger.debug("%s", text)
 
     def log(self, text: str) -> None:
         """Write one line; above the progress bar if there is one."""
-        self._file.write(text)
-        self.show(text)
+        self._logger.info("%s", text)
 
     def show(self, text: str) -> None:
         """Write one line, but not to the log in the run's folder."""
@@ -178,35 +179,27 @@ class Console:
         self._start_time = self._clock()
         self._last_recorded_time = self._start_time - self._every_secs
         if self._is_stderr:
-            self._tee = sys.stderr = _Tee(sys.stderr, self._file.write)
+            self._tee = sys.stderr = _Tee(sys.stderr, self.record)
 
     def show_metrics(self, record: Dict[str, Any]) -> None:
-        """Show a metrics record: in the bar, or as a line if the last line is old enough."""
-        self._record_progress(record)
-        self._show_progress(record)
-
-    def _record_progress(self, record: Dict[str, Any]) -> None:
-        """Record the progress, in a long run at intervals of a hundredth of its time."""
-        now = self._clock()
+        """Show a metrics record: in the bar, or as a line if the last line is old enough; record
+        it, in a long run at intervals of a hundredth of its time.
+        """
+        now, is_last = self._clock(), 0 < self._total_steps <= record["step"]
         secs = max(self._every_secs, (now - self._start_time) / 100)
-        is_due = self._is_last(record) or now - self._last_recorded_time >= secs
-        if is_due:
+        if is_last or now - self._last_recorded_time >= secs:
             self._last_recorded_time = now
-            self._file.write(progress_line(record, self._total_steps))
-
-    def _show_progress(self, record: Dict[str, Any]) -> None:
+            self.record(progress_line(record, self._total_steps))
         self._bar_metrics = _join_metrics(record, MAX_BAR_METRICS)
-        if self._remove_row is not None:
-            return
-        now = self._clock()
-        is_last = self._is_last(record)
-        previous = self._last_line_time
-        if is_last or previous is None or now - previous >= self._every_secs:
+        last = self._last_line_time
+        if self.has_lines and (is_last or last is None or now - last >= self._every_secs):
             self._last_line_time = now
             self.show(progress_line(record, self._total_steps))
 
-    def _is_last(self, record: Dict[str, Any]) -> bool:
-        return 0 < self._total_steps <= record["step"]
+    @property
+    def has_lines(self) -> bool:
+        """Whether it shows progress as lines: there is no bar."""
+        return self._remove_row is None
 
     def stop(self) -> None:
         """Remove the bar; lines remain."""
@@ -217,6 +210,17 @@ class Console:
         if self._remove_row is not None:
             self._remove_row()
             self._remove_row = None
+
+
+class _Shown(logging.Handler):
+    """Shows what is logged, but not what is recorded alone."""
+
+    def __init__(self, console: Console):
+        super().__init__(logging.INFO)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.show(record.getMessage())
 
 
 class _Tee:
@@ -267,13 +271,8 @@ def progress_line(record: Mapping[str, Any], total_steps: int) -> str:
 
 
 def _join_metrics(record: Mapping[str, Any], limit: int) -> str:
-    """The first metrics of a record: `loss 0.1234  accuracy 0.9630`."""
-    return "  ".join(f"{name} {format_number(value)}" for name, value in _metrics(record)[:limit])
-
-
-def _metrics(record: Mapping[str, Any]) -> List[Tuple[str, float]]:
-    """The names and values of a record's metrics, FIRST_METRICS first."""
+    """The first metrics of a record, FIRST_METRICS first: `loss 0.1234  accuracy 0.9630`."""
     names = [name for name, value in record.items() if isinstance(value, float)]
-    names = [name for name in names if name not in SPEED_FIELDS]
+    names = sorted(set(names) - set(SPEED_FIELDS), key=names.index)
     names.sort(key=lambda name: name not in FIRST_METRICS)  # stable
-    return [(name, record[name]) for name in names]
+    return "  ".join(f"{name} {format_number(record[name])}" for name in names[:limit])

@@ -7,10 +7,11 @@ a full disk, ends nothing.
 from __future__ import annotations
 
 import contextlib
-import datetime
+import logging
 import os
 import shlex
-from typing import Callable, List, Optional, Sequence
+import time
+from typing import List, Optional, Sequence
 
 from ..files import open_without_links
 from .escapes import escape_line
@@ -18,29 +19,35 @@ from .escapes import escape_line
 CONSOLE_LOG = "console.log"
 MAX_BYTES = 64 << 20  # what a plugin prints in each step must not fill the disk
 _MAX_LINE = 10_000  # characters
-_MAX_WAITING = 10_000  # lines before the run has a folder
+_MAX_WAITING = 10_000  # texts before the run has a folder
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.timezone.utc)
+class _Formatter(logging.Formatter):
+    """Writes the time before each line of a text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.converter = time.gmtime
+
+    def format(self, record: logging.LogRecord) -> str:
+        now = self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ")
+        lines = record.getMessage().rstrip("\n").split("\n")
+        return "".join(f"{now} {escape_line(line[:_MAX_LINE])}\n" for line in lines)
 
 
-class ConsoleLog:
-    """Appends lines to a file at once, so that a kill loses none; `open` it when the run begins.
+class ConsoleLog(logging.Handler):
+    """Appends texts to a file at once, so that a kill loses none; `open` it when the run begins."""
 
-    Args:
-        now: returns the time in UTC.
-    """
-
-    def __init__(self, now: Callable[[], datetime.datetime] = _now):
-        self._now = now
-        self._waiting: List[bytes] = []
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(_Formatter())
+        self._waiting: List[str] = []
         self._descriptor: Optional[int] = None
         self._is_open = False
 
     def open(self, folder: str, command: Sequence[str]) -> None:
-        """Write the lines so far, and all further ones, to the log of a run's folder.
+        """Write the texts so far, and all further ones, to the log of a run's folder.
 
         Args:
             folder: its path.
@@ -50,32 +57,28 @@ class ConsoleLog:
         self._is_open = True
         with contextlib.suppress(OSError):
             self._descriptor = open_without_links(os.path.join(folder, CONSOLE_LOG), _FLAGS)
-        lines, self._waiting = self._waiting, []
-        self.write(f"session: {' '.join(map(shlex.quote, command))}")
-        for line in lines:
-            self._append(line)
+        texts, self._waiting = self._waiting, []
+        text = f"session: {' '.join(map(shlex.quote, command))}"
+        self.emit(logging.makeLogRecord({"msg": text}))
+        for text in texts:
+            self._append(text)
 
-    def write(self, text: str) -> None:
-        """Append a text; each of its lines with the time."""
-        time = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        for line in text.rstrip("\n").split("\n"):
-            content = f"{time} {escape_line(line[:_MAX_LINE])}\n".encode()
-            if self._is_open:
-                self._append(content)
-            elif len(self._waiting) < _MAX_WAITING:
-                self._waiting.append(content)
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._is_open:
+            self._append(self.format(record))
+        elif len(self._waiting) < _MAX_WAITING:
+            self._waiting.append(self.format(record))
 
     def close(self) -> None:
-        """End the file; later lines wait for the next `open`."""
+        """End the file; later texts wait for the next `open`."""
         self._is_open = False
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
                 os.close(self._descriptor)
             self._descriptor = None
 
-    def _append(self, content: bytes) -> None:
-        if self._descriptor is None:
-            return
-        with contextlib.suppress(OSError):
-            if os.fstat(self._descriptor).st_size < MAX_BYTES:
-                os.write(self._descriptor, content)
+    def _append(self, text: str) -> None:
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                if os.fstat(self._descriptor).st_size < MAX_BYTES:
+                    os.write(self._descriptor, text.encode())

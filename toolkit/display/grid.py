@@ -6,7 +6,7 @@ Legend: N images, H height, W width, C channels (1 grey, 3 RGB, 4 RGBA).
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Optional, Sequence
 
 import numpy as np
 
@@ -64,13 +64,19 @@ def save_grid(
         labels: N short texts, one below each image.
         padding: dark pixels between the images.
     """
-    from PIL import Image
+    from PIL import Image, ImageDraw
 
     tiles = _as_tiles(images)
+    count, height, width = tiles.shape[:3]
     sheet = grid(tiles, columns, padding, _CAPTION if labels is not None else 0)
     picture = Image.fromarray(sheet[..., 0] if sheet.shape[-1] == 1 else sheet)
-    if labels is not None:
-        _draw_labels(picture, tiles.shape, columns, labels, padding)
+    draw, columns = ImageDraw.Draw(picture), _num_columns(count, columns)
+    ink = _INK if picture.mode == "L" else (_INK,) * len(picture.getbands())
+    for position, label in enumerate([] if labels is None else labels):  # below its image
+        left = padding + position % columns * (width + padding)
+        top = padding + position // columns * (height + _CAPTION + padding) + height
+        text = str(label)[: max(1, width // 6)]  # six pixels per letter in Pillow's default font
+        draw.text((left, top), text, fill=ink)
     with atomic_write(path) as file:
         picture.save(file, "PNG")
 
@@ -93,24 +99,3 @@ def _as_tiles(images: Any) -> np.ndarray:
     if array.dtype == np.uint8:
         return array
     return np.rint(np.clip(np.nan_to_num(array), 0, 1) * 255).astype(np.uint8)
-
-
-def _draw_labels(
-    picture: Any,
-    shape: Tuple[int, ...],
-    columns: Optional[int],
-    labels: Sequence[object],
-    padding: int,
-) -> None:
-    """Draw each label below its image. shape: [N, H, W, C] of the images."""
-    from PIL import ImageDraw
-
-    count, height, width = shape[:3]
-    columns = _num_columns(count, columns)
-    draw = ImageDraw.Draw(picture)
-    ink = _INK if picture.mode == "L" else (_INK,) * len(picture.getbands())
-    for position, label in enumerate(labels):
-        left = padding + position % columns * (width + padding)
-        top = padding + position // columns * (height + _CAPTION + padding) + height
-        text = str(label)[: max(1, width // 6)]  # six pixels per letter in Pillow's default font
-        draw.text((left, top), text, fill=ink)

@@ -22,23 +22,17 @@ _COUNTERS = (tf.GraphKeys.GLOBAL_STEP, "toolkit/" + SKIPPED_STEPS)
 
 
 class Writes(NamedTuple):
-    """The ops of a step that write variables.
+    """The ops of a step that write variables, each with the names of the handles that it writes."""
 
-    Attributes:
-        foreign: a plugin's own, each with the names of the handles that it writes.
-        guarded: those of `Run.apply`, likewise.
-        variables: that the foreign ones write, by the names of their handles.
-    """
-
-    foreign: Dict[tf.Operation, List[str]]
-    guarded: Dict[tf.Operation, List[str]]
-    variables: Dict[str, Any]
+    foreign: Dict[tf.Operation, List[str]]  # a plugin's own
+    guarded: Dict[tf.Operation, List[str]]  # those of `Run.apply`
+    variables: Dict[str, Any]  # that the foreign ones write, by the names of their handles
 
 
 def find_writes(
     train_op: tf.Operation, guarded_ops: Set[tf.Operation], declared: Sequence[Any] = ()
 ) -> Writes:
-    """The ops that a step runs and that write variables.
+    """The ops up to the last of a step that write variables.
 
     Args:
         train_op: the last op of the step.
@@ -61,9 +55,7 @@ def find_writes(
 def find_python_calls(ops: Sequence[Any], losses: Sequence[Any]) -> List[tf.Operation]:
     """The ops that call Python, from the losses up to some ops. Their writes are not in the graph.
 
-    Args:
-        ops: the last ones, or their tensors.
-        losses: what comes before them changes no variable, and may be outside of the loop of steps.
+    What comes before the losses changes no variable, and may be outside of the loop of steps.
     """
     before = upstream([loss.op for loss in losses])
     after = upstream([getattr(op, "op", op) for op in ops]) - before
@@ -71,12 +63,8 @@ def find_python_calls(ops: Sequence[Any], losses: Sequence[Any]) -> List[tf.Oper
 
 
 def written_handles(op: tf.Operation, writing_functions: Set[str]) -> List[str]:
-    """The names of the variables' handles that an op writes.
-
-    Args:
-        op: any op.
-        writing_functions: names of functions that write; an op that calls one of them may write
-            each handle that it passes.
+    """The names of the variables' handles that an op writes; one that calls a writing function may
+    write each handle that it passes.
     """
     if not op.type.startswith(_WRITES) and not (
         writing_functions and writing_functions.intersection(function_names(op.node_def))
@@ -106,12 +94,6 @@ def _find_writing_functions() -> Set[str]:
         writing = names
 
 
-def order_step(writes: Writes, step_index: Any) -> None:
-    """Let own updates of the global step wait until the step's number is read."""
-    for op in writes.foreign:
-        add_control_inputs(op, [step_index.op])
-
-
 def adopt(
     train_op: tf.Operation,
     writes: Writes,
@@ -119,6 +101,7 @@ def adopt(
     options: Any,
     earlier: Optional[GuardedUpdate] = None,
     python_calls: Sequence[tf.Operation] = (),
+    step_index: Any = None,
 ) -> Tuple[GuardedUpdate, GuardValues]:
     """Guard the own updates of a step.
 
@@ -129,6 +112,7 @@ def adopt(
         options: the core's options.
         earlier: the last guarded update of the step, or None.
         python_calls: ops that may write the variables that the plugin declares.
+        step_index: what has to be read before an own update of the global step, or None.
 
     Returns:
         The updates, with the op that the step ends with; and what the guard looks at: the first
@@ -138,6 +122,9 @@ def adopt(
         ToolkitError: an own update comes before a guarded one, which could then not undo it.
     """
     variables = dict(writes.variables)
+    if any(v.op.name == tf.GraphKeys.GLOBAL_STEP for v in variables.values()):
+        for op in writes.foreign if step_index is not None else ():
+            add_control_inputs(op, [step_index.op])
     if earlier is not None:  # a refusal undoes the whole step
         before = upstream([earlier.op])
         for op, handles in writes.foreign.items():
@@ -160,7 +147,10 @@ def adopt(
         new = {n: v.read_value() for n, v in variables.items() if v.dtype.base_dtype.is_floating}
         norm = _norm_of_change(new, old)
         loss = tf.identity(losses[0]) if losses else tf.zeros([])
-        checks = [tf.is_finite(value) for value in losses] + _stay_finite(new, old)
+        checks = [tf.is_finite(value) for value in losses]
+        for name, value in sorted(new.items()):  # what was finite still is
+            is_finite, was_not = tf.is_finite(value), tf.logical_not(tf.is_finite(old[name]))
+            checks.append(tf.reduce_all(tf.logical_or(is_finite, was_not)))
     finite = functools.reduce(tf.logical_and, checks + ([earlier.finite] if earlier else []))
     values = GuardValues(ADOPTED, loss, norm)
     skips = options.on_nonfinite == "skip"
@@ -176,14 +166,6 @@ def adopt(
     with tf.control_dependencies([train_op]):
         op = tf.cond(finite, lambda: tf.group(tf.no_op()), refuse).op
     return GuardedUpdate(op, finite, skipped, old_values), values
-
-
-def _stay_finite(new: Dict[str, Any], old: Dict[str, Any]) -> List[Any]:
-    """bool scalars: whether all numbers of a variable that were finite still are."""
-    return [
-        tf.reduce_all(tf.logical_or(tf.is_finite(value), tf.logical_not(tf.is_finite(old[name]))))
-        for name, value in sorted(new.items())
-    ]
 
 
 def _norm_of_change(new: Dict[str, Any], old: Dict[str, Any]):

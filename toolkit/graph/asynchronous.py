@@ -21,25 +21,15 @@ _NO_LIMIT = np.iinfo(np.int64).max
 
 
 class Tickets(NamedTuple):
-    """How a process gets its batches, in the graph of its steps.
+    """How a process gets its batches, in the graph of its steps."""
 
-    Attributes:
-        number: int64 scalar placeholder, the batch of the step; the global step by default.
-        first: int64 scalar, takes a ticket at once.
-        next: likewise, when the step is made. A step that fails takes none.
-        value: int64 scalar placeholder for the ops below.
-        assign: op that gives the counter a value.
-        set_step: op that gives the global step a value, where steps were refused.
-        step: int64 scalar, the global step.
-    """
-
-    number: Any
-    first: Any
-    next: Any
-    value: Any
-    assign: Any
-    set_step: Any
-    step: Any
+    number: Any  # int64 scalar placeholder, the batch of the step; the global step by default
+    first: Any  # int64 scalar, takes a ticket at once
+    next: Any  # likewise, when the step is made. A step that fails takes none
+    value: Any  # int64 scalar placeholder for the ops below
+    assign: Any  # op that gives the counter a value
+    set_step: Any  # op that gives the global step a value, where steps were refused
+    step: Any  # int64 scalar, the global step
 
 
 class AsynchronousStep(PlainStep):
@@ -85,36 +75,27 @@ class AsynchronousStep(PlainStep):
         return guard_by_condition(updates, options, earlier)
 
     def finish(self, train_op, global_step) -> None:
-        """Build what takes the tickets of a step.
-
-        Args:
-            train_op: makes the step.
-            global_step: the counter is on its server.
+        """Build what takes the tickets of a step, which `train_op` makes, beside the global step on
+        its server.
         """
+        # In no collection: Savers and other initializers leave it alone.
+        options = {"trainable": False, "collections": [], "use_resource": True}
         with tf.device(global_step.handle.device):
-            # In no collection: Savers and other initializers leave it alone.
-            counter = tf.get_variable(
-                COUNTER,
-                [],
-                tf.int64,
-                tf.zeros_initializer(),
-                trainable=False,
-                collections=[],
-                use_resource=True,
-            )
-        value = tf.placeholder(tf.int64, [])
-        first = _count(counter)
+            zeros = tf.zeros_initializer()
+            counter = tf.get_variable(COUNTER, [], tf.int64, zeros, **options)
+
+        def count():
+            """The counter's value, which advances in the same moment: no two get one value."""
+            handle = counter.handle
+            return tf.raw_ops.ResourceCountUpTo(resource=handle, limit=_NO_LIMIT, T=tf.int64)
+
+        value, first = tf.placeholder(tf.int64, []), count()
         with tf.control_dependencies([train_op]):
-            following = _count(counter)
+            following = count()
         assign = tf.raw_ops.AssignVariableOp(resource=counter.handle, value=value)
         set_step = tf.raw_ops.AssignVariableOp(resource=global_step.handle, value=value)
         step = global_step.read_value()
         self.tickets = Tickets(self._number, first, following, value, assign, set_step, step)
-
-
-def _count(counter):
-    """The value of a counter, which advances by one in the same moment: no two get one value."""
-    return tf.raw_ops.ResourceCountUpTo(resource=counter.handle, limit=_NO_LIMIT, T=tf.int64)
 
 
 class Placement:
@@ -146,14 +127,10 @@ class Placement:
 
     def _choose_server(self, op: tf.Operation) -> int:
         """The number of the server for a variable, the same in each process."""
-        server = self._bytes.index(min(self._bytes))
-        self._bytes[server] += _num_bytes(op)
+        server, num_bytes = self._bytes.index(min(self._bytes)), 1
+        with contextlib.suppress(ValueError, TypeError):  # a table has no shape
+            shape = tf.TensorShape(op.get_attr("shape"))
+            size = int(tf.as_dtype(op.get_attr("dtype")).size)
+            num_bytes = max(1, (shape.num_elements() or 1) * size)
+        self._bytes[server] += num_bytes
         return server
-
-
-def _num_bytes(op: tf.Operation) -> int:
-    """The size of a variable, as far as it is known while the graph is built; at least 1."""
-    with contextlib.suppress(ValueError, TypeError):  # a table has no shape
-        shape = tf.TensorShape(op.get_attr("shape"))
-        return max(1, (shape.num_elements() or 1) * int(tf.as_dtype(op.get_attr("dtype")).size))
-    return 1

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from ..compat import tf, under_construction
 from ..data.named_arrays import ArraySpecs
 from ..data.normalization import is_normalized
-from ..data.readers.batches import convert_stored
 from ..data.structure import FEATURES, LABELS, flatten, pack, pack_role
 from ..errors import ToolkitError, UsageError
 from ..plugins import Plugins, Problem
@@ -25,12 +24,13 @@ from .hook_values import (
     check_training_loss,
 )
 from .initial_values import seed_initial_values
+from .networks import example_placeholders
 from .ops import state_updates, upstream
 from .regularization import count_omitted_losses
 from .replica import has_collective
 from .run import STATE, Run, has_position, step_builder_of
 from .step_sums import StepSums, read_sums
-from .while_loop import StepLoop, StepOps, build_compiled_loop, build_loop, make_num_steps, specs_of
+from .while_loop import Step, StepLoop, build_compiled_loop, build_loop, make_num_steps, specs_of
 
 
 class Batch(NamedTuple):
@@ -62,20 +62,6 @@ class StepOutputs(NamedTuple):
     summaries: Sequence[Any]  # that the step adds to TensorFlow's collection
 
 
-class LoopInfo(NamedTuple):
-    """The loop of steps in a graph.
-
-    Attributes:
-        num_steps: int32 scalar placeholder, how many steps a call makes, 1 by default.
-        max_steps: the largest number of steps of a call, or None.
-        all_finite: bool scalar of a loop compiled by XLA, False where it refused a step; else None.
-    """
-
-    num_steps: Any
-    max_steps: Optional[int] = None
-    all_finite: Any = None
-
-
 class TrainingGraph(NamedTuple):
     """The graph of training.
 
@@ -103,7 +89,7 @@ class TrainingGraph(NamedTuple):
     counters: Dict[str, Any]
     train_op: Any
     step_after: Any
-    loop: Optional[LoopInfo]
+    loop: Optional[StepLoop]
     step_specs: List[tf.TensorSpec]
     sums: StepSums
     train_op_place: str = ""
@@ -185,20 +171,26 @@ def build_training(
     with _construction(tf_graph, run):
         model = _build_model(plugins, run)
         if not in_loop:
-            step = _build_step(plugins, run, model, reader.batch)
-            loop = StepLoop(step.train_op, None, step.outputs)
-            return _training_graph(plugins, tf_graph, run, model, loop)
+            op, outputs = _build_step(plugins, run, model, reader.batch)
+            return _training_graph(plugins, tf_graph, run, model, StepLoop(op, None, outputs))
         num_steps = make_num_steps()
-        if not reader.in_memory:
-            loop = _build_loop(lambda i: _build_step(plugins, run, model, reader.batch), num_steps)
-            return _training_graph(plugins, tf_graph, run, model, loop)
-        # Gathering the batches of a call at once costs less than one by one.
-        chunk = reader.chunk(run.global_step.read_value(), num_steps)
-        loop = _build_loop(
-            lambda i: _build_step(plugins, run, model, lambda step: _take(reader, chunk, i)),
-            num_steps,
-        )
-        return _training_graph(plugins, tf_graph, run, model, loop, reader.max_chunk_steps)
+        if reader.in_memory:  # to gather the batches of a call at once costs less than one by one
+            chunk = reader.chunk(run.global_step.read_value(), num_steps)
+        collection = tf.get_collection_ref(tf.GraphKeys.SUMMARIES)
+        before = list(collection)
+
+        def make_step(i):
+            read = (lambda step: _take(reader, chunk, i)) if reader.in_memory else reader.batch
+            op, outputs = _build_step(plugins, run, model, read)
+            added = [summary for summary in collection if summary not in before]
+            return op, outputs._replace(summaries=added)
+
+        loop = build_loop(make_step, num_steps)
+        # Outside of the loop, TensorFlow's collection has the summaries that the step adds.
+        collection[:] = before + list(loop.outputs.summaries)
+        max_steps = reader.max_chunk_steps if reader.in_memory else None
+        loop = loop._replace(max_steps=max_steps)
+        return _training_graph(plugins, tf_graph, run, model, loop)
 
 
 def build_compiled(
@@ -224,16 +216,17 @@ def build_compiled(
 
         def make_step(count, *tensors):
             own = dict(zip(keys, tensors))
-            step = _build_step(plugins, run, model, lambda step: _take(reader, own, count))
-            return step._replace(outputs=step.outputs._replace(batch=None, summaries=()))
+            op, outputs = _build_step(plugins, run, model, lambda step: _take(reader, own, count))
+            return op, outputs._replace(batch=None, summaries=())
 
         inputs = [chunk[key] for key in keys]
         builder = step_builder_of(run)
         loop = build_compiled_loop(
             make_step, num_steps, inputs, list(step_specs), lambda: builder.all_finite
         )
-        loop = loop._replace(outputs=loop.outputs._replace(batch=_take(reader, chunk, 0)))
-        return _training_graph(plugins, tf_graph, run, model, loop, max_steps)
+        outputs = loop.outputs._replace(batch=_take(reader, chunk, 0))
+        loop = loop._replace(outputs=outputs, max_steps=max_steps)
+        return _training_graph(plugins, tf_graph, run, model, loop)
 
 
 @contextlib.contextmanager
@@ -267,37 +260,26 @@ def _take(reader: Any, chunk: Dict[str, Any], number: Any) -> Batch:
     return Batch(*pack(reader.form.finish({key: x[number] for key, x in chunk.items()})))
 
 
-def _build_loop(make_step, num_steps) -> StepLoop:
-    """The loop; outside of it, TensorFlow's collection has the summaries that the step adds."""
-    collection = tf.get_collection_ref(tf.GraphKeys.SUMMARIES)
-    before = list(collection)
-
-    def make_step_with_summaries(count):
-        step = make_step(count)
-        added = [summary for summary in collection if summary not in before]
-        return step._replace(outputs=step.outputs._replace(summaries=added))
-
-    loop = build_loop(make_step_with_summaries, num_steps)
-    collection[:] = before + list(loop.outputs.summaries)
-    return loop
-
-
-def _training_graph(
-    plugins: Plugins, tf_graph, run: Run, model, loop: StepLoop, max_steps: Optional[int] = None
-) -> TrainingGraph:
-    builder = step_builder_of(run)
+def _training_graph(plugins: Plugins, tf_graph, run: Run, model, loop: StepLoop) -> TrainingGraph:
+    """Build what is read behind the train op."""
+    builder, count = step_builder_of(run), run.replica.count
     builder.strategy.finish(loop.op, run.global_step)
     with tf.control_dependencies([loop.op]):
         step_after = tf.identity(run.global_step.read_value(), name="step_after")
         counters = {name: tf.identity(v.read_value()) for name, v in builder.counters.items()}
-    # Behind the train op: where the guards refuse a step, no replica waits for the others.
-    with tf.control_dependencies([loop.op] if run.replica.count > 1 else []):
-        outputs, averages = _average_scalars(run, loop.outputs)
+    outputs, averages = loop.outputs, []
+    if count > 1:
+        # Behind the train op: where the guards refuse a step, no replica waits for the others.
+        with tf.control_dependencies([loop.op]):
+            scalars = outputs.scalars._asdict()
+            named = {(kind, n): x for kind, each in scalars.items() for n, x in each.items()}
+            means = run.replica.mean_scalars(named)
+            averages = list(means.values())
+            kinds = [{n: means[kind, n] for n in each} for kind, each in scalars.items()]
+            outputs = outputs._replace(scalars=Scalars(*kinds))
         _check_averages(loop.op, averages, outputs)
     sums = read_sums(loop.op, builder.summed, run.replica)
     builder.end_step(outputs.scalars.logged)
-    info = LoopInfo(loop.num_steps, max_steps, loop.all_finite)
-    specs = specs_of([outputs.guard_values, outputs.outputs, outputs.scalars])
     return TrainingGraph(
         tf_graph,
         run,
@@ -306,11 +288,11 @@ def _training_graph(
         counters,
         loop.op,
         step_after,
-        info if loop.num_steps is not None else None,
-        specs,
+        loop if loop.num_steps is not None else None,
+        specs_of([outputs.guard_values, outputs.outputs, outputs.scalars]),
         sums,
         plugins.describe_place("optimize"),
-        [*averages, sums.rows] if run.replica.count > 1 else [],
+        [*averages, sums.rows] if count > 1 else [],
     )
 
 
@@ -331,24 +313,9 @@ def _check_averages(train_op, averages: Sequence[Any], outputs: StepOutputs) -> 
             )
 
 
-def _average_scalars(run: Run, outputs: StepOutputs) -> Tuple[StepOutputs, List[Any]]:
-    """The outputs of a step with averages of its scalars over all replicas, and these averages."""
-    if run.replica.count == 1:
-        return outputs, []
-    logged, losses = outputs.scalars
-    named = {f"logged/{name}": value for name, value in logged.items()}
-    named.update((f"losses/{name}", value) for name, value in losses.items())
-    means = run.replica.mean_scalars(named)
-    scalars = Scalars(
-        {name: means[f"logged/{name}"] for name in logged},
-        {name: means[f"losses/{name}"] for name in losses},
-    )
-    return outputs._replace(scalars=scalars), list(means.values())
-
-
 def _build_step(
     plugins: Plugins, run: Run, model: Any, read: Callable[[Any], Sequence[Any]]
-) -> StepOps:
+) -> Step:
     """call -> loss -> optimize on the next batch; possibly in the body of a loop."""
     builder = step_builder_of(run)
     builder.begin_step()
@@ -360,7 +327,7 @@ def _build_step(
     builder.keep_state_updates(updates)
     with _step_hook(plugins, run, "loss"):
         loss = _ask_loss(plugins, run, model, features, labels, outputs)
-    losses = dict(loss) if isinstance(loss, dict) else {"loss": loss}
+    losses = _by_name(loss)
     examples = {"features": features, "labels": labels}
     train_op = plugins.call_hook(
         "optimize", check_train_op, model=model, losses=loss, run=run, **examples
@@ -372,8 +339,7 @@ def _build_step(
     builder.omitted_losses = count_omitted_losses(model, [v.loss for v in builder.guard_values])
     batch, scalars = Batch(features, labels), Scalars(run.logged, losses)
     train_op = builder.add_scalars(train_op, {**losses, **run.logged})
-    step = StepOutputs(batch, builder.guard_values, outputs, scalars, ())
-    return StepOps(train_op, step)
+    return train_op, StepOutputs(batch, builder.guard_values, outputs, scalars, ())
 
 
 @contextlib.contextmanager
@@ -399,24 +365,32 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
     """build -> call -> predict, and in mode "eval" also loss and metrics, in a new graph."""
     graph = tf.Graph()
     with _construction(graph, run):
-        placeholders, features = _make_placeholders(plugins, run)
-        takes_examples = features is not None
-        features = dict(placeholders) if features is None else features
-        label_placeholders = _example_placeholders(run, LABELS) if run.mode == "eval" else {}
-        labels = pack_role(_as_model_gets(label_placeholders, run), LABELS)
+        specs: Any = None
+        label_placeholders: Dict[str, Any] = {}
+        labels = None
+        if run.mode == "predict":
+            specs = plugins.call_hook("inputs", check_inputs, run=run)
+        if specs is None:
+            flat, features = example_placeholders(run, FEATURES)
+            packed = pack_role(flat, FEATURES)
+            placeholders = packed if isinstance(packed, dict) else {FEATURES: packed}
+        else:
+            placeholders = {
+                name: tf.placeholder(dtype, [None, *shape], "inputs/" + name)
+                for name, (dtype, shape) in specs.items()
+            }
+            features = dict(placeholders)
+        if run.mode == "eval":
+            label_placeholders, labels = example_placeholders(run, LABELS)
         model = _build_model(plugins, run)
         outputs, _ = _call(plugins, run, model, features, labels)
         predicted = {"model": model, "features": features, "outputs": outputs, "run": run}
         with refused_variables(plugins, "predict"):
             predictions = plugins.call_hook("predict", check_predictions, **predicted)
         predictions = {name: tf.identity(tensor) for name, tensor in predictions.items()}
-        losses: Dict[str, Any] = {}
-        metrics: Dict[str, Any] = {}
-        example_metrics: Dict[str, Any] = {}
-        resettable: List[Any] = []
+        losses, metrics, example_metrics, resettable = {}, {}, {}, []
         if run.mode == "eval":
-            loss = _ask_loss(plugins, run, model, features, labels, outputs)
-            losses = dict(loss) if isinstance(loss, dict) else {"loss": loss}
+            losses = _by_name(_ask_loss(plugins, run, model, features, labels, outputs))
             examples = {"features": features, "labels": labels, "outputs": outputs}
             arguments = dict(examples, model=model, run=run)
             before = {v.op.name for v in tf.local_variables()}
@@ -433,7 +407,7 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
             run,
             placeholders,
             label_placeholders,
-            takes_examples,
+            specs is None,
             predictions,
             losses,
             metrics,
@@ -443,39 +417,6 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
             outputs,
             step_builder_of(run).build_after_restore(),
         )
-
-
-def _example_placeholders(run: Run, role: str) -> Dict[str, Any]:
-    """Flat key -> placeholder [N, ...] as stored, of the components of a role."""
-    return {
-        key: tf.placeholder(component.dtype, [None, *component.shape], key)
-        for key, component in run.data.flat.items()
-        if key.partition("/")[0] == role
-    }
-
-
-def _as_model_gets(flat: Dict[str, Any], run: Run) -> Dict[str, Any]:
-    """The components as hooks get them; what is fed cannot be fetched, so each is a new tensor."""
-    kinds = {key: component.kind for key, component in run.data.flat.items()}
-    return {key: tf.identity(convert_stored(x, kinds[key])) for key, x in flat.items()}
-
-
-def _make_placeholders(plugins: Plugins, run: Run):
-    """The placeholders by name, and the features that `call` gets.
-
-    The features are None if the hook `inputs` names the placeholders.
-    """
-    specs = plugins.call_hook("inputs", check_inputs, run=run) if run.mode == "predict" else None
-    if specs is None:
-        flat = _example_placeholders(run, FEATURES)
-        packed, features = pack_role(flat, FEATURES), _as_model_gets(flat, run)
-        placeholders = packed if isinstance(packed, dict) else {FEATURES: packed}
-        return placeholders, pack_role(features, FEATURES)
-    placeholders = {
-        name: tf.placeholder(dtype, [None] + list(shape), "inputs/" + name)
-        for name, (dtype, shape) in specs.items()
-    }
-    return placeholders, None
 
 
 def _merge_metrics(
@@ -532,9 +473,13 @@ def refused_variables(plugins: Plugins, hook: str) -> Iterator[None]:
             )
 
 
-def _ask_loss(plugins, run, model, features, labels, outputs):
+def _ask_loss(plugins, run, model, features, labels, outputs) -> Any:
     """What the hook `loss` returns: a scalar, or a dict of named scalars."""
     check = check_training_loss if run.mode == "train" else check_loss
     return plugins.call_hook(
         "loss", check, model=model, features=features, labels=labels, outputs=outputs, run=run
     )
+
+
+def _by_name(loss: Any) -> Dict[str, Any]:
+    return dict(loss) if isinstance(loss, dict) else {"loss": loss}

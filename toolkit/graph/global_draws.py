@@ -12,7 +12,7 @@ import inspect
 import random
 import re
 import sys
-from typing import Any, Callable, Iterator, Tuple
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
@@ -36,18 +36,15 @@ def seeded_generators(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted_draws(plugins: Plugins, hook: str, note: Callable[[str], None]) -> Iterator[None]:
-    """Note if the hook that the block calls draws from a global generator.
+    """Call `note` with one sentence if the hook that the block calls draws from a generator."""
 
-    Args:
-        plugins: of the run.
-        hook: its name.
-        note: called with one sentence.
-    """
-    before = _positions()
+    def positions() -> Any:
+        _, keys, position, *_ = np.random.get_state()
+        return position, int(keys[0]), int(keys[-1]), hash(random.getstate())
+
+    before = positions()
     yield
-    if _positions() == before:
-        return
-    for function in plugins.hook_functions(hook):
+    for function in [] if positions() == before else plugins.hook_functions(hook):
         with contextlib.suppress(OSError, TypeError):  # a module without a source
             source = inspect.getsource(sys.modules[function.function.__module__])
             if _DRAW.search(source):  # else a library drew, Keras for a seed for example
@@ -57,9 +54,3 @@ def noted_draws(plugins: Plugins, hook: str, note: Callable[[str], None]) -> Ite
                     "run.normal or run.dropout"
                 )
                 return
-
-
-def _positions() -> Tuple[Any, ...]:
-    """What a draw changes in the states of the generators."""
-    _, keys, position, *_ = np.random.get_state()
-    return position, int(keys[0]), int(keys[-1]), hash(random.getstate())

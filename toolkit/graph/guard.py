@@ -104,18 +104,18 @@ def guard_by_selection(
     def apply_all():
         return tf.group(*[apply_update(u._replace(state_updates=[]), options) for u in updates])
 
-    change, changed_handles = _track(apply_all, [finite, *before.values()])
-    state_handles = {op.inputs[0].name for update in updates for op in update.state_updates}
-    frozen_handles = {op.inputs[0].name for update in updates for op in update.frozen_updates}
+    change, changed = _track(apply_all, [finite, *before.values()])
+    states = {op.inputs[0].name for update in updates for op in update.state_updates}
+    frozen = {op.inputs[0].name for update in updates for op in update.frozen_updates}
     old_values: List[Tuple[Any, Any]] = []
     frozen_values: List[Tuple[Any, Any]] = []
     for variable in tf.global_variables():
-        name, captured_name = variable.handle.name, own_handle(variable).name
-        if captured_name in state_handles | frozen_handles:
-            pairs = old_values if captured_name in state_handles else frozen_values
-            pairs.append((variable.handle, (step_start or before)[name]))
-        elif captured_name in changed_handles:
-            old_values.append((variable.handle, before[name]))
+        name, own_name = variable.handle.name, own_handle(variable).name
+        start = (step_start or before)[name] if own_name in states | frozen else before[name]
+        if own_name in states | changed - frozen:
+            old_values.append((variable.handle, start))
+        elif own_name in frozen:
+            frozen_values.append((variable.handle, start))
     with tf.control_dependencies([change]):
         ops = [_select(finite, handle, value) for handle, value in old_values]
         ops += _assign(frozen_values)
@@ -132,19 +132,26 @@ def guard_by_selection(
 def run_behind_guard(
     functions: Sequence[Callable[[], Any]], guarded: GuardedUpdate, applied: Any
 ) -> tf.Operation:
-    """One op of the ops that functions build, without effect where the guard refused the step.
-
-    Args:
-        functions: each builds an op. They are called under the control dependencies in force.
-        guarded: the last update of the step.
-        applied: bool scalar: whether the step changed its variables; or None for always.
+    """One op of the ops that functions build under the control dependencies in force, without
+    effect where the guard refused the step, of which `guarded` is the last update, or where the
+    bool scalar `applied` is not None and false.
     """
 
     def run():
         ops: List[tf.Operation] = []
         for function in functions:  # one after the other: one may read what another writes
             with tf.control_dependencies(ops[-1:]):
-                ops.append(tf.group(_build_op(function)))
+                op = function()
+                if not (isinstance(op, (tf.Operation, tf.Tensor)) or hasattr(op, "op")):
+                    code = getattr(function, "__code__", None)
+                    path = code and os.path.abspath(code.co_filename)
+                    place = f" ({path}:{code.co_firstlineno})" if code else ""
+                    raise ToolkitError(
+                        f"A function that run.update_state got returned {op!r:.100}, expected an "
+                        f"op{place}.",
+                        hint="Return the op, or tf.group(...) of several.",
+                    )
+                ops.append(tf.group(op))
         return tf.group(*ops)
 
     is_on = guarded.finite if applied is None else tf.logical_and(guarded.finite, applied)
@@ -155,19 +162,6 @@ def run_behind_guard(
     with tf.control_dependencies([change]):
         variables = [v for v in tf.global_variables() if own_handle(v).name in handles]
         return tf.group(*[_select(is_on, v.handle, before[v.handle.name]) for v in variables])
-
-
-def _build_op(function: Callable[[], Any]) -> Any:
-    """What a function of run.update_state returns. Raises ToolkitError if it is no op."""
-    op = function()
-    if isinstance(op, (tf.Operation, tf.Tensor)) or hasattr(op, "op"):  # also an assignment
-        return op
-    code = getattr(function, "__code__", None)
-    place = f" ({os.path.abspath(code.co_filename)}:{code.co_firstlineno})" if code else ""
-    raise ToolkitError(
-        f"A function that run.update_state got returned {op!r:.100}, expected an op{place}.",
-        hint="Return the op, or tf.group(...) of several.",
-    )
 
 
 def read_variables() -> Dict[str, Any]:
@@ -236,13 +230,8 @@ def _values_before_step(earlier: Sequence[GuardedUpdate]) -> List[Tuple[Any, Any
 
 
 def read_refusal(message: str) -> Optional[List[GuardValues]]:
-    """What the guard's assertion said of the updates that it refused: its values are in its text.
-
-    Args:
-        message: of the error that a failing op raised.
-
-    Returns:
-        The values of each update, as TensorFlow prints them; None for the message of another op.
+    """The values of each update that the guard's assertion refused, as TensorFlow prints them in
+    the message of its error; None for the message of another op.
     """
     if NOT_FINITE not in message:
         return None

@@ -1,4 +1,6 @@
-"""What the hooks of a model must return: one check per hook, for `Plugins.call_hook`."""
+"""What the hooks of a model must return: one check per hook, for `Plugins.call_hook`. Each returns
+what is wrong with a value, or None.
+"""
 
 from __future__ import annotations
 
@@ -13,43 +15,46 @@ _PAIR_HINT = "Return what a function of tf.metrics returns, such as tf.metrics.m
 _NUMPY_HINT = "Compute it from the hook's tensors with TensorFlow's functions, not with numpy's."
 
 
+def _check_dict(value: Any, expected: str, hint: str) -> Optional[Problem]:
+    text = f"returned {describe_value(value)}, expected a dict of {expected}"
+    return None if isinstance(value, dict) else Problem(text, hint)
+
+
 def check_outputs(value: Any) -> Optional[Problem]:
-    """What is wrong with a value of the hook `call`."""
-    if not isinstance(value, dict):
-        hint = "Return {name: tensor}, with a name for each output."
-        return Problem(f"returned {describe_value(value)}, expected a dict of tensors", hint)
-    for name, output in value.items():
+    """Of the hook `call`."""
+    problem = _check_dict(value, "tensors", "Return {name: tensor}, with a name for each output.")
+    for name, output in {} if problem else value.items():
         if isinstance(output, (np.ndarray, np.generic)):
             text = f"returned {describe_value(output)} for '{name}', expected a tensor"
             return Problem(text, _NUMPY_HINT)
-    return None
+    return problem
 
 
 def check_loss(value: Any) -> Optional[Problem]:
-    """What is wrong with a value of the hook `loss`."""
+    """Of the hook `loss`."""
     losses = value if isinstance(value, dict) else {"loss": value}
     for name, loss in losses.items():
         text = f"returned {describe_value(loss)} for '{name}', expected a scalar tensor"
-        if isinstance(loss, tf.Tensor) and loss.shape.ndims != 0:
-            return Problem(text, "Take the mean over the batch with tf.reduce_mean.")
-        if isinstance(loss, tf.Tensor) and not loss.dtype.is_floating:
-            return Problem(text + " of floats", "Convert it with tf.cast(loss, tf.float32).")
         if isinstance(loss, (list, tuple)):
             return Problem(text, "Return one scalar, or a dict of scalars by name.")
         if not isinstance(loss, tf.Tensor):
             return Problem(text, _NUMPY_HINT)
+        if loss.shape.ndims != 0:
+            return Problem(text, "Take the mean over the batch with tf.reduce_mean.")
+        if not loss.dtype.is_floating:
+            return Problem(text + " of floats", "Convert it with tf.cast(loss, tf.float32).")
     return None
 
 
 def check_training_loss(value: Any) -> Optional[Problem]:
-    """What is wrong with a value of the hook `loss` in training, which needs one or more."""
+    """Of the hook `loss` in training, which needs one or more."""
     if value == {}:
         return Problem("returned {}, expected a scalar tensor", "Return at least one scalar.")
     return check_loss(value)
 
 
 def check_train_op(value: Any) -> Optional[Problem]:
-    """What is wrong with a value of the hook `optimize`."""
+    """Of the hook `optimize`."""
     if isinstance(value, tf.Operation):
         return None
     text = f"returned {describe_value(value)}, expected one tf.Operation"
@@ -57,9 +62,9 @@ def check_train_op(value: Any) -> Optional[Problem]:
 
 
 def check_predictions(value: Any) -> Optional[Problem]:
-    """What is wrong with a value of the hook `predict`."""
+    """Of the hook `predict`."""
+    hint = "Return {name: tensor}, with a name for each column of the predictions."
     if not isinstance(value, dict) or not value:
-        hint = "Return {name: tensor}, with a name for each column of the predictions."
         return Problem(f"returned {describe_value(value)}, expected a dict of tensors", hint)
     for name, tensor in value.items():
         text = f"returned {describe_value(tensor)} for '{name}'"
@@ -77,31 +82,29 @@ def check_predictions(value: Any) -> Optional[Problem]:
 
 
 def check_metrics(value: Any) -> Optional[Problem]:
-    """What is wrong with a value of the hook `metrics`."""
-    if not isinstance(value, dict):
-        text = f"returned {describe_value(value)}, expected a dict of pairs (value, update_op)"
-        return Problem(text, "Return {name: tf.metrics.mean(values)}.")
-    for name, pair in value.items():
-        text = f"returned {describe_value(pair)} for '{name}', expected a pair (value, update_op)"
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            return Problem(text, _PAIR_HINT)
-        result, update = pair
+    """Of the hook `metrics`."""
+    hint = "Return {name: tf.metrics.mean(values)}."
+    problem = _check_dict(value, "pairs (value, update_op)", hint)
+    result: Any
+    for name, pair in {} if problem else value.items():
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        result, update = pair if is_pair else (None, None)
         # A session can run the update; `tf.metrics.mean_iou` returns an assignment to a variable.
         is_update = isinstance(getattr(update, "op", update), tf.Operation)
         if not (isinstance(result, tf.Tensor) or _is_variable(result)) or not is_update:
-            return Problem(text, _PAIR_HINT)
+            text = f"returned {describe_value(pair)} for '{name}', expected a pair"
+            return Problem(text + " (value, update_op)", _PAIR_HINT)
         if result.shape.ndims:
             text = f"returned {describe_value(result)} for '{name}', expected a scalar"
             return Problem(text, "Give each number of it a metric of its own.")
-    return None
+    return problem
 
 
 def check_example_metrics(value: Any) -> Optional[Problem]:
-    """What is wrong with a value of the hook `example_metrics`."""
-    if not isinstance(value, dict):
-        text = f"returned {describe_value(value)}, expected a dict of tensors"
-        return Problem(text, "Return {name: values}, with a bool or a number for each example.")
-    for name, values in value.items():
+    """Of the hook `example_metrics`."""
+    hint = "Return {name: values}, with a bool or a number for each example."
+    problem = _check_dict(value, "tensors", hint)
+    for name, values in {} if problem else value.items():
         text = f"returned {describe_value(values)} for '{name}'"
         if isinstance(values, tuple):
             hint = "Return the values themselves; pairs of tf.metrics belong in 'metrics'."
@@ -114,7 +117,7 @@ def check_example_metrics(value: Any) -> Optional[Problem]:
         if not (values.dtype.is_floating or values.dtype.is_integer or values.dtype.is_bool):
             text += ", expected bools or numbers"
             return Problem(text, "Compare, or convert with tf.cast(values, tf.float32).")
-    return None
+    return problem
 
 
 def _is_variable(value: Any) -> bool:
@@ -122,7 +125,7 @@ def _is_variable(value: Any) -> bool:
 
 
 def check_inputs(value: Any) -> Optional[Problem]:
-    """What is wrong with a value of the hook `inputs`."""
+    """Of the hook `inputs`."""
     problem = Problem(
         f"returned {describe_value(value)}",
         "It returns a dict from a name to a pair (dtype, shape of one), or None.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 from ..compat import tf
 from .ops import upstream
@@ -18,17 +18,11 @@ _UNSET = (0, 0)  # the seeds of a random op where neither the graph nor the op h
 
 
 class InitialFit(NamedTuple):
-    """Variables, and the function that computes their initial values from the training data.
-
-    Attributes:
-        variables: in the order of the arrays.
-        function: from the training `Split` to an array for each.
-        is_of_data: whether the values replace those of weights that a run starts with.
-    """
+    """Variables, and the function that computes their initial values from the training data."""
 
     variables: List[Any]
-    function: Callable[[Any], Sequence[Any]]
-    is_of_data: bool = False
+    function: Callable[[Any], Sequence[Any]]  # from the training `Split` to an array for each
+    is_of_data: bool = False  # whether they replace those of weights that a run starts with
 
 
 @contextlib.contextmanager
@@ -37,9 +31,6 @@ def seed_initial_values(seed: int) -> Iterator[None]:
 
     It follows from the run's seed and the name of the first variable whose initial value needs the
     op, or else from the op's name. Seeds that the user set stay.
-
-    Args:
-        seed: of the run.
     """
     graph = tf.get_default_graph()
     graph_seed, graph.seed = graph.seed, None  # without it, an op shows whether it has a seed
@@ -55,8 +46,15 @@ def seed_initial_values(seed: int) -> Iterator[None]:
     one_of_type = {op.type: op for op in new}  # a definition of each op would take time
     types = {name for name, op in one_of_type.items() if "seed2" in op.node_def.attr}
     ops = [op for op in new if op.type in types]
-    unset = {op.name: op for op in ops if _seeds(op) == _UNSET}
-    names = _names_by_variable(unset, variables_before)
+    unset = {op.name for op in ops if _seeds(op) == _UNSET}
+    names: Dict[str, str] = {}  # of an op -> of its seed, for the ops that initial values need
+    for variable in _variables():
+        if variable.op.name not in variables_before:
+            needs = upstream([variable.initializer], with_control=False)
+            of_variable = sorted({op.name for op in needs} & unset - set(names))
+            for number, op_name in enumerate(of_variable):
+                suffix = f"/{number}" if number else ""
+                names[op_name] = f"initializer/{variable.op.name}{suffix}"
     for op in ops:
         if op.name in unset:
             _set_seeds(op, graph_seed, seed_of(seed, names.get(op.name, f"op/{op.name}")))
@@ -87,20 +85,6 @@ def _keras_creator(seed: int) -> Callable[..., Any]:
         return next_creator(**kwargs)
 
     return create
-
-
-def _names_by_variable(ops: Dict[str, Any], variables_before: Set[str]) -> Dict[str, str]:
-    """Name of an op -> name of its seed, for the ops that initial values need."""
-    names: Dict[str, str] = {}
-    for variable in _variables():
-        if variable.op.name in variables_before:
-            continue
-        needs = upstream([variable.initializer], with_control=False)
-        new = [op.name for op in needs if op.name in ops and op.name not in names]
-        for number, op_name in enumerate(sorted(new)):
-            suffix = f"/{number}" if number else ""
-            names[op_name] = f"initializer/{variable.op.name}{suffix}"
-    return names
 
 
 def _variables() -> List[Any]:

@@ -28,12 +28,7 @@ class ModelVariable(NamedTuple):
 
 
 def list_model_variables(run: Run, tf_graph: tf.Graph) -> List[ModelVariable]:
-    """The variables of the model of a training graph, in the order in which it creates them.
-
-    Args:
-        run: of the graph.
-        tf_graph: the graph.
-    """
+    """The variables of the model of a run's training graph, in the order of their creation."""
     builder = step_builder_of(run)
     trained = {v.op.name for v in tf_graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
     trained -= builder.frozen_variables()
@@ -41,9 +36,8 @@ def list_model_variables(run: Run, tf_graph: tf.Graph) -> List[ModelVariable]:
     for v in builder.parameters:
         numbers, dtype = int(v.shape.num_elements() or 0), v.dtype.base_dtype
         sizes = [int(size or 0) for size in v.shape.as_list()] if v.shape.rank is not None else []
-        is_trained = v.op.name in trained
-        size = numbers * dtype.size
-        variables.append(ModelVariable(v.op.name, sizes, dtype.name, numbers, size, is_trained))
+        facts = (v.op.name, sizes, dtype.name, numbers, numbers * dtype.size, v.op.name in trained)
+        variables.append(ModelVariable(*facts))
     return variables
 
 

@@ -30,15 +30,10 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class Network:
-    """The base class of `Function` and `KerasModel`.
-
-    Args:
-        run: of the graph; it draws.
-        builder: of the run.
-        name: of the network, for messages and draws.
+    """The base class of `Function` and `KerasModel`, of a run and its builder.
 
     Attributes:
-        name: as given, with a number if another network of the run has the same.
+        name: as given, for messages and draws; with a number if another network has the same.
         variables: what the pass in `build` created, in that order.
     """
 
@@ -77,10 +72,20 @@ class Network:
         graph = tf.get_default_graph()
         before = {key: graph.get_collection(key) for key in graph.get_all_collection_keys()}
         num_ops = len(graph.get_operations())
-        with tf.name_scope(f"{self.name}_in_build") as scope:
-            recorder = self._recorder(scope)
-            with tf.variable_creator_scope(recorder):
-                apply()
+
+        def create(next_creator, **kwargs):
+            """Record what is created, under its name outside of the scope of the pass."""
+            present = (tf.get_default_graph().get_name_scope() or "") + "/"
+            context: Any = contextlib.nullcontext()
+            if present.startswith(scope):
+                context = tf.name_scope(present[len(scope) :] or None)
+            with context:
+                variable = next_creator(**kwargs)
+            self._creations.append((str(kwargs.get("name")), variable))
+            return variable
+
+        with tf.name_scope(f"{self.name}_in_build") as scope, tf.variable_creator_scope(create):
+            apply()
         of_pass = _consumers(inputs, graph.get_operations()[num_ops:])
         for key in graph.get_all_collection_keys():
             collection = graph.get_collection_ref(key)
@@ -125,7 +130,7 @@ class Network:
         # The run itself takes them behind its guard; whoever ran them once more would move the
         # averages of batch norm twice.
         del updates[num_updates:]
-        self._builder.add_state_updates(state_updates(ops))
+        self._builder.state_updates += state_updates(ops)
         self._pass_losses += tf.get_collection(_REGULARIZATION)[num_losses:]
         self._num_passes += 1
         return outputs
@@ -149,20 +154,6 @@ class Network:
                     if tensor is old or tensor.name == old.name:
                         consumer._update_input(index, draw)
 
-    def _recorder(self, scope: str) -> Callable[..., Any]:
-        """A variable creator that records what is created, under its name outside of `scope`."""
-
-        def create(next_creator, **kwargs):
-            present = (tf.get_default_graph().get_name_scope() or "") + "/"
-            inner = present[len(scope) :] if present.startswith(scope) else None
-            context = contextlib.nullcontext() if inner is None else tf.name_scope(inner or None)
-            with context:
-                variable = next_creator(**kwargs)
-            self._creations.append((str(kwargs.get("name")), variable))
-            return variable
-
-        return create
-
     @contextlib.contextmanager
     def _reuse(self) -> Iterator[None]:
         """Within the block, a pass gets the recorded variables where it would create its own."""
@@ -184,16 +175,17 @@ class Network:
             store.variable_scopes_count = counts
 
 
-def _example_placeholders(run: Any, role: str) -> Any:
-    """Placeholders as hooks get them of the features or labels of a run, [N, ...]; None without."""
-    flat = {
-        key: convert_stored(
-            tf.placeholder(component.dtype, [None, *component.shape]), component.kind
-        )
-        for key, component in run.data.flat.items()
-        if key.partition("/")[0] == role
-    }
-    return pack_role(flat, role)
+def example_placeholders(run: Any, role: str) -> Tuple[Dict[str, Any], Any]:
+    """Placeholders of the features or labels of a run: flat key -> [N, ...] as they are stored; and
+    what hooks get of them, None without.
+    """
+    flat, converted = {}, {}
+    for key, component in run.data.flat.items():
+        if key.partition("/")[0] == role:
+            flat[key] = tf.placeholder(component.dtype, [None, *component.shape], key)
+            # What is fed cannot be fetched, so each is a new tensor.
+            converted[key] = tf.identity(convert_stored(flat[key], component.kind))
+    return flat, pack_role(converted, role)
 
 
 def _consumers(inputs: Any, ops: Sequence[tf.Operation]) -> Set[tf.Operation]:
@@ -214,16 +206,8 @@ def _is_among(item: Any, items: Sequence[Any]) -> bool:
 
 
 class Function(Network):
-    """A function applied with the same variables each time; see `Run.function`.
-
-    Args:
-        run: of the graph.
-        builder: of the run.
-        fn: the function.
-        args: its positional arguments after those that `inputs` are for.
-        kwargs: its arguments by name.
-        inputs: what it is applied to in `build`: a tuple for several arguments, else one; None for
-            placeholders of the run's features.
+    """A function applied with the same variables each time; see `Run.function`, whose arguments
+    these are.
     """
 
     def __init__(
@@ -255,7 +239,7 @@ class Function(Network):
             self._signature = inspect.signature(lambda *args, **kwargs: None)
         parameters = self._signature.parameters.values()
         names = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
-        examples = _example_placeholders(run, FEATURES) if inputs is None else inputs
+        examples = example_placeholders(run, FEATURES)[1] if inputs is None else inputs
         if inputs is None and isinstance(examples, dict) and set(examples) <= set(names):
             first = dict(examples)
         else:
@@ -266,7 +250,20 @@ class Function(Network):
         known = {**dict.fromkeys(_TRAINING, run.mode == "train"), "run": run}
         known = {p.name: known[p.name] for p in parameters if p.name in known}
         self._defaults = {**known, **self._bind((), kwargs), **dict(zip(names, args))}
-        self._build(lambda: self._call(self._complete({**self._defaults, **first})), examples)
+        arguments = {**self._defaults, **first}
+        missing = [p.name for p in parameters if p.default is p.empty and p.kind in _POSITIONAL]
+        missing = [each for each in missing if each not in arguments]
+        if LABELS in missing:
+            missing.remove(LABELS)
+            has_labels = run.mode != "predict"
+            arguments[LABELS] = example_placeholders(run, LABELS)[1] if has_labels else None
+        if missing:
+            raise ToolkitError(
+                f"run.function does not know the arguments {', '.join(missing)} of '{self.name}'.",
+                hint=f"Name each where the function is built: run.function({self.name}, "
+                f"{missing[0]}=...).",
+            )
+        self._build(lambda: self._call(arguments), examples)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function returns for these arguments, with the same variables each time.
@@ -282,26 +279,6 @@ class Function(Network):
         except TypeError as error:
             raise ToolkitError(f"'{self.name}' {error}.") from None
 
-    def _complete(self, arguments: Dict[str, Any]) -> Dict[str, Any]:
-        """The arguments, with the labels of the run. Raises ToolkitError if some are missing."""
-        missing = [
-            p.name
-            for p in self._signature.parameters.values()
-            if p.name not in arguments and p.default is p.empty and p.kind in _POSITIONAL
-        ]
-        if LABELS in missing:
-            missing.remove(LABELS)
-            has_labels = self._run.mode != "predict"
-            labels = _example_placeholders(self._run, LABELS) if has_labels else None
-            arguments = {**arguments, LABELS: labels}
-        if missing:
-            raise ToolkitError(
-                f"run.function does not know the arguments {', '.join(missing)} of '{self.name}'.",
-                hint=f"Name each where the function is built: run.function({self.name}, "
-                f"{missing[0]}=...).",
-            )
-        return arguments
-
     def _call(self, arguments: Mapping[str, Any]) -> Any:
         bound = self._signature.bind_partial()
         bound.arguments.update(arguments)
@@ -312,18 +289,20 @@ class Function(Network):
 
 
 class KerasModel(Network):
-    """A Keras model applied as it is; see `Run.keras`.
-
-    Args:
-        run: of the graph.
-        builder: of the run.
-        model: a Sequential, functional or subclass model, or a layer.
-        inputs: what it is applied to in `build` if it has no variables yet; None for placeholders
-            of the run's features.
-    """
+    """A Keras model applied as it is; see `Run.keras`, whose arguments these are."""
 
     def __init__(self, run: Any, builder: StepBuilder, model: Any, inputs: Any = None):
-        _check_model(model)
+        if not isinstance(model, tf.keras.layers.Layer):
+            if any(base.__module__.split(".")[0] == "keras" for base in type(model).__mro__):
+                raise ToolkitError(
+                    f"'{getattr(model, 'name', model)}' is a model of Keras 3, which has no "
+                    "graphs.",
+                    hint="Make it of tf.keras, with 'from toolkit import tf'.",
+                )
+            raise ToolkitError(
+                f"run.keras takes a model or layer of tf.keras, not {model!r}.",
+                hint="Use run.function for a function." if callable(model) else "",
+            )
         super().__init__(run, builder, model.name)
         self.model = model
         self._takes_training = "training" in inspect.signature(model.call).parameters
@@ -332,7 +311,7 @@ class KerasModel(Network):
             # For layers that get no `training`.
             tf.keras.backend.set_learning_phase(int(run.mode == "train"))
         if not model.built:
-            examples = _example_placeholders(run, FEATURES) if inputs is None else inputs
+            examples = example_placeholders(run, FEATURES)[1] if inputs is None else inputs
             self._build(lambda: self._call(examples, run.mode == "train", {}), examples)
         graph = tf.get_default_graph()
         if any(variable.graph is not graph for variable in model.weights):
@@ -379,39 +358,20 @@ class KerasModel(Network):
     def _call(self, inputs: Any, training: Any, kwargs: Any) -> Any:
         if self._takes_training:
             kwargs = dict(kwargs, training=training)
-        return self.model(_order_inputs(self.model, inputs), **kwargs)
+        names = getattr(self.model, "input_names", None)
+        if isinstance(inputs, dict) and names and getattr(self.model, "inputs", None):
+            if not set(names) <= set(inputs):
+                raise ToolkitError(
+                    f"The Keras model '{self.model.name}' has the inputs {', '.join(names)}, and "
+                    f"got {', '.join(sorted(inputs))}.",
+                    hint="Name each tf.keras.Input like its feature, or pass a list of tensors.",
+                )
+            ordered = [inputs[name] for name in names]  # as the functional model was made
+            inputs = ordered[0] if len(ordered) == 1 else ordered
+        return self.model(inputs, **kwargs)
 
     def _layers(self) -> List[Any]:
         """The model and all layers within, each once."""
         modules = [self.model, *self.model.submodules]
         layers = [module for module in modules if isinstance(module, tf.keras.layers.Layer)]
         return list({id(layer): layer for layer in layers}.values())
-
-
-def _order_inputs(model: Any, inputs: Any) -> Any:
-    """The inputs of a functional model in its order, where they are a dict by name."""
-    names = getattr(model, "input_names", None)
-    if not isinstance(inputs, dict) or not names or not getattr(model, "inputs", None):
-        return inputs
-    if not set(names) <= set(inputs):
-        raise ToolkitError(
-            f"The Keras model '{model.name}' has the inputs {', '.join(names)}, and got "
-            f"{', '.join(sorted(inputs))}.",
-            hint="Name each tf.keras.Input like its feature, or pass a list of tensors.",
-        )
-    ordered = [inputs[name] for name in names]
-    return ordered[0] if len(ordered) == 1 else ordered
-
-
-def _check_model(model: Any) -> None:
-    if isinstance(model, tf.keras.layers.Layer):
-        return
-    if any(base.__module__.split(".")[0] == "keras" for base in type(model).__mro__):
-        raise ToolkitError(
-            f"'{getattr(model, 'name', model)}' is a model of Keras 3, which has no graphs.",
-            hint="Make it of tf.keras, with 'from toolkit import tf'.",
-        )
-    raise ToolkitError(
-        f"run.keras takes a model or layer of tf.keras, not {model!r}.",
-        hint="Use run.function for a function." if callable(model) else "",
-    )

@@ -12,11 +12,8 @@ _LINKS = ("Enter", "Identity", "RefEnter", "RefSwitch", "Switch")
 
 
 def upstream(ops: Iterable[tf.Operation], with_control: bool = True) -> Set[tf.Operation]:
-    """The ops and all that run before them, for their values or by a control dependency.
-
-    Args:
-        ops: of a graph.
-        with_control: whether control dependencies count.
+    """The ops and all that run before them, for their values or, `with_control`, by a control
+    dependency.
     """
     pending = list(ops)
     known = set(pending)
@@ -30,12 +27,7 @@ def upstream(ops: Iterable[tf.Operation], with_control: bool = True) -> Set[tf.O
 
 
 def upstream_nodes(names: Iterable[str], nodes: Dict[str, Any]) -> Set[str]:
-    """The names and those of all nodes that they need, in a graph definition.
-
-    Args:
-        names: of nodes.
-        nodes: name -> node.
-    """
+    """The names and those of all nodes that they need, of the nodes of a graph definition."""
     pending = list(names)
     known = set(pending)
     while pending:  # an input is `op`, `op:1` or `^op`

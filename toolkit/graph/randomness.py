@@ -24,15 +24,7 @@ def seed_of(seed: int, name: str) -> int:
 
 
 def seed_pair(seed: int, counter) -> tf.Tensor:
-    """The seed pair of a stateless random op.
-
-    Args:
-        seed: in [0, 2**31).
-        counter: integer scalar tensor.
-
-    Returns:
-        int32 [2].
-    """
+    """The seed pair of a stateless random op, int32 [2], of a seed in [0, 2**31) and a scalar."""
     return tf.stack([tf.constant(seed, tf.int32), tf.cast(counter, tf.int32)])
 
 

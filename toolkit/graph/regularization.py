@@ -55,11 +55,8 @@ class NetworkList:
 
 
 def _copy(tensor: tf.Tensor, copies: Dict[str, List[Any]]) -> tf.Tensor:
-    """A tensor computed here by ops equal to those that compute `tensor`, from the variables on.
-
-    Args:
-        tensor: outside of any loop.
-        copies: name of an op -> the outputs of its copy; the new ones are added.
+    """A tensor computed here by ops equal to those that compute `tensor`, outside of any loop, from
+    the variables on. The outputs of the copies are added by the names of their ops.
     """
     op = tensor.op
     if op.type in _SHARED:
@@ -78,13 +75,8 @@ def _copy(tensor: tf.Tensor, copies: Dict[str, List[Any]]) -> tf.Tensor:
 
 
 def count_omitted_losses(model: Any, losses: Sequence[tf.Tensor]) -> int:
-    """How many regularization losses none of the losses depends on.
-
-    They are those of TensorFlow's collection and of the Keras layers in the model.
-
-    Args:
-        model: what the hook `build` returned.
-        losses: the scalars that a step minimizes.
+    """How many regularization losses none of the losses that a step minimizes depends on: those of
+    TensorFlow's collection, and of the Keras layers in what the hook `build` returned.
     """
     layers = list(_find_layers(model))
     collection = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)

@@ -92,39 +92,32 @@ class Replica:
         sizes = tf.zeros(shape).shape
         if sizes.ndims is None or (sizes.ndims and sizes.as_list()[0] is None):
             return draw(shape, seed_pair + tf.constant([self.rank * _SEED_STRIDE, 0], tf.int32))
-        axis = self._find_batch_axis(sizes.as_list())
+        static, part, axis = sizes.as_list(), self.num_examples, None
+        if static[:1] == [part] or (
+            static and 1 < part < static[0] <= part * _MAX_BLOCKS and static[0] % part == 0
+        ):
+            axis = 0
+        elif part > 1 and static[1:2] == [part]:
+            axis = 1
         if axis is None:
             return draw(shape, seed_pair)
-        blocks = sizes.as_list()[axis] // self.num_examples
+        blocks = static[axis] // part
         whole = tf.unstack(tf.convert_to_tensor(shape), sizes.ndims)
         whole[axis] = blocks * self.batch_size
         numbers = draw(tf.stack(whole), seed_pair)
-        return self._select_rows(numbers, sizes.as_list(), axis, blocks)
-
-    def _find_batch_axis(self, sizes: Sequence[Any]) -> Any:
-        """The axis of the examples of a shape; None if there is none."""
-        part = self.num_examples
-        if sizes and sizes[0] == part:
-            return 0
-        if sizes and 1 < part < sizes[0] <= part * _MAX_BLOCKS and sizes[0] % part == 0:
-            return 0
-        return 1 if part > 1 and len(sizes) > 1 and sizes[1] == part else None
-
-    def _select_rows(self, numbers, sizes: List[Any], axis: int, blocks: int):
-        """The rows of this part, of numbers for `blocks` whole batches."""
-        rows = [
-            block * self.batch_size + self.start + row
-            for block in range(blocks)
-            for row in range(self.num_examples)
-        ]
         if blocks == 1:  # a slice is cheaper
-            begin, size = [0] * len(sizes), [-1] * len(sizes)
-            begin[axis], size[axis] = self.start, self.num_examples
-            part = tf.slice(numbers, begin, size)
+            begin, size = [0] * len(static), [-1] * len(static)
+            begin[axis], size[axis] = self.start, part
+            own = tf.slice(numbers, begin, size)
         else:
-            part = tf.gather(numbers, rows, axis=axis)
-        part.set_shape(sizes)
-        return part
+            rows = [
+                block * self.batch_size + self.start + row
+                for block in range(blocks)
+                for row in range(part)
+            ]
+            own = tf.gather(numbers, rows, axis=axis)
+        own.set_shape(static)
+        return own
 
     # ----------------------------------------------------------------------------------- averages
 
@@ -149,10 +142,11 @@ class Replica:
         return [means[i] for i in range(len(tensors))]
 
     def _mean_of_one_dtype(self, tensors: Sequence[Any], is_differentiable: bool) -> List[Any]:
-        sizes = [_size(tensor) for tensor in tensors]
+        sizes = [x.shape.num_elements() for x in tensors]
+        sizes = [tf.size(x) if size is None else size for x, size in zip(tensors, sizes)]
         rows = [tf.reshape(tensor, [-1]) for tensor in tensors]
         packed = rows[0] if len(rows) == 1 else tf.concat(rows, 0)
-        total = (self._weighted_sum if is_differentiable else self._scale_and_sum)(packed)
+        total = self._scale_and_sum(packed, is_differentiable)
         parts = [total] if len(rows) == 1 else tf.split(total, sizes)
         means = []
         for part, tensor in zip(parts, tensors):
@@ -161,18 +155,16 @@ class Replica:
             means.append(mean)
         return means
 
-    def _weighted_sum(self, row):
-        """As `_scale_and_sum`, with a gradient."""
+    def _scale_and_sum(self, row, is_differentiable: bool = False):
+        """The sum over all replicas of a row [n] times the weight of each."""
 
         @tf.custom_gradient
-        def weighted_sum(x):
+        def differentiable(x):
             # The gradients of all replicas are averaged, so the one of the sum has to be, too.
-            return self._scale_and_sum(x), weighted_sum
+            return self._scale_and_sum(x), differentiable
 
-        return weighted_sum(row)
-
-    def _scale_and_sum(self, row):
-        """The sum over all replicas of a row [n] times the weight of each."""
+        if is_differentiable:
+            return differentiable(row)
         return self._sum(row * tf.constant(self.weight, row.dtype))
 
     def _sum(self, row):
@@ -191,15 +183,8 @@ class Replica:
         return self._sum(tf.pad(rows, [[self.rank, self.count - 1 - self.rank], [0, 0]]))
 
     def mean_updates(self, updates: Sequence[Any], tensors: Sequence[Any]):
-        """Averages of tensors, and state updates that assign averages, in one collective op.
-
-        Args:
-            updates: ops that assign variables, batch norm's averages for example. Those of other
-                values than floats stay as they are.
-            tensors: floats.
-
-        Returns:
-            The state updates, and the averages of the tensors.
+        """State updates that assign averages, where they assign floats (batch norm's averages for
+        example), and the averages of tensors of floats, in one collective op.
         """
         if self.count == 1:
             return list(updates), list(tensors)
@@ -213,7 +198,7 @@ class Replica:
         ]
         return changed, means[: len(tensors)]
 
-    def mean_scalars(self, scalars: Dict[str, Any]) -> Dict[str, Any]:
+    def mean_scalars(self, scalars: Dict[Any, Any]) -> Dict[Any, Any]:
         """Averages of scalars of any numeric dtype, by name, in one collective op.
 
         They are computed as float64, so that equal values keep their bits.
@@ -231,12 +216,8 @@ class Replica:
 
 
 def meet(count: int) -> Any:
-    """The op by which a replica waits for all others of a session, before its first step.
-
-    TensorFlow 1.15 waits for ever in its first collective op if another replica fails before.
-
-    Args:
-        count: how many there are.
+    """The op by which each of `count` replicas of a session waits for all others before its first
+    step. TensorFlow 1.15 waits for ever in its first collective op if another one fails before.
     """
     return _reduce(tf.zeros([1]), count, _MEETING).op
 
@@ -254,11 +235,6 @@ def _reduce(row: tf.Tensor, count: int, key: int) -> tf.Tensor:
 
 
 ALONE = Replica()
-
-
-def _size(tensor) -> Any:
-    size = tensor.shape.num_elements()
-    return tf.size(tensor) if size is None else size
 
 
 def has_collective(ops: Iterable[Any]) -> bool:

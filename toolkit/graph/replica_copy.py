@@ -28,14 +28,9 @@ def original_name(name: str) -> str:
 
 
 class ReplicaDevice(NamedTuple):
-    """Where a replica is computed.
+    """Where a replica is computed."""
 
-    Attributes:
-        kind: CPU or GPU.
-        number: of the device.
-    """
-
-    kind: str
+    kind: str  # CPU or GPU
     number: int
 
     @property

@@ -162,11 +162,7 @@ class Run:
             minval: the lower bound.
             maxval: the upper bound.
         """
-        if self._draws_by_position(shape):
-            draw, seed = tf.random.stateless_uniform, self.seed(name)
-            numbers = randomness.draw_by_position(draw, shape, self.position, seed)
-            return numbers * (maxval - minval) + minval
-        return self._builder.draw("uniform", shape, self._seed_pair(name), minval, maxval)
+        return self._draw("uniform", name, shape, minval, maxval, maxval - minval)
 
     def normal(self, name: str, shape: Any, mean: float = 0.0, stddev: float = 1.0) -> tf.Tensor:
         """Draw float32 numbers of `shape` from N(mean, stddev**2).
@@ -180,18 +176,20 @@ class Run:
             mean: the expected value.
             stddev: the standard deviation.
         """
-        if self._draws_by_position(shape):
-            draw, seed = tf.random.stateless_normal, self.seed(name)
-            numbers = randomness.draw_by_position(draw, shape, self.position, seed)
-            return numbers * stddev + mean
-        return self._builder.draw("normal", shape, self._seed_pair(name), mean, stddev)
+        return self._draw("normal", name, shape, mean, stddev, stddev)
 
-    def _draws_by_position(self, shape: Any) -> bool:
-        """Whether the first size of a shape is that of a batch that is not trained on."""
-        if self.mode == "train":
-            return False
-        sizes = tf.zeros(shape).shape
-        return sizes.ndims is None or (sizes.ndims > 0 and sizes.as_list()[0] is None)
+    def _draw(
+        self, kind: str, name: str, shape: Any, first: float, second: float, scale: float
+    ) -> tf.Tensor:
+        """Draw from a distribution with two parameters; `scale` is its width, `first` its place."""
+        sizes = None if self.mode == "train" else tf.zeros(shape).shape
+        # Where the first size is that of a batch that is not trained on.
+        if sizes is not None and (sizes.ndims is None or sizes.as_list()[:1] == [None]):
+            draw = getattr(tf.random, f"stateless_{kind}")
+            numbers = randomness.draw_by_position(draw, shape, self.position, self.seed(name))
+            return numbers * scale + first
+        seed_pair = randomness.seed_pair(self.seed(name), self.step_index)
+        return self._builder.draw(kind, shape, seed_pair, first, second)
 
     def dropout(self, x: tf.Tensor, rate: float, name: str) -> tf.Tensor:
         """Zero a share of a tensor in mode "train"; in other modes return it unchanged.
@@ -217,9 +215,6 @@ class Run:
             stddev: of "normal", and the limit of "uniform".
         """
         return randomness.Initializer(kind, self.seed("initializer/" + name), stddev)
-
-    def _seed_pair(self, name: str) -> tf.Tensor:
-        return randomness.seed_pair(self.seed(name), self.step_index)
 
     # ----------------------------------------------------------------------------------- networks
 

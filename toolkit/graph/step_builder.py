@@ -53,6 +53,7 @@ class StepBuilder:
         initial_fits: what computes initial values from the training data.
         summed: the names of the scalars that the step adds to its sums.
         own_ops: op, losses and variables of each call of `Run.adopt`.
+        state_updates: of forward passes, until an update takes them.
         restore_functions: what `Run.after_restore` got.
         parameters: the variables that exist before the first update: all of the model, no slots.
     """
@@ -90,7 +91,7 @@ class StepBuilder:
         self.all_finite: Any = None
         self.own_variables: List[str] = []
         self.update_counts: Dict[str, int] = {}
-        self._state_updates: List[Any] = []  # of passes, until an update takes them
+        self.state_updates: List[Any] = []
         self._num_collected = len(tf.get_collection(tf.GraphKeys.UPDATE_OPS))  # before these passes
         self._optimizers: Dict[str, UpdateOptimizers] = {}  # by the names of updates
         self._trained: Dict[str, Set[str]] = {}  # name of an update -> names of its variables
@@ -122,12 +123,8 @@ class StepBuilder:
 
         All variables of the model exist now, and none of its optimizers.
         """
-        self._state_updates = list(updates)
+        self.state_updates = list(updates)
         self.parameters = [v for v in tf.global_variables() if v is not self.global_step]
-
-    def add_state_updates(self, updates: Sequence[Any]) -> None:
-        """Add state updates of a network that a hook other than `call` applies."""
-        self._state_updates += updates
 
     def compute_update(
         self,
@@ -141,9 +138,16 @@ class StepBuilder:
         # The state updates of all passes since the last update, each once.
         collected = tf.get_collection(tf.GraphKeys.UPDATE_OPS)[self._num_collected :]
         ops = state_updates(getattr(each, "op", each) for each in collected)
-        moving, frozen = list(dict.fromkeys([*self._state_updates, *ops])), []
-        self._state_updates, self._num_collected = [], self._num_collected + len(collected)
-        _check_not_waiting(moving)
+        moving, frozen = list(dict.fromkeys([*self.state_updates, *ops])), []
+        self.state_updates, self._num_collected = [], self._num_collected + len(collected)
+        waiting = set(tf.no_op().control_inputs)
+        for op in moving:  # it is made once more behind the guard
+            if op in waiting:
+                raise ToolkitError(
+                    f"run.minimize waits for '{op.name}', which it also runs itself.",
+                    hint="Remove tf.control_dependencies(update_ops) around it: the updates of "
+                    "batch norm are part of every step.",
+                )
         prefix = name + "/" if name else ""
         optimizers = self._optimizers_of(name, settings)
         selected = optimizers.select(variables)
@@ -223,11 +227,8 @@ class StepBuilder:
             return self.global_step.assign_add(one, read_value=False)
 
     def finish(self, train_op: tf.Operation, losses: Dict[str, Any]) -> tf.Operation:
-        """Complete the step: guard the plugin's own updates, then update the state of extensions.
-
-        Args:
-            train_op: what the hook `optimize` returned.
-            losses: of the hook `loss`, by name.
+        """Complete the step that the hook `optimize` returned: guard the plugin's own updates, then
+        update the state of extensions.
 
         Raises:
             UsageError: what changes gradients or rates has no effect.
@@ -275,24 +276,16 @@ class StepBuilder:
         declaring_ops = [op for op, _, variables in self.own_ops if variables]
         calls = adoption.find_python_calls(declaring_ops, [*losses.values(), *checked])
         advances_step = tf.GraphKeys.GLOBAL_STEP in names or self._last is not None
-        if tf.GraphKeys.GLOBAL_STEP in names:
-            adoption.order_step(writes, self.step_index)
         checked = checked or list(losses.values())
-        last = self._last
         guarded, values = adoption.adopt(
-            train_op, writes, checked, self._options, last, python_calls=calls
+            train_op, writes, checked, self._options, self._last, calls, self.step_index
         )
         self._keep_guarded(guarded, [values])
         self.log("update_norm", values.gradient_norm)
         return guarded.op if advances_step else self._advance_step(guarded)
 
     def add_scalars(self, train_op: tf.Operation, scalars: Dict[str, Any]) -> tf.Operation:
-        """The train op of a step that also adds up its scalars, but not the learning rates.
-
-        Args:
-            train_op: of `finish`.
-            scalars: name -> scalar tensor.
-        """
+        """The train op of `finish` that also adds up scalars by name, but not learning rates."""
         summed = {name: x for name, x in scalars.items() if name not in self._rate_names}
         self.summed = list(summed)
         # The policy "stop" fails the call of a step that was refused; XLA cannot.
@@ -317,14 +310,7 @@ class StepBuilder:
         return self.global_step.read_value() if self._step_index is None else self._step_index
 
     def draw(self, kind: str, shape: Any, seed_pair: Any, *args: float) -> tf.Tensor:
-        """Draw numbers of this replica's examples; see `Run.uniform` and `Run.normal`.
-
-        Args:
-            kind: "uniform" or "normal".
-            shape: of the numbers.
-            seed_pair: int32 [2].
-            args: of the distribution.
-        """
+        """Draw "uniform" or "normal" numbers of this replica's examples; see `Run.uniform`."""
         draw = getattr(self.strategy, kind)
         if self._draws_alike:
             return draw(shape, seed_pair, *args)
@@ -482,15 +468,3 @@ def _describe_function(function: Callable[..., Any]) -> str:
     """The name of a function that an extension registered, and its module."""
     name = getattr(function, "__qualname__", type(function).__name__)
     return f"'{name.replace('.<locals>', '')}' of {getattr(function, '__module__', '?')}"
-
-
-def _check_not_waiting(updates: Sequence[Any]) -> None:
-    """Refuse to be built behind the state updates that an update makes itself, behind the guard."""
-    waiting = set(tf.no_op().control_inputs)
-    for op in updates:
-        if op in waiting:
-            raise ToolkitError(
-                f"run.minimize waits for '{op.name}', which it also runs itself.",
-                hint="Remove tf.control_dependencies(update_ops) around it: the updates of batch "
-                "norm are part of every step.",
-            )

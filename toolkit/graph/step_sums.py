@@ -14,31 +14,21 @@ from .replica import Replica
 
 
 class StepSums(NamedTuple):
-    """The sums of a training graph.
+    """The sums of a training graph."""
 
-    Attributes:
-        names: of the scalars, in the order of their sums.
-        rows: float64 [R, names + 1], read after the train op: of each of R replicas the sums, then
-            the number of steps. A call that fetches it needs the others' part.
-        own: float64 [names + 1], the present sums of this replica.
-        value: placeholder like `rows`.
-        assign: op that gives this replica its row of `value`.
-    """
-
-    names: List[str]
+    names: List[str]  # of the scalars, in the order of their sums
+    # float64 [R, names + 1], read after the train op: of each of R replicas the sums, then the
+    # number of steps. A call that fetches it needs the others' part.
     rows: Any
-    own: Any
-    value: Any
-    assign: Any
+    own: Any  # float64 [names + 1], the present sums of this replica
+    value: Any  # placeholder like `rows`
+    assign: Any  # op that gives this replica its row of `value`
 
 
 def add_scalars(train_op, scalars: Sequence[Any], applied: Optional[Any]):
-    """The train op with the sums of the scalars of its step.
+    """The train op that makes a step, with the sums of its scalars, of any numeric dtype.
 
-    Args:
-        train_op: makes the step.
-        scalars: tensors of any numeric dtype.
-        applied: bool scalar, whether the step happened; None if the op fails where it did not.
+    `applied`, a bool scalar, is whether the step happened; None if the op fails where it did not.
     """
     with tf.control_dependencies(None):  # out of a loop, which would make it in each turn
         one = tf.ones([])
@@ -53,13 +43,7 @@ def add_scalars(train_op, scalars: Sequence[Any], applied: Optional[Any]):
 
 
 def read_sums(train_op, names: List[str], replica: Replica) -> StepSums:
-    """The sums of a graph.
-
-    Args:
-        train_op: makes the steps of a call.
-        names: of the scalars that each step adds.
-        replica: that the graph is of.
-    """
+    """The sums of the scalars of these names in a replica's graph, behind the steps of a call."""
     variable = _variable(len(names))
     with tf.control_dependencies([train_op]):
         rows = replica.gather(variable.read_value())
@@ -70,13 +54,8 @@ def read_sums(train_op, names: List[str], replica: Replica) -> StepSums:
 
 def _variable(count: int):
     """The variable of the sums of so many scalars, created at its first use."""
+    collections = [tf.GraphKeys.LOCAL_VARIABLES]
+    options = {"trainable": False, "collections": collections, "use_resource": True}
     with tf.init_scope(), tf.variable_scope("toolkit", reuse=tf.AUTO_REUSE):
-        return tf.get_variable(
-            "step_sums",
-            [count + 1],
-            tf.float64,
-            tf.zeros_initializer(),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES],
-            use_resource=True,
-        )
+        zeros = tf.zeros_initializer()
+        return tf.get_variable("step_sums", [count + 1], tf.float64, zeros, **options)

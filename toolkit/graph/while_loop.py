@@ -13,37 +13,31 @@ from ..compat import compile_with_xla, tf
 MAX_GROUPS = 8
 
 
-class StepOps(NamedTuple):
-    """The ops of one step.
-
-    Attributes:
-        train_op: makes the step.
-        outputs: a NamedTuple whose fields are structures of tensors. Fetching one tensor of a field
-            computes the whole field, and nothing of the others.
-    """
-
-    train_op: Any
-    outputs: Any
-
-
 class StepLoop(NamedTuple):
     """A loop of steps.
 
     Attributes:
         op: makes the steps.
         num_steps: int32 scalar placeholder, 1 by default; None for a single step without a loop.
-        outputs: as in `StepOps`, of the only step of a call that makes one.
+        outputs: of the only step of a call that makes one: a NamedTuple whose fields are structures
+            of tensors. Fetching one tensor of a field computes the whole field, and nothing of the
+            others.
         all_finite: bool scalar of a loop compiled by XLA, False where it refused a step; else None.
+        max_steps: the largest number of steps of a call, or None.
     """
 
     op: Any
     num_steps: Any
     outputs: Any
     all_finite: Any = None
+    max_steps: Optional[int] = None
+
+
+Step = Tuple[Any, Any]  # the op that makes a step, and the step's outputs
 
 
 class LoopOutputs:
-    """Brings the tensors of a structure out of the body of a loop.
+    """Brings the tensors of a structure out of the body of a loop, in which it is created.
 
     `tf.while_loop` returns only its loop variables, whose shapes must be known before the body is
     built. A TensorArray that the body writes needs neither, and a call that does not read it does
@@ -51,11 +45,20 @@ class LoopOutputs:
     """
 
     def __init__(self, structure: Any):
-        """Must be called in the body."""
         self._structure = structure
         self._leaves = _tensors_of(structure)
         with tf.control_dependencies(None):  # outside of the loop
-            self._arrays = [_tensor_array(leaf.dtype, leaf.shape) for leaf in self._leaves]
+            # Placed without regard to the first write of each: they live outside of the loop.
+            self._arrays = [
+                tf.TensorArray(
+                    leaf.dtype,
+                    1,
+                    element_shape=leaf.shape,
+                    infer_shape=False,
+                    colocate_with_first_write_call=False,
+                )
+                for leaf in self._leaves
+            ]
         pairs = zip(self._arrays, self._leaves)
         self._flows = [array.write(0, leaf).flow for array, leaf in pairs]
 
@@ -64,27 +67,14 @@ class LoopOutputs:
         return tf.add_n(self._flows) if self._flows else unused
 
     def read(self, flow) -> Any:
-        """The structure outside of the loop.
-
-        Args:
-            flow: what the loop returned for the `flow` of the body.
-        """
+        """The structure outside of the loop, which returned `flow` for that of the body."""
         values = []
         for array, leaf in zip(self._arrays, self._leaves):
-            value = _tensor_array(leaf.dtype, leaf.shape, array.handle, flow).read(0)
+            written = tf.TensorArray(leaf.dtype, handle=array.handle, flow=flow, infer_shape=False)
+            value = written.read(0)
             value.set_shape(leaf.shape)
             values.append(value)
         return _replace_tensors(self._structure, values)
-
-
-def _tensor_array(dtype, shape, handle=None, flow=None) -> tf.TensorArray:
-    """A new array of one tensor, or that of `handle` in the state of `flow`."""
-    if handle is not None:
-        return tf.TensorArray(dtype, handle=handle, flow=flow, infer_shape=False)
-    # Placed without regard to its first write: it lives outside of the loop.
-    return tf.TensorArray(
-        dtype, 1, element_shape=shape, infer_shape=False, colocate_with_first_write_call=False
-    )
 
 
 def _tensors_of(structure: Any) -> List[tf.Tensor]:
@@ -104,7 +94,7 @@ def make_num_steps():
     return tf.placeholder_with_default(tf.constant(1, tf.int32), [], name="steps_per_call")
 
 
-def build_loop(make_step: Callable[[Any], StepOps], num_steps) -> StepLoop:
+def build_loop(make_step: Callable[[Any], Step], num_steps) -> StepLoop:
     """Build steps in a loop of the graph.
 
     Args:
@@ -116,10 +106,10 @@ def build_loop(make_step: Callable[[Any], StepOps], num_steps) -> StepLoop:
 
     def body(count, *flows):
         with tf.name_scope(None):  # a summary's name must be the one it has in a single step
-            step = make_step(count)
-        outputs_type[:] = [type(step.outputs)]
-        fields[:] = [LoopOutputs(field) for field in step.outputs]
-        with tf.control_dependencies([step.train_op]):
+            train_op, outputs = make_step(count)
+        outputs_type[:] = [type(outputs)]
+        fields[:] = [LoopOutputs(field) for field in outputs]
+        with tf.control_dependencies([train_op]):
             count = count + 1
         # One flow for each field, so that fields that are not fetched are not computed.
         used = [field.flow(flow) for field, flow in zip(fields, flows)]
@@ -151,7 +141,7 @@ def specs_of(structure) -> List[tf.TensorSpec]:
 
 
 def build_compiled_loop(
-    make_step: Callable[..., StepOps],
+    make_step: Callable[..., Step],
     num_steps,
     inputs: List[Any],
     specs: List[tf.TensorSpec],
@@ -171,10 +161,9 @@ def build_compiled_loop(
 
     def steps(num_steps, *inputs):
         def body(count, _, *before):
-            step = make_step(count, *inputs)
-            structures["outputs"] = step.outputs
-            values = _tensors_of(step.outputs)
-            with tf.control_dependencies([step.train_op]):
+            train_op, structures["outputs"] = make_step(count, *inputs)
+            values = _tensors_of(structures["outputs"])
+            with tf.control_dependencies([train_op]):
                 finite = read_all_finite()
                 all_finite = tf.constant(True) if finite is None else tf.identity(finite)
                 return [count + 1, all_finite] + values

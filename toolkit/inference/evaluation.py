@@ -110,11 +110,8 @@ class OpenEvaluation:
 def _open_data(
     model: TrainedModel, data: Optional[str], log: Callable[[str], None]
 ) -> Tuple[RunData, CoreOptions, Callable[[str], Optional[Split]]]:
-    """Open the data of the run, or the data that `data` names.
-
-    Returns:
-        The data to evaluate; the run's options, with the place of its own data; and the function
-        from a name to a split of the run's own data, which scores compare with.
+    """The data of the run, or the data that `data` names; the run's options, with the place of its
+    own data; and the function from a name to a split of the run's own data, for scores.
     """
     if data is None:
         run_data = model.run_data()

@@ -162,12 +162,8 @@ class Evaluator:
         return {**of_scorer, "examples": split.sha256()}
 
     def load(self, path: str) -> None:
-        """Load the variables of a checkpoint, then initialise the local variables.
-
-        Local variables come second because their initial values may depend on the weights.
-
-        Args:
-            path: the prefix of the checkpoint.
+        """Load the variables of a checkpoint of this prefix, then initialise the local variables,
+        whose initial values may depend on the weights.
 
         Raises:
             CheckpointError: the checkpoint does not fit the graph.
@@ -243,17 +239,16 @@ class Evaluator:
             examples = dict(predictions.by_name, features=features, labels=labels)
         intervals = compute_intervals(metrics, values.by_name if has_intervals else {})
         evaluation = Evaluation(metrics, examples, [], {}, {}, values.by_name, intervals)
-        if self._scorers is not None:
 
-            def predict(inputs: ModelInputs, batch_size: Optional[int] = None) -> Any:
-                return self._open_predictor().predict(inputs, batch_size)
+        def predict(inputs: ModelInputs, batch_size: Optional[int] = None) -> Any:
+            return self._open_predictor().predict(inputs, batch_size)
 
-            for result in self._scorers.score(split, predict, folder):
-                evaluation.metrics.update(result.metrics)
-                evaluation.lines.extend(result.lines)
-                evaluation.details.update(result.details)
-                evaluation.depends_on.update(dict.fromkeys(result.metrics, result.depends_on))
-                intervals.by_name.update(result.intervals)
+        for result in self._scorers.score(split, predict, folder) if self._scorers else ():
+            evaluation.metrics.update(result.metrics)
+            evaluation.lines.extend(result.lines)
+            evaluation.details.update(result.details)
+            evaluation.depends_on.update(dict.fromkeys(result.metrics, result.depends_on))
+            intervals.by_name.update(result.intervals)
         return evaluation
 
     def _measure(
@@ -328,14 +323,8 @@ class Evaluator:
     def predict_from_outputs(
         self, values: Dict[str, np.ndarray], position: int = 0
     ) -> Dict[str, np.ndarray]:
-        """As `predict`, from values of tensors that the hook `call` returned.
-
-        Args:
-            values: arrays [N, ...] by the names of the tensors.
-            position: as in `predict`.
-
-        Raises:
-            DataError: the values do not fit the tensors, or a prediction needs more than these.
+        """As `predict`, from arrays [N, ...] by the names of tensors that the hook `call` returned.
+        Raises DataError if they do not fit the tensors, or a prediction needs more than these.
         """
         tensors = {name: self.graph.outputs[name] for name in values}
         specs = {n: (t.dtype.name, tuple(t.shape.as_list()[1:])) for n, t in tensors.items()}
@@ -397,8 +386,9 @@ def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:
         name = key.partition("/")[2]
         if component.is_sequence and name in arrays and name + LENGTH not in arrays:
             column = Column(list(arrays[name]), padding=component.padding)
-            if len({len(sequence) for sequence in column.values}) == 1:
-                padded[name + LENGTH] = np.array([len(x) for x in column.values], np.int32)
+            lengths = [len(sequence) for sequence in column.values]
+            if len(set(lengths)) == 1:
+                padded[name + LENGTH] = np.array(lengths, np.int32)
                 continue
             split = Split({name: column}).read(slice(None), is_longest=True)
             padded.update((k.partition("/")[2], array) for k, array in split.items())
@@ -406,21 +396,15 @@ def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:
 
 
 class _ExampleArrays:
-    """Arrays of `count` examples by name, allocated once and filled batch by batch.
-
-    Args:
-        hook: that returned the tensors.
-        tensors: name -> tensor [N, ...].
-        count: the number of examples.
+    """Arrays of `count` examples by name, allocated once and filled batch by batch with the values
+    of tensors [N, ...], which a hook returned by name.
     """
 
     def __init__(self, hook: str, tensors: Mapping[str, tf.Tensor], count: int):
         self.tensors = list(tensors.values())
-        self._hook = hook
-        self._names = list(tensors)
-        self._count = count
-        self._num_filled = 0
         self.by_name: Dict[str, np.ndarray] = {}
+        self._hook, self._names, self._count = hook, list(tensors), count
+        self._num_filled = 0
 
     def append(self, values: Iterator[np.ndarray], rows: int) -> None:
         """Store the next values, in the order of the names, of the next `rows` examples."""

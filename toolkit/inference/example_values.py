@@ -17,24 +17,16 @@ MAX_EXAMPLES = 10**6  # in the file
 
 
 class Intervals(NamedTuple):
-    """The intervals of the metrics of an evaluation.
+    """The intervals of the metrics of an evaluation."""
 
-    Attributes:
-        by_name: the name of a metric -> its interval.
-        omissions: the name of a metric whose values are known -> why it has no interval.
-    """
-
-    by_name: Dict[str, Interval]
-    omissions: Dict[str, str]
+    by_name: Dict[str, Interval]  # of a metric
+    omissions: Dict[str, str]  # a metric whose values are known -> why it has no interval
 
     def as_json(self) -> Dict[str, Any]:
         """ "intervals" and "intervals_omitted", where there are any."""
-        facts: Dict[str, Any] = {}
-        if self.by_name:
-            facts["intervals"] = {name: each.as_json() for name, each in self.by_name.items()}
-        if self.omissions:
-            facts["intervals_omitted"] = dict(self.omissions)
-        return facts
+        intervals = {name: each.as_json() for name, each in self.by_name.items()}
+        facts = {"intervals": intervals, "intervals_omitted": dict(self.omissions)}
+        return {name: each for name, each in facts.items() if each}
 
 
 def compute_intervals(metrics: Mapping[str, float], values: Mapping[str, np.ndarray]) -> Intervals:
@@ -61,15 +53,11 @@ def _find_mismatch(value: float, array: np.ndarray) -> str:
 def write_examples(
     folder: str, metrics: Mapping[str, float], values: Mapping[str, np.ndarray]
 ) -> Dict[str, float]:
-    """Write the values of the examples, unless a plugin wrote a file of this name.
+    """Write the values [N] of the examples, by the names of the metrics of which they are the
+    means, into a folder for reports, unless a plugin wrote a file of this name.
 
     Bools are kept as such, numbers as float32. Of more than MAX_EXAMPLES examples, it has that many
     at equal distances.
-
-    Args:
-        folder: for the reports of this evaluation.
-        metrics: name -> value over the split; other means than that are left out.
-        values: the name of a metric -> the values of the examples [N].
 
     Returns:
         The name of a metric -> the exact mean of its values in the file, where all are finite, so

@@ -109,7 +109,6 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
         with plain_folder(temporary) as plain:
             with _writing(folder, plain):
                 _write(evaluator, plain)
-                _write_description(evaluator, plain, evaluator.input_hooks)
             largest = _largest_difference(evaluator, plain, inputs)
         if not largest <= TOLERANCE:
             raise CheckFailed(
@@ -145,6 +144,9 @@ def _writing(folder: str, path: str) -> Iterator[None]:
 
 
 def _write(evaluator: Evaluator, folder: str) -> None:
+    """Write the SavedModel, and assets.extra/README.md with the signature and what a caller has to
+    do before it.
+    """
     info = tf.saved_model.utils.build_tensor_info
     graph = evaluator.graph
     signature = tf.saved_model.signature_def_utils.build_signature_def(
@@ -162,17 +164,13 @@ def _write(evaluator: Evaluator, folder: str) -> None:
             strip_default_attrs=True,
         )
         builder.save()
-
-
-def _write_description(evaluator: Evaluator, folder: str, hooks: Sequence[str]) -> None:
-    """Write assets.extra/README.md: the signature, and what a caller has to do before it."""
-    graph = evaluator.graph
     inputs = [
         f"- {name}: {dtype} [N, {', '.join(map(str, shape))}]".replace(", ]", "]")
         for name, (dtype, shape) in sorted(graph.input_specs.items())
     ]
     outputs = [f"- {name}" for name in sorted(graph.predictions)]
     lines = [f"# Signature {SIGNATURE}", "", "Inputs:", *inputs, "", "Outputs:", *outputs, ""]
+    hooks = evaluator.input_hooks
     lines += [describe_input_hooks(hooks), ""] if hooks else []
     lines.append(f"Written by TensorFlow {VERSION}, for this version and later ones.")
     path = os.path.join(folder, "assets.extra")

@@ -12,15 +12,8 @@ from ..errors import UsageError
 def columns(
     predictions: Dict[str, np.ndarray], class_names: Sequence[str], with_features: bool
 ) -> Dict[str, np.ndarray]:
-    """The columns of a prediction to show, by name.
-
-    Args:
-        predictions: arrays [N, ...] by name.
-        class_names: names of the classes; they appear as the column "class" beside "label".
-        with_features: whether to show "features".
-
-    Raises:
-        UsageError: there are no features to show.
+    """The columns of a prediction, arrays [N, ...], to show by name. The names of the classes are
+    the column "class" beside "label". Raises UsageError if there are no features to show.
     """
     by_name = {n: v for n, v in predictions.items() if with_features or n != "features"}
     if with_features and "features" not in predictions:
@@ -41,13 +34,8 @@ def best_classes(
 ) -> Optional[List[List[Tuple[str, float]]]]:
     """The most probable classes of each example, with their probabilities, best first.
 
-    Args:
-        predictions: arrays by name: integer "label" [N] and "probabilities" [N, K].
-        class_names: K names; the numbers of the classes by default.
-        count: how many of each.
-
-    Returns:
-        A list for each example; None if the predictions have no probabilities of classes.
+    The arrays are integer "label" [N] and "probabilities" [N, K], the names K, by default the
+    numbers of the classes. None if the predictions have no probabilities of classes.
     """
     label, shares = predictions.get("label"), predictions.get("probabilities")
     if label is None or shares is None or label.ndim != 1 or shares.ndim != 2:

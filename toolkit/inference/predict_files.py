@@ -11,6 +11,7 @@ Legend: N examples, H height, W width, C channels.
 
 from __future__ import annotations
 
+import functools
 import glob
 import io
 import itertools
@@ -26,7 +27,7 @@ from ..data.column import TEXT, as_array
 from ..data.examples import LENGTH, Split, describe
 from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
-from ..data.images.image_file import ImageForm, ImageReader, is_picture, parse_colour
+from ..data.images.image_file import ImageForm, is_picture, parse_colour, read_image
 from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_specs
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..data.reading_options import DEFAULT_IMAGES, ColumnOptions, ImageOptions
@@ -70,16 +71,7 @@ def read_files(
     is_inverted: bool = False,
     log: Callable[[str], None] = lambda text: None,
 ) -> Examples:
-    """Read the examples in files, or the arrays for the inputs of the model.
-
-    Args:
-        model: of the run.
-        files, is_inverted, log: as for `read_examples`.
-
-    Raises:
-        DataError: a file is missing or does not fit.
-        UsageError: the model is not fed images, and they are inverted.
-    """
+    """Read the examples in files, or arrays for the inputs of the model; see `read_examples`."""
     graph, stored = model.predictor.graph, model.stored
     if is_inverted and (stored.feature_names or not graph.takes_examples):
         raise UsageError("The model is not fed images.", hint="Omit --invert.")
@@ -98,15 +90,9 @@ def read_files(
 
 
 def as_examples(model: TrainedModel, inputs: Any) -> Any:
-    """What the model takes, from paths, pictures of Pillow, or arrays.
-
-    Args:
-        model: of the run.
-        inputs: a path, a picture, or a list of either; or an array [N, ...], which may lack the
-            axis of the examples or of one channel. Anything else is returned as it is.
-
-    Raises:
-        DataError: a file cannot be read, or the model takes no pictures.
+    """What the model takes, from a path, a picture of Pillow, or a list of either; or from an array
+    [N, ...], which may lack the axis of the examples or of one channel. Anything else is returned
+    as it is. Raises DataError if a file cannot be read, or the model takes no pictures.
     """
     items = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     are_paths = all(isinstance(item, (str, os.PathLike)) for item in items)
@@ -124,12 +110,12 @@ def as_examples(model: TrainedModel, inputs: Any) -> Any:
         return examples.inputs
     if not is_images(stored) or not model.predictor.graph.takes_examples:
         raise DataError("The model takes no pictures.", hint="Give it arrays.")
-    reader = ImageReader(_form(stored, images_like(stored, model.options)))
+    form = _form(stored, images_like(stored, model.options))
     pixels = []
     for item in items:
         stream = io.BytesIO()
         item.save(stream, "PNG" if item.mode in PNG_MODES else "TIFF")
-        pixels.append(reader.decode(stream.getvalue(), "picture"))
+        pixels.append(read_image(stream.getvalue(), form, "picture"))
     return _convert(np.stack(pixels), example_hook(model.plugins, "convert"))
 
 
@@ -189,12 +175,10 @@ def read_examples(
         for done, path in enumerate(paths):
             wait.show(done)
             try:
-                flat = read(path)
+                flats.append(read(path))
+                names += _name_examples(path, len(next(iter(flats[-1].values()))))
             except _DamagedImage as error:
                 damaged.append(error)
-                continue
-            flats.append(flat)
-            names += _name_examples(path, len(next(iter(flat.values()))))
     if not flats:
         raise damaged[0]
     for fault in damaged:
@@ -233,13 +217,8 @@ def read_inputs(paths: Sequence[str], specs: ArraySpecs) -> Examples:
 
 
 def expand_paths(paths: Sequence[str]) -> List[str]:
-    """The files that arguments name: the images in a folder and below it, and what a pattern fits.
-
-    Args:
-        paths: files, folders, and patterns as `photos/*.png`.
-
-    Raises:
-        DataError: nothing fits a pattern, or a folder has no image.
+    """The files that arguments name: the images in a folder and below it, and what a pattern such
+    as `photos/*.png` fits. Raises DataError if nothing does, or a folder has no image.
     """
     files: List[str] = []
     for path in paths:
@@ -281,14 +260,12 @@ def _choose_reader(
                 f"{paths[0]}: the model was trained on {spec.describe_features()}, not on a table.",
                 hint="Give an .npz file, or image files for a model of images.",
             )
-        fill = "fill" if missing == "fill" else "refuse"
-        columns = ColumnOptions(split_column="none", missing=fill)
-        schema = dict(spec.table, labels=(), label_kind="")
-        return lambda path: _read_split(
-            open_data(
-                f"table:{path}", images=images, columns=columns, shares=NOTHING, table=schema
-            ).splits["train"]
+        columns = ColumnOptions(
+            split_column="none", missing="fill" if missing == "fill" else "refuse"
         )
+        schema = dict(spec.table, labels=(), label_kind="")
+        read = functools.partial(open_data, images=images, columns=columns, shares=NOTHING)
+        return lambda path: _read_split(read(f"table:{path}", table=schema).splits["train"])
     if spec.feature_names:
         return lambda path: _read_named(path, spec)
     kinds = {path: _file_kind(path) for path in paths}  # a missing file ends it before any work
@@ -396,10 +373,10 @@ def _read_plain(
         )
     form = _form(spec, images)
     try:
-        image = ImageReader(form._replace(size=None)).read(path)
+        image = read_image(path, form._replace(size=None))
         if image.shape != spec.shape:
             scaled.append((path, f"{image.shape[1]}x{image.shape[0]}"))
-            image = ImageReader(form).read(path)
+            image = read_image(path, form)
     except DataError as error:
         raise _DamagedImage(error.message, hint=error.hint) from error
     return image[np.newaxis]

@@ -15,7 +15,7 @@ from ..errors import ToolkitError
 from ..plugins import Plugins, Problem, describe_value
 from ..storage.report_folder import EXAMPLE_MEANS, open_report_folder
 from ..storage.run_folder import RunFolder
-from .evaluator import Evaluation, Evaluator
+from .evaluator import Evaluator
 from .example_values import write_examples
 
 PAGE = "page"  # the key of what plugins show on the page of a run, see docs/plugins/pages.md
@@ -83,7 +83,17 @@ def report(
             if folder and isinstance(cause, OSError) and cause.errno in _NO_SPACE:
                 raise folder.write_error(cause.strerror or str(cause)) from error
             raise
-        result.update(_read_facts(evaluation, evaluator, split))
+        details = dict(evaluation.details)
+        page = {PAGE: details.pop(PAGE)} if PAGE in details else {}
+        shown = {"lines": evaluation.lines, **page, "details": details}
+        result.update(metrics=evaluation.metrics, **evaluation.intervals.as_json())
+        result.update((key, value) for key, value in shown.items() if value or key == PAGE)
+        result.update(directions={}, depends_on=dict(evaluation.depends_on))
+        with contextlib.suppress(ToolkitError):  # an invalid one: a check of plugins reports it
+            directions = evaluator.metric_directions()
+            result["directions"] = {name: each for name, each in directions.items() if each}
+        if all(isinstance(column.values, np.ndarray) for column in split.columns.values()):
+            result["examples_sha256"] = split.sha256()
         for answer in answers:
             result.update(answer or {})
         means = {}
@@ -96,22 +106,6 @@ def report(
     elif reports.omission:
         result["reports_omitted"] = reports.omission
     return result
-
-
-def _read_facts(evaluation: Evaluation, evaluator: Evaluator, split: Split) -> Dict[str, Any]:
-    """What the result has of an evaluation."""
-    facts = {"metrics": evaluation.metrics, **evaluation.intervals.as_json()}
-    details = dict(evaluation.details)
-    page = {PAGE: details.pop(PAGE)} if PAGE in details else {}
-    more = {"lines": evaluation.lines, **page, "details": details}
-    facts.update((key, value) for key, value in more.items() if value or key == PAGE)
-    facts.update(directions={}, depends_on=dict(evaluation.depends_on))
-    with contextlib.suppress(ToolkitError):  # an invalid declaration: a check of plugins reports it
-        directions = evaluator.metric_directions()
-        facts["directions"] = {name: each for name, each in directions.items() if each}
-    if all(isinstance(column.values, np.ndarray) for column in split.columns.values()):
-        facts["examples_sha256"] = split.sha256()
-    return facts
 
 
 def _check_answer(value: Any) -> Optional[Problem]:

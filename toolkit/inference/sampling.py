@@ -122,32 +122,19 @@ class SampleRequest:
 
 
 class SamplePlan(NamedTuple):
-    """What to draw, and how to lay it out.
-
-    Attributes:
-        request: what the hook `sample` gets.
-        columns: samples in a row of a grid; None for a square.
-        captions: the name of each class, to write below the samples; () to write nothing.
-        label: the class that all samples are to have, or None.
-    """
+    """What to draw, and how to lay it out."""
 
     request: SampleRequest
-    columns: Optional[int] = None
-    captions: Sequence[str] = ()
-    label: Optional[int] = None
+    columns: Optional[int] = None  # samples in a row of a grid; None for a square
+    captions: Sequence[str] = ()  # the name of each class, to write below the samples
+    label: Optional[int] = None  # the class that all samples are to have, or None
 
 
 class Sampler:
-    """Draws samples from a run's model.
-
-    Args:
-        plugins: of the run.
-        evaluator: in mode "predict", with the weights of a checkpoint.
-    """
+    """Draws samples from a run's model, with an evaluator in mode "predict"."""
 
     def __init__(self, plugins: Plugins, evaluator: Evaluator):
-        self._plugins = plugins
-        self._evaluator = evaluator
+        self._plugins, self._evaluator = plugins, evaluator
 
     @property
     def has_classes(self) -> bool:
@@ -219,12 +206,21 @@ class Sampler:
         return self._evaluator.predict(inputs, position=position)
 
     def _check_parts(self, parts: Iterator[Any], count: int) -> Iterator[Arrays]:
+        """The parts, images as uint8. Raises ToolkitError for what is no part, or not as others."""
         total, first_form = 0, None
         while True:
             part = self._plugins.call_plugin_code("hook 'sample'", next, parts, None)
             if part is None:
                 break
-            arrays = self._check_part(part)
+            if not isinstance(part, dict) or not part:
+                found = type(part).__name__
+                raise self._fault(f"yielded {found}, expected a dict of arrays by name")
+            arrays = {name: np.asarray(values) for name, values in part.items()}
+            if len({array.shape[:1] for array in arrays.values()} | {()}) != 2:
+                shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in arrays.items())
+                raise self._fault(f"yielded {shapes}, expected as many rows of each")
+            if is_image(form_of(arrays)):
+                arrays[IMAGES] = to_bytes(arrays[IMAGES])
             form = form_of(arrays)
             first_form = first_form or form
             if form != first_form:
@@ -233,18 +229,6 @@ class Sampler:
             yield arrays
         if total != count:
             raise self._fault(f"yielded {total} samples, expected {count}")
-
-    def _check_part(self, part: Any) -> Arrays:
-        """The arrays of a part, images as uint8. Raises ToolkitError if it is no part."""
-        if not isinstance(part, dict) or not part:
-            raise self._fault(f"yielded {type(part).__name__}, expected a dict of arrays by name")
-        arrays = {name: np.asarray(values) for name, values in part.items()}
-        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-        if len({array.shape[:1] for array in arrays.values()} | {()}) != 2:
-            raise self._fault(f"yielded {shapes}, expected as many rows of each")
-        if is_image(form_of(arrays)):
-            arrays[IMAGES] = to_bytes(arrays[IMAGES])
-        return arrays
 
     def _fault(self, text: str) -> ToolkitError:
         return ToolkitError(
@@ -264,11 +248,7 @@ def check_draws_samples(plugins: Plugins) -> None:
 
 
 def class_number(text: str, data: Any) -> int:
-    """The number of the class that `text` names, or is.
-
-    Args:
-        text: of the user.
-        data: the `DataSpec` that the model was trained on.
+    """The number of the class of a `DataSpec` that a user's text names, or is.
 
     Raises:
         UsageError: there is no such class.
@@ -280,16 +260,12 @@ def class_number(text: str, data: Any) -> int:
         return int(text)
     if not data.num_classes:
         raise UsageError(*NO_CLASSES)
-    raise UsageError(f"There is no class '{text}'.", hint=_class_list(data))
-
-
-def _class_list(data: Any) -> str:
-    numbers = f"Classes: 0 to {data.num_classes - 1}"
+    hint = f"Classes: 0 to {data.num_classes - 1}"
     names = [str(name) for name in data.class_names[:MAX_LISTED_CLASSES]]
-    if names == [str(k) for k in range(len(names))]:
-        return numbers + "."
-    more = ", ..." if len(data.class_names) > MAX_LISTED_CLASSES else ""
-    return f"{numbers}, or by name: {', '.join(names)}{more}."
+    if names != [str(k) for k in range(len(names))]:
+        more = ", ..." if len(data.class_names) > MAX_LISTED_CLASSES else ""
+        hint += f", or by name: {', '.join(names)}{more}"
+    raise UsageError(f"There is no class '{text}'.", hint=f"{hint}.")
 
 
 def form_of(arrays: Arrays) -> Form:

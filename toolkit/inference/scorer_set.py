@@ -52,7 +52,15 @@ class ScorerSet:
         self.scorers: List[Scorer] = [scorer for answer in answers for scorer in answer or ()]
         owners = dict.fromkeys(model_metrics, "the model")
         for scorer in self.scorers:
-            self._check_type(scorer)
+            if not isinstance(scorer, Scorer):
+                raise ToolkitError(
+                    f"Hook 'scorers' of a plugin returned {scorer!r}.",
+                    hint="It returns a list of toolkit.Scorer objects.",
+                )
+            if type(scorer).score is Scorer.score:
+                plugin = plugins.owner(scorer) or plugins.model.name
+                hint = "Define score(self, split, predict, folder) in the class."
+                raise _fault(scorer, f"of plugin '{plugin}' does not implement 'score'", hint)
             if scorer.draws_samples:
                 check_draws_samples(plugins)
                 scorer.draw = draw
@@ -111,17 +119,6 @@ class ScorerSet:
 
     def _call_dependencies(self, scorer: Scorer, split: Split) -> Dict[str, Any]:
         return _to_json(scorer, self._call(scorer, scorer.dependencies, split))
-
-    def _check_type(self, scorer: Any) -> None:
-        if not isinstance(scorer, Scorer):
-            raise ToolkitError(
-                f"Hook 'scorers' of a plugin returned {scorer!r}.",
-                hint="It returns a list of toolkit.Scorer objects.",
-            )
-        if type(scorer).score is Scorer.score:
-            plugin = self._plugins.owner(scorer) or self._plugins.model.name
-            hint = "Define score(self, split, predict, folder) in the class."
-            raise _fault(scorer, f"of plugin '{plugin}' does not implement 'score'", hint)
 
 
 def _describe(scorer: Scorer) -> str:

@@ -92,11 +92,7 @@ class TrainedModel:
         return digest.hexdigest()
 
     def set_tta(self, value: Optional[bool]) -> None:
-        """Set the option `tta`, unless the value is None.
-
-        Raises:
-            UsageError: no plugin of the run has that option.
-        """
+        """Set the option `tta`, unless the value is None. Raises UsageError if there is none."""
         if value is None:
             return
         if "tta" not in type(self.options).model_fields:
@@ -122,11 +118,8 @@ class TrainedModel:
         return self._predictor
 
     def evaluator(self, mode: str, **more: Any) -> Evaluator:
-        """A new `Evaluator` of this run, without weights; the caller loads and closes it.
-
-        Args:
-            mode: "eval" or "predict".
-            more: `options` to use instead of the run's; other arguments of `Evaluator`.
+        """A new `Evaluator` of this run, without weights; the caller loads and closes it. More are
+        the `options` to use instead of the run's, and other arguments of `Evaluator`.
         """
         steps = self.manifest.get("total_steps")
         options = more.pop("options", self.options)
@@ -146,14 +139,8 @@ class TrainedModel:
     def sample_settings(
         self, settings: Mapping[str, Any], are_flags: bool = False
     ) -> SampleOptions:
-        """Settings of the plugin's samples, typed.
-
-        Args:
-            settings: values or texts by name.
-            are_flags: whether messages name flags.
-
-        Raises:
-            UsageError: there is no such setting, or its value is wrong.
+        """Settings of the plugin's samples, typed, from values or texts by name. Raises UsageError
+        if there is no such setting, or its value is wrong; `are_flags` says whether it names flags.
         """
         return resolve_class(sample_options_class(self.plugins), settings, are_flags)
 
@@ -176,10 +163,8 @@ class TrainedModel:
         return self._run_data
 
     def check_data(self, run_data: RunData) -> RunData:
-        """Return the data if it is that of the run, with the same examples in each split.
-
-        Raises:
-            DataError: names what differs.
+        """Return the data if it is that of the run, with the same examples in each split. Raises a
+        DataError that names what differs.
         """
         record = self.manifest["data"]
         check_same_classes(record, run_data.dataset)
@@ -188,13 +173,8 @@ class TrainedModel:
         return run_data
 
     def example_inputs(self, count: int = 8) -> Optional[Dict[str, np.ndarray]]:
-        """Some examples as the model takes them: features by name, or as "features".
-
-        Args:
-            count: how many at most, from the split "test" or else "train".
-
-        Returns:
-            None if the data cannot be opened.
+        """At most `count` examples as the model takes them, from the split "test" or else "train":
+        features by name, or as "features". None if the data cannot be opened.
         """
         try:
             run_data = self.run_data()

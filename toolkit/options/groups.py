@@ -86,20 +86,17 @@ def parse_group(text: str) -> Group:
             hint="Write PATTERN:learning_rate=X,weight_decay=X or PATTERN:frozen=true.",
         )
     values: Dict[str, Any] = {}
-    for name, _, value in ((part.strip() for part in pair) for pair in pairs):
-        name = name.replace("-", "_")
+    for name, _, value in pairs:
+        name, value = name.strip().replace("-", "_"), value.strip()
         if name in values:
             raise UsageError(f"'{text}' sets {name} twice.")
-        if name == "frozen":
-            values[name] = BOOLEANS.get(value.lower(), value)
-        elif name in _RATES:
-            try:
-                values[name] = float(value)
-            except ValueError:
-                message = f"'{text}' sets {name} to '{value}', which is no number."
-                raise UsageError(message) from None
-        else:
+        if name not in (*_RATES, "frozen"):
             raise UsageError(f"'{text}' sets '{name}'.", hint=suggest(name, [*_RATES, "frozen"]))
+        try:
+            values[name] = BOOLEANS.get(value.lower(), value) if name == "frozen" else float(value)
+        except ValueError:
+            message = f"'{text}' sets {name} to '{value}', which is no number."
+            raise UsageError(message) from None
     return Group(pattern.strip(), **values)
 
 

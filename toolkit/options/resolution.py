@@ -70,11 +70,15 @@ class Resolved(NamedTuple):
     arguments: Mapping[str, Any]
 
     @property
-    def open_options(self) -> List[str]:
-        """The options whose values come from a preset that the data are still to choose."""
-        classes = [cls for _, cls in self.open_presets.values()]
-        names = {name for cls in classes for preset in cls.presets.values() for name in preset}
-        return [n for n, origin in self.origins.items() if n in names and origin.kind == PRESET]
+    def open_options(self) -> Dict[str, str]:
+        """The options whose values come from a preset that the data are still to choose, each with
+        the option that names the preset.
+        """
+        presets = [
+            (o, p) for o, (_, cls) in self.open_presets.items() for p in cls.presets.values()
+        ]
+        owners = {name: option for option, preset in presets for name in preset}
+        return {n: owner for n, owner in owners.items() if self.origins[n].kind == PRESET}
 
     def choose(self, choices: Mapping[str, Value]) -> Resolved:
         """Return the options of the run where these presets count; see `resolve`."""
@@ -242,24 +246,21 @@ def _drop_foreign_arguments(
     options: Type[CoreOptions], classes: Sequence[PluginOptions], merged: Values
 ) -> List[str]:
     """Drop a preset's arguments of its optimizer where a person chose another one, with a note."""
-    nothing = Value(None, NOT_SET)
-    arguments, (chosen, chosen_by) = (
-        merged.get(name, nothing) for name in ("optimizer_args", "optimizer")
-    )
-    if arguments.origin.kind != PRESET or not chosen_by.is_choice:
+    names = ("optimizer_args", "optimizer")
+    arguments, chosen = (merged.get(name, Value(None, NOT_SET)) for name in names)
+    if arguments.origin.kind != PRESET or not chosen.origin.is_choice:
         return []
     own = options.model_fields["optimizer"].default
     presets = [cls.presets.get(arguments.origin.place, {}) for _, cls in classes]
     for table in [*(cls.core_defaults for _, cls in classes), *presets]:
         own = table.get("optimizer", own)
     # adamw has the arguments of adam.
-    names = [str(n).lower().replace("-", "").replace("_", "") for n in (chosen, own)]
-    if len({"adam" if name == "adamw" else name for name in names}) == 1:
+    kinds = [str(n).lower().replace("-", "").replace("_", "") for n in (chosen.value, own)]
+    if len({"adam" if kind == "adamw" else kind for kind in kinds}) == 1:
         return []
     merged["optimizer_args"] = Value({}, NOT_SET)
-    return [
-        f"optimizer_args of {arguments.origin} are left out: optimizer is {chosen} ({chosen_by})"
-    ]
+    choice = f"{chosen.value} ({chosen.origin})"
+    return [f"optimizer_args of {arguments.origin} are left out: optimizer is {choice}"]
 
 
 # -------------------------------------------------------------------------------------- validation
@@ -327,14 +328,12 @@ def _describe_error(error: Mapping[str, Any], origins: Mapping[str, Any]) -> str
 
 def misspelt_variables(options: Type[Options], environment: Mapping[str, str]) -> List[str]:
     """Return a sentence for each TOOLKIT_* variable that is no option but is close to one."""
-    known = {variable_name(name) for name in options.model_fields}
-    known |= {ENVIRONMENT_PREFIX + name for name in RESERVED_VARIABLES}
+    known = {*map(variable_name, options.model_fields), *map(variable_name, RESERVED_VARIABLES)}
     sentences = []
-    for variable in sorted(environment):
-        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in known:
-            close = difflib.get_close_matches(variable, known, n=1, cutoff=0.85)
-            if close:
-                sentences.append(f"{variable} is not used; did you mean {close[0]}?")
+    for variable in sorted(set(environment) - known):
+        close = difflib.get_close_matches(variable, known, n=1, cutoff=0.85)
+        if variable.startswith(ENVIRONMENT_PREFIX) and close:
+            sentences.append(f"{variable} is not used; did you mean {close[0]}?")
     return sentences
 
 

@@ -34,57 +34,43 @@ class Line(NamedTuple):
         return f"c{self.look[0] % 8} d{self.look[1] % 4}"
 
 
-class Axis(NamedTuple):
-    """A scale from values to pixels, with the values of its ticks."""
+class Axis:
+    """A scale from values to the pixels from `start` to `end`, with ticks at round values. It ends
+    with ticks, or where the values do; ticks may be whole numbers, or powers of ten.
+    """
 
-    low: float
-    high: float
-    start: float
-    end: float
-    ticks: List[float]
-    is_log: bool = False
+    def __init__(
+        self,
+        values: Sequence[float],
+        start: float,
+        end: float,
+        is_round: bool = True,
+        is_whole: bool = False,
+        is_log: bool = False,
+    ):
+        self.start, self._end, self._is_log = start, end, is_log
+        low, high = (self._scale(choose(values, default=0.0)) for choose in (min, max))
+        if low == high:
+            space = 1.0 if is_whole or is_log else abs(low) / 2 or 1.0
+            low, high = low - space, high + space
+        power = 10.0 ** math.floor(math.log10((high - low) / _NUM_TICKS))
+        step = next(n * power for n in (1, 2, 2.5, 5, 10) if n * power * _NUM_TICKS >= high - low)
+        if is_whole or is_log:
+            step = max(1.0, step if step != 2.5 else 5.0)
+        if is_round:
+            low, high = math.floor(low / step) * step, math.ceil(high / step - 1e-9) * step
+        self._low, self._high = low, high
+        places = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+        ticks = [10.0 ** (place * step) if is_log else place * step for place in places]
+        self.ticks = [(self.place(tick), f"{tick:,.7g}") for tick in ticks]
+
+    def _scale(self, value: float) -> float:
+        return math.log10(value) if self._is_log else value
 
     def place(self, value: float) -> float:
-        ends = (self.low, self.high, value)
-        low, high, at = (math.log10(max(v, 1e-300)) for v in ends) if self.is_log else ends
-        return self.start + (self.end - self.start) * (at - low) / (high - low)
-
-    def text(self, value: float) -> str:
-        """A tick with as many decimals as the distance of two ticks needs."""
-        step = abs(self.ticks[1] - self.ticks[0]) if len(self.ticks) > 1 else 1.0
-        if self.is_log or not 1e-4 <= step <= 1e6:
-            return f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e")
-        decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-        decimals += abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6
-        return f"{value:,.{decimals}f}"
-
-
-def make_axis(
-    values: Sequence[float],
-    start: float,
-    end: float,
-    is_round: bool = True,
-    is_whole: bool = False,
-    is_log: bool = False,
-) -> Axis:
-    """An axis for values in pixels from `start` to `end` with ticks at round values: one that ends
-    with a tick, one whose ticks are whole numbers, or one with ticks at powers of ten.
-    """
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    if is_log:
-        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-        powers = range(first, last + 1, math.ceil((last - first) / _NUM_TICKS) or 1)
-        return Axis(10.0**first, 10.0**last, start, end, [10.0**power for power in powers], True)
-    if low == high:
-        space = 1.0 if is_whole else abs(low) / 2 or 1.0
-        low, high = low - space, high + space
-    power = 10.0 ** math.floor(math.log10((high - low) / _NUM_TICKS))
-    step = next(n * power for n in (1, 2, 2.5, 5, 10) if n * power * _NUM_TICKS >= high - low)
-    step = max(1.0, step if step != 2.5 else 5.0) if is_whole else step
-    if is_round:
-        low, high = math.floor(low / step) * step, math.ceil(high / step - 1e-9) * step
-    places = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-    return Axis(low, high, start, end, [place * step for place in places])
+        """The pixel of a value."""
+        share = (self._scale(value) - self._low) / (self._high - self._low)
+        return self.start + (self._end - self.start) * share
 
 
 def make_chart(
@@ -96,34 +82,36 @@ def make_chart(
     mark: Optional[Tuple[float, str]] = None,
 ) -> Dict[str, Any]:
     """A chart for the templates, with the names of its axes; steps are whole. It may have the line
-    x = y, and marks an x with its text if that is within it.
+    x = y, and marks an x with its text if that is among those of the lines.
     """
     xs = [point[0] for line in lines for point in line.points]
     ys = [v for line in lines for p in line.points for v in p[1:] if v is not None and v == v]
     xs, ys = (xs + ys, ys + xs) if is_diagonal else (xs, ys)
-    median = sorted(ys)[len(ys) // 2] if ys else 0.0
-    is_log = not is_diagonal and min(ys, default=0.0) > 0 and max(ys) > 30 * median
-    vertical = make_axis(ys, HEIGHT - BOTTOM, TOP, is_log=is_log)
-    left = 14 + _DIGIT * max(len(vertical.text(tick)) for tick in vertical.ticks)
-    horizontal = make_axis(xs, left, WIDTH - RIGHT, is_round=False, is_whole=x == "step")
+    is_log = not is_diagonal and min(ys, default=0) > 0 and max(ys) > 30 * sorted(ys)[len(ys) // 2]
+    vertical = Axis(ys, HEIGHT - BOTTOM, TOP, is_log=is_log)
+    left = 14 + _DIGIT * max(len(text) for _, text in vertical.ticks)
+    horizontal = Axis(xs, left, WIDTH - RIGHT, is_round=False, is_whole=x == "step")
     parts = _draw_axes(horizontal, vertical, x)
-    mark = mark if mark and horizontal.low <= mark[0] <= horizontal.high else None
-    special = [(mark[0], y) for y in (vertical.low, vertical.high)] if mark else []
-    special += [(end, end) for end in (horizontal.low, horizontal.high)] if is_diagonal else []
-    parts.append(f'<path class="mark" d="{_path(special, horizontal, vertical)}"/>')
-    is_short = len(xs) <= _FEW
+    mark = mark if mark and xs and min(xs) <= mark[0] <= max(xs) else None
+    ends = (min(xs), max(xs)) if is_diagonal else ()
+    path = _path([(end, end) for end in ends], horizontal, vertical)
+    path += f"M{horizontal.place(mark[0]):.1f} {TOP}V{HEIGHT - BOTTOM}" if mark else ""
+    parts.append(f'<path class="mark" d="{path}"/>')
     for line in lines:
-        path = _path([point[:2] for point in line.points], horizontal, vertical)
-        parts += [f'<path class="line {line.css}" d="{path}"/>'] if line.draw == "line" else []
-        parts += _draw_dots(line, horizontal, vertical) if is_short or line.draw == "dots" else []
+        if line.draw == "line":
+            path = _path([point[:2] for point in line.points], horizontal, vertical)
+            parts.append(f'<path class="line {line.css}" d="{path}"/>')
+        if line.draw == "dots" or len(xs) <= _FEW:
+            parts += _draw_dots(line, horizontal, vertical)
+    values = [[format_number(p[1]) for p in line.points if p[1] == p[1]] for line in lines]
+    texts = [f"{line.name} from {v[0]} to {v[-1]}" for line, v in zip(lines, values) if v]
+    label = html.escape(f"{title}: {'; '.join(texts)}")
     # The rows of the table: of long lines, as many as a reader can use.
     columns = [{p[0]: p[1] for p in line.points[:: len(line.points) // 60 + 1]} for line in lines]
-    places = sorted({place for column in columns for place in column})
-    texts = [[f"{each[x]:.7g}" if x in each else "" for each in columns] for x in places]
-    rows = [[format_number(place), *text] for place, text in zip(places, texts)]
-    values = [[format_number(p[1]) for p in line.points if p[1] == p[1]] for line in lines]
-    ends = [f"{line.name} from {v[0]} to {v[-1]}" for line, v in zip(lines, values) if v]
-    label = html.escape(f"{title}: {'; '.join(ends)}")
+    rows = [
+        [format_number(place), *(f"{each[place]:.7g}" if place in each else "" for each in columns)]
+        for place in sorted(set().union(*columns))
+    ]
     return {
         "title": title,
         "svg": f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -136,23 +124,17 @@ def make_chart(
 
 
 def _draw_axes(horizontal: Axis, vertical: Axis, name: str) -> List[str]:
-    parts = []
-
-    def write(x: float, y: float, anchor: str, text: str) -> None:
-        place = f'x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}"'
-        parts.append(f"<text {place}>{html.escape(text)}</text>")
-
-    for tick in vertical.ticks:
-        y = vertical.place(tick)
-        parts.append(f'<path class="grid" d="M{horizontal.start:.0f} {y:.1f}H{WIDTH - RIGHT}"/>')
-        write(horizontal.start - 6, y + 4, "end", vertical.text(tick))
-    for tick in horizontal.ticks:
-        x, text = horizontal.place(tick), horizontal.text(tick)
-        is_cut = x + _DIGIT * len(text) / 2 > WIDTH
-        x, anchor = (WIDTH, "end") if is_cut else (x, "middle")
-        write(x, HEIGHT - BOTTOM + 15, anchor, text)
-    write((horizontal.start + horizontal.end) / 2, HEIGHT - 4, "middle", name)
-    return parts
+    left, bottom = horizontal.start, HEIGHT - BOTTOM
+    texts = [(left - 6, place + 4, "end", text) for place, text in vertical.ticks]
+    for place, text in horizontal.ticks:
+        inside = min(place, WIDTH - _DIGIT * len(text) / 2)
+        texts.append((inside, bottom + 15, "middle", text))
+    texts.append(((left + WIDTH - RIGHT) / 2, HEIGHT - 4, "middle", name))
+    grid = "".join(f"M{left:.0f} {place:.1f}H{WIDTH - RIGHT}" for place, _ in vertical.ticks)
+    return [f'<path class="grid" d="{grid}"/>'] + [
+        f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">{html.escape(text)}</text>'
+        for x, y, anchor, text in texts
+    ]
 
 
 def _path(points: Sequence[Tuple[float, float]], horizontal: Axis, vertical: Axis) -> str:
@@ -169,8 +151,8 @@ def _path(points: Sequence[Tuple[float, float]], horizontal: Axis, vertical: Axi
 def _draw_dots(line: Line, horizontal: Axis, vertical: Axis) -> List[str]:
     """A dot for each point, with a whisker for its interval."""
     parts, largest = [], max(line.sizes, default=1.0) or 1.0
-    for number, (x, y, low, high) in enumerate(line.points):
-        size = line.sizes[number] if number < len(line.sizes) else None
+    sizes: Sequence[Any] = line.sizes or [None] * len(line.points)
+    for (x, y, low, high), size in zip(line.points, sizes):
         radius = 2.4 if size is None else 2 + 6 * math.sqrt(size / largest)
         css = line.css + (" faint" if size is not None and size < _MIN_COUNT else "")
         left = horizontal.place(x)

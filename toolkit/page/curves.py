@@ -5,23 +5,23 @@ from __future__ import annotations
 import bisect
 import math
 from array import array
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from .values import count, in_words
 
-MAX_SERIES = 80  # names of metrics in one file
+MAX_CURVES = 80  # of one file
 _NO_METRICS = ("step", "kind", "split", "within_noise")
 _NUMBERS = (float, int, type(None))  # of JSON; null was not finite
 _LARGE = 1e300  # a number beyond it is as good as infinite
 _LAST = ("learning rate", "gradient norm")  # the charts at the end
 
 
-class Series:
-    """The values of one metric by step; NaN where it was not finite."""
+class Curve:
+    """The values of one metric in one split by step; NaN where one was not finite."""
 
-    def __init__(self) -> None:
-        self.steps = array("q")
-        self.values = array("d")
+    def __init__(self, name: str, split: str):
+        self.name, self.split, self.group = name, split, _group(name)
+        self.steps, self.values = array("q"), array("d")
 
     def add(self, step: int, value: float) -> None:
         """Add a value; what was recorded of this step and later ones is replaced."""
@@ -51,39 +51,26 @@ class Series:
         return [(self.steps[place], values[place], None, None) for place in places]
 
 
-class Curve(NamedTuple):
-    """A series with the title of the chart that it is drawn in."""
-
-    group: str
-    name: str
-    split: str
-    series: Series
-
-
-class SeriesTable:
-    """The series of a file by (name, split), at most `MAX_SERIES`."""
+class Curves:
+    """The curves of a file by name and split, at most `MAX_CURVES`."""
 
     def __init__(self) -> None:
-        self._series: Dict[Tuple[str, str], Series] = {}
+        self._curves: Dict[Tuple[str, str], Curve] = {}
 
     def add(self, record: Dict[str, Any], split: str) -> None:
         """Add each number of a record. A missing one, null, was not finite."""
         step = count(record.get("step"))
         for name, value in record.items():
-            is_full = len(self._series) >= MAX_SERIES and (name, split) not in self._series
+            is_full = len(self._curves) >= MAX_CURVES and (name, split) not in self._curves
             is_number = type(value) in _NUMBERS and name not in _NO_METRICS
             if step is not None and is_number and not is_full:
                 is_finite = value is not None and -_LARGE < value < _LARGE
-                series = self._series.setdefault((name, split), Series())
-                series.add(step, value if is_finite else math.nan)
+                curve = self._curves.setdefault((name, split), Curve(name, split))
+                curve.add(step, value if is_finite else math.nan)
 
-    def curves(self, first: Optional[str] = None) -> List[Curve]:
+    def ordered(self, first: Optional[str] = None) -> List[Curve]:
         """The curves, those of one chart beside each other; `first` follows the losses."""
-        curves = [
-            Curve(_group(name), name, split, series)
-            for (name, split), series in self._series.items()
-            if series.points() or name.endswith("loss")
-        ]
+        curves = [c for c in self._curves.values() if c.points() or c.name.endswith("loss")]
         groups = ["loss", _group(first or "loss"), *(curve.group for curve in curves)]
         order = sorted(dict.fromkeys(groups), key=lambda group: group in _LAST)
         return sorted(curves, key=lambda curve: order.index(curve.group))

@@ -1,15 +1,18 @@
-"""What happened in a run, by step: refused steps, resumes, branches, damaged checkpoints."""
+"""What happened in a run, by step, what its autopsy says, and the command that trains it again."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Iterable, List, NamedTuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 from ..comparison.differences import find_option_changes
 from ..comparison.record import RunRecord
 from ..errors import CheckpointError
+from ..options import map_reference
 from ..storage.commit_log import Entry
+from ..storage.entries import Parent
+from ..storage.folder import shell_argument
 from ..storage.jsonl import has_more, read_json
 from ..storage.report_folder import REPORTS
 from ..storage.session_changes import find_session_changes
@@ -18,7 +21,7 @@ from .values import clean_text, count, fields, format_count, items
 # The kinds of events.
 REFUSED, RESUME, DAMAGED, DIVERGED = "refused", "resume", "damaged", "diverged"
 _MAX_AUTOPSY = 1 << 20  # bytes
-_CHECKPOINT_STEP = re.compile(r"model\.ckpt-(\d{1,15})\.")
+_CHECKPOINT_STEP = re.compile(r"^model\.ckpt-(\d{1,15})\.")
 
 
 class Event(NamedTuple):
@@ -51,33 +54,31 @@ def list_log_events(entries: Iterable[Entry]) -> List[Event]:
     events: List[Event] = []
     last: Dict[str, Any] = {}
     for entry in entries:
+        step, values = entry.step if entry.values else 0, entry.values
         if entry.fault:
             text = f"entry {entry.number} of the commit log {entry.fault}"
-            events.append(Event(entry.step if entry.values else 0, DAMAGED, text, 1))
-        if entry.values and entry.values["kind"] == "branch":
-            name = fields(entry.values.get("parent")).get("name") or "another run"
-            events.append(
-                Event(entry.step, "branch", f"branches off {name} at step {entry.step:,}")
-            )
-        if entry.values and entry.is_session:
-            events += [_describe_resume(last, entry)] if last else []
-            last = entry.values
+            events.append(Event(step, DAMAGED, text, 1))
+        if values and values["kind"] == "branch":
+            name = fields(values.get("parent")).get("name") or "another run"
+            events.append(Event(step, "branch", f"branches off {name} at step {step:,}"))
+        if values and entry.is_session:
+            if last:
+                changes, options = (
+                    find_session_changes(last, values),
+                    find_option_changes(last, values),
+                )
+                text = f"resumes at step {step:,}" if step else "continues from its beginning"
+                text += f", with {', '.join(options)}" if options else ""
+                text += f", not bit-exactly: {'; '.join(changes)}" if changes else ""
+                events.append(Event(step, RESUME, text, len(changes)))
+            last = values
     return events
-
-
-def _describe_resume(before: Dict[str, Any], entry: Entry) -> Event:
-    changes = find_session_changes(before, entry.values)
-    options = find_option_changes(before, entry.values)
-    text = f"resumes at step {entry.step:,}" if entry.step else "continues from its beginning"
-    text += f", with {', '.join(options)}" if options else ""
-    text += f", not bit-exactly: {'; '.join(changes)}" if changes else ""
-    return Event(entry.step, RESUME, text, len(changes))
 
 
 def list_quarantine(folder: str) -> List[Event]:
     """An event for each step whose checkpoint a resume moved to the folder of the damaged ones."""
     names = sorted(os.listdir(folder))[:10_000] if os.path.isdir(folder) else []
-    steps = {int(match.group(1)) for match in map(_CHECKPOINT_STEP.match, names) if match}
+    steps = {int(step) for name in names for step in _CHECKPOINT_STEP.findall(name)}
     text = "the checkpoint of step {:,} was damaged, and moved away"
     return [Event(step, DAMAGED, text.format(step), 1) for step in sorted(steps)]
 
@@ -91,3 +92,34 @@ def read_autopsy(record: RunRecord) -> List[str]:
     except CheckpointError:
         return []
     return [line for line in lines[:8] if isinstance(line, str)]
+
+
+def find_place(record: RunRecord) -> str:
+    """The folder of a run for a shell: as the user named it, else as the console does."""
+    place = record.name if os.sep in record.name else os.path.join("runs", record.name)
+    for before, word in zip(record.argv, [*record.argv[1:], ""]):
+        if before == "--run-dir" or before.startswith("--run-dir="):
+            place = before.partition("=")[2] or word
+    return shell_argument(place)
+
+
+def describe_recipe(record: RunRecord, entries: Sequence[Entry]) -> Tuple[str, List[str]]:
+    """The command that trains a run again, by the options in its folder, and what else it takes."""
+    sessions = [entry.values for entry in entries if entry.is_session]
+    branches = [entry.values for entry in entries if entry.values.get("kind") == "branch"]
+    branch = Parent.from_json(branches[-1].get("parent")) if branches else None
+    weights = Parent.from_json(record.manifest.get("parent"))
+    place = find_place(record)
+    command = f"toolkit run --config {place}/config.json --run-dir {place}-again"
+    needs = []
+    if branch is not None:
+        command = f"toolkit resume {shell_argument(branch.name)} --from {branch.step}"
+        needs.append(f"{branch.sentence()[:-1]}; it needs that run, and the options below.")
+    if weights is not None and record.options.get("init_from"):
+        needs.append(f"{weights.sentence()[:-1]}, which it needs.")
+    if any(find_option_changes(*pair) for pair in zip(sessions, sessions[1:])):
+        needs.append("One command is not enough: a resume changed options, as the events say.")
+    plugins = (record.plugin, *record.extensions)
+    if any(map_reference(name, lambda path: "") == "" for name in plugins):
+        needs.append("The code of a file is as it is now; the folder of the run has that of then.")
+    return command, needs

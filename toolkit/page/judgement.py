@@ -6,13 +6,12 @@ of the first ones is shown.
 
 from __future__ import annotations
 
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparison.record import KILLED, UNSTARTED, RunRecord, finite
 from ..options import format_value
 from .curves import Curve
 from .events import DAMAGED, DIVERGED, REFUSED, RESUME, Event
-from .sections import Sections
 from .values import count, fields, format_alike, format_count, in_words, items
 
 ERROR, WARNING, REMARK = "error", "warning", "note"
@@ -24,16 +23,6 @@ _MUCH, _RELATIVE = 0.3, {1.0: 0.03, -1.0: 0.1}
 _STILL = 0.05  # the gain in the last quarter, of that before, with which a training has not ended
 
 
-class Facts(NamedTuple):
-    """What the rules depend on."""
-
-    record: RunRecord
-    place: str  # of the run, for a shell
-    events: Sequence[Event]
-    curves: Sequence[Curve]
-    sections: Sections
-
-
 class Finding(NamedTuple):
     """What a rule says: a sentence and how bad it is, and what to do; either may be ""."""
 
@@ -42,10 +31,22 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-def list_findings(facts: Facts) -> List[Finding]:
-    """The findings of all rules, the worst first."""
-    rules = (_judge_end, _judge_events, _judge_length, _judge_plugin, _judge_classes)
-    return [finding for rule in rules for finding in rule(facts)]
+def list_findings(
+    record: RunRecord,
+    place: str,
+    events: Sequence[Event],
+    curves: Sequence[Curve],
+    sections: Dict[str, List[Any]],
+) -> List[Finding]:
+    """The findings of all rules, the worst first; `place` is the folder of the run for a shell."""
+    return [
+        *_judge_end(record, place),
+        *_judge_events(events),
+        *_judge_length(record, curves),
+        *(Finding(each["text"], each["level"]) for each in sections["warnings"]),
+        *(Finding("", advice=advice) for advice in sections["advice"]),
+        *_judge_classes(record, sections["matrices"]),
+    ]
 
 
 def list_advice(record: RunRecord, findings: Sequence[Finding]) -> List[str]:
@@ -55,35 +56,30 @@ def list_advice(record: RunRecord, findings: Sequence[Finding]) -> List[str]:
     return texts[:MAX_ADVICE] or [more] * (record.status == "finished")
 
 
-# By status: what it says, how bad that is, and whether a resume continues the run.
-_ENDS = {
-    "failed": ("{reason}", ERROR, False),
-    "trained": ("The test after the training failed.", ERROR, False),
-    KILLED: ("The process was killed; step {step:,} is the last one committed.", ERROR, True),
-    UNSTARTED: ("The run ended before its first step.", WARNING, False),
-    "stopped": ("", "", True),
-    "interrupted": ("", "", True),
-}
-
-
-def _judge_end(facts: Facts) -> Iterator[Finding]:
-    record, step = facts.record, facts.record.step
-    again = f"Continue the run with: toolkit resume {facts.place}"
-    reason = record.reason or f"The run {record.status}."
-    if record.status == DIVERGED:
+def _judge_end(record: RunRecord, place: str) -> Iterator[Finding]:
+    status, reason = record.status, record.reason or f"The run {record.status}."
+    again = f"Continue the run with: toolkit resume {place}"
+    if status == DIVERGED:
         rate = finite(record.options.get("learning_rate"))
         lower = "" if rate is None else f" than {format_value(rate)}"
-        advice = f"Try a lower --learning-rate{lower}, or --on-nonfinite skip."
-        yield Finding(reason, ERROR, advice)
-    elif record.status in _ENDS and (record.status != "trained" or record.exit_code):
-        text, level, is_open = _ENDS[record.status]
-        yield Finding(text.format(reason=reason, step=step), level, again if is_open else "")
+        yield Finding(reason, ERROR, f"Try a lower --learning-rate{lower}, or --on-nonfinite skip.")
+    elif status == "failed":
+        yield Finding(reason, ERROR)
+    elif status == "trained" and record.exit_code:
+        yield Finding("The test after the training failed.", ERROR)
+    elif status == KILLED:
+        text = f"The process was killed; step {record.step:,} is the last one committed."
+        yield Finding(text, ERROR, again)
+    elif status == UNSTARTED:
+        yield Finding("The run ended before its first step.", WARNING)
+    elif status in ("stopped", "interrupted"):
+        yield Finding("", advice=again)
 
 
-def _judge_events(facts: Facts) -> Iterator[Finding]:
+def _judge_events(events: Sequence[Event]) -> Iterator[Finding]:
     """Damage, refused steps, and resumes that were not exact."""
     damaged, refused, resumed = (
-        [event for event in facts.events if event.kind == kind and event.number]
+        [event for event in events if event.kind == kind and event.number]
         for kind in (DAMAGED, REFUSED, RESUME)
     )
     if damaged:
@@ -99,12 +95,11 @@ def _judge_events(facts: Facts) -> Iterator[Finding]:
         yield Finding(f"The run {resumed[0].text}.", REMARK)
 
 
-def _judge_length(facts: Facts) -> Iterator[Finding]:
+def _judge_length(record: RunRecord, curves: Sequence[Curve]) -> Iterator[Finding]:
     """A validation that ends much worse than its best, or one that still got better at the end."""
-    record = facts.record
     is_best = fields(record.test).get("checkpoint") == "best"
-    for curve, sign in _directed_curves(facts):
-        steps, values = zip(*curve.series.points())
+    for curve, sign in _directed_curves(record, curves):
+        steps, values = zip(*curve.points())
         merits, name = [sign * value for value in values], in_words(curve.name)
         best = merits.index(max(merits))
         gain, decline = merits[best] - merits[0], merits[best] - merits[-1]
@@ -125,43 +120,34 @@ def _judge_length(facts: Facts) -> Iterator[Finding]:
             return
 
 
-def _directed_curves(facts: Facts) -> Iterator[Tuple[Curve, float]]:
+def _directed_curves(record: RunRecord, curves: Sequence[Curve]) -> Iterator[Tuple[Curve, float]]:
     """Yield the curves of the validation with at least three values whose direction is known, and
     1 where more is better, else -1; that of the metric that chooses the best checkpoint first.
     """
-    best, signs = fields(facts.record.best), {"loss": -1.0}
+    best, signs = fields(record.best), {"loss": -1.0}
     if isinstance(best.get("metric"), str):
         signs = {best["metric"]: 1.0 if best.get("direction") == "max" else -1.0, **signs}
-    for name, sign in signs.items():
-        for curve in facts.curves:
-            is_known = curve.name == name and curve.split == "validation"
-            if is_known and len(curve.series.points()) > 2:
-                yield curve, sign
+    known = {c.name: c for c in curves if c.split == "validation" and len(c.points()) > 2}
+    yield from ((known[name], sign) for name, sign in signs.items() if name in known)
 
 
-def find_best_step(facts: Facts) -> Optional[int]:
+def find_best_step(record: RunRecord, curves: Sequence[Curve]) -> Optional[int]:
     """The step of the best checkpoint, else that of the best value of the validation."""
-    step = count(fields(facts.record.best).get("step"))
-    for curve, sign in _directed_curves(facts):
-        if step is None:
-            step = max(curve.series.points(), key=lambda point: (sign * point[1], -point[0]))[0]
+    step = count(fields(record.best).get("step"))
+    for curve, sign in _directed_curves(record, curves) if step is None else ():
+        return max(curve.points(), key=lambda point: (sign * point[1], -point[0]))[0]
     return step
 
 
-def _judge_plugin(facts: Facts) -> Iterator[Finding]:
-    yield from (Finding(each["text"], each["level"]) for each in facts.sections.warnings)
-    yield from (Finding("", advice=advice) for advice in facts.sections.advice)
-
-
-def _judge_classes(facts: Facts) -> Iterator[Finding]:
+def _judge_classes(record: RunRecord, matrices: Sequence[Dict[str, Any]]) -> Iterator[Finding]:
     """Classes without training examples, the one with the lowest recall, and the two that are
     confused most, in both directions together.
     """
-    absent = ", ".join([name for name, number in list_classes(facts.record) if number == 0][:5])
+    absent = ", ".join([name for name, number in list_classes(record) if number == 0][:5])
     if absent:
         advice = f"Add training examples of {absent}, or leave the class out."
         yield Finding(f"No training example is of class {absent}.", REMARK, advice)
-    for matrix in facts.sections.matrices[:1]:
+    for matrix in matrices[:1]:
         names, counts = matrix["names"], matrix["counts"]
         recalls = [(row[i] / sum(row), i) for i, row in enumerate(counts) if sum(row)]
         recall, i = min(recalls, default=(1.0, 0))

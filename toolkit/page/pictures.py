@@ -37,7 +37,6 @@ class Picture(NamedTuple):
     type: str  # of its bytes, "image/png" or another
     width: int
     height: int
-    is_encoded: bool = False  # its bytes are others than those of the run's file
 
     @property
     def source(self) -> str:
@@ -55,10 +54,10 @@ class Album:
 
     def __init__(self, folder: str, is_one: bool = True):
         limits = (16, 40, 3_000_000) if is_one else (1, 1, 120_000)
-        self.max_pictures, self._max_frames, self._max_bytes = limits
+        self.max_pictures, self._max_frames, self._bytes_left = limits
+        self._max_bytes = self._bytes_left
         self._file, self._frame = (_FILE, _FRAME_FILE) if is_one else (_SMALL_FILE, _SMALL_FILE)
         self._folder = folder
-        self._num_bytes = self.num_encoded = 0
         self.notes: List[str] = []
 
     def add_file(self, name: str, title: str, alt: str) -> Optional[Dict[str, Any]]:
@@ -75,31 +74,29 @@ class Album:
         if count < len(names):
             self.notes.append(f"Of {title}, {count} of {len(names)} are shown.")
         # Spread evenly, with the first and the last; of one, the last.
-        places = [n * (len(names) - 1) // max(count - 1, 1) for n in range(count)]
-        rows = [names[place] for place in places] if count > 1 else names[-1:]
-        pairs = [(step, self._add(name, *self._frame)) for step, name in rows]
+        places = [n * (len(names) - 1) // (count - 1) for n in range(count)] if count > 1 else [-1]
+        pairs = [(names[at][0], self._add(names[at][1], *self._frame)) for at in places]
         frames = [{"step": step, "picture": picture} for step, picture in pairs if picture]
         return {"title": title, "frames": frames} if frames else None
 
     def _add(self, name: str, max_side: int, max_bytes: int) -> Optional[Picture]:
         try:
             picture = open_picture(self._folder, name, max_side, max_bytes)
-            if self._num_bytes + len(picture.data) > self._max_bytes:
+            if len(picture.data) > self._bytes_left:
                 raise PictureError(f"the pictures of a run have at most {self._max_bytes:,} bytes")
         except PictureError as error:
             self.notes.append(f"{clean_text(name, _MAX_NAME)} is left out: {error}.")
             return None
-        self._num_bytes += len(picture.data)
-        self.num_encoded += picture.is_encoded
+        self._bytes_left -= len(picture.data)
         return picture
 
 
-def list_frames(folder: str, place: str) -> Dict[str, List[Tuple[int, str]]]:
-    """The pictures below a place in a folder whose names end in a step, by the rest of their names:
-    the step and the path of each, in the order of the steps.
+def list_frames(names: Sequence[str]) -> Dict[str, List[Tuple[int, str]]]:
+    """Of paths, those that end in a step, by the rest of their names: the step and the path of
+    each, in the order of the steps.
     """
     groups: Dict[str, Dict[int, str]] = {}
-    for name in list_pictures(folder, place):
+    for name in names:
         match = _FRAME.fullmatch(os.path.splitext(name)[0])
         if match and not name.lower().endswith(".gif"):
             groups.setdefault(match.group(1), {})[int(match.group(2))] = name
@@ -144,7 +141,7 @@ def open_picture(folder: str, name: str, max_side: int, max_bytes: int) -> Pictu
             is_clear = "A" in image.mode or "transparency" in image.info
             plain = image.convert("RGBA" if is_clear else "RGB")
             plain.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
-            return _encode(plain)
+            return Picture(_encode(plain), "image/webp", plain.width, plain.height)
     except PictureError:
         raise
     except Exception as error:  # Pillow raises errors of many kinds
@@ -169,11 +166,11 @@ def _read_file(folder: str, name: str) -> bytes:
     return data
 
 
-def _encode(image: Any) -> Picture:
+def _encode(image: Any) -> bytes:
     """The image as WebP: without loss if that is small, else with little."""
-    file = io.BytesIO()
-    image.save(file, "WEBP", lossless=True, quality=40, method=1)
-    if file.tell() > _LOSSLESS_BYTES:
-        file = io.BytesIO()
-        image.save(file, "WEBP", quality=80, method=2)
-    return Picture(file.getvalue(), "image/webp", image.width, image.height, is_encoded=True)
+    sharp, small = io.BytesIO(), io.BytesIO()
+    image.save(sharp, "WEBP", lossless=True, quality=40, method=1)
+    if sharp.tell() <= _LOSSLESS_BYTES:
+        return sharp.getvalue()
+    image.save(small, "WEBP", quality=80, method=2)
+    return small.getvalue()

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Sequence
+import math
+from typing import Any, Dict, List, Optional, Sequence
 
 from ..comparison.metrics import DIRECTIONS, direction_of
 from ..comparison.record import RunRecord, finite
 from .curves import Curve
 from .tables import place_on
-from .values import clean_text, count, fields, format_alike, in_words, items
+from .values import (
+    clean_text,
+    count,
+    fields,
+    format_alike,
+    format_count,
+    format_number,
+    in_words,
+    items,
+)
 
 _FIRST = ("accuracy", "loss")  # after the metric that chooses the best checkpoint
 _FEW = 4  # quantities that no plugin chose
 _WORDS = {"max": "higher is better", "min": "lower is better"}
+_NO_WORD = "Of a loss of two networks, neither higher nor lower values are better by themselves."
 
 
 def parse_quantity(value: Any) -> Optional[Dict[str, Any]]:
@@ -23,38 +34,37 @@ def parse_quantity(value: Any) -> Optional[Dict[str, Any]]:
     name, number = clean_text(values.get("name"), 80), finite(values.get("value"))
     if not name or number is None:
         return None
-    low, high, level, floor, chance = (
-        finite(values.get(key)) for key in ("low", "high", "level", "floor", "chance")
-    )
-    interval = (low, high) if low is not None and high is not None and low <= high else ()
-    texts = format_alike([number, *(interval or (None, None)), floor, chance])
-    pairs = ((f"floor {texts[3]}", floor), (f"chance {texts[4]}", chance))
-    marks = {text: mark for text, mark in pairs if mark is not None}
-    direction = values.get("direction") if values.get("direction") in DIRECTIONS else ""
+    low, high, level = (finite(values.get(key)) for key in ("low", "high", "level"))
+    interval = [low, high] if low is not None and high is not None and low <= high else []
+    found = [(key, finite(values.get(key))) for key in ("floor", "chance")]
+    marks = {key: mark for key, mark in found if mark is not None}
+    drawn = [values["value"], *interval, *marks.values()]
+    text, *texts = format_alike(drawn)
+    direction = next((each for each in DIRECTIONS if each == values.get("direction")), "")
     ends = [end for end in map(finite, items(values.get("ends"))) if end is not None]
     if len(ends) != 2:  # a share is between 0 and 1; what has a floor is above 0
-        largest = max([number, *interval, *marks.values()])
         is_share = direction == "max" and 0 <= number <= 1
-        ends = [0.0, 1.0] if is_share else [0.0, 1.1 * largest if marks else 0.0]
-    scale = {
-        "point": place_on(number, ends[0], ends[1]),
-        "range": [place_on(end, ends[0], ends[1]) for end in interval],
-        "ticks": [place_on(mark, ends[0], ends[1]) for mark in marks.values()],
-        "ends": format_alike(ends),
-        "better": {"max": "right", "min": "left"}.get(direction or ""),
-    }
+        ends = [0.0, 1.0] if is_share else [0.0, 1.1 * max(drawn) if marks else 0.0]
     has_scale = ends[0] < ends[1] and ends[0] <= number
-    sentence = clean_text(values.get("text"))
-    if chance is not None and direction == "max" and min(number, *interval, number) <= chance:
+    places = [place_on(each, ends[0], ends[1]) for each in drawn]
+    scale = {
+        "point": places[0],
+        "range": places[1 : 1 + len(interval)],
+        "ticks": places[1 + len(interval) :],
+        "ends": list(map(format_number, ends)),
+        "better": {"max": "right", "min": "left"}.get(direction),
+    }
+    sentence = clean_text(values.get("text")) or ("" if has_scale else _WORDS.get(direction, ""))
+    if direction == "max" and min([number, *interval]) <= marks.get("chance", -math.inf):
         sentence += " It may be no better than chance."
     return {
         "name": in_words(name),
-        "text": f"{texts[0]} {clean_text(values.get('unit'), 20)}".strip(),
-        "interval": f"{texts[1]} to {texts[2]}" if interval else "",
+        "text": f"{text} {clean_text(values.get('unit'), 20)}".strip(),
+        "interval": " to ".join(texts[: len(interval)]),
         "method": f"{100 * (level or 0.95):.3g} % interval {clean_text(values.get('method'), 80)}",
-        "marks": list(marks),
+        "marks": [" ".join(pair) for pair in zip(marks, texts[len(interval) :])],
         "scale": scale if has_scale else None,
-        "sentence": sentence or ("" if has_scale else _WORDS.get(direction or "", "")),
+        "sentence": sentence,
         "note": clean_text(values.get("note")),
     }
 
@@ -63,7 +73,7 @@ def list_quantities(
     record: RunRecord, headline: Sequence[Dict[str, Any]], curves: Sequence[Curve]
 ) -> List[Dict[str, Any]]:
     """The numbers of the first screen: the plugin's headline, or else the metrics of the test, of
-    the last validation, or of the end of the training.
+    the last validation, or of the end of the training, the most telling one first.
     """
     if headline and record.test is not None:
         return list(headline)
@@ -71,34 +81,33 @@ def list_quantities(
     values = {name: (value, "") for name, value in record.metrics.items()}
     for split in ("validation", "train"):
         if record.test is None and not values:
-            last = {c.name: c.series.points()[-1:] for c in curves if c.split == split}
+            last = {c.name: c.points()[-1:] for c in curves if c.split == split}
             values = {n: (p[0][1], f"{split}, step {p[0][0]:,}") for n, p in last.items() if p}
+    names = [name for name in values if not name.endswith("_noise")]
+    first = [name for name in (fields(record.best).get("metric"), *_FIRST) if name in names]
     quantities = [
         parse_quantity(
             {
                 **fields(intervals.get(name)),
                 **{"name": name, "value": values[name][0], "note": values[name][1]},
                 "direction": direction_of(record, name) or ("min" if name == "loss" else None),
+                "text": _NO_WORD if name.endswith("_loss") else "",
             }
         )
-        for name in order_metrics(record, values)
+        for name in dict.fromkeys([*first, *names])
     ]
     return [each for each in quantities if each is not None][:_FEW]
 
 
-def order_metrics(record: RunRecord, names: Iterable[str]) -> List[str]:
-    """Names of metrics, the most telling one first; without those that are the noise of others."""
-    names = [name for name in names if not name.endswith("_noise")]
-    first = [name for name in (fields(record.best).get("metric"), *_FIRST) if name in names]
-    return list(dict.fromkeys([*first, *names]))
-
-
 def describe_test(record: RunRecord) -> str:
-    """`On 500 examples of the test split, best checkpoint, step 300.`; "" without a test."""
+    """`On the test split, 500 examples, best checkpoint, step 300.`; "" without a test."""
     test = fields(record.test)
     examples, step = count(test.get("examples")), count(test.get("step"))
-    parts = ["On" if examples is None else f"On {examples:,} examples of", "the test split"]
     checkpoint = clean_text(test.get("checkpoint"), 20)
-    more = [f"{checkpoint} checkpoint"] if checkpoint else []
-    more += [f"step {step:,}"] if step is not None else []
-    return f"{', '.join([' '.join(parts), *more])}." if test else ""
+    texts = [
+        "On the test split",
+        "" if examples is None else format_count(examples, "example"),
+        checkpoint and f"{checkpoint} checkpoint",
+        "" if step is None else f"step {step:,}",
+    ]
+    return f"{', '.join(filter(None, texts))}." if test else ""

@@ -16,25 +16,15 @@ from ..storage.jsonl import has_more, read_records
 from ..storage.report_folder import REPORTS
 from . import events, judgement
 from .chart import Line, make_chart
-from .curves import Curve, SeriesTable
+from .curves import Curve, Curves
 from .pictures import Album, list_frames, list_pictures
 from .quantities import describe_test, list_quantities
-from .recipe import describe_recipe, find_place
-from .sections import Sections, read_sections
+from .sections import read_sections
 from .tables import make_table
-from .values import (
-    clean_text,
-    count,
-    fields,
-    format_count,
-    format_number,
-    in_words,
-    items,
-)
+from .values import clean_text, count, fields, format_count, format_number, in_words, items
 
 SAMPLES = "samples"
 _MAX_SLIDERS, _MAX_CHARTS, _MAX_POINTS, _MAX_OPTIONS = 6, 24, 400, 400
-_MAX_LOG_BYTES = 1 << 26  # of a commit log; a longer one is not read
 _SPLITS = {"train": (0, 0), "validation": (1, 1), "test": (2, 2)}  # colour and dash of each
 
 
@@ -47,28 +37,27 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
     happened += events.list_quarantine(os.path.join(record.path, CHECKPOINTS, QUARANTINE))
     happened.sort(key=lambda event: event.step)
     sections = read_sections(fields(record.test).get("page"))
-    place = find_place(record)
-    facts = judgement.Facts(record, place, happened, curves, sections)
-    findings = judgement.list_findings(facts)
+    place = events.find_place(record)
+    findings = judgement.list_findings(record, place, happened, curves, sections)
     worst = next((finding for finding in findings if finding.text), None)
     is_told = worst is not None and worst.text == record.reason
     total = f" of {record.total_steps:,}" if count(record.total_steps) else ""
-    again, needs = describe_recipe(record, entries)
-    pictures, sliders = _add_pictures(record, sections, album)
+    again, needs = events.describe_recipe(record, entries)
+    pictures, sliders = _add_pictures(record, sections["pictures"], album)
     sessions = [entry.values for entry in entries if entry.is_session]
     machine = fields(sessions[-1].get("machine")) if sessions else {}
     told = "training diverged after this step"  # for the reason, which is above the table
     shown = [(e.step, e.kind, told if e.text == record.reason else e.text) for e in happened[:200]]
     software = {**record.versions, **machine, "sessions": len(sessions), "begun": record.created}
+    hooks = ", ".join(map(str, items(record.manifest.get("hooks"))[:50]))
     metrics = [(in_words(name), value) for name, value in list(record.metrics.items())[:200]]
-    hooks = map(str, items(record.manifest.get("hooks"))[:50])
     return {
         "name": record.name,
         "place": place,
         "facts": _describe_head(record, machine),
         "status": record.status,
         "end": f"at step {record.step:,}{total}" if is_told or not record.reason else record.reason,
-        "headline": list_quantities(record, sections.headline, curves),
+        "headline": list_quantities(record, sections["headline"], curves),
         "tested": describe_test(record),
         "worst": worst,
         "autopsy": events.read_autopsy(record),
@@ -76,47 +65,43 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
         "again": again,
         "again_needs": needs,
         "curves": curves,
-        "charts": draw_curves(curves, judgement.find_best_step(facts)),
+        "charts": _draw_curves(curves, judgement.find_best_step(record, curves)),
         "sections": sections,
         "metrics": make_table("All metrics of the test", ["metric", "value"], metrics),
         "pictures": pictures,
         "sliders": sliders,
         "events": make_table("Events", ["step", "event", "what happened"], shown),
-        "chosen": list_options(record, True),
-        "defaults": list_options(record, False),
+        "chosen": _list_options(record, True),
+        "defaults": _list_options(record, False),
         "data": _describe_data(record),
         "speed": _describe_speed(record),
-        "software": {**software, "hooks": ", ".join(hooks), "command": " ".join(record.argv)},
+        "software": {**software, "hooks": hooks, "command": " ".join(record.argv)},
         "head": "" if head == NO_HASH else head,
         "entries": format_count(len(entries), "entry", "entries"),
         "lines": items(fields(record.test).get("lines"))[:40],
-        "notes": notes + sections.notes + album.notes,
+        "notes": notes + sections["notes"] + album.notes,
     }
 
 
 def _read_metrics(record: RunRecord, notes: List[str]) -> Tuple[List[Curve], List[events.Event]]:
     """The curves and the events of metrics.jsonl."""
-    table = SeriesTable()
+    curves, path = Curves(), record.folder.metrics.path
     happened: List[events.Event] = []
-    path = record.folder.metrics.path
     for values in read_records(path):
         if values.get("kind") != "event":
             split = clean_text(values.get("split"), 40) or "validation"
-            table.add(values, "train" if values.get("kind") == "train" else split)
+            curves.add(values, "train" if values.get("kind") == "train" else split)
         elif len(happened) < 2000:
             happened += events.read_event(values)
     if has_more(path):
         notes.append("metrics.jsonl is too large; the end of it is left out.")
     best = fields(record.best).get("metric")
-    return table.curves(best if isinstance(best, str) else None), happened
+    return curves.ordered(best if isinstance(best, str) else None), happened
 
 
 def _read_log(record: RunRecord, notes: List[str]) -> Tuple[Sequence[Entry], str]:
     """The entries of the commit log, and the hash of the last one."""
     log = record.folder.commits
-    if has_more(log.path, _MAX_LOG_BYTES):
-        notes.append("The commit log is too large to be read for a page.")
-        return [], NO_HASH
     try:
         return log.entries(), log.head()
     except CheckpointError as error:
@@ -128,50 +113,44 @@ def _describe_head(record: RunRecord, machine: Dict[str, Any]) -> str:
     """`PLUGIN cnn (73,114 parameters) on mnist5k, 5,000 examples, 10 classes, 2026-11-24`."""
     network = record.options.get("network")
     network = network if isinstance(network, str) and network != "auto" else ""
-    model = f"{os.path.basename(record.plugin)} {network}"
+    model = f"{os.path.basename(record.plugin)} {network}".strip()
     size = count(fields(record.manifest.get("model")).get("parameters"))
     examples, num_classes = sum(record.examples.values()), len(judgement.list_classes(record))
     num_cores, seconds = count(machine.get("cores")), finite(record.seconds)
     parts = [
-        model.strip() + (f" ({format_count(size, 'parameter')})" if size else ""),
-        record.data_name,
+        (f"{model} ({format_count(size, 'parameter')})" if size else model)
+        + (f" on {record.data_name}" if record.data_name else ""),
         format_count(examples, "example") if examples else "",
         format_count(num_classes, "class", "classes") if num_classes else "",
         record.created[:10],
         format_duration(seconds) if seconds is not None else "",
         format_count(num_cores, "core") if num_cores else "",
     ]
-    return ", ".join(filter(None, parts)).replace(", ", " on ", 1)
+    return ", ".join(filter(None, parts))
 
 
-def draw_curves(curves: Sequence[Curve], best_step: Optional[int]) -> List[Dict[str, Any]]:
-    """The charts of a run: one for each group of curves."""
+def _draw_curves(curves: Sequence[Curve], best_step: Optional[int]) -> List[Dict[str, Any]]:
+    """A chart for each group of curves: the split decides colour and dash of a line; of several
+    metrics, the name decides the colour.
+    """
     groups: Dict[str, List[Curve]] = {}
     for curve in curves:
         groups.setdefault(curve.group, []).append(curve)
     mark = None if best_step is None else (best_step, f"best step {best_step:,}")
-    return [
-        make_chart(group, _list_lines(members), mark=mark)
-        for group, members in list(groups.items())[:_MAX_CHARTS]
-    ]
+    charts = []
+    for group, members in list(groups.items())[:_MAX_CHARTS]:
+        names, lines = sorted({curve.name for curve in members}), []
+        for curve in members:
+            colour, dash = _SPLITS.get(curve.split, (3, 3))
+            text = curve.split
+            if len(names) > 1:
+                colour, text = names.index(curve.name), f"{in_words(curve.name)}, {text}"
+            lines.append(Line(text, curve.thin(_MAX_POINTS), (colour, dash)))
+        charts.append(make_chart(group, lines, mark=mark))
+    return charts
 
 
-def _list_lines(curves: Sequence[Curve]) -> List[Line]:
-    """The lines of a chart: the split decides colour and dash; of several metrics, the name decides
-    the colour.
-    """
-    names = sorted({curve.name for curve in curves})
-    lines = []
-    for curve in curves:
-        colour, dash = _SPLITS.get(curve.split, (3, 3))
-        text = curve.split
-        if len(names) > 1:
-            colour, text = names.index(curve.name), f"{in_words(curve.name)}, {text}"
-        lines.append(Line(text, curve.series.thin(_MAX_POINTS), (colour, dash)))
-    return lines
-
-
-def list_options(record: RunRecord, is_chosen: bool) -> Dict[str, Any]:
+def _list_options(record: RunRecord, is_chosen: bool) -> Dict[str, Any]:
     """The table of the options that somebody set, or of the others."""
     rows = [
         [name, show_value(value), str(record.origins.get(name, NOT_SET))]
@@ -221,27 +200,28 @@ def _describe_speed(record: RunRecord) -> Dict[str, Any]:
 
 
 def _add_pictures(
-    record: RunRecord, sections: Sections, album: Album
+    record: RunRecord, chosen: Sequence[Dict[str, Any]], album: Album
 ) -> Tuple[List[Dict[str, Any]], List[Dict[str, Any]]]:
     """Add the pictures of a run: those of the plugin, or all of the last reports; then samples."""
-    files = _list_files(record, sections)[: album.max_pictures]
-    names = {file for file, _, _ in files}
-    pictures = [album.add_file(*each) for each in files]
-    sliders = []
-    for subject, frames in list(list_frames(record.path, SAMPLES).items())[:_MAX_SLIDERS]:
+    files = _list_files(record, chosen)[: album.max_pictures]
+    pictures, sliders = [album.add_file(*each) for each in files], []
+    others = list_pictures(record.path, SAMPLES)
+    shown = {file for file, _, _ in files}
+    for subject, frames in list(list_frames(others).items())[:_MAX_SLIDERS]:
         name = subject[len(SAMPLES) + 1 :].strip("-_. ")
         is_plain = name.lower() in ("", "step", "steps", "sample", "samples", "grid")
         title = "Samples by step" + ("" if is_plain else f": {in_words(name)}")
         sliders.append(album.add_slider(title, frames))
-        names.update(file for _, file in frames)
-    others = [n for n in list_pictures(record.path, SAMPLES) if n not in names and n[-4:] != ".gif"]
-    for name in others[: max(0, album.max_pictures - len(pictures))]:
-        title = in_words(os.path.splitext(os.path.basename(name))[0])
-        pictures.append(album.add_file(name, title, ""))
+        shown.update(file for _, file in frames)
+    for name in others:
+        is_new = name not in shown and not name.endswith(".gif")
+        if is_new and len(pictures) < album.max_pictures:
+            title = in_words(os.path.splitext(os.path.basename(name))[0])
+            pictures.append(album.add_file(name, title, ""))
     return [each for each in pictures if each], [each for each in sliders if each]
 
 
-def _list_files(record: RunRecord, sections: Sections) -> List[Tuple[str, str, str]]:
+def _list_files(record: RunRecord, chosen: Sequence[Dict[str, Any]]) -> List[Tuple[str, str, str]]:
     """The path, title and text of each picture of the test; or of the autopsy of its divergence.
 
     Other reports may come later, by `toolkit evaluate`, and are no part of how the run ended.
@@ -249,9 +229,8 @@ def _list_files(record: RunRecord, sections: Sections) -> List[Tuple[str, str, s
     place, title = fields(record.test).get("reports"), ""
     if not isinstance(place, str) or place.split("/")[0] != REPORTS:
         place = ""
-    has_none = fields(fields(record.test).get("page")).get("pictures") == []
-    if place and (sections.pictures or has_none):
-        return [(f"{place}/{p['file']}", p["title"], p["alt"]) for p in sections.pictures]
+    if place and (chosen or record.of_test("page", "pictures") == []):
+        return [(f"{place}/{p['file']}", p["title"], p["alt"]) for p in chosen]
     if not place and record.status == events.DIVERGED:
         place, title = f"{REPORTS}/autopsy-{record.step}", "The batch at which training diverged"
     names = list_pictures(record.path, place) if place and record.status != RUNNING else []

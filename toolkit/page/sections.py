@@ -5,7 +5,7 @@ Whatever is not as docs/plugins/pages.md describes is left out, with a note.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, Optional
 
 from ..comparison.record import finite
 from .chart import Line, make_chart
@@ -18,21 +18,10 @@ MAX_VALUE = 1e300  # a larger number has no room on an axis
 _NAME = 80  # characters
 
 
-class Sections(NamedTuple):
-    """The valid part of a plugin's value for the templates, and a note for what is left out."""
-
-    headline: List[Dict[str, Any]]
-    pictures: List[Dict[str, Any]]
-    matrices: List[Dict[str, Any]]
-    tables: List[Dict[str, Any]]
-    charts: List[Dict[str, Any]]
-    warnings: List[Dict[str, Any]]
-    advice: List[str]
-    notes: List[str]
-
-
-def read_sections(value: Any) -> Sections:
-    """The sections in a plugin's value, which may be anything; None for no value."""
+def read_sections(value: Any) -> Dict[str, List[Any]]:
+    """The valid parts of a plugin's value, which may be anything, by the keys of `_PARTS`, and
+    "notes" for what is left out; None for no value.
+    """
     notes: List[str] = []
     if value is not None and not isinstance(value, dict):
         notes.append("What the plugin has for this page is no object of JSON.")
@@ -40,15 +29,15 @@ def read_sections(value: Any) -> Sections:
     if "picture" in values:
         others = [each for each in items(values.get("pictures")) if each != values["picture"]]
         values["pictures"] = [values["picture"], *others]
-    parts = []
+    parts = {}
     for name, (parse, limit) in _PARTS.items():
         if values.get(name) is not None and not isinstance(values[name], list):
             notes.append(f"'{name}' of the plugin is no list, and is left out.")
         given = items(values.get(name))
-        parts.append([each for each in map(parse, given[:limit]) if each])
-        if len(parts[-1]) < len(given):
-            notes.append(f"Of '{name}' of the plugin, {len(given) - len(parts[-1]):,} left out.")
-    return Sections(*parts, notes)  # type: ignore[call-arg]
+        parts[name] = [each for each in map(parse, given[:limit]) if each]
+        if len(parts[name]) < len(given):
+            notes.append(f"Of '{name}' of the plugin, {len(given) - len(parts[name]):,} left out.")
+    return {**parts, "notes": notes}
 
 
 def _parse_picture(value: Any) -> Optional[Dict[str, Any]]:
@@ -58,7 +47,7 @@ def _parse_picture(value: Any) -> Optional[Dict[str, Any]]:
 
 
 def _parse_matrix(value: Any) -> Optional[Dict[str, Any]]:
-    """Counts by true class (row) and predicted class (column), and their shares of the rows."""
+    """Counts by true class (row) and predicted class (column)."""
     values = fields(value)
     names, rows = items(values.get("names")), items(values.get("counts"))
     counts = [[finite(cell) for cell in items(row)] for row in rows]
@@ -66,12 +55,10 @@ def _parse_matrix(value: Any) -> Optional[Dict[str, Any]]:
     is_valid = all(cell is not None and cell >= 0 for row in counts for cell in row)
     if not 0 < len(rows) <= MAX_CLASSES or not is_square or not is_valid:
         return None
-    numbers = [[int(cell or 0) for cell in row] for row in counts]
     return {
         "title": clean_text(values.get("title"), _NAME) or "Confusion",
         "names": [as_text(name) for name in names],
-        "counts": numbers,
-        "shares": [[cell / max(sum(row), 1) for cell in row] for row in numbers],
+        "counts": [[int(cell or 0) for cell in row] for row in counts],
     }
 
 
@@ -98,8 +85,7 @@ def _parse_chart(value: Any) -> Optional[Dict[str, Any]]:
     title, x, y = (clean_text(values.get(name), _NAME) for name in ("title", "x", "y"))
     parts = items(values.get("lines"))[:MAX_LINES]
     lines = [line for line in map(_parse_line, parts, range(MAX_LINES)) if line]
-    is_diagonal = values.get("diagonal") is True
-    return make_chart(title, lines, x or "x", y, is_diagonal) if lines else None
+    return make_chart(title, lines, x or "x", y, values.get("diagonal") is True) if lines else None
 
 
 def _parse_line(value: Any, number: int) -> Optional[Line]:
@@ -110,10 +96,10 @@ def _parse_line(value: Any, number: int) -> Optional[Line]:
         x, y, low, high = (finite(each) for each in [*items(point), None, None, None, None][:4])
         if x is not None and y is not None and max(abs(x), abs(y)) < MAX_VALUE:
             points.append((x, y, low, high))
-            kept += sizes[place : place + 1]
+            kept.append(sizes[place] if place < len(sizes) else 0.0)
     draw = "dots" if values.get("draw") == "dots" else "line"
     name = clean_text(values.get("name"), _NAME)
-    return Line(name, points, (number, number), draw, kept) if points else None
+    return Line(name, points, (number, number), draw, kept if sizes else ()) if points else None
 
 
 def _parse_warning(value: Any) -> Optional[Dict[str, Any]]:
@@ -121,7 +107,7 @@ def _parse_warning(value: Any) -> Optional[Dict[str, Any]]:
     return {"text": text, "level": "note" if is_note else "warning"} if text else None
 
 
-# The keys of a plugin's value, in the order of `Sections`: how to read one, and how many there are.
+# The keys of a plugin's value: how to read one of its parts, and how many there are.
 _PARTS: Dict[str, Any] = {
     **{"headline": (parse_quantity, 6), "pictures": (_parse_picture, 12)},
     **{"matrices": (_parse_matrix, 3), "tables": (_parse_table, 6), "charts": (_parse_chart, 8)},

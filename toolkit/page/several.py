@@ -47,22 +47,22 @@ def describe_comparison(records: Sequence[RunRecord], comparison: Dict[str, Any]
     for group, row in zip(order, table["rows"]):
         row.update(look=group)
         row["cells"][2].update(title=verdicts[group][1], is_word=True)
+    best, words = spans[order[0]], [word for word, _ in verdicts.values()]
     lead = "There is no metric to compare the runs by."
-    span, words = spans[order[0]], [word for word, _ in verdicts.values()]
-    if span is not None:
-        value = format_alike([span.value])[0]
+    if best is not None:
+        value = format_alike([best.value])[0]
         lead = f"{names[order[0]]} is first, with {in_words(main['name'])} {value}."
     if {"best", "leads"} & set(words):
         count = format_count(len(words) - 1, "other")
         lead += f" Of {count}, {words.count('cannot tell')} cannot be told from it."
-    sentences = [(f"Other {name}", comparison[name]) for name in ("code", "data", "software")]
+    sentences = {f"Other {name}": comparison[name] for name in ("code", "data", "software")}
     for title, key in (("All verdicts", "verdicts"), ("Where the runs parted", "parting")):
-        sentences.append((title, [each["text"] for each in comparison[key]]))
+        sentences[title] = [each["text"] for each in comparison[key]]
     return {
         "table": table,
         "lead": lead,
         "direction": {"max": "Higher is better.", "min": "Lower is better."}.get(main["direction"]),
-        "sentences": [(title, texts) for title, texts in sentences if texts],
+        "sentences": {title: texts for title, texts in sentences.items() if texts},
     }
 
 
@@ -84,13 +84,12 @@ def _judge(
     is_all = all(frozenset((order[0], group)) in pairs for group in order[1:])
     reference = order[0] if is_all else 0
     words = {reference: ("–", "")}
-    for group in order:
+    for group in set(order) - {reference}:
         verdict = pairs.get(frozenset((reference, group)), {})
         is_better = order.index(group) < order.index(reference)
         by_verdict = {SEPARATED: "better" if is_better else "worse", NOT_SEPARATED: "cannot tell"}
-        if group != reference:
-            word = by_verdict.get(verdict.get("verdict", ""), "cannot compare")
-            words[group] = word, verdict.get("text", "")
+        word = by_verdict.get(verdict.get("verdict", ""), "cannot compare")
+        words[group] = word, verdict.get("text", "")
     if is_all and len(order) > 1:
         is_alone = all(words[group][0] == "worse" for group in order[1:])
         words[reference] = "best" if is_alone else "leads", ""
@@ -98,8 +97,7 @@ def _judge(
 
 
 def _as_span(value: Optional[Dict[str, Any]]) -> Optional[Span]:
-    value = value or {}
-    number, low, high = (finite(value.get(key)) for key in ("value", "low", "high"))
+    number, low, high = (finite((value or {}).get(key)) for key in ("value", "low", "high"))
     return None if number is None else Span(number, low, high)
 
 
@@ -108,7 +106,7 @@ def _list_options(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> L
     return [
         option
         for option in comparison["options"]
-        if not any(origin.startswith("preset ") for origin in option["origins"])
+        if not any((origin or "").startswith("preset ") for origin in option["origins"])
         or not all(is_default(record, option["name"]) for record in records)
     ][:_MAX_OPTIONS]
 
@@ -116,8 +114,8 @@ def _list_options(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> L
 def draw_shared_curves(
     names: Sequence[str], curves: Sequence[Sequence[Curve]], groups: Sequence[Sequence[int]]
 ) -> List[Dict[str, Any]]:
-    """A chart for each metric and split with a line for each run; the runs of each of `groups`,
-    which has their positions, share a colour.
+    """A chart for each metric and split with a line for each run, those of validations first; the
+    runs of each of `groups`, which has their positions, share a colour.
     """
     by_chart: Dict[Tuple[bool, str, str], List[Tuple[int, Curve]]] = {}
     for place, members in enumerate(curves):
@@ -129,23 +127,18 @@ def draw_shared_curves(
     for key in sorted([key for key in by_chart if len(by_chart[key]) > 1], key=lambda key: key[0]):
         limit = max(20, _POINTS // len(by_chart[key]))
         lines = [
-            Line(names[place], curve.series.thin(limit), (group_of[place], group_of[place] // 8))
+            Line(names[place], curve.thin(limit), (group_of[place], group_of[place] // 8))
             for place, curve in by_chart[key]
         ]
         charts.append(make_chart(f"{in_words(key[1])}, {key[2]}", lines))
     return charts[:_MAX_CHARTS]
 
 
-_SEARCH_FACTS = {
-    **{name: name for name in ("seeds", "status", "reason", "step")},
-    "cpu_secs": "CPU seconds",
-}
-
-
 def describe_search(search: Dict[str, Any]) -> Dict[str, Any]:
     """The table of a search with its words, from what its table.json has."""
     metric, options = search["study"]["metric"], list(search["space"])
-    facts = [name for name in _SEARCH_FACTS if any(row[name] for row in search["rows"])]
+    names = ("seeds", "status", "reason", "step", "cpu_secs")
+    facts = [name for name in names if any(row[name] for row in search["rows"])]
     rows = [
         [
             row["number"],
@@ -155,16 +148,14 @@ def describe_search(search: Dict[str, Any]) -> Dict[str, Any]:
         ]
         for row in search["rows"]
     ]
-    columns = ["configuration", f"validation {metric}", *options]
-    columns += [_SEARCH_FACTS[name] for name in facts]
+    columns = ["configuration", f"validation {metric}", *options, *facts]
+    columns = ["CPU seconds" if name == "cpu_secs" else in_words(name) for name in columns]
     test = dict(search["test"].get(metric, {}), name=metric)
-    shares = list(map(list, search["importance"].items()))
+    shares = [list(pair) for pair in search["importance"].items()]
     return {
         **{name: search[name] for name in ("budget", "intervals", "again", "space")},
         "test": test if finite(test.get("value")) is not None else None,
         "lead": search["verdict"].partition(" (p = ")[0],
-        "table": make_table(
-            "The configurations, the best first", list(map(in_words, columns)), rows
-        ),
+        "table": make_table("The configurations, the best first", columns, rows),
         "importance": make_table("Importance", ["option", "share of the variance"], shares),
     }

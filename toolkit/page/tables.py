@@ -36,7 +36,7 @@ def make_table(
     """
     cells = [_make_cells(column, name in bars, is_log) for name, column in zip(columns, zip(*rows))]
     heads = [
-        {"name": name, "is_number": any(cell["is_number"] for cell in column)}
+        {"name": name, "is_number": any(c["is_number"] and "bar" not in c for c in column)}
         for name, column in zip(columns, cells)
     ]
     body = [{"cells": row, "is_marked": row[0]["text"] == marked != ""} for row in zip(*cells)]
@@ -45,22 +45,23 @@ def make_table(
 
 def _make_cells(values: Sequence[Any], has_bars: bool, is_log: bool) -> List[Dict[str, Any]]:
     """The cells of a column."""
-    spans = [each if isinstance(each, Span) else Span(as_number(each)) for each in values]  # type: ignore
-    texts = format_alike([span.value for span in spans])
     is_span = any(isinstance(each, Span) for each in values)
+    spans = [each if isinstance(each, Span) else Span(finite(each)) for each in values]  # type: ignore
+    is_count = not any(isinstance(each, (float, Span)) for each in values)
+    numbers = [int(s.value) if is_count and s.value is not None else s.value for s in spans]
+    texts = format_alike(numbers)
     ends = [end for span in spans for end in span if end is not None] or [0.0]
-    is_log = is_log and min(ends) > 0
-    low, high = min(ends), max(ends)
+    low, high, is_log = min(ends), max(ends), is_log and min(ends) > 0
     if is_log:
-        low, high = low / (high / low) ** 0.05, high
+        low = low / (high / low) ** 0.05
     elif is_span:
         low, high = low - 0.04 * (high - low), high + 0.04 * (high - low)
     else:
         low, high = min(0.0, low), max(high, 1.0 if low >= 0 and high > 0.5 else 0.0)
     cells = []
     for value, span, text in zip(values, spans, texts):
-        is_text = isinstance(value, (str, bool))
-        cell = {"text": as_text(value) if is_text else text, "is_number": span.value is not None}
+        text = as_text(value) if isinstance(value, (str, bool)) else text
+        cell = {"text": text, "is_number": span.value is not None}
         if span.value is not None and (is_span or has_bars):
             at = place_on(span.value, low, high, is_log)
             drawn = None if is_span else (0.0, at)
@@ -78,11 +79,6 @@ def place_on(value: float, low: float, high: float, is_log: bool = False) -> flo
         value, low, high = math.log(value), math.log(low), math.log(high)
     share = (value - low) / (high - low) if high > low else 0.5
     return round(100 * min(1.0, max(0.0, share)), 2)
-
-
-def as_number(value: Any) -> Optional[float]:
-    """The number in a cell; None for anything else."""
-    return None if isinstance(value, bool) else finite(value)
 
 
 def as_text(value: Any) -> str:

@@ -50,7 +50,9 @@ def format_alike(numbers: Sequence[Optional[float]]) -> List[str]:
     known = [number for number in numbers if number is not None]
     largest = max(map(abs, known), default=0.0)
     decimals = 4 if largest < 10 else 3 if largest < 100 else 2
-    is_plain = 1e-3 <= largest < 1e4 and not all(float(each).is_integer() for each in known)
+    # Whole numbers have none; but the float 1 may be a share.
+    is_whole = all(float(n).is_integer() and (largest != 1 or type(n) is int) for n in known)
+    is_plain = 1e-3 <= largest < 1e4 and not is_whole
     texts = [f"{n:.{decimals}f}" if is_plain else format_number(n) for n in known]
     return ["–" if number is None else texts.pop(0) for number in numbers]
 

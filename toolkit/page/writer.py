@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import os
-from typing import Any, Dict, List, Optional, Sequence
+import pathlib
+from typing import Any, Dict, Optional, Sequence
 
 from .. import __version__
 from ..comparison.record import RunRecord, read_record
@@ -22,7 +22,7 @@ from .values import clean_text, format_count
 
 PAGE = "report.html"  # in the folder of a run
 MAX_RUNS = 50
-_ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assets")
+_ASSETS = pathlib.Path(__file__).resolve().parent / "assets"
 
 
 def write_run_page(folder: str, path: str) -> None:
@@ -55,19 +55,10 @@ def describe_page(
         title: of the page; "" for one from the names of the runs.
     """
     is_one = len(records) == 1 and search is None
-    albums = [Album(record.path, is_one) for record in records[:MAX_RUNS]]
-    runs = [describe_run(record, album) for record, album in zip(records, albums)]
+    runs = [describe_run(record, Album(record.path, is_one)) for record in records[:MAX_RUNS]]
     for run, short in zip(runs, shorten([run["name"] for run in runs])):
         run["name"] = short
-    notes: List[str] = []
-    num_encoded = sum(album.num_encoded for album in albums)
-    if num_encoded:
-        import PIL
-
-        text = f"Pillow {PIL.__version__} encoded {format_count(num_encoded, 'picture')} again; "
-        (runs[0]["notes"] if is_one else notes).append(text + "other versions write other bytes.")
-    if len(records) > MAX_RUNS:
-        notes.append(f"Of {len(records):,} runs, the first {MAX_RUNS} are shown.")
+    left_out = f"Of {len(records):,} runs, the first {MAX_RUNS} are shown."
     name = records[0].name if len(records) == 1 else format_count(len(records), "run")
     groups = (comparison or {}).get("groups") or [[place] for place in range(len(runs))]
     names, curves = [run["name"] for run in runs], [run["curves"] for run in runs]
@@ -80,14 +71,13 @@ def describe_page(
         "comparison": describe_comparison(records, comparison) if comparison else None,
         "search": describe_search(search) if search else None,
         "charts": [] if is_one else draw_shared_curves(names, curves, groups),
-        "notes": notes,
-        "refresh": None,
+        "notes": [left_out] if len(records) > MAX_RUNS else [],
     }
 
 
 def render(content: Dict[str, Any]) -> bytes:
     """The bytes of a page with the values of `describe_page`."""
-    style, script = (_read_asset(name) for name in ("page.css", "page.js"))
+    style, script = ((_ASSETS / name).read_text("utf-8") for name in ("page.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     text = _page_template().render(content, style=style, script=script, script_hash=digest)
     return text.encode("utf-8", "backslashreplace")
@@ -103,17 +93,10 @@ def _page_template() -> Any:
         return clean_text(value, 600) if type(value) is str else value
 
     templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_ASSETS),
+        loader=jinja2.FileSystemLoader(str(_ASSETS)),
         autoescape=True,
         finalize=clean,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     return templates.get_template("page.html")
-
-
-def _read_asset(name: str) -> str:
-    """A style or a script without its indentation, empty lines and lines of comments."""
-    with open(os.path.join(_ASSETS, name), encoding="utf-8") as file:
-        lines = [line.strip() for line in file]
-    return "".join(line + "\n" for line in lines if line and not line.startswith("//"))

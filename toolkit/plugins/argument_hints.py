@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from ..errors import suggest
 
@@ -31,15 +31,19 @@ def explain_with_arguments(
     )
 
 
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """`Did you mean 'x'? `, or "" where no name is like it."""
+    near = suggest(name, names)
+    return near + " " if near.startswith("Did you mean") else ""
+
+
 def _explain_option(error: BaseException, run: Any) -> str:
     """An option that the run does not have."""
-    options = getattr(run, "options", None)
+    cls = type(getattr(run, "options", None))
     match = re.search(r"'(\w+)' object has no attribute '(\w+)'", str(error))
-    is_option = match is not None and match.group(1) == type(options).__name__
-    if match is None or not is_option or not isinstance(error, AttributeError):
+    if not (isinstance(error, AttributeError) and match and match.group(1) == cls.__name__):
         return ""
-    near = suggest(match.group(2), getattr(type(options), "model_fields", ()))
-    near = near + " " if near.startswith("Did you mean") else ""
+    near = _nearest(match.group(2), getattr(cls, "model_fields", ()))
     return f"{near}A plugin declares its options in a class that its hook 'options' returns."
 
 
@@ -49,9 +53,8 @@ def _explain_key(error: BaseException, line: str, arguments: Mapping[str, Any]) 
         value = arguments.get(name)
         if isinstance(value, dict) and isinstance(error, KeyError) and key not in value:
             names = ", ".join(f"'{known}'" for known in value) or "none"
-            near = suggest(key, map(str, value))
-            near = near + " " if near.startswith("Did you mean") else ""
-            return f"{near}Here {_STRUCTURES.get(name, f'the {name} are')} {names}."
+            what = _STRUCTURES.get(name, f"the {name} are")
+            return f"{_nearest(key, map(str, value))}Here {what} {names}."
         if name in ("features", "labels") and value is not None and not isinstance(value, dict):
             return f"The {name} of this data are one tensor: write '{name}' without a name."
     return ""

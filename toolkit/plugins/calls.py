@@ -114,17 +114,10 @@ class Plugins:
         reference: str,
         extensions: Iterable[str] = (),
         named_by: str = "",
-        distributions: Optional[Mapping[str, str]] = None,
     ) -> Plugins:
-        """Load the plugins of a run; for `named_by` and errors, see `load`.
-
-        Args:
-            distributions: the distributions of installed plugins by their names, as the run's
-                manifest has them; None for a new run.
-        """
-        owners = distributions or {}
-        model = load(reference, "model", named_by, owners.get(reference, ""))
-        return cls(model, [load(n, "extension", named_by, owners.get(n, "")) for n in extensions])
+        """Load the plugins of a run; for `named_by` and errors, see `load`."""
+        model = load(reference, "model", named_by)
+        return cls(model, [load(name, "extension", named_by) for name in extensions])
 
     @property
     def all(self) -> List[Plugin]:

@@ -90,15 +90,25 @@ def describe_failure(error: BaseException, file: str = "", place: str = "") -> F
             without one, the last line outside of the toolkit.
         place: `file:line` to name where no line of the plugin is in the traceback.
     """
-    summary = _clean(f"{type(error).__name__}: {str(error).strip()}".split("\n")[0])
+    text = _NOISE.sub("", f"{type(error).__name__}: {str(error).strip()}".split("\n")[0])
+    text = text.rstrip(". :")
     if isinstance(error, SystemExit):
-        summary = f"it ended the process ({error})"
+        text = f"it ended the process ({error})"
     if not isinstance(error, SyntaxError):
-        place = _place_in(error, file) or place or _place_outside_core(error)
-    else:
-        place = ""
-    text = f"{summary} ({place})" if place else summary
-    return Failure(text, _hint(f"{type(error).__name__}: {error}"))
+        frames = own_frames(error, file)
+        if not frames and not place:
+            frames = [
+                each
+                for each in traceback.extract_tb(error.__traceback__)
+                if not each.filename.startswith("<")
+                and not os.path.abspath(each.filename).startswith(_CORE)
+            ]
+        if frames:
+            place = f"{os.path.abspath(frames[-1].filename)}:{frames[-1].lineno}"
+        text += f" ({place})" if place else ""
+    whole = f"{type(error).__name__}: {error}"
+    hints = (hint for pattern, hint in _HINTS if re.search(pattern, whole))
+    return Failure(text, next(hints, TRACEBACK_HINT))
 
 
 def summarize_exception(error: BaseException, folder: str = "") -> str:
@@ -128,9 +138,7 @@ def is_own_file(path: str, file: str) -> bool:
         file: the plugin's: `__init__.py` stands for its package, another file for its folder with
             the neighbours that it may import, or for itself where it is installed.
     """
-    if path.startswith(
-        "<"
-    ):  # code without a file, such as numpy's '<__array_function__ internals>'
+    if path.startswith("<"):  # code without a file: numpy's '<__array_function__ internals>'
         return False
     path, folder = os.path.abspath(path), os.path.dirname(file)
     if not file or path == file:
@@ -140,31 +148,3 @@ def is_own_file(path: str, file: str) -> bool:
         return False
     parts = os.path.relpath(path, folder).split(os.sep)
     return not any(part in _LIBRARIES for part in parts)  # an environment in the plugin's folder
-
-
-def _place_in(error: BaseException, file: str) -> str:
-    frames = own_frames(error, file)
-    return _place(frames[-1]) if frames else ""
-
-
-def _place_outside_core(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    files = [each for each in frames if not each.filename.startswith("<")]
-    outside = [each for each in files if not os.path.abspath(each.filename).startswith(_CORE)]
-    return _place(outside[-1]) if outside else ""
-
-
-def _place(frame: traceback.FrameSummary) -> str:
-    return f"{os.path.abspath(frame.filename)}:{frame.lineno}"
-
-
-def _clean(text: str) -> str:
-    """Remove addresses, and advice that does not apply to a graph."""
-    return _NOISE.sub("", text).rstrip(". :")
-
-
-def _hint(text: str) -> str:
-    for pattern, hint in _HINTS:
-        if re.search(pattern, text):
-            return hint
-    return TRACEBACK_HINT

@@ -111,31 +111,52 @@ class HookCall:
         if not wrappers:
             return self._run_functions(arguments)
         wrapper, inner = wrappers[0], wrappers[1:]
-        generator = _Generator(self.hook, wrapper, arguments)
+        generator = _call(self.hook, wrapper, arguments)
         results: List[Any] = []
-        step = generator.next()
-        while not step.is_end:
+        value, is_end = self._advance(wrapper, generator.send, None)
+        while not is_end:
             if results and self.hook not in REPEATABLE_HOOKS:
-                raise self._wrapper_error(
-                    wrapper,
-                    "yielded twice",
-                    f"Only {', '.join(REPEATABLE_HOOKS)} may be called several times.",
-                )
+                text = f"Only {', '.join(REPEATABLE_HOOKS)} may be called several times."
+                raise wrapper.error(self.hook, Problem("yielded twice", text))
             try:
-                passed = self._replace_arguments(wrapper, arguments, step.value)
+                passed = self._replace_arguments(wrapper, arguments, value)
                 results.append(self._run_wrappers(inner, passed))
             except Exception as error:
-                step = generator.throw(error)
+                value, is_end = self._throw(wrapper, generator, error)
             else:
-                step = generator.send(results[-1])
+                value, is_end = self._advance(wrapper, generator.send, results[-1])
         has_result = any(result is not None for result in results)
-        if step.value is None and (has_result or (self.hook in MODEL_HOOKS and not results)):
-            raise self._wrapper_error(
-                wrapper,
-                "returned None",
-                "A wrapper returns the result: 'result = yield', then 'return result'.",
-            )
-        return self._checked(wrapper, step.value)
+        if value is None and (has_result or (self.hook in MODEL_HOOKS and not results)):
+            text = "A wrapper returns the result: 'result = yield', then 'return result'."
+            raise wrapper.error(self.hook, Problem("returned None", text))
+        return self._checked(wrapper, value)
+
+    def _advance(self, wrapper: HookFunction, method: Callable, value: Any) -> Tuple[Any, bool]:
+        """Continue the generator of a wrapper; return what it yielded, or at its end returned, and
+        whether that was the end. Raises HookFailure for any exception but a ToolkitError.
+        """
+        try:
+            return method(value), False
+        except StopIteration as end:
+            return end.value, True
+        except ToolkitError as error:
+            if error is not value:  # not one that only passed through
+                _add_place(error, self.hook, wrapper)
+            raise
+        except (Exception, SystemExit) as error:
+            raise HookFailure(wrapper) from error
+
+    def _throw(
+        self, wrapper: HookFunction, generator: Any, error: BaseException
+    ) -> Tuple[Any, bool]:
+        """Raise an error at the `yield`: the plugin's own exception, not the `HookFailure`."""
+        cause = error.__cause__ if isinstance(error, HookFailure) else error
+        try:
+            return self._advance(wrapper, generator.throw, cause)
+        except HookFailure as failure:
+            if failure.__cause__ is cause and isinstance(error, HookFailure):
+                raise error from cause  # it only passed through
+            raise
 
     def _run_functions(self, arguments: Mapping[str, Any]) -> Any:
         self.answers = []
@@ -173,20 +194,14 @@ class HookCall:
             return arguments
         names = [name for name in self._argument_names if name != "run"]
         if not isinstance(replaced, dict):
-            raise self._wrapper_error(
-                wrapper,
-                f"yielded {describe_value(replaced)}",
-                f"Yield nothing, or a dict of arguments to replace: {', '.join(names)}.",
-            )
+            fault = f"yielded {describe_value(replaced)}"
+            hint = f"Yield nothing, or a dict of arguments to replace: {', '.join(names)}."
+            raise wrapper.error(self.hook, Problem(fault, hint))
         for name in replaced:
             if name not in names:
-                raise self._wrapper_error(
-                    wrapper, f"yielded the unknown argument '{name}'", suggest(str(name), names)
-                )
+                fault = f"yielded the unknown argument '{name}'"
+                raise wrapper.error(self.hook, Problem(fault, suggest(str(name), names)))
         return {**arguments, **replaced}
-
-    def _wrapper_error(self, wrapper: HookFunction, fault: str, hint: str) -> ToolkitError:
-        return wrapper.error(self.hook, Problem(fault, hint))
 
 
 class HookFailure(Exception):
@@ -199,50 +214,6 @@ class HookFailure(Exception):
     def __init__(self, function: HookFunction):
         super().__init__(function.plugin.name)
         self.function = function
-
-
-class _Step(NamedTuple):
-    """What a generator yielded, or returned at its end."""
-
-    value: Any
-    is_end: bool
-
-
-class _Generator:
-    """The generator of a wrapper; its exceptions are raised as `HookFailure`s."""
-
-    def __init__(self, hook: str, wrapper: HookFunction, arguments: Mapping[str, Any]):
-        self._hook = hook
-        self._wrapper = wrapper
-        self._generator = _call(hook, wrapper, arguments)
-
-    def next(self) -> _Step:
-        return self._advance(next, self._generator)
-
-    def send(self, value: Any) -> _Step:
-        return self._advance(self._generator.send, value)
-
-    def throw(self, error: BaseException) -> _Step:
-        """Raise an error at the `yield`: the plugin's own exception, not the `HookFailure`."""
-        cause = error.__cause__ if isinstance(error, HookFailure) else error
-        try:
-            return self._advance(self._generator.throw, cause)
-        except HookFailure as failure:
-            if failure.__cause__ is cause and isinstance(error, HookFailure):
-                raise error from cause  # it only passed through
-            raise
-
-    def _advance(self, method: Callable, value: Any) -> _Step:
-        try:
-            return _Step(method(value), False)
-        except StopIteration as end:
-            return _Step(end.value, True)
-        except ToolkitError as error:
-            if error is not value:  # not one that only passed through
-                _add_place(error, self._hook, self._wrapper)
-            raise
-        except (Exception, SystemExit) as error:
-            raise HookFailure(self._wrapper) from error
 
 
 def _call(hook: str, function: HookFunction, arguments: Mapping[str, Any]) -> Any:

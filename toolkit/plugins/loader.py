@@ -10,12 +10,12 @@ import os
 import re
 import sys
 import types
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 from .. import __version__
 from ..errors import ToolkitError, UsageError, suggest
 from . import trust
-from .entry_points import GROUPS, Entry, EntryPoint, find_entry_points, normalize_distribution
+from .entry_points import Entry, list_plugins
 from .failures import TRACEBACK_HINT, describe_failure
 from .modules import find_file
 from .neighbours import find_module, let_import
@@ -25,17 +25,14 @@ from .source_files import SourceFiles, is_file, is_name, locate
 PACKAGE = __name__.partition(".")[0]
 
 
-def load(reference: str, kind: str = "model", named_by: str = "", distribution: str = "") -> Plugin:
+def load(reference: str, kind: str = "model", named_by: str = "") -> Plugin:
     """Import one plugin and check it.
 
     Args:
-        reference: an installed name or `name@distribution`, `module:attribute`, `module:`, or the
-            path of a .py file.
+        reference: an installed name, `module:attribute`, `module:`, or the path of a .py file.
         kind: "model" or "extension".
         named_by: the file that names the plugin; "" if the user does. What a file names is loaded
             only if it is installed or trusted, see `trust`.
-        distribution: which one of several that offer a name to take, if it is one of them; with or
-            without its version.
 
     Raises:
         UsageError: there is no such plugin, it is not trusted, or its hooks are wrong.
@@ -43,10 +40,14 @@ def load(reference: str, kind: str = "model", named_by: str = "", distribution: 
     """
     files = require_trust(reference, named_by)
     if files is None:
-        return _load_by_name(reference, kind, distribution)
+        return _load_by_name(reference, kind)
+    name = plugin_name(reference)
     if is_file(reference):
-        return _load_file(reference, kind)
-    return _load_module(reference, kind, files)
+        return _load_file(name, reference, kind)
+    if not files.is_installed:
+        let_import(files.folder, trust.permit)
+    target, module = _import_target("Plugin", reference, reference)
+    return _make_plugin(name, reference, kind, target, module, "")
 
 
 def require_trust(reference: str, named_by: str) -> Optional[SourceFiles]:
@@ -71,137 +72,86 @@ def require_trust(reference: str, named_by: str) -> Optional[SourceFiles]:
 
 def load_command(entry: Entry) -> Any:
     """The object that a command's entry point names. Raises UsageError and ToolkitError."""
-    module, _, attribute = entry.target.partition(":")
-    return _import_target("Command", entry.name, module, attribute)[0]
+    return _import_target("Command", entry.name, entry.target)[0]
 
 
-def _load_module(reference: str, kind: str, files: SourceFiles) -> Plugin:
-    module, _, attribute = reference.partition(":")
-    if not files.is_installed:
-        let_import(files.folder, trust.permit)
-    return _load_target(plugin_name(reference), reference, module, attribute, kind, "")
-
-
-def _load_by_name(reference: str, kind: str, distribution: str) -> Plugin:
-    point = _choose_entry_point(reference, kind, distribution)
-    unmet = point.unmet_requirement
-    if unmet:
+def _load_by_name(name: str, kind: str) -> Plugin:
+    entry = _find_entry(name, kind)
+    owner, subject = f"{entry.distribution} {entry.version}", f"{_noun(kind).capitalize()} '{name}'"
+    if entry.reason.startswith("needs "):
         raise UsageError(
-            f"{_noun(kind).capitalize()} '{point.name}' of {point.distribution} {point.version} "
-            f"{unmet}.",
-            hint=f"Install that version of toolkit, or another one of {point.distribution}.",
+            f"{subject} of {owner} {entry.reason}.",
+            hint=f"Install that version of toolkit, or another one of {entry.distribution}.",
         )
-    module, _, attribute = point.target.partition(":")
-    owner = f"{point.distribution} {point.version}"
     try:
-        return _load_target(point.name, reference, module, attribute, kind, owner)
+        target, module = _import_target("Plugin", name, entry.target)
     except ToolkitError as error:
         cause = error.__cause__ or error.__context__
-        name = cause.name or "" if isinstance(cause, ModuleNotFoundError) else ""
-        if name and f"{module}.".startswith(f"{name}."):
-            raise _no_such_module(point, name) from cause
-        raise
+        missing = cause.name or "" if isinstance(cause, ModuleNotFoundError) else ""
+        if not missing or not f"{entry.target.partition(':')[0]}.".startswith(f"{missing}."):
+            raise
+        raise ToolkitError(
+            f"{subject} cannot be imported: its entry point, of {owner}, names the module "
+            f"'{missing}', which does not exist.",
+            hint=f"Reinstall {entry.distribution}, or correct the entry point in its "
+            "pyproject.toml.",
+        ) from cause
+    return _make_plugin(name, name, kind, target, module, owner)
 
 
-def _no_such_module(point: EntryPoint, module: str) -> ToolkitError:
-    return ToolkitError(
-        f"{_noun(point.kind).capitalize()} '{point.name}' cannot be imported: its entry point, of "
-        f"{point.distribution} {point.version}, names the module '{module}', which does not exist.",
-        hint=f"Reinstall {point.distribution}, or correct the entry point in its pyproject.toml.",
-    )
-
-
-def _choose_entry_point(reference: str, kind: str, distribution: str) -> EntryPoint:
-    """The entry point that a name stands for. Raises UsageError if there is not exactly one."""
-    points = find_entry_points(GROUPS)
-    name, at, own_distribution = reference.partition("@")
-    matches = [point for point in points if (point.kind, point.name) == (kind, name)]
-    if at:
-        matches = _of_distribution(matches, own_distribution)
-    if not matches:
-        raise _no_such_plugin(reference, kind, points)
-    matches = _of_distribution(matches, distribution.partition(" ")[0]) or matches
-    if len(matches) > 1:
-        names = " or ".join(f"{name}@{point.distribution}" for point in matches)
+def _find_entry(name: str, kind: str) -> Entry:
+    """The installed plugin of a name. Raises UsageError if there is not exactly one."""
+    entries = list_plugins()
+    matches = [entry for entry in entries if (entry.kind, entry.name) == (kind, name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        targets = [each.target + ":" * (":" not in each.target) for each in matches]
         raise UsageError(
             f"{_noun(kind).capitalize()} '{name}' is provided by "
-            f"{' and by '.join(point.distribution for point in matches)}.",
-            hint=f"Write {names}, uninstall one of them, or name one of "
-            f"{', '.join(_as_reference(point.target) for point in matches)} instead.",
+            f"{' and by '.join(each.distribution for each in matches)}.",
+            hint=f"Uninstall one of them, or name one of {', '.join(targets)} instead.",
         )
-    return matches[0]
-
-
-def _of_distribution(points: List[EntryPoint], distribution: str) -> List[EntryPoint]:
-    """Those of a distribution, in whichever way its name is written."""
-    name = normalize_distribution(distribution)
-    return [point for point in points if normalize_distribution(point.distribution) == name]
-
-
-def _no_such_plugin(reference: str, kind: str, points: List[EntryPoint]) -> UsageError:
-    name, at, distribution = reference.partition("@")
-    same_name = [point for point in points if (point.kind, point.name) == (kind, name)]
-    hint = suggest(name, [point.name for point in points if point.kind == kind])
-    if any(point.name == name for point in points):  # then it is of the other kind
-        if kind == "model":
-            hint = f"It is an extension: write --with {name}."
-        else:
-            hint = f"It is a model plugin: write --plugin {name}."
-    if same_name:
-        owners = " and by ".join(point.distribution for point in same_name)
-        hint = f"'{name}' is provided by {owners}."
-    return UsageError(f"There is no {_noun(kind)} '{reference}'.", hint=hint)
+    hint = suggest(name, [entry.name for entry in entries if entry.kind == kind])
+    if any(entry.name == name for entry in entries):  # then it is of the other kind
+        other = "--with" if kind == "model" else "--plugin"
+        what = "an extension" if kind == "model" else "a model plugin"
+        hint = f"It is {what}: write {other} {name}."
+    raise UsageError(f"There is no {_noun(kind)} '{name}'.", hint=hint)
 
 
 def _noun(kind: str) -> str:
     return "plugin" if kind == "model" else "extension"
 
 
-def _as_reference(target: str) -> str:
-    return target if ":" in target else target + ":"
-
-
-def _load_target(
-    name: str, reference: str, module: str, attribute: str, kind: str, distribution: str
-) -> Plugin:
-    target, source = _import_target("Plugin", reference, module, attribute)
-    return _make_plugin(name, reference, kind, target, source, distribution)
-
-
-def _import_target(
-    what: str, reference: str, module_name: str, attribute: str
-) -> Tuple[Any, types.ModuleType]:
-    """The object `attribute` of a module ('' for the module itself), and the module."""
-    module = _import(
-        what, reference, lambda: importlib.import_module(module_name), find_file(module_name)
-    )
+def _import_target(what: str, reference: str, place: str) -> Tuple[Any, types.ModuleType]:
+    """The object that `module:attribute`, or `module`, names, and the module."""
+    name, _, attribute = place.partition(":")
+    module = _import(what, reference, lambda: importlib.import_module(name), find_file(name))
     target: Any = module
     for part in attribute.split(".") if attribute else ():
         if not hasattr(target, part):
             raise UsageError(
-                f"Module '{module_name}' has no attribute '{attribute}'.",
-                hint=suggest(part, [name for name in dir(target) if not name.startswith("_")]),
+                f"Module '{name}' has no attribute '{attribute}'.",
+                hint=suggest(part, [each for each in dir(target) if not each.startswith("_")]),
             )
         target = getattr(target, part)
     return target, module
 
 
-def _load_file(path: str, kind: str) -> Plugin:
-    name = plugin_name(path)
+def _load_file(name: str, path: str, kind: str) -> Plugin:
     try:
         module = _import("Plugin", path, lambda: _execute_file(name, path), os.path.abspath(path))
     except ToolkitError as error:
-        error.hint = _explain_precedence(error.__cause__, os.path.dirname(path)) or error.hint
+        cause = error.__cause__
+        missing = cause.name or "" if isinstance(cause, ImportError) else ""
+        neighbour = os.path.join(os.path.dirname(path), missing + ".py")
+        if missing.isidentifier() and os.path.exists(neighbour):
+            error.hint = (
+                f"The installed module '{missing}' precedes the file {missing}.py; rename the file."
+            )
         raise
     return _make_plugin(name, path, kind, module, module, "")
-
-
-def _explain_precedence(error: Optional[BaseException], folder: str) -> str:
-    """What to do if a plugin got an installed module in place of its neighbour; else ''."""
-    name = error.name or "" if isinstance(error, ImportError) else ""
-    if not name.isidentifier() or not os.path.exists(os.path.join(folder, name + ".py")):
-        return ""
-    return f"The installed module '{name}' precedes the file {name}.py; rename the file."
 
 
 def _execute_file(name: str, path: str) -> types.ModuleType:
@@ -220,8 +170,7 @@ def _execute_file(name: str, path: str) -> types.ModuleType:
 def _import(what: str, reference: str, action: Callable[[], Any], file: str = "") -> Any:
     """action(), with any exception turned into a ToolkitError that names the reference.
 
-    Args:
-        file: of the plugin, if it is known before the import.
+    `file`: of the plugin, if it is known before the import.
     """
     try:
         return action()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import pkgutil
@@ -23,27 +24,25 @@ def find_file(module: str) -> str:
 
 
 def _find_specs(module: str) -> List[Optional[importlib.machinery.ModuleSpec]]:
-    """The specs of the packages around a module and its own; None, the last, for a missing one."""
+    """The specs of the packages around a module and its own; None, the last, for a missing one.
+
+    Nothing is imported; `importlib.util.find_spec` would import the parents of a module.
+    """
     specs: List[Optional[importlib.machinery.ModuleSpec]] = []
     parts = module.split(".")
     for count in range(1, len(parts) + 1):
-        specs.append(_find_spec(".".join(parts[:count]), specs[-1] if specs else None))
-        if specs[-1] is None:
+        name, spec = ".".join(parts[:count]), None
+        with contextlib.suppress(ImportError, ValueError, AttributeError):
+            if not specs or specs[-1] is None:
+                spec = importlib.util.find_spec(name)
+            else:
+                places: Any = specs[-1].submodule_search_locations or ()
+                # Those of a package without __init__.py are computed again for each use, from its
+                # parent.
+                finders = map(pkgutil.get_importer, getattr(places, "_path", places))
+                found = (finder.find_spec(name) for finder in finders if finder is not None)
+                spec = next((each for each in found if each is not None), None)
+        specs.append(spec)
+        if spec is None:
             break
     return specs
-
-
-def _find_spec(
-    name: str, parent: Optional[importlib.machinery.ModuleSpec]
-) -> Optional[importlib.machinery.ModuleSpec]:
-    """The spec of a module. `importlib.util.find_spec` would import its parents."""
-    try:
-        if parent is None:
-            return importlib.util.find_spec(name)
-        places: Any = parent.submodule_search_locations or ()
-        # Those of a package without __init__.py are computed again for each use, from its parent.
-        finders = [pkgutil.get_importer(place) for place in getattr(places, "_path", places)]
-        specs = [finder.find_spec(name) for finder in finders if finder is not None]
-        return next((spec for spec in specs if spec is not None), None)
-    except (ImportError, ValueError, AttributeError):
-        return None

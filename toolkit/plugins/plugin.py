@@ -13,8 +13,7 @@ import pluggy
 from .. import hookspecs
 from ..errors import UsageError, suggest
 from ..files import sha256_of
-from ..hookspecs import MODEL_HOOKS, PROJECT, hook_functions
-from . import api_number
+from ..hookspecs import API, MODEL_HOOKS, PROJECT, hook_functions
 from .source_files import is_file, is_name, locate_file
 
 ITERATED_HOOKS = ("sample", "scorers", "session_hooks")  # may be generators
@@ -81,7 +80,7 @@ def plugin_name(reference: str) -> str:
     if is_file(reference):
         return os.path.splitext(os.path.basename(reference))[0]
     if is_name(reference):
-        return reference.partition("@")[0]
+        return reference
     module, _, attribute = reference.partition(":")
     return attribute if attribute.isidentifier() else module
 
@@ -156,11 +155,12 @@ def check_hooks(plugin: Plugin, module: Any = None) -> None:
 
 
 def _check_api(plugin: Plugin, module: Any) -> None:
-    number = getattr(plugin.object, api_number.NAME, getattr(module, api_number.NAME, None))
-    reason = api_number.describe_other_api(number)
-    if reason:
+    """Refuse a plugin whose module or class states another number as `TOOLKIT_API`."""
+    number = getattr(plugin.object, "TOOLKIT_API", getattr(module, "TOOLKIT_API", None))
+    if number is not None and (number != API or isinstance(number, bool)):
         raise UsageError(
-            f"Plugin '{plugin.name}' ({plugin.distribution or plugin.file}) {reason}.",
+            f"Plugin '{plugin.name}' ({plugin.distribution or plugin.file}) is written for API "
+            f"{number!r} of the toolkit, this is API {API}.",
             hint="Install the version of the plugin, or of toolkit, that fits the other.",
         )
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.machinery
 import os
 import sys
 import warnings
-from typing import Dict, Iterator, List, NamedTuple, Set
+from typing import Dict, List, NamedTuple, Set
 
 from ..errors import UsageError
 from .neighbours import SUFFIXES, find_module
@@ -55,16 +54,10 @@ def locate_file(path: str) -> SourceFiles:
     return SourceFiles(name, folder, False, _hash_with_neighbours(folder, [name]))
 
 
-def _parse_module(reference: str) -> str:
-    """The module of `module:attribute`. Raises UsageError if it is no module's name."""
-    module = reference.partition(":")[0]
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError(f"'{reference}' names no module.", hint="Write module:attribute.")
-    return module
-
-
 def _locate_module(reference: str) -> SourceFiles:
-    parts = _parse_module(reference).split(".")
+    parts = reference.partition(":")[0].split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise UsageError(f"'{reference}' names no module.", hint="Write module:attribute.")
     here = os.getcwd()
     spec = find_module(parts[0])
     if spec is None:
@@ -74,27 +67,19 @@ def _locate_module(reference: str) -> SourceFiles:
         if not names:
             raise UsageError(f"There is no module '{parts[0]}'.")
         return SourceFiles(reference, here, False, _hash_with_neighbours(here, names))
-    folder = _folder_of(spec)
+    places = list(spec.submodule_search_locations or [])
+    place = places[0] if places else spec.origin if spec.has_location else None
+    folder = os.path.dirname(os.path.abspath(place)) if place else ""  # "" for a built-in module
     if folder and os.path.realpath(folder) == os.path.realpath(here):
         names = _module_files(folder, parts[0])
         return SourceFiles(reference, folder, False, _hash_with_neighbours(folder, names))
-    paths = {name: os.path.join(folder, name) for name in _files_on_the_way(parts) if folder}
-    hashes = {name: _hash(_read(path)) for name, path in paths.items() if os.path.isfile(path)}
-    return SourceFiles(reference, folder, True, hashes)
-
-
-def _folder_of(spec: importlib.machinery.ModuleSpec) -> str:
-    """The folder in which a top-level module is; "" for a built-in one."""
-    places = list(spec.submodule_search_locations or [])
-    place = places[0] if places else spec.origin if spec.has_location else None
-    return os.path.dirname(os.path.abspath(place)) if place else ""
-
-
-def _files_on_the_way(parts: List[str]) -> Iterator[str]:
-    """The paths that a module may have, and those of the packages around it."""
-    for count in range(1, len(parts) + 1):
+    hashes = {}
+    for count in range(1, len(parts) + 1 if folder else 0):  # the packages around it, and itself
         path = os.path.join(*parts[:count])
-        yield from (os.path.join(path, "__init__.py"), path + ".py")
+        for name in (os.path.join(path, "__init__.py"), path + ".py"):
+            if os.path.isfile(os.path.join(folder, name)):
+                hashes[name] = _hash(_read(os.path.join(folder, name)))
+    return SourceFiles(reference, folder, True, hashes)
 
 
 # ------------------------------------------------------------------------------------- neighbours

@@ -29,18 +29,13 @@ Values = Mapping[str, Any]  # of the options that vary
 
 
 def validate(definition: Definition, plugins: Plugins) -> str:
-    """Check the configurations of a study.
+    """Check the configurations of a study; return what was checked, a clause.
 
     Those are checked that are known before the first trial (all of a grid and of random
     configurations, the first ones of TPE), and those at the limits of the space. Each is resolved;
-    of those that differ in numbers within ranges alone, one graph is built. A configuration
-    that is sampled later is checked by its own run before the first step.
-
-    Returns:
-        What was checked, a clause.
-
-    Raises:
-        ToolkitError: one cannot be trained; names its values.
+    of those that differ in numbers within ranges alone, one graph is built. A configuration that is
+    sampled later is checked by its own run before the first step. Raises ToolkitError with the
+    values of one that cannot be trained.
     """
     space, known = definition.space, known_values(definition)
     limits = [dict(known[0], **{each.name: end}) for each in space for end in each.ends]
@@ -66,38 +61,22 @@ def validate(definition: Definition, plugins: Plugins) -> str:
 
 
 class Answer(NamedTuple):
-    """What a check found of one configuration.
+    """What a check found of one configuration."""
 
-    Attributes:
-        metrics: the names of the metrics of the validation split, each with "min" or "max", or ""
-            if it declares no direction.
-        best_metric: --best-metric, "" for none.
-        interval: --evaluate-steps or --checkpoint-steps; None if neither is set.
-        num_examples: of the training split.
-        examples_per_step: how many a step reads.
-    """
-
+    # the names of the metrics of the validation split, each with "min" or "max", or "" if it
+    # declares no direction
     metrics: Mapping[str, str] = {}
-    best_metric: str = ""
-    interval: Optional[int] = None
-    num_examples: int = 0
-    examples_per_step: int = 1
+    best_metric: str = ""  # --best-metric, "" for none
+    interval: Optional[int] = None  # --evaluate-steps or --checkpoint-steps; None if neither is set
+    num_examples: int = 0  # of the training split
+    examples_per_step: int = 1  # how many a step reads
 
 
 def check_graphs(definition: Definition, configurations: Sequence[Values]) -> List[Answer]:
-    """Build the graphs of configurations in a process of their own.
+    """Build the graphs of configurations in a process of their own; return the answer for each.
 
-    Args:
-        definition: of the study; it may lack what follows from the answers.
-        configurations: the values of the options that vary.
-
-    Returns:
-        The answer for each configuration, in order.
-
-    Raises:
-        InterruptedRun: a signal ended the check.
-        RetryError: the process died.
-        ToolkitError: one of them cannot be trained; names its values.
+    Raises InterruptedRun if a signal ended the check, RetryError if the process died, and
+    ToolkitError with the values of one that cannot be trained.
     """
     count = len(configurations)
     wait = waiting(f"Checking {count} configuration{'s' * (count != 1)}")
@@ -178,7 +157,7 @@ def _build(definition: Definition, values: Values, folder: str) -> Answer:
     trainer = Trainer(job, Console())
     try:
         directions = trainer.evaluator.metric_directions()
-        splits = trainer.training.run_data.splits
+        splits = trainer.run_data.splits
         if not splits.get("validation"):
             raise UsageError(
                 "The data has no validation split, by which a search chooses.",

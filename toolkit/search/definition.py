@@ -27,25 +27,18 @@ Key = Tuple[int, int, int]  # configuration, seed, rung
 
 
 class Dimension(NamedTuple):
-    """One option that varies, and its values.
+    """One option that varies, and its values."""
 
-    Attributes:
-        name: of the option.
-        kind: FLOAT or INT for a range, CHOICE for a list.
-        low, high: the limits of a range, which belong to it; 0 for a list.
-        step: the distance of the values of a range from `low` on; 0 for every value of a FLOAT. An
-            INT range has a step of at least 1, or 0 if it is logarithmic: all integers.
-        is_log: whether the logarithms of the values are spread evenly.
-        choices: the values of a list: JSON values, no two equal.
-    """
-
-    name: str
-    kind: str
+    name: str  # of the option
+    kind: str  # FLOAT or INT for a range, CHOICE for a list
+    # the limits of a range, which belong to it; 0 for a list
     low: float = 0
     high: float = 0
+    # the distance of the values of a range from `low` on; 0 for every value of a FLOAT. An INT
+    # range has a step of at least 1, or 0 if it is logarithmic: all integers.
     step: float = 0
-    is_log: bool = False
-    choices: Tuple[Any, ...] = ()
+    is_log: bool = False  # whether the logarithms of the values are spread evenly
+    choices: Tuple[Any, ...] = ()  # the values of a list: JSON values, no two equal
 
     @property
     def values(self) -> Optional[Sequence[Any]]:
@@ -100,62 +93,41 @@ def value_text(value: Any) -> str:
 
 
 class Budget(NamedTuple):
-    """What each trial may spend, equal for all.
+    """What each trial may spend, equal for all."""
 
-    Attributes:
-        kind: STEPS or EXAMPLES (each step reads a batch of them).
-        amount: of them; 0 for one that a command leaves open.
-    """
-
-    kind: str
-    amount: float
+    kind: str  # STEPS or EXAMPLES (each step reads a batch of them)
+    amount: float  # of them; 0 for one that a command leaves open
 
     def __str__(self) -> str:
         return f"{self.amount:,.10g} {self.kind} per trial"
 
 
 class Definition(NamedTuple):
-    """What a study is: two studies with equal definitions, on equal machines, have equal tables.
+    """What a study is: two studies with equal definitions, on equal machines, have equal tables."""
 
-    Attributes:
-        plugin: the reference of the model plugin; of a file with its absolute path.
-        extensions: the references of the extensions, likewise.
-        options: those that a person set for all trials: JSON values by name, paths absolute.
-        flags: the names of those that a flag set; files and variables set the others, which a
-            preset that varies may replace.
-        space: the options that vary.
-        sampler: RANDOM, TPE or GRID.
-        trials: the number of configurations; for GRID at most all of them.
-        seeds: the values of --seed with which each configuration is trained.
-        budget: of each trial.
-        rungs: the shares of the budget at which configurations are compared, rising; the last is 1.
-            (1.0,) without halving.
-        reduction: the best 1/reduction of the configurations of a rung continue; 0 without halving.
-        metric: the name of the metric of the validation split that chooses.
-        direction: "min" or "max": which values are better.
-        moment: LAST or BEST: which evaluation of a trial counts.
-        interval: of the evaluations of a trial in steps; 0 if it follows from its length.
-        study_seed: of the sampler.
-        threads: what --intra-op-threads and --inter-op-threads are in each trial; 0 for the run's
-            own choice.
-    """
-
-    plugin: str
-    extensions: Tuple[str, ...]
+    plugin: str  # the reference of the model plugin; of a file with its absolute path
+    extensions: Tuple[str, ...]  # the references of the extensions, likewise
+    # those that a person set for all trials: JSON values by name, paths absolute
     options: Dict[str, Any]
+    # the names of those that a flag set; files and variables set the others, which a preset that
+    # varies may replace
     flags: Tuple[str, ...]
-    space: Tuple[Dimension, ...]
-    sampler: str
-    trials: int
-    seeds: Tuple[int, ...]
-    budget: Budget
+    space: Tuple[Dimension, ...]  # the options that vary
+    sampler: str  # RANDOM, TPE or GRID
+    trials: int  # the number of configurations; for GRID at most all of them
+    seeds: Tuple[int, ...]  # the values of --seed with which each configuration is trained
+    budget: Budget  # of each trial
+    # the shares of the budget at which configurations are compared, rising; the last is 1. (1.0,)
+    # without halving.
     rungs: Tuple[float, ...]
+    # the best 1/reduction of the configurations of a rung continue; 0 without halving
     reduction: int
-    metric: str
-    direction: str
-    moment: str
-    interval: int
-    study_seed: int
+    metric: str  # the name of the metric of the validation split that chooses
+    direction: str  # "min" or "max": which values are better
+    moment: str  # LAST or BEST: which evaluation of a trial counts
+    interval: int  # of the evaluations of a trial in steps; 0 if it follows from its length
+    study_seed: int  # of the sampler
+    # what --intra-op-threads and --inter-op-threads are in each trial; 0 for the run's own choice
     threads: int
 
     @property
@@ -240,10 +212,6 @@ class Definition(NamedTuple):
 
         The threads do not count: a study keeps those of its first command. Neither does the number
         of trials, which may grow, and the rungs that follow from it.
-
-        Args:
-            now: that of the command.
-            folder: of the study.
         """
         old, new = self._named_values(), now._named_values()
         if self.trials != now.trials:
@@ -271,31 +239,19 @@ class Definition(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """The values of the options that vary.
+    """The values of the options that vary."""
 
-    Attributes:
-        number: counts the configurations of the study, from 0.
-        values: JSON values by the names of options.
-        length: the whole budget of a trial in steps.
-    """
-
-    number: int
-    values: Dict[str, Any]
-    length: int = 1
+    number: int  # counts the configurations of the study, from 0
+    values: Dict[str, Any]  # JSON values by the names of options
+    length: int = 1  # the whole budget of a trial in steps
 
 
 class Trial(NamedTuple):
-    """One configuration with one seed, to be trained up to a rung.
+    """One configuration with one seed, to be trained up to a rung."""
 
-    Attributes:
-        configuration: what to train.
-        seed: a value of `Definition.seeds`, not its position.
-        rung: the position in `Definition.rungs` up to which to train.
-    """
-
-    configuration: Configuration
-    seed: int
-    rung: int
+    configuration: Configuration  # what to train
+    seed: int  # a value of `Definition.seeds`, not its position
+    rung: int  # the position in `Definition.rungs` up to which to train
 
     @property
     def key(self) -> Key:
@@ -309,24 +265,15 @@ class Trial(NamedTuple):
 
 
 class Result(NamedTuple):
-    """How a trial ended at a rung.
+    """How a trial ended at a rung."""
 
-    Attributes:
-        status: FINISHED, PAUSED, DIVERGED or FAILED; "" for a trial that has not ended.
-        reason: why it diverged or failed, one sentence; else "".
-        cpu_secs: of the processor, summed over the processes of the trial that have ended.
-        seconds: of the clock, likewise.
-        step: the step that the run reached.
-        value: of the metric; None if there is no finite one.
-        low: the lower end of the value's interval over the examples; None if there is none.
-        high: the upper end; likewise.
-    """
-
-    status: str = ""
-    reason: str = ""
+    status: str = ""  # FINISHED, PAUSED, DIVERGED or FAILED; "" for a trial that has not ended
+    reason: str = ""  # why it diverged or failed, one sentence; else ""
+    # of the processor, summed over the processes of the trial that have ended
     cpu_secs: float = 0.0
-    seconds: float = 0.0
-    step: int = 0
-    value: Optional[float] = None
+    seconds: float = 0.0  # of the clock, likewise
+    step: int = 0  # the step that the run reached
+    value: Optional[float] = None  # of the metric; None if there is no finite one
+    # the lower end of the value's interval over the examples; None if there is none
     low: Optional[float] = None
-    high: Optional[float] = None
+    high: Optional[float] = None  # the upper end; likewise

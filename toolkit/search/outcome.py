@@ -29,11 +29,8 @@ MIN_CONFIGURATIONS = 10
 
 
 class Progress:
-    """Writes a line on stderr for each trial that ends.
-
-    Args:
-        study: whose trials.
-        show: called with the numbers of trials that have ended and of all.
+    """Writes a line on stderr for each trial that ends; `show` gets the numbers of trials that have
+    ended and of all.
     """
 
     def __init__(self, study: Study, show: Callable[[int, int], None] = lambda count, total: None):
@@ -100,8 +97,12 @@ def make_table(study: Study) -> Dict[str, Any]:
     verdict = explain_absence(rows) if groups else ""
     if len(groups) > 1:
         verdict = f"On the test split, {judge(groups, [definition.metric])[0].text}."
-    again = ""
+    again, test = "", {}
     if finished:
+        tested = [record for record in groups[0].records if record.test is not None]
+        names = metrics_by_name(tested[0]) if tested else ()
+        bands = {name: measure_band(groups[0]._replace(records=tested), name) for name in names}
+        test = {name: dict(band._asdict()) for name, band in bands.items() if band is not None}
         best = Trial(study.configurations[finished[0].number], definition.seeds[0], 0)
         again = again_command(study, best)
     return {
@@ -114,7 +115,7 @@ def make_table(study: Study) -> Dict[str, Any]:
         "importance": importance,
         "importance_note": note,
         "best": finished[0].number if finished else None,
-        "test": _test_metrics(groups[0]) if groups else {},
+        "test": test,
         "verdict": verdict,
         "again": again,
     }
@@ -148,13 +149,6 @@ def _read_group(row: Row, folder: str) -> Group:
         except ToolkitError:
             continue
     return Group(f"configuration {row.number}", records)
-
-
-def _test_metrics(group: Group) -> Dict[str, Dict[str, Any]]:
-    tested = [record for record in group.records if record.test is not None]
-    names = metrics_by_name(tested[0]) if tested else ()
-    bands = {name: measure_band(group._replace(records=tested), name) for name in names}
-    return {name: dict(band._asdict()) for name, band in bands.items() if band is not None}
 
 
 def explain_absence(rows: Sequence[Row]) -> str:

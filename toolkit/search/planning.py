@@ -21,16 +21,11 @@ MAX_RUNGS = 3  # by default
 
 
 def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definition:
-    """Return the definition of a new study.
+    """The definition of a new study from what the command says, the options of a run without what
+    varies, and the text of --rungs.
 
-    Args:
-        stated: what the command says.
-        options: of a run, as they are without what varies.
-        rungs: the text of --rungs; "" without.
-
-    Raises:
-        ToolkitError: the first configuration cannot be trained, or what the command says is
-            contradictory, or is not enough.
+    Raises ToolkitError if the first configuration cannot be trained, or what the command says is
+    contradictory, or is not enough.
     """
     (answer,) = check_graphs(stated, [{each.name: each.ends[0] for each in stated.space}])
     budget = Budget(STEPS, options.steps or 0)
@@ -57,15 +52,10 @@ def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definiti
 
 
 def complete(stated: Definition, usual: Definition, rungs: str) -> Definition:
-    """Return what a command says, and what it leaves open as it is in another definition.
+    """What a command says, and what it leaves open as it is in another definition, perhaps that of
+    the study which it continues.
 
-    Args:
-        stated: what the command says.
-        usual: the other one: that of the study which the command continues, perhaps.
-        rungs: the text of --rungs; "" without.
-
-    Raises:
-        UsageError: the sampler does not fit the space, or the rungs do not fit the budget.
+    Raises UsageError if the sampler does not fit the space, or the rungs do not fit the budget.
     """
     names = ("sampler", "trials", "metric", "direction", "moment", "interval")
     stated = stated._replace(**{n: getattr(stated, n) or getattr(usual, n) for n in names})
@@ -136,15 +126,11 @@ def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
 
 
 def read_rungs(text: str, reduction: int, budget: Budget, trials: int) -> Tuple[float, ...]:
-    """Return the shares of the budget at which configurations are compared.
+    """The shares of the budget at which configurations are compared, from amounts of it or shares
+    such as 10%, separated by commas; "" for the usual ones: each is `reduction` times the one
+    before.
 
-    Args:
-        text: amounts of the budget, or shares such as 10%, separated by commas; "" for the usual
-            ones: each rung is `reduction` times the one before.
-        reduction, budget, trials: see `Definition`.
-
-    Raises:
-        UsageError: a text is no amount below the budget, or there are too few configurations.
+    Raises UsageError for what is no amount below the budget, or too few configurations.
     """
     if not reduction:
         return (1.0,)
@@ -175,16 +161,10 @@ def read_rungs(text: str, reduction: int, budget: Budget, trials: int) -> Tuple[
 
 
 def choose_metric(name: str, direction: str, answer: Answer) -> Tuple[str, str]:
-    """Return the name and the direction of the metric that chooses.
+    """The name and the direction of the metric that chooses, of those that the model has.
 
-    Args:
-        name: of the metric; "" for --best-metric, else the first one with a declared direction,
-            losses last.
-        direction: "min", "max" or, for what the metric declares, "".
-        answer: what the model has.
-
-    Raises:
-        UsageError: there is no such metric, or nothing says which values are better.
+    Without a name it is that of --best-metric, else the first one with a declared direction, losses
+    last. Raises UsageError if there is no such metric, or nothing says which values are better.
     """
     if not (name or direction):
         direction, _, name = answer.best_metric.rpartition(":")

@@ -22,10 +22,8 @@ class Processes:
     """Starts processes of the toolkit, and ends them all.
 
     A process has a session of its own, so that Ctrl-C reaches this process alone. The system kills
-    it with this one.
-
-    Attributes:
-        signum: the signal that `interrupt` passed on; 0 for none. No process starts after it.
+    it with this one. `signum` is the signal that `interrupt` passed on, or 0; no process starts
+    after it.
     """
 
     def __init__(self) -> None:
@@ -39,20 +37,12 @@ class Processes:
         environment: Mapping[str, str],
         statements: str = COMMAND_LINE,
     ) -> Generator[None, None, Tuple[int, float]]:
-        """Run `toolkit ARGUMENTS`, and yield until it has ended.
+        """Run `toolkit ARGUMENTS` with stdout and stderr to the descriptor `log`, and yield until
+        it has ended.
 
-        Args:
-            arguments: of `toolkit`.
-            log: a descriptor, to which stdout and stderr of the process go.
-            environment: its variables.
-            statements: its code.
-
-        Returns:
-            The exit code, as a shell shows it: 128 plus the signal that ended the process; and the
-            CPU seconds that the process and those that it waited for have used.
-
-        Raises:
-            InterruptedRun: `interrupt` was called before.
+        Returns the exit code, as a shell shows it: 128 plus the signal that ended the process; and
+        the CPU seconds that the process and those that it waited for have used. Raises
+        InterruptedRun after a call of `interrupt`.
         """
         self._check_interrupt()
         process = subprocess.Popen(

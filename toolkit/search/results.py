@@ -56,7 +56,12 @@ def read_result(study: Study, trial: Trial) -> Optional[Result]:
     if record is None:
         return result if result.status else None
     end = definition.pause_step(trial.configuration.length, trial.rung)
-    evaluations = _read_evaluations(record, end)
+    evaluations = {
+        int(each.get("step") or 0): each
+        for each in record.folder.metrics.read()
+        if (each.get("kind"), each.get("split")) == ("eval", "validation")
+        if int(each.get("step") or 0) <= end
+    }
     is_last = trial.rung == len(definition.rungs) - 1
     is_finished = record.status == RUN_FINISHED
     is_paused = record.status == "stopped" and record.step == end
@@ -77,16 +82,6 @@ def read_result(study: Study, trial: Trial) -> Optional[Result]:
         low=low,
         high=high,
     )
-
-
-def _read_evaluations(record: RunRecord, end: int) -> Dict[int, Mapping[str, Any]]:
-    """The records of the validation split up to a step, by their steps."""
-    return {
-        int(each.get("step") or 0): each
-        for each in record.folder.metrics.read()
-        if each.get("kind") == "eval" and each.get("split") == "validation"
-        if int(each.get("step") or 0) <= end
-    }
 
 
 def _choose_evaluation(

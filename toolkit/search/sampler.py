@@ -72,17 +72,12 @@ def sample_batch(
     known: Mapping[int, Configuration],
     history: Sequence[Row] = (),
 ) -> List[Tuple[int, Values]]:
-    """Return the numbers and values of the configurations of a batch that the study lacks.
+    """The numbers and values of the configurations of a batch that the study lacks.
 
     The first ones of a batch, and of a part of a grid, do not depend on how many there are in all:
     a study that gets more trials has the configurations of one that had as many from the start.
-
-    Args:
-        definition: of the study.
-        numbers: of the batch.
-        known: the configurations of the batches before, and those of this one that the study had
-            before it got more trials; they keep their numbers.
-        history: the rows of the batches before, in order of number, if the batch needs results.
+    `known` are those of the batches before, and those of this one from before, which keep their
+    numbers; `history` has the rows of the batches before, if the batch needs results.
     """
     missing = [number for number in numbers if number not in known]
     former = [known[number].values for number in sorted(known)]
@@ -174,7 +169,12 @@ def make_study(
     space = {each.name: _distribution(each) for each in definition.space}
 
     def add(state: TrialState, values: Values, **result: Any) -> None:
-        params = {each.name: _position(each, values[each.name]) for each in definition.space}
+        params = {
+            each.name: each.values.index(values[each.name])
+            if _has_positions(each) and each.values
+            else values[each.name]
+            for each in definition.space
+        }
         study.add_trial(create_trial(state=state, params=params, distributions=space, **result))
 
     for row in rows:
@@ -212,7 +212,3 @@ def _value(dimension: Dimension, suggestion: Any) -> Any:
         return int(suggestion)
     # Six digits, so that a person can write the value.
     return min(max(float(f"{suggestion:.6g}"), dimension.low), dimension.high)
-
-
-def _position(dimension: Dimension, value: Any) -> Any:
-    return (dimension.values or []).index(value) if _has_positions(dimension) else value

@@ -49,16 +49,10 @@ Check = Callable[[str, Any], Any]  # name, text or value -> the value as JSON ha
 def parse_space(
     texts: Sequence[str], options: Type[CoreOptions], check: Check
 ) -> Tuple[Dimension, ...]:
-    """Return the dimensions that the texts of `--vary` describe.
+    """The dimensions that the texts of `--vary`, NAME=VALUES, describe.
 
-    Args:
-        texts: of the form NAME=VALUES.
-        options: the merged class of the run's options.
-        check: resolves the run's options with one of them set, by name and text or value, and
-            returns its value as JSON has it; raises UsageError.
-
-    Raises:
-        UsageError: one sentence on the first text that is wrong.
+    `check` resolves the run's options with one of them set, and returns its value as JSON has it.
+    Raises UsageError on the first text that is wrong.
     """
     space: Dict[str, Dimension] = {}
     for text in texts:

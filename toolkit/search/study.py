@@ -30,23 +30,9 @@ Stored = Tuple[Definition, Dict[int, Configuration]]  # with the configurations 
 
 
 class Study:
-    """A study, as one process sees it.
-
-    Args:
-        definition: what to search; that of the study, or with more trials.
-        folder: of the study, which exists.
-        find_length: returns the whole budget in steps of a configuration's values.
-
-    Attributes:
-        definition: of the study; its threads are those of the first process, and its trials are
-            those that it has now.
-        folder: of the study.
-        find_length: as above.
-        configurations: those that were sampled so far, by number.
-        results: of all trials that have ended at a rung, as far as they were read.
-
-    Raises:
-        UsageError: the folder has another study.
+    """A study, as one process sees it: a definition, that of the study or with more trials, in a
+    folder that exists. `find_length` returns the whole budget in steps of a configuration's values.
+    Raises UsageError if the folder has another study.
     """
 
     def __init__(
@@ -54,8 +40,9 @@ class Study:
     ):
         self.folder = folder
         self.find_length = find_length
-        self.results: Dict[Key, Result] = {}
+        self.results: Dict[Key, Result] = {}  # of the trials that ended, as far as they were read
         with self.locked():
+            # The threads are those of the first process, and the trials those that it has now.
             former, self.configurations = read_study(folder) or (definition, {})
             former.refuse_difference(definition, folder)
             self.definition = former._replace(trials=max(former.trials, definition.trials))

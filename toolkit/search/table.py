@@ -27,40 +27,24 @@ MAX_TEXT = 40  # characters of a value
 
 
 class Row(NamedTuple):
-    """One configuration with its results so far.
+    """One configuration with its results so far."""
 
-    Attributes:
-        number: of the configuration.
-        values: of the options that vary.
-        status: FINISHED, STOPPED (by halving), PAUSED (at a rung), DIVERGED, FAILED or WAITING.
-        reason: why it was stopped or failed, one sentence; else "".
-        value: the mean of the metric over the seeds that have one; None if none has.
-        low: the lower end of the value's interval; None if there is none.
-        high: the upper end; likewise.
-        interval: what it is over: SEEDS where the study has several, of which two or more have a
-            value; else EXAMPLES, those of the validation split. "" without an interval.
-        seeds: how many seeds have a value.
-        rung: the last rung that it reached.
-        step: the largest step of its trials.
-        cpu_secs: of the processor, summed over its trials.
-        seconds: of the clock, likewise.
-        paths: of the runs, relative to the study's folder, by seed.
-    """
-
-    number: int
-    values: Dict[str, Any]
-    status: str
-    reason: str
-    value: Optional[float]
-    low: Optional[float]
-    high: Optional[float]
+    number: int  # of the configuration
+    values: Dict[str, Any]  # of the options that vary
+    status: str  # FINISHED, STOPPED (by halving), PAUSED (at a rung), DIVERGED, FAILED or WAITING
+    reason: str  # why it was stopped or failed, one sentence; else ""
+    value: Optional[float]  # the mean of the metric over the seeds that have one; None if none has
+    low: Optional[float]  # the lower end of the value's interval; None if there is none
+    high: Optional[float]  # the upper end; likewise
+    # what it is over: SEEDS where the study has several, of which two or more have a value; else
+    # EXAMPLES, those of the validation split. "" without an interval.
     interval: str
-    seeds: int
-    rung: int
-    step: int
-    cpu_secs: float
-    seconds: float
-    paths: List[str]
+    seeds: int  # how many seeds have a value
+    rung: int  # the last rung that it reached
+    step: int  # the largest step of its trials
+    cpu_secs: float  # of the processor, summed over its trials
+    seconds: float  # of the clock, likewise
+    paths: List[str]  # of the runs, relative to the study's folder, by seed
 
     @property
     def has_failed(self) -> bool:
@@ -205,7 +189,8 @@ def format_table(definition: Definition, rows: Sequence[Row]) -> List[str]:
     cells = []
     for row in rows[:MAX_ROWS]:
         value = "-" if row.value is None else str(Band(row.value, row.low, row.high, None, 1))
-        texts = [_cell_text(row.values[name]) for name in names]
+        texts = [value_text(row.values[name]) for name in names]
+        texts = [t if len(t) <= MAX_TEXT else t[: MAX_TEXT - 3] + "..." for t in texts]
         facts = [f"{row.seeds} of {num_seeds}" for _ in seeds] + [row.status, f"{row.step:,}"]
         cells.append([str(row.number), *texts, value, *facts, f"{row.cpu_secs:.1f}"])
     header = ["", *names, definition.metric, *seeds, "status", "step", "CPU s"]
@@ -216,11 +201,3 @@ def format_table(definition: Definition, rows: Sequence[Row]) -> List[str]:
     if len(rows) > MAX_ROWS:
         lines.append(f"... and {len(rows) - MAX_ROWS} more")
     return lines
-
-
-def _cell_text(value: Any) -> str:
-    """Return the value of an option as a command can have it, if it is not too long."""
-    text = value_text(value)
-    if isinstance(value, float) and float(f"{value:.6g}") == value:
-        text = f"{value:.6g}"
-    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."

@@ -86,17 +86,11 @@ def _read_results(study: Study, numbers: Sequence[int]) -> List[Trial]:
 
 
 def train_all(study: Study, count: int, report: Callable[[Trial], None], train: Train) -> None:
-    """Train the trials of a study until none is left; call it from the main thread.
+    """Train `count` trials of a study at a time, by `train`, until none is left; call it from the
+    main thread. `report` is called at the end of a trial.
 
-    Args:
-        study: whose trials to claim.
-        count: how many trials to train at a time.
-        report: called at the end of a trial.
-        train: trains a trial, as `train_trial` does.
-
-    Raises:
-        InterruptedRun: a signal ended the search; the state of all trials is committed.
-        ToolkitError: a trial could not be trained; the others have committed their state, too.
+    Raises InterruptedRun if a signal ended the search, and ToolkitError if a trial could not be
+    trained; the state of all trials is committed.
     """
     processes = Processes()
     workers = [_work(study, processes, report, train) for _ in range(count)]
@@ -154,17 +148,11 @@ def _work(
 
 
 def train_trial(study: Study, trial: Trial, log: int, processes: Processes) -> Iterator[None]:
-    """Train a trial to its rung, or continue it, and yield until its folder has the result.
+    """Train a trial, whose locked log has this descriptor, to its rung, or continue it, and yield
+    until its folder has the result.
 
-    Args:
-        study: of the trial.
-        trial: what to train.
-        log: a descriptor of the trial's log, which this process has locked.
-        processes: starts the processes, and interrupts them.
-
-    Raises:
-        InterruptedRun: a signal ended the trial; its state is saved.
-        RetryError: the machine failed; the same call may succeed later.
+    Raises InterruptedRun if a signal ended the trial, whose state is saved, and RetryError if the
+    machine failed; the same call may succeed later.
     """
     path = study.path(trial)
     deaths, step = 0, _last_step(path)

@@ -51,16 +51,8 @@ def resolve_trial(
     values: Mapping[str, Any],
     length: Optional[int] = None,
 ) -> Resolved:
-    """Return the options of a configuration.
-
-    Args:
-        plugins: of the study.
-        definition: of the study.
-        values: of the options that vary, by name: texts, or values as JSON has them.
-        length: of the run in steps; None for the length that the flags or the plugin set.
-
-    Raises:
-        UsageError: a value is wrong, alone or beside the others.
+    """The options of a configuration: `values` are texts, or as JSON has them; the length is in
+    steps, None for that of the flags or the plugin. Raises UsageError for a wrong value.
     """
     flags: Dict[str, Any] = {name: definition.options[name] for name in definition.flags}
     for name, value in values.items():

@@ -25,17 +25,11 @@ from .source_copies import read_copies
 
 
 class BranchPoint(NamedTuple):
-    """The commit from which a branch continues.
-
-    Attributes:
-        checkpoint: of the commit.
-        number: of its entry in the commit log of the parent, from 1.
-        session: the values of the session that trained up to it.
-    """
+    """The commit from which a branch continues."""
 
     checkpoint: Checkpoint
-    number: int
-    session: Dict[str, Any]
+    number: int  # of its entry in the commit log of the parent, from 1
+    session: Dict[str, Any]  # the values of the session that trained up to it
 
     def config(self, folder: RunFolder) -> Dict[str, Any]:
         """The contents of config.json when the parent trained this step."""
@@ -48,11 +42,7 @@ class BranchPoint(NamedTuple):
 
 
 def find_branch_point(folder: RunFolder, step: int) -> BranchPoint:
-    """The commit of a step.
-
-    Args:
-        folder: of the parent.
-        step: with a checkpoint.
+    """The commit of a step of the run that becomes the parent.
 
     Raises:
         UsageError: there is no checkpoint of the step; the hint names those that are intact.
@@ -98,13 +88,7 @@ def _describe_choice(folder: RunFolder, checkpoints: Iterable[Checkpoint]) -> st
 def create_branch(
     folder: RunFolder, point: BranchPoint, path: str, config: Dict[str, Any]
 ) -> RunFolder:
-    """Create the folder of a branch, whole or not at all.
-
-    Args:
-        folder: of the parent.
-        point: from `find_branch_point`.
-        path: of the new folder, which does not exist or is empty.
-        config: the contents of config.json in it.
+    """Create the folder of a branch, whole or not at all, where there is none or an empty one.
 
     Raises:
         UsageError: the folder cannot be created.

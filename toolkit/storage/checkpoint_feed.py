@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import CheckpointError, RetryError, UsageError
 from .commit_log import Checkpoint, Entry, FormatError
@@ -20,43 +20,26 @@ from .run_folder import RunFolder, is_used
 _FILES = ("commits.jsonl", "metrics.jsonl", "speed.jsonl")
 _POLL_SECS = 0.5
 _PATIENCE_SECS = 5.0  # a network file system may show a file later than the entry that names it
-_Sign = Optional[Tuple[int, int, int]]  # of a file: what differs once it has changed
 
 
 class FeedSettings(NamedTuple):
-    """Which checkpoints a feed has, and how long it waits.
+    """Which checkpoints a feed has, and how long it waits."""
 
-    Attributes:
-        every: whether it has every checkpoint that exists, oldest first; otherwise the newest one.
-        idle_secs: after so long without a change in the folder of the run it ends.
-        start_secs: how long to wait for the run to begin.
-        former_statuses: if the run has one of these statuses at the start, that is the end of
-            an earlier session, and another one is about to begin.
-        is_replaced: whether another run is about to take the place of one that is there at the
-            start, unless a process trains it.
-    """
-
-    every: bool = False
-    idle_secs: float = 300.0
-    start_secs: float = 300.0
-    former_statuses: Collection[str] = ()
-    is_replaced: bool = False
+    every: bool = False  # every checkpoint that exists, oldest first; otherwise the newest one
+    idle_secs: float = 300.0  # after so long without a change in the folder of the run it ends
+    start_secs: float = 300.0  # how long to wait for the run to begin
+    # Whether the run that is there at the start is about to be continued or replaced: it counts
+    # once it changes, or after `start_secs`.
+    awaits_change: bool = False
 
 
 class NextCheckpoint(NamedTuple):
-    """A checkpoint of the feed.
+    """A checkpoint of the feed."""
 
-    Attributes:
-        checkpoint: whose files are intact, or were a moment ago.
-        number: of its entry in the commit log.
-        left_out: the steps of the commits since the one before that are not in the feed.
-        session: how many sessions and branches the commit log has up to the entry.
-    """
-
-    checkpoint: Checkpoint
-    number: int
-    left_out: List[int]
-    session: int
+    checkpoint: Checkpoint  # whose files are intact, or were a moment ago
+    number: int  # of its entry in the commit log
+    left_out: List[int]  # the steps of the commits since the one before that are not in the feed
+    session: int  # how many sessions and branches the commit log has up to the entry
 
 
 class CheckpointFeed:
@@ -66,13 +49,11 @@ class CheckpointFeed:
         path: of the folder of the run, which need not exist yet.
         settings: which checkpoints, and how long to wait.
         warn: called with a message for each checkpoint that is damaged.
-        clock: returns seconds, for tests.
-        sleep: waits for seconds, for tests.
+        clock, sleep: return seconds and wait for seconds.
 
     Attributes:
         folder: of the run.
         is_known: whether a checkpoint was evaluated before, and is not in the feed.
-        end: how the run ended; None if it has not, as far as the feed has read.
     """
 
     def __init__(
@@ -88,36 +69,42 @@ class CheckpointFeed:
         self._settings = settings
         self._warn, self._clock, self._sleep = warn, clock, sleep
         self._start = self._changed_at = clock()
-        self._signs: List[_Sign] = []
+        self._signs: List[Any] = []
         self._is_outdated = True  # what was read, although no sign may show it
-        self._state: Optional[Dict[str, Any]] = None  # of the run; None before it has begun
+        self._state: Dict[str, Any] = {}  # of the run; {} before it has begun
         self._entries: List[Entry] = []
         self._error: Optional[CheckpointError] = None  # of the last read, if it failed
         self._created: Any = None  # when the run began that has been fed from
         self._position = 0  # the number of the last entry that is done with
-        self._fault_at: Optional[float] = None  # since when the next checkpoint seems damaged
         self._read()
-        self._first_state = self._state
+        self._former_state = self._state if settings.awaits_change else {}
 
     def has_begun(self) -> bool:
         """Whether there is a run in the folder."""
         self._read()
-        return self._state is not None
+        return bool(self._state)
 
     def wait_for_run(self) -> None:
         """Wait until a run in the folder trains, or has ended. For errors, see `next`."""
-        is_replaced = self._settings.is_replaced
-        while (
-            not self.has_begun()
-            or (is_replaced and self._is_as_at_start() and not self.folder.is_locked())
-            or not (self.session or self.end)
-        ):
+        while not (self.has_begun() and not self._awaits_change and (self.session or self.end)):
             self._wait()
+
+    @property
+    def _awaits_change(self) -> bool:
+        """Whether the run is as at the start, and about to change; not while a process trains."""
+        is_over = self._clock() - self._start >= self._settings.start_secs
+        is_former = bool(self._state) and self._state == self._former_state
+        return is_former and not is_over and not (self.end is None and self.folder.is_locked())
 
     @property
     def session(self) -> int:
         """How many sessions and branches the commit log has, as far as the feed has read."""
         return sum(map(_begins_session, self._entries))
+
+    @property
+    def end(self) -> Optional[RunEnd]:
+        """How the run ended; None if it has not, as far as the feed has read."""
+        return read_end(self._state)
 
     def next(self) -> Optional[NextCheckpoint]:
         """Wait for the next checkpoint; the same one until `complete` is called for it.
@@ -133,17 +120,18 @@ class CheckpointFeed:
         """
         while True:
             self._read()
-            item, fault = self._find_next()
-            if item is not None:
-                self._created = self._created or (self._state or {}).get("created")
-                return item
-            if self.end is not None and not self._is_outdated:
-                return None
-            fault_secs = 0.0 if self._fault_at is None else self._clock() - self._fault_at
-            if self.end is not None and fault and fault_secs >= _PATIENCE_SECS:
-                raise CheckpointError(
-                    fault, hint=f"For advice: toolkit doctor {self.folder.argument}"
-                )
+            if not self._awaits_change:
+                item, fault = self._find_next()
+                if item is not None:
+                    self._created = self._created or self._state.get("created")
+                    return item
+                if self.end is not None and not self._is_outdated:
+                    return None
+                is_lasting = self._clock() - self._changed_at >= _PATIENCE_SECS
+                if self.end is not None and fault and is_lasting:
+                    raise CheckpointError(
+                        fault, hint=f"For advice: toolkit doctor {self.folder.argument}"
+                    )
             self._wait()
 
     def complete(self, item: NextCheckpoint) -> None:
@@ -156,19 +144,6 @@ class CheckpointFeed:
         """The steps of the commits that are neither known nor done with."""
         return sorted({item.checkpoint.step for item in self._pending()})
 
-    @property
-    def end(self) -> Optional[RunEnd]:
-        end = read_end(self._state or {})
-        is_former = end is not None and end.status in self._settings.former_statuses
-        return None if is_former and self._is_as_at_start() else end
-
-    def _is_as_at_start(self) -> bool:
-        """Whether the run has not changed since the start, and still may."""
-        is_over = self._clock() - self._start >= self._settings.start_secs
-        return self._first_state == self._state is not None and not is_over
-
-    # --------------------------------------------------------------------------------------- read
-
     def _read(self) -> None:
         """Read the commit log, if a file of the run has changed or the last reading failed."""
         signs = [_sign(self.folder.file(name)) for name in _FILES]
@@ -179,42 +154,17 @@ class CheckpointFeed:
         self._error, self._is_outdated = None, False
         self.folder.commits.invalidate_cache()
         try:
-            if signs[0] is not None or self._state is not None:
+            if signs[0] is not None or self._state:
                 self._state, self._entries = self.folder.state(), self.folder.commits.entries()
         except FormatError:
             raise
         except CheckpointError as error:  # perhaps for a moment only
             self._error, self._is_outdated = error, True
-        created = (self._state or {}).get("created")
-        if self._created is not None and created != self._created:
+        if self._created is not None and self._state.get("created") != self._created:
             raise RetryError(
                 f"Another run has begun in {self.folder}, in place of the one that was evaluated.",
                 hint="Repeat the command for it.",
             )
-
-    def _find_next(self) -> Tuple[Optional[NextCheckpoint], str]:
-        """The next checkpoint whose files are intact now, if there is one; else what is wrong with
-        the one that should be, as a sentence, "" if there is none.
-        """
-        pending = [] if self._error else self._pending()
-        faults: List[str] = []
-        try:
-            latest = {each.step: each for each in self.folder.checkpoints.list()} if pending else {}
-            found = [
-                each for each in pending if latest.get(each.checkpoint.step) == each.checkpoint
-            ]
-            for item in found if self._settings.every else found[-1:]:
-                step, fault = item.checkpoint.step, self._find_fault(item.checkpoint)
-                if fault == "":
-                    for text in faults:
-                        self._warn(text)
-                    earlier = {e.checkpoint.step for e in pending if e.number < item.number}
-                    return item._replace(left_out=sorted(earlier - {step})), ""
-                if fault is not None:
-                    faults.append(f"The checkpoint of step {step} is damaged: {fault}.")
-        except CheckpointError as error:
-            self._error, self._is_outdated = error, True
-        return None, faults[-1] if faults else ""
 
     def _pending(self) -> List[NextCheckpoint]:
         """The commits that are not done with, in the order of the log."""
@@ -231,29 +181,37 @@ class CheckpointFeed:
                 pending = []  # they were left out before
         return pending
 
-    def _find_fault(self, checkpoint: Checkpoint) -> Optional[str]:
-        """What is wrong with the files of a checkpoint, as a clause; '' if nothing is, and None if
-        retention has deleted them.
+    def _find_next(self) -> Tuple[Optional[NextCheckpoint], str]:
+        """The next checkpoint whose files are intact now, if there is one; else what is wrong with
+        the one that should be, as a sentence, "" if there is none.
         """
-        fault = self.folder.checkpoints.find_damage(checkpoint)
-        if not fault:
-            self._fault_at = None
-            return ""
-        self._is_outdated = True
-        self.folder.commits.invalidate_cache()
-        if checkpoint not in self.folder.checkpoints.list():
-            return None
-        self._fault_at = self._clock() if self._fault_at is None else self._fault_at
-        return fault
-
-    # --------------------------------------------------------------------------------------- wait
+        pending = [] if self._error else self._pending()
+        faults: List[str] = []
+        checkpoints = self.folder.checkpoints
+        try:
+            latest = {each.step: each for each in checkpoints.list()} if pending else {}
+            found = [each for each in pending if latest.get(each[0].step) == each[0]]
+            for item in found if self._settings.every else found[-1:]:
+                step, fault = item.checkpoint.step, checkpoints.find_damage(item.checkpoint)
+                if not fault:
+                    for text in faults:
+                        self._warn(text)
+                    earlier = {e.checkpoint.step for e in pending if e.number < item.number}
+                    return item._replace(left_out=sorted(earlier - {step})), ""
+                self._is_outdated = True
+                self.folder.commits.invalidate_cache()
+                if item.checkpoint in checkpoints.list():  # else retention has deleted it
+                    faults.append(f"The checkpoint of step {step} is damaged: {fault}.")
+        except CheckpointError as error:
+            self._error, self._is_outdated = error, True
+        return None, faults[-1] if faults else ""
 
     def _wait(self) -> None:
         """Wait a moment. Raises an error if the run gives no sign of life for too long."""
         folder, settings, now = self.folder, self._settings, self._clock()
-        if self._state is None:
+        if not self._state:
             is_run = os.path.lexists(folder.commits.path)
-            if not is_run and not settings.is_replaced and is_used(folder.path):
+            if not is_run and not settings.awaits_change and is_used(folder.path):
                 fault = "contains no run" if os.path.isdir(folder.path) else "is a file"
                 raise UsageError(f"{folder} {fault}.", hint="Name the folder of a run.")
             if now - self._start >= settings.start_secs:
@@ -261,7 +219,7 @@ class CheckpointFeed:
                     f"No run has begun in {folder} within {settings.start_secs:g} s.",
                     hint="Start the run, or name its folder.",
                 )
-        elif now - self._changed_at >= settings.idle_secs:
+        elif now - self._changed_at >= settings.idle_secs and not self._awaits_change:
             if not os.path.isdir(folder.path):
                 raise folder.loss_error()
             if not folder.is_locked():
@@ -278,7 +236,7 @@ def _begins_session(entry: Entry) -> bool:
     return entry.values.get("kind") in ("session", "branch")
 
 
-def _sign(path: str) -> _Sign:
+def _sign(path: str) -> Optional[Tuple[int, int, int]]:
     """What differs once a file has changed; None if it cannot be read.
 
     The file is opened: a network file system then asks the server for its state.

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import os
 import shutil
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 from ..errors import CheckpointError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
@@ -25,11 +25,8 @@ TF_TEMPORARY = ".tempstate"  # in the names of files that TensorFlow is still wr
 
 
 class CheckpointStore:
-    """The checkpoints of one run folder, with its commit log.
-
-    Args:
-        folder: of the run.
-        metrics: metrics.jsonl, whose size and hash are part of each commit.
+    """The checkpoints of one run folder, with its commit log. Each commit has the size and the hash
+    of metrics.jsonl.
     """
 
     def __init__(self, folder: Folder, metrics: JsonLines):
@@ -47,33 +44,31 @@ class CheckpointStore:
     # -------------------------------------------------------------------------------------- write
 
     def begin_session(self, start: Optional[Checkpoint], **facts: Any) -> List[str]:
-        """Add the entry of a training session, and clear the folder of files without a commit.
+        """Add the entry of a session that continues from a checkpoint (None: the beginning), and
+        clear the folder of files without a commit.
 
-        Args:
-            start: the checkpoint that training continues from; None: from the beginning.
-            facts: what the entry contains besides.
-
-        Returns:
-            The names of the files that were moved to quarantine: those of damaged checkpoints, and
-            those that may belong to a commit whose entry is lost.
+        Returns the names of the files that were moved to quarantine: those of damaged checkpoints,
+        and those that may belong to a commit whose entry is lost.
         """
         step = start.step if start else 0
         steps = [checkpoint.step for checkpoint in self.list() if checkpoint.step <= step]
         with self._folder.writing():
             names = self._clear(steps)
-            self._remove_temporary_files()
-            entry = {"from": step, "kept": steps}
-            self.commits.add("session", **dict(entry, **facts))
+            for path, folders, files in os.walk(self._folder.path):
+                for name in [each for each in files if each.startswith(TEMPORARY_PREFIX)]:
+                    os.remove(os.path.join(path, name))
+                for name in [each for each in folders if each.startswith(TEMPORARY_PREFIX)]:
+                    folders.remove(name)
+                    _remove_unlocked(os.path.join(path, name))
+            self.commits.add("session", **{"from": step, "kept": steps}, **facts)
         return names
 
     def commit(self, step: int, now: float, retain: RetentionRule, tensors: str) -> None:
-        """Make the files of a step durable, add their entry, then delete what is not retained.
+        """Make the files durable that a Saver has written of a step, add their entry, then delete
+        what is not retained.
 
-        Args:
-            step: whose files a Saver has written.
-            now: seconds since the epoch.
-            retain: see `retention_rule`; the new checkpoint is kept in any case.
-            tensors: the SHA-256 over the tensors of the checkpoint.
+        `now` is in seconds since the epoch; `tensors` is the SHA-256 over the tensors. The new
+        checkpoint is kept, whatever `retain` says.
         """
         with self._folder.writing():
             files = self._make_durable(step)
@@ -162,16 +157,6 @@ class CheckpointStore:
         unknown = {n for n in names if n not in known and not n.startswith(TEMPORARY_PREFIX)}
         return unknown if len({name.split(".")[1] for name in unknown}) > 1 else set()
 
-    def _remove_temporary_files(self) -> None:
-        """Remove the files and folders of the run that a killed process was writing."""
-        for path, folders, names in os.walk(self._folder.path):
-            for name in names:
-                if name.startswith(TEMPORARY_PREFIX):
-                    os.remove(os.path.join(path, name))
-            for name in [name for name in folders if name.startswith(TEMPORARY_PREFIX)]:
-                folders.remove(name)
-                _remove_unlocked(os.path.join(path, name))
-
     # --------------------------------------------------------------------------------------- read
 
     def list(self) -> List[Checkpoint]:
@@ -179,14 +164,8 @@ class CheckpointStore:
         return self.commits.checkpoints()
 
     def find(self, which: str, warn: Callable[[str], None] = lambda text: None) -> Checkpoint:
-        """The checkpoint that a user names, verified.
-
-        Args:
-            which: "last", "best" or a step.
-            warn: called with a message for each damaged checkpoint that "last" skips.
-
-        Raises:
-            CheckpointError: it does not exist, or is damaged.
+        """The checkpoint "last", "best" or of a step, verified. `warn` gets a message for each
+        damaged one that "last" skips. Raises CheckpointError if it does not exist, or is damaged.
         """
         if which == "last" or not self.list():
             newest = self.newest(warn)
@@ -224,16 +203,17 @@ class CheckpointStore:
         return best if best and best["step"] in steps else None
 
     def newest(self, warn: Callable[[str], None] = lambda text: None) -> Optional[Checkpoint]:
-        """The newest committed checkpoint that is intact, or None if nothing was committed.
-
-        Args:
-            warn: called with a message for each damaged checkpoint that is skipped.
-
-        Raises:
-            CheckpointError: checkpoints were committed, and none is intact.
+        """The newest committed checkpoint that is intact, or None if nothing was committed. `warn`
+        gets a message for each one that is skipped. Raises CheckpointError if none is intact.
         """
-        checkpoints = self.list()
-        newest, faults = self._search(checkpoints)
+        checkpoints, newest = self.list(), None
+        faults: Dict[int, str] = {}  # by step
+        for checkpoint in reversed(checkpoints):
+            fault = self.find_damage(checkpoint)
+            if not fault:
+                newest = checkpoint
+                break
+            faults[checkpoint.step] = fault
         if faults and self._is_outdated(checkpoints):
             return self.newest(warn)
         for step, fault in faults.items():
@@ -258,18 +238,6 @@ class CheckpointStore:
                 hint="Copy the file back, or start a new run in another folder.",
             )
         return None
-
-    def _search(self, checkpoints: List[Checkpoint]) -> Tuple[Optional[Checkpoint], Dict[int, str]]:
-        """The newest intact checkpoint, if there is one, and what is wrong with those after it, by
-        step.
-        """
-        faults: Dict[int, str] = {}
-        for checkpoint in reversed(checkpoints):
-            fault = self.find_damage(checkpoint)
-            if not fault:
-                return checkpoint, faults
-            faults[checkpoint.step] = fault
-        return None, faults
 
     def _is_outdated(self, checkpoints: List[Checkpoint]) -> bool:
         """Whether a process that trains the run has committed since these were listed: what seemed

@@ -69,11 +69,8 @@ class Entry(NamedTuple):
 
 
 class CommitLog:
-    """The commit log of one run.
-
-    Args:
-        path: of commits.jsonl.
-        prefix: returns the path prefix of the checkpoint files of a step.
+    """The commit log of one run. `prefix` returns the path prefix of the checkpoint files of a
+    step.
     """
 
     def __init__(self, path: str, prefix: Callable[[int], str]):
@@ -128,10 +125,8 @@ class CommitLog:
         self._file.invalidate_cache()
 
     def add(self, kind: str, **values: Any) -> None:
-        """Append an entry, wait until it is on the disk, then write the manifest.
-
-        Args:
-            kind: see entries.py, also for what an entry contains.
+        """Append an entry of a kind (see entries.py), wait until it is on the disk, then write the
+        manifest.
         """
         entries = self.entries()
         body = json.dumps(to_json_value(dict({"kind": kind}, **values, previous=self._head)))[:-1]
@@ -270,15 +265,11 @@ RetentionRule = Callable[[List[Checkpoint]], Iterable[int]]
 def retention_rule(
     keep: int, every_hours: Optional[float], always: Iterable[int] = ()
 ) -> RetentionRule:
-    """A function from the checkpoints, oldest first, to the steps whose files are kept.
+    """A function from the checkpoints, oldest first, to the steps whose files are kept: the newest
+    `keep`, one per so many hours, and some steps `always`.
 
     The result depends on the committed checkpoints and their times alone, so a restart changes
     nothing. A clock that is set back starts a new count.
-
-    Args:
-        keep: how many of the newest checkpoints to keep, at least 1.
-        every_hours: also keep one checkpoint per so many hours; None: no such checkpoints.
-        always: steps to keep in any case.
     """
 
     def rule(checkpoints: List[Checkpoint]) -> List[int]:

@@ -238,20 +238,14 @@ class Parent(NamedTuple):
 
     It is recorded in the first session that the run trained itself, or in the entry with which a
     branch begins. Hashes identify it, since paths change.
-
-    Attributes:
-        kind: WEIGHTS if the run took only weights and began at step 0; BRANCH if it continues.
-        name: of the folder of the run, or of the checkpoint, at that time.
-        step: the step of its checkpoint; None if the checkpoint does not say.
-        tensors: the SHA-256 over the tensors of the checkpoint, see checkpoint_reader.fingerprint.
-        head: the hash of the last entry of the run's commit log; "" if it was no run.
     """
 
-    kind: str
-    name: str
-    step: Optional[int]
+    kind: str  # WEIGHTS if the run took only weights and began at step 0; BRANCH if it continues
+    name: str  # of the folder of the run, or of the checkpoint, at that time
+    step: Optional[int]  # the step of its checkpoint; None if the checkpoint does not say
+    # the SHA-256 over the tensors of the checkpoint, see checkpoint_reader.fingerprint
     tensors: str
-    head: str
+    head: str  # the hash of the last entry of the run's commit log; "" if it was no run
 
     @classmethod
     def from_json(cls, values: Any) -> Optional[Parent]:
@@ -270,19 +264,12 @@ class Parent(NamedTuple):
 
 
 class RunEnd(NamedTuple):
-    """The end of the last session.
+    """The end of the last session."""
 
-    Attributes:
-        status: of the run.
-        step: the last one.
-        reason: why it ended, as a clause or a sentence; "" if nothing says it.
-        exit_code: of the process that trained.
-    """
-
-    status: str
-    step: int
-    reason: str
-    exit_code: int
+    status: str  # of the run
+    step: int  # the last one
+    reason: str  # why it ended, as a clause or a sentence; "" if nothing says it
+    exit_code: int  # of the process that trained
 
 
 def apply(state: Dict[str, Any], values: Dict[str, Any]) -> None:

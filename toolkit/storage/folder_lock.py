@@ -38,14 +38,8 @@ class FolderLock:
         self.is_effective = False
 
     def acquire(self, create: bool = True) -> None:
-        """Lock the folder.
-
-        Args:
-            create: whether to create the file .lock if it does not exist.
-
-        Raises:
-            BlockingIOError: another process has locked it.
-            OSError: the folder or the file cannot be opened.
+        """Lock the folder; create the file .lock if need be, unless told otherwise. Raises
+        BlockingIOError if another process has locked it, OSError if it cannot be opened.
         """
         try:
             self._folder = os.open(self._path, os.O_RDONLY) if fcntl else -1
@@ -70,7 +64,14 @@ class FolderLock:
         pairs = [(self._folder, self._path)]
         if not self._is_folder_locked:
             pairs.append((self._file, os.path.join(self._path, LOCK)))
-        return all(_is_same(descriptor, path) for descriptor, path in pairs if descriptor >= 0)
+        try:
+            return all(
+                os.path.samestat(os.fstat(descriptor), os.stat(path))
+                for descriptor, path in pairs
+                if descriptor >= 0
+            )
+        except OSError:
+            return False
 
 
 def is_locked(path: str) -> bool:
@@ -135,10 +136,3 @@ def _lock(descriptor: int, is_shared: bool = False) -> bool:
     except OSError:  # ENOTSUP, ENOLCK, or on NFS EBADF for a folder
         return False
     return True
-
-
-def _is_same(descriptor: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except OSError:
-        return False

@@ -24,11 +24,7 @@ _CHUNK = 1 << 20  # bytes
 
 
 class Journal:
-    """An append-only file of a run folder. `cut_back` opens it for writing.
-
-    Args:
-        folder: of the run.
-    """
+    """An append-only file of a run folder. `cut_back` opens it for writing."""
 
     def __init__(self, folder: Folder):
         self.path = folder.file(JOURNAL)
@@ -89,12 +85,8 @@ class Journal:
 
 
 def write_state(prefix: str, position: FileDigest, values: Dict[str, Any]) -> None:
-    """Write the state of a driver beside a checkpoint.
-
-    Args:
-        prefix: the path prefix of the files of the checkpoint.
-        position: of the journal.
-        values: the driver's own, as JSON has them.
+    """Write the driver's own values, as JSON has them, and the position of the journal beside the
+    checkpoint whose files have this path prefix.
     """
     write_json(prefix + _STATE, {"journal": dict(position._asdict()), "values": values})
 

@@ -24,13 +24,8 @@ def is_run_listing(names: Collection[str]) -> bool:
 
 
 def find_owner(path: str) -> Optional[str]:
-    """The folder of the run or of the study in which a file or folder is or would be.
-
-    Args:
-        path: absolute, without symbolic links.
-
-    Returns:
-        None if the path is in no run and in no study.
+    """The folder of the run or of the study in which an absolute path without symbolic links is or
+    would be; None if it is in neither.
     """
     folder = os.path.dirname(path)
     while True:

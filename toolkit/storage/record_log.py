@@ -35,9 +35,7 @@ class RecordLog(JsonLines):
 
     def cut_back(self, checkpoint: Optional[Checkpoint]) -> str:
         """Remove the records after a checkpoint (None: all), so that a resume does not repeat them.
-
-        Returns:
-            What `find_fault` says of the records up to the checkpoint, which stay as they are.
+        Returns what `find_fault` says of those up to it, which stay as they are.
         """
         fault = self.find_fault(checkpoint)
         with self._folder.writing():
@@ -54,10 +52,8 @@ class RecordLog(JsonLines):
 class EvaluationLog(RecordLog):
     """The records of one run folder. Several processes may append to it.
 
-    Args:
-        folder: of the run.
-        subject: what, besides the checkpoint, the metrics of this process depend on: JSON values
-            by name, such as the split. They are in each record that it appends.
+    `subject` is in each record that this one appends: what, besides the checkpoint, its metrics
+    depend on, such as the split.
     """
 
     def __init__(self, folder: Folder, subject: Dict[str, Any]):

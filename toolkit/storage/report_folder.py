@@ -27,19 +27,12 @@ _ATTEMPTS = 10  # to lock a new folder before a resume deletes it
 
 
 class ReportFolder:
-    """A folder for reports, from `open_report_folder`.
-
-    Attributes:
-        path: of the empty folder to write to.
-        place: the path of the reports in the run folder once they are complete; '' if there are
-            none, or if they could not be kept.
-        omission: why no report is kept, as a clause; '' if they are kept, or none was to be.
-    """
+    """A folder for reports, from `open_report_folder`."""
 
     def __init__(self, path: str, omission: str = ""):
-        self.path = path
-        self.place = ""
-        self.omission = omission
+        self.path = path  # of the empty folder to write to
+        self.place = ""  # in the run folder, once the reports are complete; "" if none are kept
+        self.omission = omission  # why none is kept though one was to be, as a clause
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ from ..errors import CheckpointError, UsageError
 from ..files import TEMPORARY_PREFIX, make_folders, write_json
 from . import folder_lock
 from .checkpoint_store import CHECKPOINTS, QUARANTINE, CheckpointStore
-from .commit_log import MANIFEST, Checkpoint, FormatError
+from .commit_log import MANIFEST, Checkpoint
 from .folder import Folder, shell_argument
 from .folder_lock import LOCK, FolderLock
 from .jsonl import read_json
@@ -67,16 +67,11 @@ class RunFolder(Folder):
         self._lock: Optional[FolderLock] = None
 
     def create(self, config: Dict[str, Any]) -> None:
-        """Create the folder of a new run and lock it, before anything is written to it.
+        """Create the folder of a new run and lock it, before anything is written to it. With
+        `force`, a folder that is not empty is renamed.
 
-        With `force`, a folder that is not empty is renamed.
-
-        Args:
-            config: the contents of config.json, which is written first: from then on the run can
-                be resumed.
-
-        Raises:
-            UsageError: it cannot be created, or another process trains or has started a run in it.
+        config.json is written first: from then on the run can be resumed. Raises UsageError if the
+        folder cannot be created, or another process trains or has started a run in it.
         """
         try:
             if self._force and is_used(self.path):
@@ -138,12 +133,8 @@ class RunFolder(Folder):
     def begin_session(
         self, start: Optional[Checkpoint], warn: Callable[[str], None], **facts: Any
     ) -> None:
-        """Add the entry of a training session, and put aside what came after its start.
-
-        Args:
-            start: the checkpoint that training continues from; None: from the beginning.
-            warn: called with a message for what is put aside though it may be of use.
-            facts: of the session.
+        """Add the entry of a session that continues from a checkpoint (None: the beginning), and
+        put aside what came after it; `warn` gets a message for what may be of use.
         """
         names = self.checkpoints.begin_session(start, **facts)
         if names:
@@ -151,19 +142,6 @@ class RunFolder(Folder):
         fault = self.metrics.cut_back(start)
         if fault:
             warn(f"{fault}; its contents stay")
-
-    def read_distributions(self) -> Dict[str, str]:
-        """The name -> the distribution of each plugin that began the run; {} if nothing says it.
-
-        Raises FormatError if another version of the toolkit wrote the run.
-        """
-        try:
-            plugins = self.state()["plugins"]
-        except FormatError:
-            raise
-        except CheckpointError:  # of a run that did not start, or a damaged one: reported elsewhere
-            return {}
-        return {name: facts.get("distribution") or "" for name, facts in plugins.items()}
 
     # --------------------------------------------------------------------------------------- lock
 
@@ -281,15 +259,8 @@ def has_run(path: str) -> bool:
 
 
 def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
-    """An existing run.
-
-    Args:
-        path: of the folder.
-        allow_unstarted: also open a run that ended before its first step; it is a new run with a
-            config.json.
-
-    Raises:
-        UsageError: there is no run in the folder.
+    """An existing run; if asked, also one that ended before its first step, which is a new run with
+    a config.json. Raises UsageError if there is none in the folder.
     """
     folder = RunFolder(os.path.abspath(path))
     if not os.path.isdir(folder.path):

@@ -2,7 +2,7 @@
 
     in_checkpoint, in_graph = read_variable_specs(path), variable_specs(tf.global_variables())
     find_misfit(in_checkpoint, in_graph)                    why a resume cannot restore it
-    match(in_checkpoint, in_graph, parse_map(["dense/=linear/"]))     which gets the value of which
+    pair(in_checkpoint, in_graph, parse_map(["dense/=linear/"]))      which gets the value of which
 
 A slot of a variable is what an optimizer, an accumulator or an average stores for it. Its name
 contains the variable's name, as in `linear/w/Adam` and `toolkit/accumulated/linear/w`.
@@ -125,34 +125,11 @@ def _slot_owner(name: str, specs: Specs) -> Optional[str]:
 # ------------------------------------------------------------------------------------------- match
 
 
-class Match(NamedTuple):
-    """Which variables of a graph get the values of which variables of a source.
-
-    Attributes:
-        names: variable of the graph -> variable of the source.
-        others: likewise, what belongs together but differs in shape or kind of number.
-        fresh: the variables of the graph that get no value.
-        unused: the variables of the source that belong to none of the graph.
-    """
-
-    names: Dict[str, str]
-    others: Dict[str, str]
-    fresh: List[str]
-    unused: List[str]
-
-
 def parse_map(texts: Iterable[str]) -> Dict[str, str]:
-    """Parse the values of --map.
+    """The renamings, old -> new, of the values of --map.
 
-    Args:
-        texts: "OLD=NEW" each: two variables, or two scopes that both end in "/". The scope "/"
-            contains all names. Without NEW, OLD is left out.
-
-    Returns:
-        The renamings, old -> new.
-
-    Raises:
-        UsageError: a text has another form, or an OLD or a NEW occurs twice.
+    Each is "OLD=NEW": two variables, or two scopes that both end in "/". The scope "/" contains all
+    names. Without NEW, OLD is left out. Raises UsageError for another form, or an OLD or NEW twice.
     """
     renames: Dict[str, str] = {}
     for text in texts:
@@ -175,18 +152,12 @@ def parse_map(texts: Iterable[str]) -> Dict[str, str]:
     return renames
 
 
-def match(source: Specs, graph: Specs, renames: Mapping[str, str]) -> Match:
-    """Which variables belong together: those of one name, with or without a renaming.
+def pair(source: Specs, graph: Specs, renames: Mapping[str, str]) -> Dict[str, str]:
+    """Variable of the graph -> the one of the source that belongs to it: that of the same name,
+    with or without a renaming.
 
-    A variable's renaming overrides a scope's, and a longer scope's a shorter one's.
-
-    Args:
-        source: the specs of a checkpoint.
-        graph: those of a model.
-        renames: from `parse_map`.
-
-    Raises:
-        UsageError: a renaming names a variable or a scope that does not exist.
+    A variable's renaming overrides a scope's, and a longer scope's a shorter one's. Raises
+    UsageError for a renaming of what does not exist.
     """
     for old, new in renames.items():
         targets = [_rename(name, old, new) for name in source]
@@ -194,7 +165,7 @@ def match(source: Specs, graph: Specs, renames: Mapping[str, str]) -> Match:
             raise _unknown_name_error(source, graph, old, new)
     done: Set[str] = set()  # names of the source: with their targets, or left out
     pairs: Dict[str, str] = {}
-    for old, new in sorted(renames.items(), key=lambda pair: (_is_scope(pair[0]), -len(pair[0]))):
+    for old, new in sorted(renames.items(), key=lambda item: (_is_scope(item[0]), -len(item[0]))):
         for name in sorted(source):
             target = _rename(name, old, new)
             if target is None or name in done:
@@ -207,14 +178,7 @@ def match(source: Specs, graph: Specs, renames: Mapping[str, str]) -> Match:
     for name in source:
         if name in graph and name not in done:
             pairs.setdefault(name, name)
-    names = {new: old for new, old in pairs.items() if source[old].fits(graph[new])}
-    used = set(pairs.values())
-    return Match(
-        names,
-        {new: old for new, old in pairs.items() if new not in names},
-        sorted(name for name in graph if name not in names),
-        sorted(name for name in source if name not in used),
-    )
+    return pairs
 
 
 def _rename(name: str, old: str, new: str) -> Optional[str]:

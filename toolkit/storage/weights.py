@@ -30,7 +30,7 @@ from .variables import (
     is_counter,
     is_weight,
     join_names,
-    match,
+    pair,
 )
 
 FORMS = (
@@ -47,25 +47,18 @@ _MANY = 20  # names in a sentence
 class WeightSource(NamedTuple):
     """A checkpoint whose weights a model can start from.
 
-    Attributes:
-        place: as a user names it, for messages.
-        path: the prefix of its files.
-        parent: identifies it.
-        specs: of its variables by name. The names of a checkpoint of objects, as Keras writes it,
-            are those of the variables in its model, as far as they are unique.
-        values: of the variables by name. They are read once: a process that trains a run may delete
-            the checkpoint.
-        class_names: of the data of a run, in the order of the class numbers; () if it has none.
-        plugin: of the run; "" if it is none.
+    The names of a checkpoint of objects, as Keras writes it, are those of the variables in its
+    model, as far as they are unique. Values are read at once: a process that trains a run may
+    delete the checkpoint.
     """
 
-    place: str
-    path: str
-    parent: Parent
+    place: str  # as a user names it, for messages
+    path: str  # the prefix of its files
+    parent: Parent  # identifies it
     specs: Specs
     values: Dict[str, np.ndarray]
-    class_names: Tuple[str, ...] = ()
-    plugin: str = ""
+    class_names: Tuple[str, ...] = ()  # of the data of a run, in the order of the class numbers
+    plugin: str = ""  # of a run
 
     def describe(self) -> str:
         """The source with its step, for messages."""
@@ -73,19 +66,12 @@ class WeightSource(NamedTuple):
 
 
 class WeightPlan(NamedTuple):
-    """Which variables of a graph get the weights of a source.
+    """Which variables of a graph get the weights of a source."""
 
-    Attributes:
-        names: variable of the graph -> variable of the source.
-        fresh: the variables that keep their initial values, each with the reason if it is a shape.
-        unused: the variables of the source that no variable of the graph gets, without slots.
-        rename: the flag --map that finds them, if they differ by the name of a scope alone; "".
-    """
-
-    names: Dict[str, str]
-    fresh: List[str]
-    unused: List[str]
-    rename: str
+    names: Dict[str, str]  # variable of the graph -> variable of the source
+    fresh: List[str]  # those that keep their initial values, each with the reason if it is a shape
+    unused: List[str]  # the weights of the source that no variable of the graph gets
+    rename: str  # the flag --map that finds them, if they differ by the name of a scope alone
 
     def sentences(self, source: str) -> List[str]:
         """What the plan does; `source` names where the weights are from."""
@@ -104,17 +90,12 @@ class WeightPlan(NamedTuple):
 
 
 def open_weights(path: str, step: str, warn: Callable[[str], None]) -> WeightSource:
-    """The checkpoint that a path names.
+    """The checkpoint that a path names: that of a run's folder, of a checkpoint (the prefix of its
+    files, one of them, or a folder with the file `checkpoint`), or of a SavedModel.
 
-    Args:
-        path: of a run's folder, of a checkpoint (the prefix of its files, one of them, or a folder
-            with the file `checkpoint`), or of a SavedModel.
-        step: the checkpoint of a run; "" for the best, or else the last one.
-        warn: called with a message for each damaged checkpoint of a run that is skipped.
-
-    Raises:
-        UsageError: there is no such checkpoint.
-        CheckpointError: it cannot be read, or is damaged.
+    `step` is of a run; "" for its best checkpoint, or else the last one. `warn` gets a message for
+    each damaged one that is skipped. Raises UsageError if there is no such checkpoint,
+    CheckpointError if it cannot be read.
     """
     if is_run(path):
         return _open_run(path, step, warn)
@@ -163,12 +144,8 @@ def _read_source(place: str, path: str, head: str) -> WeightSource:
 
 
 def _name_keys(tensors: Dict[str, np.ndarray], full_names: Dict[str, str]) -> Dict[str, str]:
-    """The name of each variable -> its key in a checkpoint.
-
-    Args:
-        tensors: of the checkpoint by key.
-        full_names: key -> name of the variable in its model, for a checkpoint of objects. A name
-            that variables with different values share is not used.
+    """The name of each variable -> its key in a checkpoint. `full_names` has the names of the keys
+    of a checkpoint of objects; one that variables with different values share is not used.
     """
     groups: Dict[str, List[str]] = {}
     for key in sorted(tensors):
@@ -194,9 +171,8 @@ def _find_prefix(path: str) -> str:
     if stem != path and has_files(os.path.abspath(stem)):
         return stem
     if not os.path.isfile(path):
-        raise UsageError(
-            f"{path}: there is no run, checkpoint or SavedModel.", hint=FORMS, path=path
-        )
+        message = f"{path}: there is no run, checkpoint or SavedModel."
+        raise UsageError(message, hint=FORMS, path=path)
     if os.path.basename(path) in ("saved_model.pb", "saved_model.pbtxt"):
         return _find_in_folder(os.path.dirname(path))
     if path.lower().endswith(_KERAS_FILES):
@@ -236,24 +212,19 @@ def _find_latest(folder: str) -> str:
     """The checkpoint that the file `checkpoint` of a folder names, if it is there; else ''."""
     try:
         with open_regular_file(os.path.join(folder, "checkpoint")) as file:
-            match = _LATEST.search(file.read().decode("utf-8", "replace"))
+            names = _LATEST.findall(file.read().decode("utf-8", "replace"))[:1]
     except OSError:
         return ""
-    path = os.path.join(folder, match.group(1)) if match else ""
-    beside = os.path.join(folder, os.path.basename(path))  # where the folder was moved
-    return next((p for p in (path, beside) if match and has_files(os.path.abspath(p))), "")
+    names = [*names, *map(os.path.basename, names)]  # the second where the folder was moved
+    paths = [os.path.join(folder, name) for name in names]
+    return next((path for path in paths if has_files(os.path.abspath(path))), "")
 
 
 # ------------------------------------------------------------------------------------------- plan
 
 
 def plan_weights(source: WeightSource, in_graph: Specs, renames: Dict[str, str]) -> WeightPlan:
-    """Which variables of a graph get which weights: those of one name and one shape.
-
-    Args:
-        source: of the weights.
-        in_graph: the specs of the model's variables, without slots.
-        renames: from `parse_map`.
+    """Which variables of a graph, without slots, get which weights: those of one name and shape.
 
     Raises:
         UsageError: a renaming names a variable that does not exist, or that has another shape.
@@ -261,23 +232,35 @@ def plan_weights(source: WeightSource, in_graph: Specs, renames: Dict[str, str])
     """
     specs = source.specs
     targets = {name: spec for name, spec in in_graph.items() if not is_counter(name)}
-    found = match(specs, targets, renames)
-    for new, old in found.others.items():
+    pairs = pair(specs, targets, renames)
+    names = {new: old for new, old in pairs.items() if specs[old].fits(targets[new])}
+    others = {new: old for new, old in pairs.items() if new not in names}
+    for new, old in others.items():
         if renames.get(old) == new:
             raise UsageError(
                 f"--map {old}={new}: '{old}' is {specs[old]}, and '{new}' is {targets[new]}.",
                 hint="Omit it: a variable of another shape is initialised.",
             )
-    unused = [name for name in found.unused if is_weight(name, specs)]
+    used = set(pairs.values())
+    fresh = sorted(name for name in targets if name not in names)
+    unused = sorted(name for name in specs if name not in used and is_weight(name, specs))
     rename = find_renamed_scope(
         {name: specs[name] for name in unused},
-        {name: targets[name] for name in found.fresh if name not in found.others},
+        {name: targets[name] for name in fresh if name not in others},
     )
-    if not found.names:
-        raise _misfit_error(source, found.fresh, unused, rename)
-    shapes = {new: f" {targets[new]} (there {specs[old]})" for new, old in found.others.items()}
-    fresh = [name + shapes.get(name, "") for name in found.fresh]
-    return WeightPlan(found.names, fresh, unused, rename)
+    if not names:
+        hint = f"Rename them: {rename}"
+        if not rename:
+            hint = f"It has {join_names(unused) or 'no weights'}; the model has "
+            hint += f"{join_names(fresh)}. Rename variables or scopes with --map OLD=NEW."
+        plugin = f" (plugin {source.plugin})" if source.plugin else ""
+        raise CheckpointError(
+            f"No variable of {source.describe()}{plugin} has the name and the shape of a variable "
+            "of the model.",
+            hint=hint,
+        )
+    shapes = {new: f" {targets[new]} (there {specs[old]})" for new, old in others.items()}
+    return WeightPlan(names, [name + shapes.get(name, "") for name in fresh], unused, rename)
 
 
 def read_weights(source: WeightSource, plan: WeightPlan, in_graph: Specs) -> Dict[str, np.ndarray]:
@@ -287,20 +270,3 @@ def read_weights(source: WeightSource, plan: WeightPlan, in_graph: Specs) -> Dic
             new: source.values[old].astype(tf.as_dtype(in_graph[new].dtype).as_numpy_dtype)
             for new, old in plan.names.items()
         }
-
-
-def _misfit_error(
-    source: WeightSource, fresh: List[str], unused: List[str], rename: str
-) -> CheckpointError:
-    hint = f"Rename them: {rename}"
-    if not rename:
-        hint = (
-            f"It has {join_names(unused) or 'no weights'}; the model has {join_names(fresh)}. "
-            "Rename variables or scopes with --map OLD=NEW."
-        )
-    plugin = f" (plugin {source.plugin})" if source.plugin else ""
-    return CheckpointError(
-        f"No variable of {source.describe()}{plugin} has the name and the shape of a variable of "
-        "the model.",
-        hint=hint,
-    )

@@ -39,13 +39,9 @@ class BestMetric(NamedTuple):
         """Return the record of the best checkpoint after one more evaluation; None if none is best.
 
         It is the newest one whose value is within the noise of the best value so far. A metric
-        without noise so has the checkpoint of the best value, and of equal values the first.
-
-        Args:
-            best: the record so far, or None.
-            step: of the checkpoint that was evaluated.
-            value: of the metric; if it is not finite, the checkpoint is not the best.
-            noise: a standard deviation; nan counts as 0.
+        without noise so has the checkpoint of the best value, and of equal values the first. The
+        checkpoint of a value that is not finite is not the best. The noise is a standard deviation;
+        nan counts as 0.
         """
         best_value = read_best_value(best)
         if self.is_better(value, best_value):
@@ -102,9 +98,8 @@ class BestMetric(NamedTuple):
 
 
 def read_best_value(best: Optional[Mapping[str, Any]]) -> Optional[float]:
-    """The best value of the evaluations so far, from the record of the best checkpoint.
-
-    Where it is not recorded, it is that of the checkpoint. None without a record.
+    """The best value of the evaluations so far, from the record of the best checkpoint: where it is
+    not recorded, that of the checkpoint. None without a record.
     """
     return None if best is None else best.get("reached", best["value"])
 

@@ -24,10 +24,8 @@ from .step_mode import TrainingPlan
 
 
 def open_devices(options: CoreOptions) -> NoPeers:
-    """The devices on which a process trains, or no peers if it is one.
-
-    Raises:
-        UsageError: the machine has GPUs, but fewer.
+    """The devices on which a process trains, or no peers if it is one. Raises UsageError if the
+    machine has GPUs, but fewer.
     """
     if options.devices == 1:
         return NoPeers()
@@ -43,15 +41,7 @@ def open_devices(options: CoreOptions) -> NoPeers:
 
 
 class Devices(NoPeers):
-    """The other replicas of a process that trains on several devices.
-
-    Args:
-        num_devices: how many devices train, at least 2.
-        kind: of the devices, CPU or GPU.
-
-    Attributes:
-        count: how many other replicas there are.
-    """
+    """The other replicas of a process that trains on two or more devices of a kind, CPU or GPU."""
 
     def __init__(self, num_devices: int, kind: str = CPU):
         self.count = num_devices - 1
@@ -73,8 +63,7 @@ class Devices(NoPeers):
         return {"cluster": {"mode": "replicated", "replicas": count, "devices": count}}
 
     def describe(self, batch_size: int) -> List[str]:
-        names = [device.name for device in self._devices]
-        texts = [describe_replicas(len(names), batch_size, names)]
+        texts = [describe_replicas(batch_size, [device.name for device in self._devices])]
         if self._kind == CPU:
             texts.append("no GPU: the devices share the processor, which is a try-out, not faster")
         return texts
@@ -94,21 +83,24 @@ class Devices(NoPeers):
             others.append((other, ReplicaCopy(other.graph.tf_graph, plan.graph, device)))
         self._copies = [copy for _, copy in others]
         self._sums = [other.graph.sums for other, _ in others]
-        self._meetings = [self._meet(plan.graph.tf_graph, device) for device in self._devices]
+        with plan.graph.tf_graph.as_default():
+            for device in self._devices:
+                with tf.device(device.place("")):
+                    self._meetings.append(meet(len(self._devices)))
         graph = _join(plan.graph, [(other.graph, copy) for other, copy in others])
         reader = Readers(plan.reader, [(other.reader, copy) for other, copy in others])
         return plan._replace(graph=graph, reader=reader)
-
-    def _meet(self, graph: tf.Graph, device: ReplicaDevice) -> tf.Operation:
-        with graph.as_default(), tf.device(device.place("")):
-            return meet(len(self._devices))
 
     def begin(self, session: tf.Session, step: int) -> None:
         self._has_failed = False
         values = variable_values.read(session)
         for copy in self._copies:
-            own = ReplicaSession(session, copy)
-            own.run(_initializers(copy.graph))
+            own, collect = ReplicaSession(session, copy), copy.graph.get_collection
+            # What a Saver does not restore.
+            own.run(
+                [variable.initializer for variable in collect(tf.GraphKeys.LOCAL_VARIABLES)]
+                + collect(tf.GraphKeys.TABLE_INITIALIZERS)
+            )
             variable_values.assign(own, values)
         session.run(self._meetings)
 
@@ -139,15 +131,7 @@ class Devices(NoPeers):
 
 
 class Readers:
-    """The readers of all replicas, as one.
-
-    Args:
-        first: of the first replica.
-        others: of the other replicas, each with the copy of its graph.
-
-    Attributes:
-        kind, in_memory: of each reader.
-    """
+    """The readers of all replicas, as one: the first, and others with copies of their graphs."""
 
     def __init__(self, first: Any, others: Sequence[Tuple[Any, ReplicaCopy]]):
         self.kind, self.in_memory = first.kind, first.in_memory
@@ -180,10 +164,3 @@ def _join(
     return graph._replace(
         train_op=train_op, step_after=step_after, averages=[*graph.averages, *averages]
     )
-
-
-def _initializers(graph: tf.Graph) -> List[Any]:
-    """The initializers of what a Saver does not restore: local variables and tables."""
-    variables = graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)
-    tables = graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
-    return [*(variable.initializer for variable in variables), *tables]

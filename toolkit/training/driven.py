@@ -4,15 +4,16 @@ A *driver* is an installed program, found through the group `toolkit.drivers` of
 makes steps in a way of its own, for example by running somebody's script. A `DrivenRun` is the run
 that it writes: folder, commit log, checkpoints, metrics and page are those of any run, so that
 `runs`, `doctor`, `verify`, `report` and `compare` read it. Commands that have to execute what a run
-is made of are the driver's (cli/drivers.py).
+is made of are the driver's (cli/plugin_commands.py).
 """
 
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import time
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -75,7 +76,6 @@ class DrivenRun:
         self._record = SessionRecord(folder, driver, self.console)
         self._start = time.monotonic()
         self._keep = int(settings.get("keep_checkpoints", 3))
-        self._writer = _CheckpointWriter()
 
     @classmethod
     def begin(
@@ -287,11 +287,24 @@ class DrivenRun:
         folder = self._folder
         prefix = folder.checkpoints.prefix(step)
         with folder.writing(), plain_path(prefix) as plain:
-            self._writer.write(plain, tensors)
+            self.write_tensors(plain, tensors)
             journals.write_state(prefix, self.journal.make_durable(), values)
         keep = retention_rule(self._keep, None)
         folder.checkpoints.commit(step, time.time(), keep, fingerprint(prefix))
         self.step = step
+
+    @staticmethod
+    def write_tensors(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
+        """Write arrays as a checkpoint, which a Saver can restore.
+
+        Args:
+            prefix: of the paths of its files.
+            tensors: arrays by name; at least one.
+        """
+        names = sorted(tensors)
+        arrays = [tensors[name] for name in names]
+        write = _open_writer(tuple((n, x.dtype, x.shape) for n, x in zip(names, arrays)))
+        write(prefix, arrays)
 
     # -------------------------------------------------------------------------------- its ending
 
@@ -321,36 +334,20 @@ class DrivenRun:
         self._record.write_page()
 
 
-class _CheckpointWriter:
-    """Writes arrays as a checkpoint, by a graph of its own that is kept for the next one."""
-
-    def __init__(self) -> None:
-        self._specs: Any = None
-
-    def write(self, prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
-        """Write the files of a checkpoint.
-
-        Args:
-            prefix: of their paths.
-            tensors: arrays by name; at least one.
-        """
-        names = sorted(tensors)
-        specs = [(name, tensors[name].dtype.str, tensors[name].shape) for name in names]
-        if specs != self._specs:
-            self._build(names, [tensors[name] for name in names])
-            self._specs = specs
-        feeds = {place: tensors[name] for place, name in zip(self._places, names)}
-        self._session.run(self._save, {**feeds, self._prefix: prefix})
-
-    def _build(self, names: List[str], arrays: List[np.ndarray]) -> None:
-        with tf.Graph().as_default() as graph:
-            self._prefix = tf.placeholder(tf.string, [])
-            dtypes = [tf.string if a.dtype.kind in "OSU" else tf.as_dtype(a.dtype) for a in arrays]
-            self._places = [tf.placeholder(d, a.shape) for d, a in zip(dtypes, arrays)]
-            self._save = tf.raw_ops.SaveV2(
-                prefix=self._prefix,
-                tensor_names=names,
-                shape_and_slices=[""] * len(names),
-                tensors=self._places,
-            )
-            self._session = tf.Session(graph=graph)
+@functools.lru_cache(maxsize=1)  # the commits of a run have the same variables
+def _open_writer(specs: Tuple[Tuple[str, np.dtype, Tuple[int, ...]], ...]) -> Any:
+    """A callable that writes a checkpoint: from its prefix and the arrays of some names, dtypes and
+    shapes.
+    """
+    with tf.Graph().as_default() as graph:
+        prefix = tf.placeholder(tf.string, [])
+        dtypes = [tf.string if d.kind in "OSU" else tf.as_dtype(d) for _, d, _ in specs]
+        places = [tf.placeholder(dtype, spec[2]) for dtype, spec in zip(dtypes, specs)]
+        save = tf.raw_ops.SaveV2(
+            prefix=prefix,
+            tensor_names=[name for name, _, _ in specs],
+            shape_and_slices=[""] * len(specs),
+            tensors=places,
+        )
+    session = tf.Session(graph=graph)
+    return lambda path, arrays: session.run(save, {prefix: path, **dict(zip(places, arrays))})

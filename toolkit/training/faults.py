@@ -21,10 +21,8 @@ _PLACEHOLDER_HINT = (
 
 @contextlib.contextmanager
 def translated_errors(loop):
-    """Raise what happens inside as a toolkit error, with the step at which it happened.
-
-    Args:
-        loop: its `step`, `target`, `tf_graph` and `reader` are read when an error comes.
+    """Raise what happens inside as a toolkit error, with the step at which it happened: `step`,
+    `target`, `tf_graph` and `reader` of the loop are read when an error comes.
     """
     try:
         yield

@@ -40,19 +40,13 @@ from .step_runner import refusal_fetches
 
 
 class Follower:
-    """One process of a run, not its chief. `train` may be called once.
-
-    Args:
-        job: what to train; nothing is written to its folder.
-        console: shows progress.
-        cluster: as this process sees it.
-        channel: to the chief.
+    """One process of a run, not its chief: nothing is written to the job's folder. `train` may be
+    called once.
 
     Attributes:
         step: the number of steps so far.
         target: the last step of the run.
-        tf_graph: of the session.
-        reader: of the examples.
+        tf_graph, reader: of the session.
     """
 
     def __init__(self, job: Job, console: Console, cluster: Cluster, channel: Channel):
@@ -98,10 +92,8 @@ class Follower:
             self._channel.reply(self._make(step_context.session, command, values))
 
     def _begin(self, session: tf.Session) -> None:
-        """Take the state of the chief's session.
-
-        Raises:
-            RetryError: the session was lost, and with it the collective ops of the others.
+        """Take the state of the chief's session. Raises RetryError if the session was lost, and
+        with it the collective ops of the others.
         """
         if self._has_begun:
             self._channel.check(REASON_SECS)

@@ -5,7 +5,7 @@ model (--init-from), and what is computed from the training data (`Run.fit_initi
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Container, Dict, List, Optional, Sequence
+from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -14,9 +14,17 @@ from ..errors import CheckpointError, ToolkitError, UsageError
 from ..graph.run import Run, step_builder_of
 from ..options import split_step
 from ..plugins import Plugins
+from ..storage.commit_log import Checkpoint
 from ..storage.entries import Parent
 from ..storage.run_folder import RunFolder
-from ..storage.variables import Specs, parse_map, variable_specs
+from ..storage.variables import (
+    Specs,
+    find_misfit,
+    find_renamed_scope,
+    parse_map,
+    read_variable_specs,
+    variable_specs,
+)
 from ..storage.weights import WeightPlan, WeightSource, open_weights, plan_weights, read_weights
 
 WAY_OUT = (
@@ -26,11 +34,8 @@ WAY_OUT = (
 
 
 class InitialWeights:
-    """Values of variables before the first step, instead of their initial values.
-
-    Args:
-        source: of the weights.
-        renames: from the names of the source to those of the graph.
+    """Values of variables before the first step, instead of their initial values; `renames` leads
+    from the names of the source to those of the graph.
 
     Attributes:
         parent: identifies the source.
@@ -44,11 +49,8 @@ class InitialWeights:
         self.values: Dict[str, np.ndarray] = {}
 
     def plan(self, variables: Sequence[tf.Variable], class_names: Sequence[str] = ()) -> None:
-        """Choose the weights of variables, before a session exists.
-
-        Args:
-            variables: of the model, without slots.
-            class_names: of the data.
+        """Choose the weights of the model's variables, without slots, before a session exists; the
+        class names are those of the data.
 
         Raises:
             UsageError: --map is wrong.
@@ -69,20 +71,17 @@ class InitialWeights:
         """What to feed while the variables of a graph are initialised, so that whatever depends on
         an initial value follows the weights.
         """
-        return dict(self._initial_value(v) for v in self._variables(graph))
+        return {v.initializer.inputs[1]: value for v, value in self._pairs(graph)}
 
     def assign(self, session: tf.Session) -> None:
         """Assign the weights in a session. No op is added to its graph."""
-        for variable in self._variables(session.graph):  # two may share one initial value
-            session.run(variable.initializer, dict([self._initial_value(variable)]))
+        for variable, value in self._pairs(session.graph):  # two may share one initial value
+            session.run(variable.initializer, {variable.initializer.inputs[1]: value})
 
-    def _variables(self, graph: tf.Graph) -> List[tf.Variable]:
+    def _pairs(self, graph: tf.Graph) -> List[Tuple[tf.Variable, np.ndarray]]:
+        """The variables of a graph that begin with weights, and these."""
         variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-        return [variable for variable in variables if variable.op.name in self.values]
-
-    def _initial_value(self, variable: tf.Variable) -> Any:
-        """The tensor with which a variable is initialised, and its value."""
-        return variable.initializer.inputs[1], self.values[variable.op.name]
+        return [(v, self.values[v.op.name]) for v in variables if v.op.name in self.values]
 
 
 def describe_other_classes(
@@ -112,12 +111,10 @@ def open_initial_weights(
     recorded: Optional[Parent],
     warn: Callable[[str], None],
 ) -> Optional[InitialWeights]:
-    """The weights that --init-from names; None if it names none.
+    """The weights that --init-from names, with the renames of --map; None if it names none.
 
-    Args:
-        init_from, renames: --init-from and --map.
-        recorded: the parent with which the run began, if it did.
-        warn: called with a message for each damaged checkpoint that is skipped.
+    A run that began has recorded its parent. `warn` is called with a message for each damaged
+    checkpoint that is skipped.
 
     Raises:
         UsageError: there are no such weights, or --map is wrong.
@@ -146,6 +143,25 @@ def open_initial_weights(
     return InitialWeights(source, names)
 
 
+def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
+    """Compare a checkpoint with the variables of the default graph, before a session exists.
+
+    Raises:
+        CheckpointError: the model is another one.
+    """
+    in_checkpoint = read_variable_specs(checkpoint.path)
+    in_graph = variable_specs(tf.global_variables())
+    misfit = find_misfit(in_checkpoint, in_graph)
+    if misfit:
+        renamed = find_renamed_scope(in_checkpoint, in_graph)
+        raise CheckpointError(
+            misfit,
+            hint="Resume with the plugin and the options with which the run was started, or begin "
+            f"a new run with its weights: toolkit run --config {folder.argument}/config.json "
+            f"--init-from {folder.argument} {renamed}".rstrip(),
+        )
+
+
 def read_parents(folder: RunFolder) -> Dict[str, Parent]:
     """The parents that a run records, by their kind; later records replace earlier ones."""
     if folder.is_new:  # its files may belong to another run
@@ -164,12 +180,10 @@ def compute_initial_values(
     read_split: Callable[[str], Any],
     names: Container[str],
 ) -> None:
-    """Compute and assign the values of all `run.fit_initial_values`. No op is added to the graph.
+    """Compute and assign the values of all `run.fit_initial_values` in the session of a run that
+    begins, whose variables are initialised. No op is added to the graph.
 
     Args:
-        session: of a run that begins, whose variables are initialised.
-        run: of the graph.
-        plugins: of the run.
         read_split: from the name of a split to the `Split` after `filter` and `convert`.
         names: of the variables that initial weights gave no value.
 

@@ -14,10 +14,8 @@ JUMP = 0.01  # of the full rate: a larger change by another length has to be all
 
 
 def whole_steps(options: CoreOptions, total: float) -> int:
-    """A length in steps, rounded up.
-
-    Raises:
-        UsageError: it is more than can be counted; names the option.
+    """A length in steps, rounded up. Raises UsageError, with the option, if it is more than can be
+    counted.
     """
     if total > MAX_TOTAL_STEPS:
         name = "steps" if options.steps is not None else "epochs"

@@ -26,7 +26,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
 
 from ..compat import summarize_tf_error, tf
 from ..display.console import Console
@@ -42,11 +42,13 @@ from .hooks.base import NEVER
 from .hooks.runner import HookRunner, RunHook
 from .hooks.summaries import Summaries
 from .initial_weights import compute_initial_values
-from .opening import Training
 from .peers import STEP
 from .session_record import TrainResult
 from .signals import FirstSignal
 from .step_runner import CallResult, StepRunner, parse_refusal, refusal_fetches
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
 
 MAX_RETRIES = 3
 CLOSE_SECS = 10
@@ -90,10 +92,9 @@ class Loop:
     """The training loop, and its state that hooks may read. `run` may be called once.
 
     Args:
-        training: what to train.
+        trainer: what to train.
         hooks: in their order.
         summaries: that of the hooks which writes TensorBoard events.
-        facts: of the session, for its entry in the commit log.
         console: shows what hooks log.
 
     Attributes:
@@ -105,20 +106,14 @@ class Loop:
     """
 
     def __init__(
-        self,
-        training: Training,
-        hooks: Sequence[RunHook],
-        summaries: Summaries,
-        facts: Dict[str, Any],
-        console: Console,
+        self, trainer: Trainer, hooks: Sequence[RunHook], summaries: Summaries, console: Console
     ):
-        self._training, self._summaries, self._console = training, summaries, console
-        self._facts = facts
-        self._job, self._peers = training.job, training.peers
-        self._folder, self._plan = training.job.folder, training.plan
-        self._graph, self.reader = training.plan.graph, training.plan.reader
+        self._trainer, self._summaries, self._console = trainer, summaries, console
+        self._job, self._peers, self._plan = trainer.job, trainer.peers, trainer.plan
+        self._folder, self._weights = trainer.job.folder, trainer.initial_weights
+        self._graph, self.reader = trainer.plan.graph, trainer.plan.reader
         self.tf_graph = self._graph.tf_graph
-        self.step, self.target = 0, training.plan.total_steps
+        self.step, self.target = 0, trainer.total_steps
         self.session: Any = None
         self.fetches = [self._graph.step_after, list(self._graph.averages)]
         self.fetches += refusal_fetches(self._graph)
@@ -148,9 +143,14 @@ class Loop:
         """
         master, config = self._peers.start(session_config(self._plan.options))
         self._start = time.monotonic()
-        with self._graph.tf_graph.as_default(), FirstSignal(self.interrupt):
+        scaffold = tf.train.Scaffold(
+            saver=self._plan.saver,
+            init_feed_dict=self._weights.feeds(self.tf_graph) if self._weights else None,
+            init_fn=lambda _, session: self.restore(session),
+        )
+        with self.tf_graph.as_default(), FirstSignal(self.interrupt):
             with translated_errors(self):
-                monitored = self._open_session(master, config)
+                monitored = open_session(master, scaffold, config, [self._runner])
             with monitored:
                 try:
                     with translated_errors(self):
@@ -175,15 +175,6 @@ class Loop:
     def seconds(self) -> float:
         """The time since the loop began; 0 before."""
         return 0.0 if self._start is None else time.monotonic() - self._start
-
-    def _open_session(self, master: str, config: tf.ConfigProto) -> Any:
-        weights = self._training.initial_weights
-        scaffold = tf.train.Scaffold(
-            saver=self._plan.saver,
-            init_feed_dict=weights.feeds(self._graph.tf_graph) if weights else None,
-            init_fn=lambda _, session: self.restore(session),
-        )
-        return open_session(master, scaffold, config, [self._runner])
 
     def _end_hooks(self, error: Optional[BaseException]) -> None:
         if self.session is not None:
@@ -317,10 +308,10 @@ class Loop:
         that replaces a lost one. Then TensorFlow initializes what no checkpoint has, such as local
         variables, and `begin_session` tells the hooks.
         """
-        training, folder, weights = self._training, self._folder, self._training.initial_weights
+        trainer, folder, weights = self._trainer, self._folder, self._weights
         # The variables: of the checkpoint, or of --init-from. Damage to the first was reported.
         is_first = self.session is None
-        checkpoint = training.start if is_first else folder.checkpoints.newest(self.warn)
+        checkpoint = trainer.start if is_first else folder.checkpoints.newest(self.warn)
         if checkpoint is not None:
             try:
                 with plain_path(checkpoint.path) as path:
@@ -332,10 +323,10 @@ class Loop:
         elif weights is not None:
             weights.assign(session)
         # The folder: an entry of this session; what came after the checkpoint is put aside.
-        folder.begin_session(checkpoint, self.warn, **self._facts)
+        folder.begin_session(checkpoint, self.warn, **trainer.session_facts())
         # At the beginning, the values that are computed from the data.
         if checkpoint is None:
-            run, read_split = self._graph.run, training.run_data.prepare_split
+            run, read_split = self._graph.run, trainer.run_data.prepare_split
             fresh = {variable.op.name for variable in step_builder_of(run).model_variables}
             fresh -= set(weights.values if weights else ())
             compute_initial_values(session, run, self._job.plugins, read_split, fresh)

@@ -65,12 +65,8 @@ class Share(NamedTuple):
 
 
 class TicketRunner:
-    """Takes tickets and makes their steps, by prepared calls of a session.
-
-    Args:
-        session: of this process.
-        graph: of the session; its strategy is an `AsynchronousStep`.
-        reader: of the examples, by number.
+    """Takes tickets and makes their steps, by prepared calls of a session, in whose graph the
+    strategy is an `AsynchronousStep`. The reader reads examples by number.
     """
 
     def __init__(self, session: tf.Session, graph: TrainingGraph, reader: Any):
@@ -92,35 +88,27 @@ class TicketRunner:
         self._assign(_CLOSED)
 
     def run(self, until: int, should_interrupt: Callable[[], bool]) -> Share:
-        """Make steps until the tickets are used up.
-
-        Args:
-            until: the first ticket that does not belong to the round.
-            should_interrupt: whether the round should end early.
+        """Make steps until the tickets of a round, those before `until`, are used up, or until the
+        round should end early.
         """
-        share, self._is_over = Share(0), False
+        num_steps, refusals, self._is_over = 0, [], False
         while not self._is_over and len(self._tickets) <= self._num_ahead:
             self._accept(self._take()[0], until)
         while self._tickets:
             if not self._is_over and should_interrupt():
                 self.close()
-            share = self._make_one_step(share, until)
-        return share
-
-    def _make_one_step(self, share: Share, until: int) -> Share:
-        """The share with one more step, that of the oldest ticket."""
-        number = self._tickets.popleft()
-        try:
-            self._accept(self._make_step(number)[-1], until)
-            return share._replace(num_steps=share.num_steps + 1)
-        except tf.errors.InvalidArgumentError as error:
-            refusal = read_refusal(error.message)
-            if refusal is None:
-                raise
-        self._is_over = True
-        self.close()
-        share = share._replace(num_refused=share.num_refused + 1)
-        return share if share.refusal else share._replace(refused=number, refusal=refusal)
+            number = self._tickets.popleft()
+            try:
+                self._accept(self._make_step(number)[-1], until)
+                num_steps += 1
+            except tf.errors.InvalidArgumentError as error:
+                refusal = read_refusal(error.message)
+                if refusal is None:
+                    raise
+                refusals.append((number, refusal))
+                self._is_over = True
+                self.close()
+        return Share(num_steps, len(refusals), *(refusals[0] if refusals else ()))
 
     def _accept(self, ticket: Any, until: int) -> None:
         number = int(ticket)
@@ -141,10 +129,6 @@ def _tickets_of(graph: TrainingGraph) -> Any:
 class ServerPeers(Peers):
     """The other workers of a run with parameter servers, as its chief sees them; it makes the steps
     between two due ones together with them.
-
-    Args:
-        cluster: as the chief sees it.
-        channel: of the chief.
     """
 
     def __init__(self, cluster: Cluster, channel: Channel):
@@ -203,10 +187,8 @@ class ServerPeers(Peers):
             yield
 
     def collect(self) -> List[Interruption]:
-        """The signals that others got since the last call. Does not wait.
-
-        Raises:
-            PeerError: another process has failed or is gone.
+        """The signals that others got since the last call. Does not wait. Raises PeerError if
+        another process has failed or is gone.
         """
         self._channel.check()
         for task, message in self._channel.notifications():
@@ -267,13 +249,7 @@ class ServerFollower(Follower):
 
 
 class ParameterServer:
-    """A process that holds variables.
-
-    Args:
-        options: of the run; of these, those of its threads and memory matter here.
-        cluster: as this process sees it.
-        channel: to the chief.
-    """
+    """A process that holds variables; of the run's options, those of threads and memory matter."""
 
     def __init__(self, options: CoreOptions, cluster: Cluster, channel: Channel):
         self._channel = channel

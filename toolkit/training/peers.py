@@ -131,12 +131,7 @@ class NoPeers:
 
 
 class Peers(NoPeers):
-    """The followers of a run.
-
-    Args:
-        cluster: as the chief sees it.
-        channel: of the chief.
-    """
+    """The followers of a run, over the channel of its chief."""
 
     def __init__(self, cluster: Cluster, channel: Channel):
         self.count = cluster.num_trainers - 1
@@ -153,8 +148,7 @@ class Peers(NoPeers):
         return {"cluster": {"mode": "replicated", "replicas": self._cluster.num_trainers}}
 
     def describe(self, batch_size: int) -> List[str]:
-        names = [task.name for task in self._cluster.trainers]
-        return [describe_replicas(len(names), batch_size, names)]
+        return [describe_replicas(batch_size, [task.name for task in self._cluster.trainers])]
 
     def describe_resume(self, folder: str) -> str:
         return f"Continue with the same command and --resume in each process: --run-dir {folder}"
@@ -177,10 +171,8 @@ class Peers(NoPeers):
         return self._server.target, config
 
     def begin(self, session: tf.Session, step: int) -> None:
-        """See `NoPeers`.
-
-        Raises:
-            RetryError: the chief's session was lost; the collective ops of the others were, too.
+        """See `NoPeers`. Raises RetryError if the chief's session was lost: the collective ops of
+        the others were, too.
         """
         if self._has_begun:
             self._channel.check(REASON_SECS)
@@ -241,11 +233,7 @@ class Peers(NoPeers):
 
 
 class DismissedPeers(NoPeers):
-    """The peers of a chief that only tests what was trained; they end with the test.
-
-    Args:
-        peers: those of the training.
-    """
+    """The peers of a chief that only tests what was trained; they end with the test."""
 
     def __init__(self, peers: Peers):
         self.facts, self.end = peers.facts, peers.end  # type: ignore[method-assign]
@@ -253,10 +241,7 @@ class DismissedPeers(NoPeers):
 
 def place_of(cluster: Cluster, options: CoreOptions) -> Place:
     """What a process of a cluster trains: with parameter servers, one step per call, and whole
-    batches.
-
-    Raises:
-        UsageError: the batch is too small, or an option is not possible with parameter servers.
+    batches. Raises UsageError if the batch is too small, or an option is not possible with them.
     """
     assert cluster.rank is not None
     if not cluster.has_ps:
@@ -269,16 +254,14 @@ def place_of(cluster: Cluster, options: CoreOptions) -> Place:
 
 
 def plan_options(options: CoreOptions) -> CoreOptions:
-    """The options of a plan with parameter servers.
-
-    Raises:
-        UsageError: an option is not possible with them.
+    """The options of a plan with parameter servers. Raises UsageError for one that is not possible
+    with them.
     """
-    settings: Dict[str, Tuple[Any, List[Any]]] = {
-        "--accumulate": (options.accumulate, [1]),
-        "--xla": (options.xla, ["off", "auto"]),
-    }
-    for flag, (value, possible) in settings.items():
+    settings: List[Tuple[str, Any, List[Any]]] = [
+        ("--accumulate", options.accumulate, [1]),
+        ("--xla", options.xla, ["off", "auto"]),
+    ]
+    for flag, value, possible in settings:
         if value not in possible:
             raise UsageError(
                 f"{flag} is {value}, which training with parameter servers does not support.",
@@ -287,8 +270,9 @@ def plan_options(options: CoreOptions) -> CoreOptions:
     return options.model_copy(update={"steps_per_call": 1, "xla": "off"})
 
 
-def describe_replicas(count: int, batch_size: int, names: Sequence[str]) -> str:
+def describe_replicas(batch_size: int, names: Sequence[str]) -> str:
     """How many replicas share a batch, and in which processes or devices they are."""
+    count = len(names)
     shares = sorted({batch_size // count, -(-batch_size // count)})
     return (
         f"{count} replicas, each of {' or '.join(map(str, shares))} of the {batch_size} examples "
@@ -328,10 +312,8 @@ def await_reason(channel: Channel, error: tf.errors.OpError) -> None:
 
 
 def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
-    """Compare the facts of the follower `name` with the chief's own; see `shared_facts`.
-
-    Raises:
-        UsageError: names the first difference.
+    """Compare the facts of the follower `name` with the chief's own; see `shared_facts`. Raises
+    UsageError with the first difference.
     """
     if own.get("mode") != others.get("mode"):
         raise UsageError(

@@ -22,12 +22,26 @@ class RunEvaluator:
     """Evaluates checkpoints of a run in the process that trains it."""
 
     def __init__(self, job: Job, run_data: RunData, plan: TrainingPlan, console: Console):
-        self._job = job
-        self._run_data = run_data
-        self._plan = plan
+        self._job, self._run_data, self._plan = job, run_data, plan
         self._console = console
         self._evaluator: Optional[Evaluator] = None
         self._predict_graph: Optional[InferenceGraph] = None
+        # The graphs that are needed after the training, so that a fault shows before it. A run that
+        # continues builds that of predictions, which is kept for scorers, where it is used: it may
+        # be of an earlier version, which did not ask for it.
+        if job.folder.is_new:
+            spec = run_data.spec
+            run = Run("predict", plan.options, spec, job.folder.path, plan.total_steps)
+            try:
+                graph = build_inference(job.plugins, run)
+                self._predict_graph = graph if job.plugins.has_hook("scorers") else None
+            except UsageError as error:  # a refusal, as of a search whose weights are of no use
+                if job.options.evaluate:
+                    raise
+                text = f"predict, export and sample will refuse this run: {error.message}"
+                console.log(f"note   {text}")
+        if job.options.evaluate and any(run_data.splits.get(name) for name in (SPLIT, "test")):
+            self._evaluator = self.evaluator
 
     @property
     def evaluator(self) -> Evaluator:
@@ -43,28 +57,6 @@ class RunEvaluator:
                 predict_graph=self._predict_graph,
             )
         return self._evaluator
-
-    def prepare(self) -> None:
-        """Build the graphs that are needed after the training, so that a fault shows before it.
-
-        These are the evaluator's, if the run will use it, and that of predictions, which is kept
-        for scorers. A run that continues builds it where it is used: it may be of an earlier
-        version, which did not ask for it.
-        """
-        job, plan, spec = self._job, self._plan, self._run_data.spec
-        if job.folder.is_new:
-            run = Run("predict", plan.options, spec, job.folder.path, plan.total_steps)
-            try:
-                graph = build_inference(job.plugins, run)
-                self._predict_graph = graph if job.plugins.has_hook("scorers") else None
-            except UsageError as error:  # a refusal, as of a search whose weights are of no use
-                if job.options.evaluate:
-                    raise
-                text = f"predict, export and sample will refuse this run: {error.message}"
-                self._console.log(f"note   {text}")
-        splits = [self._run_data.splits.get(name) for name in (SPLIT, "test")]
-        if job.options.evaluate and any(splits):
-            self._evaluator = self.evaluator
 
     def best_metric(self) -> Optional[BestMetric]:
         """What --best-metric names; None without it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -23,10 +23,12 @@ from ..storage.source_copies import write_copies
 from . import provenance
 from .best_metric import BestMetric
 from .hooks.runner import RunHook
-from .opening import Training
 from .session_record import SessionRecord
 from .setup import training_reader, training_run
 from .step_mode import TrainingPlan
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
 
 # Where training reads its examples, by the kind of the reader, if they are not in memory.
 _PLACES = {
@@ -38,30 +40,29 @@ _PLACES = {
 
 
 class RunLog(SessionRecord):
-    """Writes how a run begins and ends, and tells the console what a user needs to know.
+    """Writes how a run begins and ends, and tells the console what a user needs to know."""
 
-    Args:
-        training: the run.
-        console: shows lines.
-    """
-
-    def __init__(self, training: Training, console: Console):
-        job = training.job
+    def __init__(self, trainer: Trainer, console: Console):
+        job = trainer.job
         super().__init__(job.folder, job.plugins.model.name, console)
-        self._job, self._peers = job, training.peers
-        self._run_data, self._plan = training.run_data, training.plan
-        self._parent, self._initial_weights = training.parent, training.initial_weights
+        self._trainer, self._job, self._plan = trainer, job, trainer.plan
+        self._run_data = trainer.run_data
         self._facts: Optional[Dict[str, Any]] = None
 
     # ---------------------------------------------------------------------------------- beginning
 
-    def begin(self, hooks: Sequence[RunHook]) -> None:
-        """Write what describes the run, before its first step."""
-        job, folder = self._job, self._folder
-        facts = self.session_facts()
+    def begin(
+        self, hooks: Sequence[RunHook], changes: Sequence[str], best: Optional[BestMetric]
+    ) -> None:
+        """Write what describes the run, before its first step, and say what is about to be trained;
+        `changes` from the session before may be empty texts.
+        """
+        job, folder, log, run_data = self._job, self._folder, self._console.log, self._run_data
+        facts, dataset = self.session_facts(), self._run_data.dataset
+        # The folder: its configuration and the run, or the changes of a resume.
         if folder.is_new:
             folder.create(job.config)
-            run_facts = provenance.run_facts(job.plugins, self._run_data)
+            run_facts = provenance.run_facts(job.plugins, run_data)
             presets = [  # that the data chose
                 {"option": option, "name": job.config[option], "reason": origin.place}
                 for option, origin in job.origins.items()
@@ -73,30 +74,56 @@ class RunLog(SessionRecord):
             self.seconds_before = folder.state()["seconds"]
             folder.write_config(job.config)
             if job.allow_other_data:
-                data_facts = provenance.run_facts(job.plugins, self._run_data)["data"]
-                facts["data_facts"] = data_facts
+                facts["data_facts"] = provenance.run_facts(job.plugins, run_data)["data"]
         if not folder.has_lock:
             self.warn(f"{folder} cannot be locked: do not train in it twice at the same time")
         self._console.open_file(folder.path, job.argv)
-        hashes, path = self._run_data.dataset.sha256, folder.file(LIST_FILE)
-        if is_long(hashes) and (job.allow_other_data or not os.path.lexists(path)):
+        list_path = folder.file(LIST_FILE)
+        if is_long(dataset.sha256) and (job.allow_other_data or not os.path.lexists(list_path)):
             with folder.writing():
-                write_list(path, hashes)
-        copies = {}
-        if job.options.keep_sources:
-            copies = self._copy_sources(facts["plugins"])
+                write_list(list_path, dataset.sha256)
+        # The session, whose entry is written with its first step.
+        names = [hook.name for hook in hooks]
         variables = list_model_variables(self._plan.graph.run, self._plan.graph.tf_graph)
         facts.update(
             argv=list(job.argv),
-            hooks=[hook.name for hook in hooks],
+            hooks=names,
             total_steps=self._plan.total_steps,
             model=dict(count_parameters(variables)._asdict()),
             git=provenance.read_git_commits(job.plugins.all),
             keeps_sources=job.options.keep_sources,
-            sources=copies,
+            sources=self._copy_sources(facts["plugins"]) if job.options.keep_sources else {},
             seconds_before=self.seconds_before,
             session_start=time.time(),
         )
+        # The first lines of its log.
+        sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
+        log(f"run    {folder}")
+        log(f"data   {dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
+        missing = describe_missing_splits(dataset, job.options)
+        for note in [*_describe_classes(run_data), *missing, *dataset.notes]:
+            log(f"data   {note}")
+        if self._plan.reader.kind in _PLACES:
+            log(f"data   {_PLACES[self._plan.reader.kind]}")
+        if best is not None:
+            log(f"best   {best.summary}")
+        for text in self._trainer.peers.describe(job.options.batch_size):
+            log(f"peers  {text}")
+        self._console.record(f"hooks  {' > '.join(names)}")
+        order = job.plugins.describe_order()
+        if order:
+            log(f"order  {order}")
+        notes = [*job.notes, *_plan_notes(self._plan, job.origins), *filter(None, changes)]
+        sessions = folder.commits.sessions()
+        differences = find_session_changes(sessions[-1], facts) if sessions else []
+        if differences:  # those of a resume will not be the bits of an uninterrupted run
+            notes.append(f"no longer bit-exact from here: {'; '.join(differences)}")
+        names = [hook.name for hook in hooks if not hook.has_due_steps]
+        if names:
+            called = f"called on every step: {', '.join(names)}"
+            notes.append(f"one step per call, which is slower; {called}")
+        for note in notes:
+            log(f"note   {note}")
 
     def _copy_sources(self, hashes: Dict[str, Dict[str, str]]) -> Dict[str, Any]:
         """Copy the sources of the plugins, whose files have these hashes, to the folder; return by
@@ -112,46 +139,6 @@ class RunLog(SessionRecord):
             record[plugin.name] = dict(copy._asdict())
         return record
 
-    def announce(
-        self, hooks: Sequence[RunHook], changes: Sequence[str], best: Optional[BestMetric]
-    ) -> None:
-        """Say what is about to be trained; `changes` from the session before may be empty texts."""
-        log, run_data = self._console.log, self._run_data
-        sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
-        log(f"run    {self._folder}")
-        log(f"data   {run_data.dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
-        missing = describe_missing_splits(run_data.dataset, self._job.options)
-        for note in [*_describe_classes(run_data), *missing, *run_data.dataset.notes]:
-            log(f"data   {note}")
-        if self._plan.reader.kind in _PLACES:
-            log(f"data   {_PLACES[self._plan.reader.kind]}")
-        if best is not None:
-            log(f"best   {best.summary}")
-        for text in self._peers.describe(self._job.options.batch_size):
-            log(f"peers  {text}")
-        self._console.record(f"hooks  {' > '.join(hook.name for hook in hooks)}")
-        order = self._job.plugins.describe_order()
-        if order:
-            log(f"order  {order}")
-        notes = [*self._job.notes, *_plan_notes(self._plan, self._job.origins), *changes]
-        sessions = self._folder.commits.sessions()
-        differences = find_session_changes(sessions[-1], self.session_facts()) if sessions else []
-        if differences:  # those of a resume will not be the bits of an uninterrupted run
-            notes.append(f"no longer bit-exact from here: {'; '.join(differences)}")
-        for note in notes:
-            self.note(note)
-        names = [hook.name for hook in hooks if not hook.has_due_steps]
-        if names:
-            log(
-                "note   one step per call, which is slower; called on every step: "
-                f"{', '.join(names)}"
-            )
-
-    def note(self, text: str) -> None:
-        """Show what a user should know, if there is a text."""
-        if text:
-            self._console.log(f"note   {text}")
-
     def session_facts(self) -> Dict[str, Any]:
         """What the commit log records of this session: all that its bits depend on."""
         if self._facts is None:
@@ -160,12 +147,13 @@ class RunLog(SessionRecord):
             facts["machine"][THREADS] = effective_threads(self._plan.options)
             reader = self._plan.reader.kind
             facts.update(self._parent_facts())
-            facts.update(self._peers.facts())
+            facts.update(self._trainer.peers.facts())
             self._facts = dict(facts, compiled=self._plan.is_compiled, reader=reader)
         return self._facts
 
     def _parent_facts(self) -> Dict[str, Any]:
-        return {"parent": self._parent.as_json()} if self._parent else {}
+        parent = self._trainer.parent
+        return {"parent": parent.as_json()} if parent else {}
 
     # ------------------------------------------------------------------------------------- ending
 
@@ -173,7 +161,7 @@ class RunLog(SessionRecord):
         """Write how training failed after the last good step and the seconds of this session, and
         add to the error what the loop cannot know: the folder, and how to continue.
         """
-        resume = self._peers.describe_resume(self._folder.argument)
+        resume = self._trainer.peers.describe_resume(self._folder.argument)
         self.write_failure(error, step, seconds, resume)
         if isinstance(error, DivergedError) and error.is_repeatable:
             source = self._examine(step)
@@ -187,7 +175,7 @@ class RunLog(SessionRecord):
 
     def _examine(self, step: int) -> str:
         """Say where a divergence began, by repeating the step after the last good one."""
-        job, log = self._job, self._console.log
+        job, log, weights = self._job, self._console.log, self._trainer.initial_weights
         try:
             start = self._folder.checkpoints.newest()
             if (start.step if start else 0) != step:
@@ -198,7 +186,7 @@ class RunLog(SessionRecord):
                 lambda reader: training_run(job.options, self._run_data, self._folder.path, reader),
                 start.path if start else None,
                 step,
-                self._initial_weights.assign if self._initial_weights and not start else None,
+                weights.assign if weights and not start else None,
             )
             if finding is not None:
                 autopsy.write(finding, self._folder.make_subfolder("reports", f"autopsy-{step}"))
@@ -215,28 +203,24 @@ class RunLog(SessionRecord):
 
 
 def _describe_examples(spec) -> str:
-    if spec.components:
-        return "; ".join(
-            f"{role} {_describe_structure(structure)}"
-            for role, structure in (("features", spec.features), ("labels", spec.labels))
-            if structure is not None
-        )
+    """`28x28x1 uint8, 10 classes`, or of several components `features words value int64 ?, photo
+    image uint8 4x6x3; labels ...`; lengths of sequences are left out.
+    """
+    texts = []
+    for role, structure in (("features", spec.features), ("labels", spec.labels)):
+        if spec.components and structure is not None:
+            parts = structure if isinstance(structure, dict) else {"": structure}
+            lengths = {name + LENGTH for name, part in parts.items() if part.is_sequence}
+            described = [
+                f"{n} {p.describe()}".strip() for n, p in parts.items() if n not in lengths
+            ]
+            texts.append(f"{role} {', '.join(described)}")
+    if texts:
+        return "; ".join(texts)
     text = "x".join(map(str, spec.shape)) + " " + spec.dtype
     if not spec.num_classes:
         return text + ", unlabelled"
     return text + f", {spec.num_classes} class{'es' if spec.num_classes > 1 else ''}"
-
-
-def _describe_structure(structure) -> str:
-    """`words value int64 ?, photo image uint8 4x6x3`; lengths of sequences are left out."""
-    if not isinstance(structure, dict):
-        return structure.describe()
-    lengths = {name + LENGTH for name, component in structure.items() if component.is_sequence}
-    return ", ".join(
-        f"{name} {component.describe()}"
-        for name, component in structure.items()
-        if name not in lengths
-    )
 
 
 def _describe_classes(run_data: RunData) -> List[str]:

@@ -11,11 +11,8 @@ from .best_metric import WORDS
 
 
 def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
-    """The lines that the command `run` ends with.
-
-    Args:
-        summary: of the run, as `Trainer.train_and_test` returns it.
-        page: the path of its page; "" if there is none.
+    """The lines that the command `run` ends with, from the summary of `Trainer.train_and_test` and
+    the path of the run's page, "" if there is none.
     """
     rows = [
         ("done", f"{summary['reason']} in {summary['seconds']:.1f} s ({summary['steps']} steps)")
@@ -33,11 +30,7 @@ def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
 
 
 def describe_best(best: Dict[str, Any]) -> str:
-    """Say what the best checkpoint has, from its record.
-
-    Returns:
-        As "lowest loss 0.1234 (validation, step 5)".
-    """
+    """What the best checkpoint has, from its record: "lowest loss 0.1234 (validation, step 5)"."""
     value, word = best["value"], WORDS[best["direction"]]
     place = f"validation, step {best['step']}"
     best_value = best.get("reached", value)

@@ -34,12 +34,7 @@ class TrainResult(NamedTuple):
 
 
 class SessionRecord:
-    """Writes how a session ends.
-
-    Args:
-        folder: of the run.
-        subject: the name of the plugin or driver.
-        console: shows warnings.
+    """Writes how a session of a run ends; `subject` is the name of its plugin or driver.
 
     Attributes:
         seconds_before: of training, in the sessions before.

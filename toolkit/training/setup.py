@@ -72,11 +72,8 @@ class Job(NamedTuple):
 
 
 def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
-    """The job as it is trained, and its data, which decide the presets that were still open.
-
-    Args:
-        job: of a process of the run.
-        parent: the weights with which the run begins, or began.
+    """The job as it is trained, and its data, which decide the presets that were still open. The
+    parent has the weights with which the run begins, or began.
 
     Raises:
         ToolkitError: the data cannot be used, or options do not fit them.
@@ -100,10 +97,8 @@ def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
 
 
 def total_steps(options: CoreOptions, num_examples: int) -> int:
-    """The step to stop at: --steps, or the number of batches in --epochs, rounded up.
-
-    Raises:
-        UsageError: it is more than can be counted.
+    """The step to stop at: --steps, or the number of batches in --epochs, rounded up. Raises
+    UsageError if it is more than can be counted.
     """
     if options.steps is not None:
         return whole_steps(options, options.steps)
@@ -121,11 +116,7 @@ def record_steps(options: CoreOptions, total: int, run_data: RunData) -> int:
 
     By default that is an epoch, but at least a fiftieth and at most a tenth of the run. It follows
     from options and data alone, so that a run that was killed records what one records that was
-    not; a resume with another length records at other steps.
-
-    Args:
-        total: the length of the run in steps.
-        run_data: the examples.
+    not; a resume with another length, `total` in steps, records at other steps.
     """
     if options.log_steps is not None:
         return options.log_steps
@@ -138,12 +129,9 @@ def record_steps(options: CoreOptions, total: int, run_data: RunData) -> int:
 def evaluation_steps(options: CoreOptions, total: int, run_data: RunData) -> int:
     """The validation split is evaluated at multiples of this number of steps.
 
-    By default that is a tenth of the run. Where the split is large, training reads ten times as
-    many examples from one evaluation to the next, so that these take a few percent of the time.
-
-    Args:
-        total: the length of the run in steps.
-        run_data: the examples.
+    By default that is a tenth of the run, which has `total` steps. Where the split is large,
+    training reads ten times as many examples from one evaluation to the next, so that these take a
+    few percent of the time.
     """
     steps = options.evaluate_steps or options.checkpoint_steps
     if steps is not None:
@@ -157,16 +145,11 @@ def evaluates(options: CoreOptions, run_data: RunData) -> bool:
     return options.evaluate and bool(run_data.splits.get("validation"))
 
 
-def check_options(
-    options: CoreOptions, run_data: RunData, origins: Optional[Mapping[str, Origin]] = None
-) -> None:
+def check_options(options: CoreOptions, run_data: RunData, origins: Mapping[str, Origin]) -> None:
     """Refuse options that do not fit the data or the machine.
 
-    Args:
-        options: of the run.
-        run_data: of the run.
-        origins: where the value of each option was first set: a plugin's default of the best metric
-            has no effect on data without a validation split. None to refuse it, too.
+    Where `origins` says that no person chose it, a best metric has no effect on data without a
+    validation split.
 
     Raises:
         UsageError: a step reads more examples than there are, there is no validation split to
@@ -190,8 +173,8 @@ def check_options(
             f"{examples_per_step(options)} examples, but the split 'train' has {count}.",
             hint=f"{smaller} fewer batches per step.",
         )
-    is_default = origins is not None and not origins.get("best_metric", NOT_SET).is_choice
-    if options.best_metric and not is_default and not evaluates(options, run_data):
+    is_chosen = origins.get("best_metric", NOT_SET).is_choice
+    if options.best_metric and is_chosen and not evaluates(options, run_data):
         raise UsageError(
             "There is no validation split to choose the best checkpoint by.",
             hint="Set --validation-share, or --best-metric none.",
@@ -215,10 +198,7 @@ _UPDATE_OPTIONS = (  # those of run.minimize
 
 def check_own_updates(job: Job, run: Run) -> None:
     """Refuse options that a person set and that have no effect, since the plugin makes all of its
-    updates by ops of its own.
-
-    Raises:
-        UsageError: names the option.
+    updates by ops of its own. Raises UsageError with the option.
     """
     builder = step_builder_of(run)
     if not builder.own_variables or builder.update_counts:
@@ -239,11 +219,7 @@ def training_reader(
     pads_to_longest: bool = False,
     replica: Replica = ALONE,
 ) -> Reader:
-    """The reader of the split "train", in the current graph.
-
-    Args:
-        replica: that reads its part of each batch.
-    """
+    """The reader of the split "train", in the current graph: of a replica's part of each batch."""
     part = BatchSlice(replica.batch_size, replica.start, replica.num_examples)
     reader_options = ReaderOptions(
         kind=options.reader,
@@ -270,11 +246,8 @@ def training_run(
     strategy: PlainStep = PLAIN,
     replica: Replica = ALONE,
 ) -> Run:
-    """The `Run` of training, for the graph of a reader.
-
-    Args:
-        folder: the run's path.
-        replica: of the graph. Its options have the number of its examples as `batch_size`.
+    """The `Run` of training, for the graph of a reader, in a folder, its path. The options of a
+    replica have the number of its examples as `batch_size`.
     """
     total = total_steps(options, reader.num_examples)
     if replica.count > 1:

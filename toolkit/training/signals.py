@@ -7,13 +7,8 @@ from typing import Any, Callable, List
 
 
 class FirstSignal:
-    """In a `with`, the first SIGINT or SIGTERM is noted; the second ends the process at once.
-
-    Args:
-        act: called with the number of the first signal, within the handler; None for nothing.
-
-    Attributes:
-        signum: of the first signal; 0 for none.
+    """In a `with`, the first SIGINT or SIGTERM is noted in `signum`, 0 before, and `act` is called
+    with it within the handler; the second ends the process at once.
     """
 
     def __init__(self, act: Callable[[int], None] = lambda signum: None):

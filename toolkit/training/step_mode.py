@@ -84,13 +84,8 @@ class TrainingPlan(NamedTuple):
 
 
 class PlanBuilder:
-    """Builds the plan that the options ask for, or that is fastest.
-
-    Args:
-        job: what to train.
-        run_data: the examples.
-        place: which replica, and how; None for that of a process alone.
-        has_hooks: whether to ask the plugins for session hooks; a follower has none.
+    """Builds the plan that the options ask for, or that is fastest, for the replica at a place;
+    without `has_hooks`, which a follower has not, the plugins are asked for no session hooks.
     """
 
     def __init__(
@@ -105,33 +100,9 @@ class PlanBuilder:
         self._has_hooks = has_hooks
 
     def build(self, step: int = 0, was_compiled: Optional[bool] = None) -> TrainingPlan:
-        """Build the complete plan.
-
-        Args:
-            step: the number of steps so far.
-            was_compiled: whether XLA compiled them; None for a new run.
-
-        Raises:
-            UsageError: the options ask for a mode that is not possible.
+        """Build the complete plan after so many steps, which XLA compiled if `was_compiled`; None
+        for a new run. Raises UsageError if the options ask for a mode that is not possible.
         """
-        use_xla = self._decide_xla(was_compiled)
-        if self._options.steps_per_call == 1 and not use_xla:
-            return self._complete(self._build_plain(StepMode.SINGLE))
-        compiled: Optional[TrainingPlan] = None
-        # Before XLA, because only this shows whether the plugins' hooks support a loop.
-        plain = self._build_loop()
-        if use_xla:
-            compiled = self._try_xla(plain, 0.0)[0]
-        elif use_xla is None and plain.mode is StepMode.LOOP:
-            compiled = self._compare_with_xla(plain, plain.total_steps - step)
-        return plain if compiled is None else self._complete(compiled)
-
-    def build_like(self, mode: StepMode) -> TrainingPlan:
-        """Build the plan of another replica than the first, in its mode, without its hooks."""
-        return self._build_plain(mode)
-
-    def _decide_xla(self, was_compiled: Optional[bool]) -> Optional[bool]:
-        """Whether XLA must compile the steps; None: to be decided by a timing trial."""
         is_on, count = self._options.xla == "on", self._replica.count
         if count > 1 and is_on:
             raise UsageError(
@@ -142,13 +113,25 @@ class PlanBuilder:
             raise UsageError(
                 "XLA compiles steps on TensorFlow 2.x, not on this version.", hint="Set --xla off."
             )
+        # Whether XLA must compile the steps; None: a timing trial decides.
+        use_xla = {"on": True, "off": False, "auto": was_compiled}[self._options.xla]
         if count > 1 or not HAS_XLA:
-            return False
-        return {"on": True, "off": False, "auto": was_compiled}[self._options.xla]
+            use_xla = False
+        if self._options.steps_per_call == 1 and not use_xla:
+            return self._complete(self.build_plain(StepMode.SINGLE))
+        # Before XLA, because only this shows whether the plugins' hooks support a loop.
+        plain = self._build_loop()
+        compiled: Optional[TrainingPlan] = None
+        if use_xla:
+            compiled = self._try_xla(plain, 0.0)[0]
+        elif use_xla is None and plain.mode is StepMode.LOOP:
+            compiled = self._compare_with_xla(plain, plain.total_steps - step)
+        return plain if compiled is None else self._complete(compiled)
 
     # --------------------------------------------------------------------------------------- modes
 
-    def _build_plain(self, mode: StepMode) -> TrainingPlan:
+    def build_plain(self, mode: StepMode) -> TrainingPlan:
+        """Build a plan without XLA, saver and hooks: that of another replica than the first."""
         tf_graph, reader, run = self._begin(self._strategy)
         in_loop = mode is StepMode.LOOP
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
@@ -162,10 +145,10 @@ class PlanBuilder:
     def _build_loop(self) -> TrainingPlan:
         """Build a loop of steps, or else one step per call."""
         try:
-            return self._complete(self._build_plain(StepMode.LOOP))
+            return self._complete(self.build_plain(StepMode.LOOP))
         except Exception as error:
             # Where the loop is not its cause, a single step raises it again.
-            plan = self._complete(self._build_plain(StepMode.SINGLE))
+            plan = self._complete(self.build_plain(StepMode.SINGLE))
             reason = f"a loop of steps cannot be built: {_first_line(error)}"
             steps_per_call = self._options.steps_per_call
             if steps_per_call is not None:

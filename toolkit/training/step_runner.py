@@ -44,15 +44,9 @@ class CallResult(NamedTuple):
 
 
 class StepRunner:
-    """Makes steps and nothing else, by prepared calls of a session.
+    """Makes steps and nothing else, by prepared calls of a session, whose variables hold a state.
 
-    Args:
-        session: whose variables hold a state.
-        graph: of the session.
-        in_memory: False if tf.data reads the examples.
-        steps_per_call: None to choose it by time.
-        clock: returns seconds.
-        peers: the processes that make each call, too.
+    Without `in_memory`, tf.data reads the examples; `steps_per_call` None is chosen by time.
     """
 
     def __init__(
@@ -61,10 +55,9 @@ class StepRunner:
         graph: TrainingGraph,
         in_memory: bool,
         steps_per_call: Optional[int] = None,
-        clock: Callable[[], float] = time.perf_counter,
         peers: Optional[NoPeers] = None,
     ):
-        self._session, self._graph, self._clock = session, graph, clock
+        self._session, self._graph = session, graph
         self._peers = NoPeers() if peers is None else peers
         variants = [self._prepare(inline=False)]
         # tf.data would take the thread of the first call for its own, and so would a server.
@@ -79,10 +72,10 @@ class StepRunner:
     def run(self, max_steps: int) -> CallResult:
         """Make up to `max_steps` steps, at least one, in one call."""
         num_steps = min(self._step_count.steps, max_steps)
-        start = self._clock()
+        start = time.perf_counter()
         with self._peers.calling(RUN, num_steps):
             result = self._fastest.next(num_steps)
-        secs = self._clock() - start
+        secs = time.perf_counter() - start
         self._step_count.observe(secs / num_steps)
         self._fastest.observe(secs, num_steps)
         return result
@@ -130,14 +123,8 @@ def parse_refusal(graph: TrainingGraph, values: Sequence[Any]) -> Optional[List[
 
 
 class AdaptiveStepCount:
-    """How many steps a call makes: a fixed number, or as many as take about CALL_SECS.
-
-    Args:
-        fixed: the number; None to adapt it to the time of a step.
-        max_steps: the largest number of steps of a call, or None.
-
-    Attributes:
-        steps: how many steps the next call should make.
+    """How many steps a call makes: a fixed number, or as many as take about CALL_SECS, up to
+    `max_steps` if there is such a limit. `steps` is the number for the next call.
     """
 
     def __init__(self, fixed: Optional[int] = None, max_steps: Optional[int] = None):
@@ -172,12 +159,7 @@ class FastestVariant:
         self.is_decided = len(self._variants) == 1
 
     def observe(self, secs: float, steps: int) -> None:
-        """Learn from a call of `next`.
-
-        Args:
-            secs: how long the call took.
-            steps: how many steps it made.
-        """
+        """Learn from a call of `next`, which took `secs` seconds for its steps."""
         if self.is_decided:
             return
         index = self._calls % len(self._variants)

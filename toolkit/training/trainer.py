@@ -1,7 +1,7 @@
 """Train: from a job to a run folder that holds a trained model, and its summary.
 
-opening.py makes ready what is trained, loop.py makes the steps, the commits and a resume, and
-run_log.py writes what the run reports of itself. This is the order in which a run calls them.
+`Trainer` opens what is trained, describes the run, trains and tests: its methods stand in the order
+in which a run calls them. loop.py makes the steps, the commits and a resume.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..data.files.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
 from ..display.console import Console
+from ..display.waits import waiting
 from ..errors import ToolkitError, UsageError
+from ..graph.replica import Replica
 from ..graph.run import step_builder_of
 from ..inference.evaluator import Evaluator
-from ..storage.entries import FINISHED
+from ..storage.commit_log import Checkpoint
+from ..storage.entries import FINISHED, WEIGHTS
 from .devices import open_devices
 from .hooks.base import Every, SessionHook
 from .hooks.checkpoints import Checkpoints
@@ -26,14 +29,23 @@ from .hooks.runner import RunHook, list_costs
 from .hooks.stop import Stop
 from .hooks.summaries import Summaries
 from .hooks.validation import Validation
+from .initial_weights import check_model, open_initial_weights, read_parents
 from .length import check_other_length
 from .loop import Loop
-from .opening import check_model, open_training
 from .peers import NoPeers, shared_facts
+from .run_evaluator import RunEvaluator
 from .run_log import RunLog
 from .run_summary import list_summary_lines
 from .session_record import TrainResult
-from .setup import Job, evaluates, evaluation_steps, record_steps
+from .setup import (
+    Job,
+    check_own_updates,
+    evaluates,
+    evaluation_steps,
+    open_job,
+    record_steps,
+)
+from .step_mode import PlanBuilder, TrainingPlan
 
 __all__ = ["Job", "Trainer"]
 
@@ -50,35 +62,97 @@ class Trainer:
             process trains alone, on as many devices as the options say.
 
     Attributes:
-        training: the run, opened.
+        job: with the presets that the data chose.
+        peers: the others that train.
+        start: the checkpoint to continue from, or None.
+        initial_weights: those to begin with, if they are others than the model's.
+        parent: what the run began from, if this session has to record it.
+        run_data: the examples.
+        plan: of the steps.
         total_steps: the step at which training stops.
         page: the path of the run's page; "" until `train_and_test` has written it.
     """
 
     def __init__(self, job: Job, console: Console, peers: Optional[NoPeers] = None):
         self._console = console
-        self._peers = open_devices(job.options) if peers is None else peers
-        self._opened = contextlib.ExitStack()
+        self.peers = open_devices(job.options) if peers is None else peers
+        self.start: Optional[Checkpoint] = None
         self.page = ""
+        self._opened = contextlib.ExitStack()
         try:
-            self.training = open_training(job, console, self._peers, self._opened)
-            self.total_steps = self.training.plan.total_steps
-            self._folder = job.folder
-            self._log = RunLog(self.training, console)
+            self._open(job)
         except BaseException as error:
             self.__exit__(None, error, None)
             raise
+
+    def _open(self, job: Job) -> None:
+        """Open all that the session needs, in order. Nothing is written."""
+        console, folder = self._console, job.folder
+        # The folder of a run that continues, which no other process may train meanwhile.
+        self._folder = folder
+        self._opened.callback(folder.unlock)
+        self._opened.callback(console.close_file)
+        state: Dict[str, Any] = {}
+        if not folder.is_new:
+            folder.lock()
+            with waiting(f"Opening {folder}"):  # its files are hashed
+                self.start = folder.checkpoints.newest(self._warn)
+            state = folder.state()
+        self._steps_before = state.get("total_steps")
+        # The weights to begin with, where no checkpoint has them.
+        parents, weights = read_parents(folder), None
+        if self.start is None:
+            init_from, renames = job.options.init_from, job.options.map
+            weights = open_initial_weights(init_from, renames, parents.get(WEIGHTS), self._warn)
+        if weights is not None:
+            parents.setdefault(WEIGHTS, weights.parent)
+        self.initial_weights = weights
+        self.parent = parents.get(WEIGHTS) if self.start is None else None
+        # The data, which decide the presets that are still open: this is the job that is trained.
+        self.job, self.run_data = open_job(job, parents.get(WEIGHTS))
+        # The graphs, so that their faults show before anything is written.
+        try:
+            with waiting("Building the graph"):
+                was_compiled = None if folder.is_new else state.get("xla", False)
+                self.plan = self._build_plan(was_compiled)
+                if folder.is_new:
+                    check_own_updates(self.job, self.plan.graph.run)
+                self._evaluator = RunEvaluator(self.job, self.run_data, self.plan, console)
+                self._opened.callback(self._evaluator.close)
+                self._best_metric = self._evaluator.best_metric()
+        except UsageError as error:
+            origin = self.job.origins.get(error.option)
+            if origin:
+                error.message = f"Option '{error.option}' ({origin}): {error.message}"
+            raise
+        self.total_steps = self.plan.total_steps
+        self._log = RunLog(self, console)
+
+    def _build_plan(self, was_compiled: Optional[bool]) -> TrainingPlan:
+        """The plan of all replicas of this process."""
+        place = self.peers.place(self.job.options)
+        step = self.start.step if self.start else 0
+        plan = PlanBuilder(self.job, self.run_data, place).build(step, was_compiled)
+
+        def build_other(replica: Replica) -> TrainingPlan:
+            other = place._replace(replica=replica)
+            return PlanBuilder(self.job, self.run_data, other).build_plain(plan.mode)
+
+        return self.peers.complete(plan, build_other)
 
     def __enter__(self) -> Trainer:
         return self
 
     def __exit__(self, kind: Any, error: Optional[BaseException], traceback: Any) -> None:
         self.close()
-        self._peers.end(error)
+        self.peers.end(error)
 
     def close(self) -> None:
         """Close the evaluator and unlock the folder."""
         self._opened.close()
+
+    def _warn(self, text: str) -> None:
+        self._console.log("warning: " + text)
 
     # ---------------------------------------------------------------------------- before training
 
@@ -92,25 +166,23 @@ class Trainer:
         """
         if self._folder.is_new:
             return
-        record, dataset = self._folder.state()["data"], self.training.run_data.dataset
+        record, dataset = self._folder.state()["data"], self.run_data.dataset
         check_same_classes(record, dataset)
-        if not self.training.job.allow_other_data:
+        if not self.job.allow_other_data:
             check_same_data(record, dataset, self._folder.file(LIST_FILE))
-        self._describe_other_length(self.training.job.allow_other_rate)
-        start = self.training.start
-        if is_branch and start is not None and start.step >= self.total_steps:
+        self._describe_other_length(self.job.allow_other_rate)
+        if is_branch and self.start is not None and self.start.step >= self.total_steps:
             raise UsageError(
-                f"No step is left after step {start.step}: the run ends at step "
+                f"No step is left after step {self.start.step}: the run ends at step "
                 f"{self.total_steps}.",
                 hint="Branch off an earlier step, or set a larger --steps or --epochs.",
             )
 
     def is_finished(self) -> bool:
         """Whether the run is finished, and its newest checkpoint at the target."""
-        start = self.training.start
-        if start is None or self._folder.state()["status"] != FINISHED:
+        if self.start is None or self._folder.state()["status"] != FINISHED:
             return False
-        return start.step >= self.total_steps
+        return self.start.step >= self.total_steps
 
     def session_facts(self) -> Dict[str, Any]:
         """See `RunLog.session_facts`."""
@@ -124,7 +196,7 @@ class Trainer:
         Where the run fails, its page is written, and the plugins are notified, too.
         """
         try:
-            summary = self._finish(self.train())
+            summary = self._test(self.train())
         except (ToolkitError, KeyboardInterrupt):
             self._end(has_failed=True)
             raise
@@ -138,30 +210,28 @@ class Trainer:
         try:
             result = self._train()
         except BaseException as error:
-            self._peers.end(error)
+            self.peers.end(error)
             raise
-        if self._peers.count:  # they have nothing to do in the test
-            self._peers.end()
+        if self.peers.count:  # they have nothing to do in the test
+            self.peers.end()
         return result
 
     def _train(self) -> TrainResult:
-        training, console = self.training, self._console
-        job, plan, weights = training.job, training.plan, training.initial_weights
+        console, plan, weights = self._console, self.plan, self.initial_weights
         # See that the checkpoint or the weights fit the model, before anything is written.
-        if training.start is not None:
+        if self.start is not None:
             with plan.graph.tf_graph.as_default():
-                check_model(self._folder, training.start)
+                check_model(self._folder, self.start)
         if weights is not None:
-            class_names = training.run_data.dataset.spec.class_names
+            class_names = self.run_data.dataset.spec.class_names
             weights.plan(step_builder_of(plan.graph.run).model_variables, class_names)
-        self._peers.join(shared_facts(dict(self.session_facts(), mode=plan.mode.value)))
+        self.peers.join(shared_facts(dict(self.session_facts(), mode=plan.mode.value)))
         # Describe the run in its folder and on the console, before the first step.
         hooks, summaries = self._build_hooks()
-        self._log.begin(hooks)
         changes = [*(weights.describe() if weights else ()), self._describe_other_length(True)]
-        loop = Loop(training, hooks, summaries, self.session_facts(), console)
-        self._log.announce(hooks, changes, training.best_metric)
+        self._log.begin(hooks, changes, self._best_metric)
         # Make the session, restore it, and train.
+        loop = Loop(self, hooks, summaries, console)
         console.start(self.total_steps, lambda: loop.step)
         try:
             result = loop.run()
@@ -175,15 +245,15 @@ class Trainer:
         console.stop()
         summaries.close()
         costs = loop.ms_per_step()
-        for line in list_costs(costs) if job.options.profile_hooks else ():
+        for line in list_costs(costs) if self.job.options.profile_hooks else ():
             console.log(line)
         self._log.end(result, costs)
         return result
 
     def _build_hooks(self) -> Tuple[List[RunHook], Summaries]:
         """The session hooks in their order, and the one of them that writes TensorBoard events."""
-        training, folder, total = self.training, self._folder, self.total_steps
-        options, graph, run_data = training.job.options, training.plan.graph, training.run_data
+        folder, total, options = self._folder, self.total_steps, self.job.options
+        graph, run_data = self.plan.graph, self.run_data
         log_steps = record_steps(options, total, run_data)
         has_schedule = options.summary_steps is not None or options.summary_secs is not None
         summary_steps = options.summary_steps if has_schedule else log_steps
@@ -203,29 +273,41 @@ class Trainer:
         if evaluates(options, run_data):
             steps = evaluation_steps(options, total, run_data)
             schedule.append(Every(steps))
-            validate, patience = training.evaluator.validate, options.early_stopping
-            others.append(Validation(folder, steps, validate, patience, training.best_metric))
+            validate, patience = self._evaluator.validate, options.early_stopping
+            others.append(Validation(folder, steps, validate, patience, self._best_metric))
         others.append(Stop(options.max_secs))
-        hook_list = [*map(RunHook, hooks), *training.plan.plugin_hooks, *map(RunHook, others)]
-        return hook_list, summaries
+        return [*map(RunHook, hooks), *self.plan.plugin_hooks, *map(RunHook, others)], summaries
 
-    def _finish(self, result: TrainResult) -> Dict[str, Any]:
-        """Test what was trained, unless it only paused, and write the summary."""
-        job = self.training.job
-        is_paused = job.pause_at is not None and not result.is_done and result.step >= job.pause_at
-        try:
-            test = None if is_paused else self.training.evaluator.test()
-        except (ToolkitError, KeyboardInterrupt) as error:
-            self._log.fail_test(error)
-            raise
-        summary = self._log.finish(result, test)
-        job.plugins.call_hook("run_finished", run=self.training.plan.graph.run, summary=summary)
-        return summary
+    def _describe_other_length(self, is_allowed: bool) -> str:
+        """How another length than that of the session before changes the learning rate."""
+        before = self._steps_before
+        if self.start is None or before is None:
+            return ""
+        texts = []
+        for name in step_builder_of(self.plan.graph.run).schedules():
+            options, step = self.job.options.model_copy(update={"schedule": name}), self.start.step
+            texts.append(check_other_length(options, step, before, self.total_steps, is_allowed))
+        return "; ".join(filter(None, texts))
+
+    # ------------------------------------------------------------------------------------- ending
 
     @property
     def evaluator(self) -> Evaluator:
         """The evaluator of the run's checkpoints."""
-        return self.training.evaluator.evaluator
+        return self._evaluator.evaluator
+
+    def _test(self, result: TrainResult) -> Dict[str, Any]:
+        """Test what was trained, unless it only paused, and write the summary."""
+        pause_at = self.job.pause_at
+        is_paused = pause_at is not None and not result.is_done and result.step >= pause_at
+        try:
+            test = None if is_paused else self._evaluator.test()
+        except (ToolkitError, KeyboardInterrupt) as error:
+            self._log.fail_test(error)
+            raise
+        summary = self._log.finish(result, test)
+        self.job.plugins.call_hook("run_finished", run=self.plan.graph.run, summary=summary)
+        return summary
 
     def _end(self, has_failed: bool) -> None:
         """Write the page, and call the hook `run_ended` if the run has begun. The hook finds a
@@ -234,28 +316,16 @@ class Trainer:
         self.page = self._log.write_page()
         if self.page and has_failed:
             self._console.log(f"page   {self.page}")
-        job = self.training.job
-        if self._folder.is_new or not job.plugins.has_hook("run_ended"):
+        plugins = self.job.plugins
+        if self._folder.is_new or not plugins.has_hook("run_ended"):
             return
         try:
-            state, run = self._folder.state(), self.training.plan.graph.run
-            facts = {name: state[name] for name in ("status", "reason")}
-            job.plugins.call_hook("run_ended", run=run, **facts)
+            state, run = self._folder.state(), self.plan.graph.run
+            plugins.call_hook("run_ended", run=run, status=state["status"], reason=state["reason"])
         except ToolkitError as error:
             if not has_failed:
                 raise
-            self._console.log(f"warning: {error}")  # the first failure is the one to report
+            self._warn(str(error))  # the first failure is the one to report
         finally:
             if self.page:
                 self.page = self._log.write_page()
-
-    def _describe_other_length(self, is_allowed: bool) -> str:
-        """How another length than that of the session before changes the learning rate."""
-        start, before, now = self.training.start, self.training.steps_before, self.total_steps
-        if start is None or before is None:
-            return ""
-        texts = []
-        for name in step_builder_of(self.training.plan.graph.run).schedules():
-            options = self.training.job.options.model_copy(update={"schedule": name})
-            texts.append(check_other_length(options, start.step, before, now, is_allowed))
-        return "; ".join(text for text in texts if text)

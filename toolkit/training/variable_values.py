@@ -15,36 +15,31 @@ from ..errors import ToolkitError
 def read(session: tf.Session) -> bytes:
     """The values of all variables of the session's graph."""
     variables = _variables(session)
-    arrays: Dict[str, Any] = {}
-    for number, value in enumerate(session.run(variables)):
-        arrays.update(_encode(f"v{number}", np.asarray(value)))
     names = np.array([variable.op.name for variable in variables], dtype=str)
+    arrays: Dict[str, Any] = {"names": names}
+    for number, value in enumerate(session.run(variables)):
+        arrays[f"v{number}"] = _encode(value)
     buffer = io.BytesIO()
-    np.savez(buffer, names=names, **arrays)
+    np.savez(buffer, **arrays)
     return buffer.getvalue()
 
 
-def _encode(name: str, value: np.ndarray) -> Dict[str, np.ndarray]:
-    """Arrays of plain dtypes for a value of any dtype, texts and bfloat16 included."""
-    shape = np.array(value.shape, np.int64)
-    if value.dtype != object:
-        return {name: np.frombuffer(value.tobytes(), np.uint8), f"{name}/shape": shape}
-    texts = [bytes(text) for text in value.reshape(-1)]
-    return {
-        name: np.frombuffer(b"".join(texts), np.uint8),
-        f"{name}/shape": shape,
-        f"{name}/lengths": np.array([len(text) for text in texts], np.int64),
-    }
+def _encode(value: Any) -> np.ndarray:
+    """An array that a file can hold: texts get a last byte, since numpy drops zeros at the end."""
+    array = np.asarray(value, object if isinstance(value, bytes) else None)
+    if array.dtype != object:
+        return array
+    texts = [bytes(text) + b"." for text in array.reshape(-1)]
+    return np.array(texts, np.bytes_).reshape(array.shape)
 
 
-def _decode(file: Any, name: str, dtype: Any) -> np.ndarray:
-    """The inverse of `_encode`, for a variable of a dtype."""
-    data, shape = file[name].tobytes(), file[f"{name}/shape"]
-    if f"{name}/lengths" not in file:
-        return np.frombuffer(data, dtype).reshape(shape)
-    ends = np.cumsum(file[f"{name}/lengths"]).tolist()
-    texts = [data[start:end] for start, end in zip([0, *ends], ends)]
-    return np.array(texts, dtype=object).reshape(shape)
+def _decode(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """The inverse of `_encode`; a file has bfloat16 as plain bytes."""
+    if array.dtype.kind != "S":
+        return array if array.dtype == dtype else array.view(dtype)
+    values = np.empty(array.shape, object)
+    values.reshape(-1)[:] = [text[:-1] for text in array.reshape(-1).tolist()]
+    return values
 
 
 def assign(session: tf.Session, data: bytes) -> None:
@@ -64,7 +59,7 @@ def assign(session: tf.Session, data: bytes) -> None:
             )
         for number, name in enumerate(names):  # one by one: two may share one initial value
             variable = variables[name]
-            value = _decode(file, f"v{number}", variable.dtype.base_dtype.as_numpy_dtype)
+            value = _decode(file[f"v{number}"], variable.dtype.base_dtype.as_numpy_dtype)
             session.run(variable.initializer, {variable.initializer.inputs[1]: value})
 
 

@@ -8,11 +8,9 @@ evaluate or to draw, is left out.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List
 
-import numpy as np
-
-from toolkit import UsageError, tf
+from toolkit import DrivenRun, UsageError, tf
 
 
 def list_words(seen: Any) -> List[str]:
@@ -85,15 +83,5 @@ def write_graph(seen: Any, folder: str) -> str:
     os.makedirs(folder, exist_ok=True)
     prefix = os.path.join(folder, "graph")
     tf.train.export_meta_graph(prefix + ".meta", graph=seen.training_graphs[0])
-    _write_checkpoint(prefix, sorted(seen.initial), seen.initial)
+    DrivenRun.write_tensors(prefix, seen.initial)
     return prefix + ".meta"
-
-
-def _write_checkpoint(prefix: str, names: Sequence[str], values: Dict[str, np.ndarray]) -> None:
-    with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
-        dtypes = [tf.string if values[n].dtype.kind in "OSU" else values[n].dtype for n in names]
-        places = [tf.placeholder(dtype, values[n].shape) for n, dtype in zip(names, dtypes)]
-        save = tf.raw_ops.SaveV2(
-            prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=places
-        )
-        session.run(save, dict(zip(places, (values[name] for name in names))))

@@ -15,8 +15,8 @@ from file_fixtures import REPOSITORY
 from score_fixtures import SPEC, SPLITS, QuarterClassifier, make_images, make_options
 from toolkit_gan_league import programs, result_page, rivals, standings, training
 from toolkit_gan_league.rivals import Judge, Rival
-from toolkit_image_scores import sensitivity
-from toolkit_image_scores.features import NetworkFeatures
+from toolkit_image_scores import damage
+from toolkit_image_scores.features import network_features
 from toolkit_image_scores.scorer import ImageScorer
 
 from toolkit import InterruptedRun, ToolkitError, UsageError, testing
@@ -223,10 +223,10 @@ def tournament(tmp_path, monkeypatch):
     """A judge of runs, the scores of its preset, and the runs by path."""
     preset = Trained()
     runs = {"preset": preset}
-    nothing = dict.fromkeys(sensitivity.SEVERE, ())  # the means of quarters notice no blur
-    monkeypatch.setattr(sensitivity, "SEVERE", nothing)
+    nothing = dict.fromkeys(damage.SEVERE, ())  # the means of quarters notice no blur
+    monkeypatch.setattr(damage, "SEVERE", nothing)
     monkeypatch.setattr(rivals, "open_trained", lambda path: runs[path])
-    features = NetworkFeatures(QuarterClassifier())
+    features = network_features(QuarterClassifier())
     with_features = lambda run, splits: ImageScorer(run, splits, features=features)  # noqa: E731
     monkeypatch.setattr(rivals, "ImageScorer", with_features)
     report = tmp_path / "report"

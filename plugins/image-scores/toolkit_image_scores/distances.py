@@ -44,11 +44,10 @@ def frechet_distance(a: FeatureSet, b: FeatureSet) -> float:
     root of a product, this takes no root of rounding errors: it is exact for singular A, too.
     """
     a, b = moments(a), moments(b)
-    trace = np.linalg.svd(
-        matrix_root(a.covariance) @ matrix_root(b.covariance), compute_uv=False
-    ).sum()
+    product = matrix_root(a.covariance) @ matrix_root(b.covariance)
+    overlap = np.linalg.svd(product, compute_uv=False).sum()
     means = np.sum((a.mean - b.mean) ** 2)
-    return float(max(0.0, means + np.trace(a.covariance) + np.trace(b.covariance) - 2 * trace))
+    return float(max(0.0, means + np.trace(a.covariance) + np.trace(b.covariance) - 2 * overlap))
 
 
 def matrix_root(covariance: np.ndarray) -> np.ndarray:
@@ -57,21 +56,20 @@ def matrix_root(covariance: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
 
 
-def frechet_floor(reals: FeatureSet, n: int, m: int) -> float:
+def frechet_floor(reals: Moments, n: int, m: int) -> float:
     """The expected Frechet distance of two sets of real images, by sampling noise alone.
 
     It follows from the eigenvalues of the covariance, to second order in 1/n and 1/m.
 
     Args:
-        reals: real images, whose covariance is used.
+        reals: of real images; their covariance is used.
         n: size of one set.
         m: size of the other set.
     """
-    values = np.maximum(np.linalg.eigvalsh(moments(reals).covariance), 0)
-    total = values.sum()
-    sums = values[:, None] + values[None, :]  # [F, F]
-    products = values[:, None] * values[None, :]
+    values = np.maximum(np.linalg.eigvalsh(reals.covariance), 0)
+    sums, products = np.add.outer(values, values), np.multiply.outer(values, values)  # [F, F]
     pairs = np.divide(products, sums, out=np.zeros_like(sums), where=sums > 0)
+    total = values.sum()
     off_diagonal = pairs.sum() - total / 2  # on the diagonal, l * l / (l + l) = l / 2
     return float((1 / n + 1 / m) * (total + (off_diagonal + total) / 2))
 
@@ -96,13 +94,9 @@ def frechet_noise(
 def frechet_interval(value: float, fakes: np.ndarray, reals: np.ndarray) -> statistics.Interval:
     """The 95 % interval of the Frechet distance at these numbers of fakes and reals.
 
-    Its half width is the root of the squares of two parts: the jackknife over blocks of the fakes,
-    and over blocks of the reals. The floor is a part of the distance, and so of the interval.
-
-    Args:
-        value: the distance.
-        fakes: float [n, F].
-        reals: float [m, F].
+    Its half width is the root of the squares of two parts: the jackknife over blocks of the fakes
+    [n, F], and over blocks of the reals [m, F]. The floor is a part of the distance, and so of the
+    interval.
     """
     pairs = ((fakes, reals), (reals, fakes))
     ends = [statistics.jackknife(value, leave_out_blocks(*pair)) for pair in pairs]
@@ -127,7 +121,7 @@ def leave_out_blocks(features: np.ndarray, others: FeatureSet) -> np.ndarray:
         rest = np.delete(features, np.arange(block, len(features), num_blocks), axis=0)
         _, mean, covariance = moments(rest)
         values = np.linalg.eigvalsh(root @ covariance @ root)
-        means = np.sum((mean - others.mean) ** 2)
         overlap = np.sqrt(np.maximum(values, 0)).sum()
+        means = np.sum((mean - others.mean) ** 2)
         estimates.append(means + np.trace(covariance) + trace - 2 * overlap)
     return np.array(estimates)

@@ -38,22 +38,18 @@ def compare(
         k: of the balls.
         real_radii: `radii(reals, k)`, if it is known already.
     """
-    real_radii = radii(reals, k) if real_radii is None else real_radii
-    fake_radii = radii(fakes, k)
     # The distance of equal examples is a rounding error; a point on the rim is inside.
-    slack = ROUNDING * mean_square(reals)
-    num_precise = 0
-    is_recalled = np.zeros(len(reals), bool)
-    is_covered = np.zeros(len(reals), bool)
+    slack = rounding_error(reals)
+    real_radii = (radii(reals, k) if real_radii is None else real_radii) + slack
+    fake_radii = radii(fakes, k)[:, None] + slack
+    num_precise, is_recalled, is_covered = 0, np.zeros(len(reals), bool), np.zeros(len(reals), bool)
     for start, block in distances(fakes, reals):  # [b, m]
-        is_near = block <= real_radii + slack
+        is_near = block <= real_radii
         num_precise += int(is_near.any(axis=1).sum())
         is_covered |= is_near.any(axis=0)
-        block_radii = fake_radii[start : start + len(block), None]
-        is_recalled |= (block <= block_radii + slack).any(axis=0)
-    m = len(reals)
-    recall, coverage = float(is_recalled.sum()) / m, float(is_covered.sum()) / m
-    return Neighbours(num_precise / len(fakes), recall, coverage)
+        is_recalled |= (block <= fake_radii[start : start + len(block)]).any(axis=0)
+    shares = (float(np.mean(each)) for each in (is_recalled, is_covered))
+    return Neighbours(num_precise / len(fakes), *shares)
 
 
 def radii(features: np.ndarray, k: int = K) -> np.ndarray:
@@ -71,13 +67,9 @@ def nearest(fakes: np.ndarray, reals: np.ndarray) -> Tuple[np.ndarray, np.ndarra
 
     The distance of equal examples is 0, also where rounding would make it a little more.
     """
-    index, distance = np.empty(len(fakes), np.int64), np.empty(len(fakes))
-    for start, block in distances(fakes, reals):
-        nearest_reals = block.argmin(axis=1)
-        index[start : start + len(block)] = nearest_reals
-        distance[start : start + len(block)] = block[np.arange(len(block)), nearest_reals]
-    distance[distance <= ROUNDING * mean_square(reals)] = 0
-    return index, np.sqrt(distance)
+    blocks = [(block.argmin(axis=1), block.min(axis=1)) for _, block in distances(fakes, reals)]
+    index, squares = map(np.concatenate, zip(*blocks))
+    return index, np.sqrt(np.where(squares <= rounding_error(reals), 0, squares))
 
 
 def distances(a: np.ndarray, b: np.ndarray) -> Iterator[Tuple[int, np.ndarray]]:
@@ -95,6 +87,6 @@ def distances(a: np.ndarray, b: np.ndarray) -> Iterator[Tuple[int, np.ndarray]]:
         yield start, np.maximum(block, 0, out=block)
 
 
-def mean_square(features: np.ndarray) -> float:
-    """The mean squared distance from the centre."""
-    return float(np.var(np.asarray(features, np.float64), axis=0).sum())
+def rounding_error(features: np.ndarray) -> float:
+    """The largest error of a squared distance: a small part of the mean square from the centre."""
+    return ROUNDING * float(np.var(np.asarray(features, np.float64), axis=0).sum())

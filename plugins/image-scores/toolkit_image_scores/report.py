@@ -13,7 +13,7 @@ import numpy as np
 
 from toolkit import save_grid
 
-from . import sensitivity, two_sample
+from . import damage, two_sample
 
 PAIRS_PER_ROW = 4  # of the sheet of nearest images
 GIVEAWAYS_PER_ROW, GIVEAWAY_ROWS = 8, 5
@@ -22,11 +22,6 @@ COPIED_RATIO = 0.5  # and so does a lower nearest-neighbour ratio
 MAX_CLASSES = 200  # of the page's table
 MANY = 0.9  # of the samples are recognised: a first advice is what every generator begins with
 
-SHARES = ("precision", "recall", "coverage")
-# Definitions of the terms in a report.
-FLOOR = "floor: the FD that two sets of real images reach by sampling noise"
-RULER = "ruler: the FD of real images with known damage"
-COVERAGE = "coverage: real images with a sample nearer than their k-th nearest real image"
 NO_COPIES = "no sign of copied training images"
 SHEETS = {
     "giveaways.png": {
@@ -39,35 +34,27 @@ SHEETS = {
         "alt": "Pairs of a generated image and the training image that is nearest to it",
     },
 }
+ADVICE = [
+    "Look at the surest fakes: that is what gives the samples away.",
+    "If they still got better at the end, train longer with --steps.",
+]
 
 
 class Fact(NamedTuple):
-    """One thing that a report says.
+    """One thing that a report says."""
 
-    Attributes:
-        text: a line of scores.txt.
-        is_shown: whether the console has it, too.
-        warning: its rank among the warnings of the page, 1 for the worst; 0 if it is none.
-        headline: what the page shows of it, as docs/plugins/pages.md describes; {} for nothing.
-    """
-
-    text: str
-    is_shown: bool = False
-    warning: int = 0
-    headline: Dict[str, Any] = {}  # never changed in place
+    text: str  # a line of scores.txt
+    is_shown: bool = False  # by the console, too
+    warning: int = 0  # its rank among the warnings of the page, 1 for the worst; 0 if it is none
+    headline: Dict[str, Any] = {}  # of the page, see docs/plugins/pages.md; never changed in place
 
 
 def list_facts(details: Dict[str, Any]) -> List[Fact]:
-    """All that a report says, in its order.
-
-    Args:
-        details: the content of scores.json.
-    """
+    """All that a report says, in its order, from the content of scores.json."""
     facts = [*_two_sample(details), *_distance(details), *_shares(details)]
-    facts += [
-        Fact(f"{_title(name)} says nothing here: {reason}", warning=5)
-        for name, reason in sensitivity.refusals(details).items()
-    ]
+    for name, reason in damage.refusals(details).items():
+        subject = "the Frechet distance" if name == damage.DISTANCE else name
+        facts.append(Fact(f"{subject} says nothing here: {reason}", warning=5))
     metric = details.get("refused_best_metric")
     if metric:
         text = f"the best checkpoint was chosen by {metric}, which says nothing here; set "
@@ -82,33 +69,26 @@ def list_facts(details: Dict[str, Any]) -> List[Fact]:
     if details.get("training_reals"):
         text = f"{details['training_reals']} of the {details['m']} real images are also training "
         facts.append(Fact(text + "images", warning=1))
-    return [*facts, Fact(features_line(details["features"]))]
+    features = details["features"]
+    text = f"features {features['name']}, F = {features['size']}, sha256 {features['sha256'][:16]}"
+    accuracy = features.get("accuracy")
+    text += "" if accuracy is None else f", test accuracy {accuracy:.1%}"
+    return [*facts, Fact(text)]
 
 
 def page_content(details: Dict[str, Any], files: Sequence[str]) -> Dict[str, Any]:
-    """The value of the key "page", as docs/plugins/pages.md describes it.
+    """The value of the key "page", see docs/plugins/pages.md, from the content of scores.json.
 
-    Args:
-        details: the content of scores.json.
-        files: the names of the files of the report.
+    `files` are the names of those of the report.
     """
-    facts = list_facts(details)
-    test, tables = details.get("two_sample"), []
-    if details.get("classes"):
-        tables.append(_class_table(details["classes"]))
-    if details.get("ruler"):
-        tables.append(_ruler_table(details))
+    facts, test = list_facts(details), details.get("two_sample")
     warnings = sorted((fact for fact in facts if fact.warning), key=lambda fact: fact.warning)
-    advice = [
-        "Look at the surest fakes: that is what gives the samples away.",
-        "If they still got better at the end, train longer with --steps.",
-    ]
     return {
         "headline": [fact.headline for fact in facts if fact.headline],
         "pictures": [dict(sheet, file=name) for name, sheet in SHEETS.items() if name in files],
-        "tables": tables,
+        "tables": _tables(details),
         "warnings": [{"text": fact.text} for fact in warnings],
-        "advice": advice if test and test["low"] >= MANY else [],
+        "advice": ADVICE if test and test["low"] >= MANY else [],
     }
 
 
@@ -150,62 +130,64 @@ def _two_sample(details: Dict[str, Any]) -> List[Fact]:
 
 def _distance(details: Dict[str, Any]) -> List[Fact]:
     """The Frechet distance, its terms and its interval; nothing if it is refused."""
-    distance, place = details["frechet_distance"], details.get("place")
+    distance, place, n, m = (details.get(key) for key in ("frechet_distance", "place", "n", "m"))
     if distance is None:
         return []
-    multiple, floors = details["frechet_ratio"], ""
-    text = f"Frechet distance (FD) {short(distance['mean'])}"
-    if multiple is None:
-        text += ", and the floor is 0: all real images have the same features"
-    else:
-        floors = f"{short(multiple, 2)} times what real images reach by sampling noise. "
-        text += f" = {short(multiple, 2)} x floor"
-    text += f" (n = {details['n']}, m = {details['m']})"
+    text, meaning = ", and the floor is 0: all real images have the same features", ""
+    if details["frechet_ratio"] is not None:
+        multiple = short(details["frechet_ratio"], 2)
+        text = f" = {multiple} x floor"
+        meaning = f"{multiple} times what real images reach by sampling noise. "
+    text = f"Frechet distance (FD) {short(distance['mean'])}{text} (n = {n}, m = {m})"
     headline = {
         "name": "Frechet distance",
         "value": distance["mean"],
         **distance["interval"],
         "floor": details["frechet_floor"],
         "direction": "min",
-        "text": floors
+        "text": meaning
         + (f"It lies {place}, on the ruler of damaged real images." if place else ""),
-        "note": f"n = {details['n']:,}, m = {details['m']:,}",
+        "note": f"n = {n:,}, m = {m:,}",
     }
-    facts = [Fact(text + (f", on the ruler {place}" if place else ""), True, headline=headline)]
-    facts.append(Fact(f"{FLOOR}; {RULER}" if place else FLOOR))
     low, high = (short(distance["interval"][end]) for end in ("low", "high"))
-    facts.append(Fact(f"95 % interval of the FD, over samples and real images: {low} to {high}"))
-    return facts
+    terms = "floor: the FD that two sets of real images reach by sampling noise"
+    if place:
+        text, terms = (
+            f"{text}, on the ruler {place}",
+            f"{terms}; ruler: the FD of real images with ",
+        )
+        terms += "known damage"
+    return [
+        Fact(text, True, headline=headline),
+        Fact(terms),
+        Fact(f"95 % interval of the FD, over samples and real images: {low} to {high}"),
+    ]
 
 
 def _shares(details: Dict[str, Any]) -> List[Fact]:
-    """Precision, recall and coverage without those that are refused, beside those of damage."""
-    names = [name for name in SHARES if details[name] is not None]
-    facts = []
+    """Precision, recall and coverage without those that are refused.
+
+    Beside each are its values of real and of damaged images, if they are known.
+    """
+    names = [name for name in ("precision", "recall", "coverage") if details[name] is not None]
+    facts, judgements = [], details.get("measures") or {}
     for name in names:
-        note = measure_note(details, name)
         headline = {"name": name, "value": details[name], "direction": "max"}
-        headline = dict(headline, note=note) if note else headline
-        note = f" ({note})" if note else ""
-        facts.append(Fact(f"{name} {details[name]:.3f}{note}", headline=headline))
+        text = f"{name} {details[name]:.3f}"
+        if judgements.get(name):
+            values = {"real": judgements[name]["real"], **judgements[name]["damages"]}
+            pairs = (f"{key} {damage.format_value(value)}" for key, value in values.items())
+            headline["note"] = "; ".join(pairs)
+            text += f" ({headline['note']})"
+        facts.append(Fact(text, headline=headline))
     if names:
         terms = f"of {' and '.join(names)}: n = {details['n_neighbours']}, k = {details['k']}"
-        facts.append(Fact(terms + (f"; {COVERAGE}" if "coverage" in names else "")))
+        if "coverage" in names:
+            terms += (
+                "; coverage: real images with a sample nearer than their k-th nearest real image"
+            )
+        facts.append(Fact(terms))
     return facts
-
-
-def measure_note(details: Dict[str, Any], name: str) -> str:
-    """As "real 0.93; a 5-tap blur 0.40; Gaussian pixels 0.00"; "" if it is not known."""
-    judgement = (details.get("measures") or {}).get(name)
-    if not judgement:
-        return ""
-    values = dict({"real": judgement["real"]}, **judgement["damages"])
-    return "; ".join(f"{key} {sensitivity.format_value(value)}" for key, value in values.items())
-
-
-def _title(measure: str) -> str:
-    """The measure as the subject of a sentence."""
-    return "the Frechet distance" if measure == sensitivity.DISTANCE else measure
 
 
 def classes_line(classes: Dict[str, Any]) -> str:
@@ -221,17 +203,14 @@ def classes_line(classes: Dict[str, Any]) -> str:
     shares[is_real] = (fakes[is_real] / fakes.sum()) / (reals[is_real] / reals.sum())
     rarest = int(shares.argmin())
     summary = "all classes present" if fakes[is_real].all() else "no class is certainly lost"
-    return (
-        f"{summary}; least frequent: {classes['names'][rarest]}, at {shares[rarest]:.2f} of its "
-        "share"
-    )
+    name = classes["names"][rarest]
+    return f"{summary}; least frequent: {name}, at {shares[rarest]:.2f} of its share"
 
 
 def _nearest(nearest: Dict[str, Any]) -> List[Fact]:
     """Distances to training images, in features and pixels, and whether they suggest copies."""
-    kinds = {"features": nearest, "blurred pixels": nearest.get("pixels")}
     facts: List[Fact] = []
-    for kind, values in kinds.items():
+    for kind, values in (("features", nearest), ("blurred pixels", nearest.get("pixels"))):
         if not values:
             continue
         near, expected, ratio = values["near_samples"], values["near_reals"], values["ratio"]
@@ -249,13 +228,6 @@ def _nearest(nearest: Dict[str, Any]) -> List[Fact]:
     return facts if any(fact.warning for fact in facts) else [Fact(NO_COPIES, True), *facts]
 
 
-def features_line(features: Dict[str, Any]) -> str:
-    """Which features the scores use, with the hash and the accuracy of their classifier."""
-    text = f"features {features['name']}, F = {features['size']}, sha256 {features['sha256'][:16]}"
-    accuracy = features.get("accuracy")
-    return text if accuracy is None else f"{text}, test accuracy {accuracy:.1%}"
-
-
 def short(number: float, digits: int = 3) -> str:
     """A number with so many significant digits and no exponent."""
     if not np.isfinite(number) or number == 0:
@@ -264,61 +236,49 @@ def short(number: float, digits: int = 3) -> str:
     return f"{number:.{max(0, decimals)}f}"
 
 
-# ------------------------------------------------------------------------------------------ tables
+# ------------------------------------------------------------------------------ tables and sheets
 
 
-def _class_table(classes: Dict[str, Any]) -> Dict[str, Any]:
-    """The share of each class in the generated and in the real images."""
-    fakes, reals = classes["fakes"], classes["reals"]
-    rows = [
-        [name, fake / max(sum(fakes), 1), real / max(sum(reals), 1)]
-        for name, fake, real in zip(classes["names"], fakes, reals)
-    ]
-    return {
-        "title": "Share of each class",
-        "columns": ["class", "generated", "real"],
-        "rows": rows[:MAX_CLASSES],
-        "bars": ["generated", "real"],
-    }
-
-
-def _ruler_table(details: Dict[str, Any]) -> Dict[str, Any]:
-    """The marks of the ruler, with the run between them, all of the same number of images."""
-    rows = [[mark["name"], mark["distance"]] for mark in details["ruler"]]
-    if details["frechet_distance"] is not None:
-        rows += [["this run", details["ruler_distance"]]]
-    rows += [["floor", details["ruler_floor"]]]
-    return {
-        "title": "Ruler: the distance of real images with known damage",
-        "columns": ["images", "Frechet distance"],
-        "rows": sorted(rows, key=lambda row: row[1]),
-        "bars": ["Frechet distance"],
-        "log": True,
-        "marked": "this run",
-    }
-
-
-# ------------------------------------------------------------------------------------------ sheets
+def _tables(details: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """The share of each class; and the marks of the ruler, with the run and the floor."""
+    tables: List[Dict[str, Any]] = []
+    if details.get("classes"):
+        names, *counts = (details["classes"][key] for key in ("names", "fakes", "reals"))
+        shares = [[number / max(sum(each), 1) for number in each] for each in counts]
+        tables.append(
+            {
+                "title": "Share of each class",
+                "columns": ["class", "generated", "real"],
+                "rows": [list(row) for row in zip(names, *shares)][:MAX_CLASSES],
+                "bars": ["generated", "real"],
+            }
+        )
+    if details.get("ruler"):
+        rows = [[mark["name"], mark["distance"]] for mark in details["ruler"]]
+        rows += [["floor", details["ruler_floor"]]]
+        if details["frechet_distance"] is not None:
+            rows += [["this run", details["ruler_distance"]]]
+        tables.append(
+            {
+                "title": "Ruler: the distance of real images with known damage",
+                "columns": ["images", "Frechet distance"],
+                "rows": sorted(rows, key=lambda row: row[1]),
+                "bars": ["Frechet distance"],
+                "log": True,
+                "marked": "this run",
+            }
+        )
+    return tables
 
 
 def draw_nearest(samples: np.ndarray, images: np.ndarray, folder: str) -> List[str]:
     """Write nearest.png: pairs of a sample ("fake") and a training image ("real").
 
-    Args:
-        samples: uint8 [n, H, W, C]; of none, and of other shapes, nothing is drawn.
-        images: uint8 [n, H, W, C].
-        folder: for the file.
-
-    Returns:
-        The names of the written files.
+    Both are uint8 [n, H, W, C]. Returns the names of the written files.
     """
-    if not len(samples) or samples.ndim != 4 or samples.shape[3] not in (1, 3, 4):
-        return []
     pairs = np.stack([samples, images], axis=1)  # [n, 2, H, W, C]
-    flat = pairs.reshape((-1,) + samples.shape[1:])  # [2n, H, W, C]
-    captions = ["fake", "real"] * len(samples)
-    save_grid(os.path.join(folder, "nearest.png"), flat, 2 * PAIRS_PER_ROW, captions)
-    return ["nearest.png"]
+    sheet = pairs.reshape((-1, *samples.shape[1:]))  # [2n, H, W, C]
+    return _draw("nearest.png", sheet, 2 * PAIRS_PER_ROW, ["fake", "real"] * len(samples), folder)
 
 
 def draw_giveaways(images: np.ndarray, logits: np.ndarray, folder: str) -> List[str]:
@@ -328,19 +288,21 @@ def draw_giveaways(images: np.ndarray, logits: np.ndarray, folder: str) -> List[
     network recognises all samples, it is small on the right, too.
 
     Args:
-        images: uint8 [n, H, W, C]; of other shapes, and of fewer than a row, nothing is drawn.
+        images: uint8 [n, H, W, C]; of fewer than a row, nothing is drawn.
         logits: float [n], of being real.
-        folder: for the file.
-
-    Returns:
-        The names of the written files.
+        folder: for the file, whose name is returned, if it is written.
     """
     half, rows = GIVEAWAYS_PER_ROW // 2, min(GIVEAWAY_ROWS, len(images) // GIVEAWAYS_PER_ROW)
-    if images.ndim != 4 or images.shape[3] not in (1, 3, 4) or not rows:
-        return []
     order, count = np.argsort(logits, kind="stable"), rows * half
     fakest, realest = (part[:count].reshape(rows, half) for part in (order, order[::-1]))
     sheet = np.concatenate([fakest, realest], axis=1).ravel()
     captions = [f"{share:.0%}" for share in (1 + np.tanh(logits[sheet] / 2)) / 2]  # sigmoids
-    save_grid(os.path.join(folder, "giveaways.png"), images[sheet], 2 * half, captions)
-    return ["giveaways.png"]
+    return _draw("giveaways.png", images[sheet], 2 * half, captions, folder)
+
+
+def _draw(name: str, sheet: Any, columns: int, captions: List[str], folder: str) -> List[str]:
+    """Draw images, unless there are none, or their channels make no picture."""
+    if not len(sheet) or sheet.ndim != 4 or sheet.shape[3] not in (1, 3, 4):
+        return []
+    save_grid(os.path.join(folder, name), sheet, columns, captions)
+    return [name]

@@ -12,21 +12,10 @@ import numpy as np
 import toolkit
 from toolkit import DataError, UsageError, statistics
 
-from . import copies, neighbours, report, ruler, sensitivity, two_sample
+from . import copies, damage, neighbours, report, two_sample
 from .distances import frechet_distance, frechet_floor, frechet_interval, frechet_noise
-from .features import TRAINED, Features, list_kinds, open_features
-from .sets import (
-    MIN_IMAGES,
-    ReferenceSet,
-    SampleSet,
-    class_histogram,
-    even_positions,
-    featurize_split,
-    have_same_examples,
-    make_reference,
-    real_images,
-    to_bytes,
-)
+from .features import Features, list_kinds, open_features
+from .sets import MIN_IMAGES, ImageSet, class_histogram, even_positions, to_bytes
 
 QUICK_SEED, FULL_SEED = 0, 1  # of the samples in training, and of a full score
 MAX_DAMAGED = 4000  # real images that are damaged, to judge the measures
@@ -43,43 +32,27 @@ class ImageScorer(toolkit.Scorer):
     """
 
     draws_samples = True
-    names: Sequence[str] = (
-        "frechet_distance",
-        "frechet_distance_noise",
-        "frechet_ratio",
-        "coverage",
-        "classes_lost",
-        *FULL_SCORE_METRICS,
-    )
     directions: Mapping[str, str] = {
         "frechet_distance": "min",
         "frechet_ratio": "min",
-        "classes_lost": "min",
-        "two_sample_accuracy": "min",
         "coverage": "max",
+        "classes_lost": "min",
         "precision": "max",
         "recall": "max",
+        "two_sample_accuracy": "min",
     }
+    names: Sequence[str] = (*directions, "frechet_distance_noise")
 
     def __init__(self, run: Any, splits: Callable[[str], Any], features: Optional[Features] = None):
         self._options, self._data, self._splits = run.options, run.data, splits
         self._opened = features
-        self._reference: Optional[ReferenceSet] = None
-        self._training_set: Optional[SampleSet] = None
+        self._sets: Dict[str, ImageSet] = {}  # the real images and those of the training
         kind = list_kinds(run.options, run.data, splits("train"))[0]
         knows_classes = kind == "classifier"
-        if features is not None or kind not in TRAINED:
-            knows_classes = self._features.knows_classes
+        if features is not None or kind not in ("classifier", "self"):  # which are trained later
+            knows_classes = self._open().knows_classes
         if not knows_classes:
             self.names = tuple(name for name in self.names if name != "classes_lost")
-
-    @property
-    def _features(self) -> Features:
-        """Opened, and if need be trained, at their first use."""
-        if self._opened is None:
-            train = self._splits("train")
-            self._opened = open_features(self._options, self._data, train)
-        return self._opened
 
     def score(self, split, predict, folder=None) -> toolkit.ScoreResult:
         """Score the samples that `draw` returns.
@@ -96,13 +69,10 @@ class ImageScorer(toolkit.Scorer):
             count = "1 image" if len(split) == 1 else f"{len(split)} images"
             line = f"no score: the split has {count}, and a score needs {MIN_IMAGES} or more"
             return toolkit.ScoreResult({}, [line])
-        features = self._features  # perhaps trained now: a wait of its own
+        self._open()  # perhaps trained now: a wait of its own
         with toolkit.waiting("Scoring the samples"):
-            if self._reference is None or self._reference.split is not split:
-                self._reference = make_reference(split, features, self._max_reals())
-            if folder is None:
-                return self._quick_score(self._reference)
-            return self._full_score(self._reference, folder)
+            reals = self._featurize("reals", split, self._max_reals())
+            return self._quick_score(reals) if folder is None else self._full_score(reals, folder)
 
     def dependencies(self, split, samples: Optional[int] = None) -> Dict[str, Any]:
         """The features, and the sizes of the two sets, on which the floor of a distance depends.
@@ -112,7 +82,7 @@ class ImageScorer(toolkit.Scorer):
             samples: their number; None for that of the quick score.
         """
         return {
-            "features": self._features.sha256,
+            "features": self._open().sha256,
             "samples": self._options.quick_samples if samples is None else samples,
             "real images": min(len(split), self._max_reals()),
         }
@@ -124,7 +94,19 @@ class ImageScorer(toolkit.Scorer):
     def _max_reals(self) -> int:
         return max(self._options.score_samples, self._options.quick_samples)
 
-    def _draw(self, count: int, seed: int) -> Tuple[SampleSet, Optional[np.ndarray]]:
+    def _open(self) -> Features:
+        """The features, which are opened, and if need be trained, at their first use."""
+        if self._opened is None:
+            self._opened = open_features(self._options, self._data, self._splits("train"))
+        return self._opened
+
+    def _featurize(self, role: str, split: Any, limit: int) -> ImageSet:
+        """At most `limit` images of a split, featurized once."""
+        if role not in self._sets or self._sets[role].source is not split:
+            self._sets[role] = ImageSet(split, self._open().compute, limit)
+        return self._sets[role]
+
+    def _draw(self, count: int, seed: int) -> Tuple[ImageSet, Optional[np.ndarray]]:
         """Samples, and the classes for which they were generated, if their plugin says so."""
         parts = list(self.draw(count, seed))
         if "images" not in parts[0]:
@@ -134,79 +116,85 @@ class ImageScorer(toolkit.Scorer):
             )
         images = np.concatenate([to_bytes(part["images"]) for part in parts])
         labels = [part["label"] for part in parts if "label" in part]
-        classes = np.concatenate(labels) if labels else None
-        return SampleSet(images, *self._features.compute(images)), classes
+        return ImageSet(images, self._open().compute), np.concatenate(labels) if labels else None
 
     def _measure_distance(
-        self, fakes: SampleSet, classes: Optional[np.ndarray], reals: ReferenceSet
+        self, fakes: ImageSet, classes: Optional[np.ndarray], reals: ImageSet
     ) -> Dict[str, Any]:
         """What the quick and the full score have in common: the distance and the classes."""
         distance = frechet_distance(fakes.features, reals.moments)
-        floor = frechet_floor(reals.moments, len(fakes.features), len(reals.samples.features))
-        histogram = None
-        if fakes.labels is not None and reals.samples.labels is not None:
-            names = self._data.class_names or ()
-            histogram = class_histogram(fakes.labels, reals.samples.labels, names)
-        noise = frechet_noise(fakes.features, reals.moments, classes)
+        floor = frechet_floor(reals.moments, len(fakes), len(reals))
+        noise, histogram = frechet_noise(fakes.features, reals.moments, classes), None
+        if fakes.labels is not None and reals.labels is not None:
+            histogram = class_histogram(fakes.labels, reals.labels, self._data.class_names or ())
         return {
+            "n": len(fakes),
+            "m": len(reals),
             "frechet_distance": {"mean": distance, "noise": noise},
             "frechet_floor": floor,
             "frechet_ratio": distance / floor if floor else None,
             "classes": histogram,
         }
 
-    def _quick_score(self, reals: ReferenceSet) -> toolkit.ScoreResult:
+    def _quick_score(self, reals: ImageSet) -> toolkit.ScoreResult:
         fakes, classes = self._draw(self._options.quick_samples, QUICK_SEED)
         details = self._measure_distance(fakes, classes, reals)
-        near = neighbours.compare(fakes.features, reals.samples.features, real_radii=reals.radii)
+        near = neighbours.compare(fakes.features, reals.features, real_radii=reals.radii)
         details["coverage"] = near.coverage
         lost = details["classes"] and details["classes"]["lost"]
         lines = [report.classes_line(details["classes"])] if lost else []
         return toolkit.ScoreResult(metrics_of(details), lines, {"scores": details})
 
-    # -------------------------------------------------------------------------------------- in full
+    def _full_score(self, reals: ImageSet, folder: str) -> toolkit.ScoreResult:
+        """All scores, and their report.
 
-    def _full_score(self, reals: ReferenceSet, folder: str) -> toolkit.ScoreResult:
+        Precision, recall and coverage are of no more samples than training images are damaged:
+        recall and coverage depend on the number, and the values of damaged images are beside them.
+        """
         fakes, classes = self._draw(self._options.score_samples, FULL_SEED)
-        # The ruler's images must not be in the reference, where they would also be their nearest.
-        others = self._splits("train")
-        if others is not None and have_same_examples(others, reals.split):
-            others = None
-        training = None if others is None else self._featurize_training_set(others)
-        digests = set() if training is None else set(training.digests)
-        has_ruler = training is not None and len(training.features) >= MIN_IMAGES
-        details = self._compare(fakes, classes, reals, training if has_ruler else None)
-        details["training_reals"] = sum(digest in digests for digest in reals.samples.digests)
-        files = ["scores.json", "scores.txt"]
-        if training is not None and has_ruler:
-            details.update(self._measure_ruler(fakes, others, training, reals))
-            details["nearest"], pairs = copies.compare_with_training(
-                fakes, reals, others, training.features
-            )
-            if pairs and fakes.images is not None:
-                rows, positions = map(list, zip(*pairs))
-                near_images = real_images(others, np.array(positions))
-                files += report.draw_nearest(fakes.images[rows], near_images, folder)
+        # Images that are damaged must not be in the reference, where they would be their nearest.
+        train = self._splits("train")
+        train = None if train is None or have_same_examples(train, reals.source) else train
+        training, digests, count = None, set(), 0
+        if train is not None:
+            training = self._featurize("training", train, copies.MAX_TRAINING_IMAGES)
+            digests, count = set(training.digests), len(training)
+        num_damaged = min(count, self._options.score_samples, MAX_DAMAGED)
+        near = even_positions(len(fakes), num_damaged or len(fakes))
+        features, values, files = self._open(), {}, ["scores.json", "scores.txt"]
+        details = self._measure_distance(fakes, classes, reals)
+        value = details["frechet_distance"]["mean"]
+        interval = frechet_interval(value, fakes.features, reals.features)
+        details["frechet_distance"]["interval"] = interval.as_json()
+        details["training_reals"] = sum(digest in digests for digest in reals.digests)
+        if training is not None and count >= MIN_IMAGES:
+            values = damage.measure(training, num_damaged, reals)
+            details.update(damage.place(fakes.features[near], values, reals))
+            details["nearest"], pairs = copies.compare_with_training(fakes, reals, training)
+            if pairs:
+                rows, others = map(list, zip(*pairs))
+                files += report.draw_nearest(fakes.images(rows), training.images(others), folder)
         else:
-            count = "no" if others is None else f"only {len(others)}"
-            details["not_judged"] = f"there are {count} other real images to damage"
-            details["measures"] = sensitivity.judge({}, reals, details["n"])
-        if self._options.two_sample and fakes.images is not None:
-            test, images, logits = two_sample.compare_with_split(
-                fakes.images, reals.split, others, digests
-            )
-            details.update(test)
-            files += report.draw_giveaways(images, logits, folder)
-        details = sensitivity.remove_refused(details, self._best_metric())
+            near, text = even_positions(len(fakes), len(fakes)), f"only {count}" if count else "no"
+            details["not_judged"] = f"there are {text} other real images to damage"
+        shares = neighbours.compare(fakes.features[near], reals.features, real_radii=reals.radii)
+        details.update(shares._asdict(), k=neighbours.K, n_neighbours=len(near))
+        details["measures"] = damage.judge(
+            values, num_damaged, len(fakes), len(reals), features.size
+        )
+        names = ("name", "sha256", "size", "accuracy")
+        details["features"] = {name: getattr(features, name) for name in names}
+        if self._options.two_sample:
+            result = two_sample.compare_with_split(fakes.source, reals.source, train, digests)
+            details.update(result[0])
+            files += report.draw_giveaways(*result[1:], folder)
+        details = damage.remove_refused(details, self._best_metric())
         report.write_scores(details, folder)
         return toolkit.ScoreResult(
             metrics_of(details),
             [fact.text for fact in report.list_facts(details) if fact.is_shown],
-            {
-                "scores": dict(details, files=files),
-                "page": report.page_content(details, files),
-            },
-            depends_on=self.dependencies(reals.split, details["n"]),
+            {"scores": dict(details, files=files), "page": report.page_content(details, files)},
+            depends_on=self.dependencies(reals.source, details["n"]),
             intervals=intervals_of(details),
         )
 
@@ -216,82 +204,11 @@ class ImageScorer(toolkit.Scorer):
         is_chosen = self._options.evaluate and self._splits("validation") is not None
         return metric if is_chosen else ""
 
-    def _compare(
-        self,
-        fakes: SampleSet,
-        classes: Optional[np.ndarray],
-        reals: ReferenceSet,
-        training: Optional[SampleSet],
-    ) -> Dict[str, Any]:
-        """The scores of the two sets.
 
-        Precision, recall and coverage are of no more samples than training images are damaged:
-        recall and coverage depend on the number, and the values of damaged images are beside them.
-        """
-        n, features = len(fakes.features), self._features
-        details = self._measure_distance(fakes, classes, reals)
-        distance = details["frechet_distance"]
-        interval = frechet_interval(distance["mean"], fakes.features, reals.samples.features)
-        distance["interval"] = interval.as_json()
-        near = even_positions(n, n if training is None else self._num_damaged(training))
-        shares = neighbours.compare(
-            fakes.features[near], reals.samples.features, real_radii=reals.radii
-        )
-        return {
-            "n": n,
-            "m": len(reals.samples.features),
-            **details,
-            "k": neighbours.K,
-            "n_neighbours": len(near),
-            **shares._asdict(),
-            "features": {
-                "name": features.name,
-                "sha256": features.sha256,
-                "size": features.size,
-                "accuracy": features.accuracy,
-            },
-        }
-
-    def _measure_ruler(
-        self, fakes: SampleSet, train: Any, training: SampleSet, reals: ReferenceSet
-    ) -> Dict[str, Any]:
-        """The ruler, the place of the samples on it, and which measures notice its damage.
-
-        Fewer images are farther from the reference: of the samples, as many are compared as the
-        ruler has training images.
-        """
-        part = even_positions(len(training.features), self._num_damaged(training))
-        positions, features = copies.training_positions(train)[part], training.features[part]
-        labels = None if training.labels is None else training.labels[part]
-        if labels is None and train.class_labels is not None:  # the data's own
-            labels = train.class_labels[positions]
-        feature_sets = ruler.damage_features(
-            real_images(train, positions),
-            labels,
-            lambda images: self._features.compute(images)[0],
-            features,
-        )
-        marks = ruler.measure_marks(feature_sets, labels, reals.moments)
-        near = even_positions(len(fakes.features), len(part))
-        distance = frechet_distance(fakes.features[near], reals.moments)
-        return {
-            "ruler": marks,
-            "measures": sensitivity.judge(feature_sets, reals, self._options.score_samples),
-            "n_ruler": len(part),
-            "ruler_distance": distance,
-            "ruler_floor": frechet_floor(reals.moments, len(part), reals.moments.num_examples),
-            "place": ruler.locate(distance, marks),
-        }
-
-    def _num_damaged(self, training: SampleSet) -> int:
-        return min(len(training.features), self._options.score_samples, MAX_DAMAGED)
-
-    def _featurize_training_set(self, train: Any) -> SampleSet:
-        """The training images, featurized once."""
-        if self._training_set is None:
-            positions = copies.training_positions(train)
-            self._training_set = featurize_split(train, positions, self._features)
-        return self._training_set
+def have_same_examples(a: Any, b: Any) -> bool:
+    """Whether two splits are equal, judged by their length and their first hundred examples."""
+    first = np.arange(min(100, len(a)))
+    return len(a) == len(b) and np.array_equal(a.take(first)[0], b.take(first)[0])
 
 
 def check_best_metric(options: Any, validation: Any) -> None:
@@ -318,16 +235,15 @@ def check_best_metric(options: Any, validation: Any) -> None:
 
 def metrics_of(details: Dict[str, Any]) -> Dict[str, float]:
     """The metrics of `ImageScorer.names` that `details` has; there, a refused one is None."""
-    distance, classes = details.get("frechet_distance") or {}, details["classes"]
-    metrics: Dict[str, Any] = {
-        "frechet_distance": distance.get("mean"),
-        "frechet_distance_noise": distance.get("noise"),
-        "classes_lost": float(len(classes["lost"])) if classes else None,
-        "two_sample_accuracy": (details.get("two_sample") or {}).get("accuracy"),
-    }
-    for name in ("frechet_ratio", "precision", "recall", "coverage"):
-        metrics[name] = details.get(name)
-    return {name: metrics[name] for name in ImageScorer.names if metrics[name] is not None}
+    distance, classes = details["frechet_distance"] or {}, details["classes"]
+    values = dict(
+        details,
+        frechet_distance=distance.get("mean"),
+        frechet_distance_noise=distance.get("noise"),
+        classes_lost=float(len(classes["lost"])) if classes else None,
+        two_sample_accuracy=(details.get("two_sample") or {}).get("accuracy"),
+    )
+    return {name: values[name] for name in ImageScorer.names if values.get(name) is not None}
 
 
 def intervals_of(details: Dict[str, Any]) -> Dict[str, statistics.Interval]:
@@ -335,9 +251,8 @@ def intervals_of(details: Dict[str, Any]) -> Dict[str, statistics.Interval]:
     test, distance = details.get("two_sample"), details["frechet_distance"]
     intervals = {"two_sample_accuracy": two_sample.as_interval(test)} if test else {}
     if distance is not None:
-        ends, floor = statistics.Interval(**distance["interval"]), details["frechet_floor"]
-        intervals["frechet_distance"] = ends
+        ends = intervals["frechet_distance"] = statistics.Interval(**distance["interval"])
         if details["frechet_ratio"] is not None:
-            scaled = ends._replace(low=ends.low / floor, high=ends.high / floor)
-            intervals["frechet_ratio"] = scaled
+            low, high = (end / details["frechet_floor"] for end in ends[:2])
+            intervals["frechet_ratio"] = ends._replace(low=low, high=high)
     return intervals

@@ -8,19 +8,19 @@ The tested real images are held out: neither the generator nor the network that 
 trained on them. The network is trained on the generator's training images and, where these are
 fewer than the held-out ones, on half of the latter as well; it then judges the other half.
 
-Legend: n generated and m real images, H height, W width, C channels.
+Legend: n generated and m real images, H height, W width, C channels, B images of a batch.
 """
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 import toolkit
 from toolkit import statistics
 
-from .sets import HALF_BATCH, even_positions, hash_images, real_images
+from .sets import even_positions, hash_images, read_images
 
 CHANCE = 0.5  # the accuracy for sets that are alike
 NUM_STEPS = 1000  # of the network ...
@@ -32,71 +32,19 @@ MIN_TESTED = 20  # held-out images; of fewer, the interval is as wide as all
 LEVEL = 0.95
 METHOD = "Wilson, combined by Newcombe"
 
+HALF_BATCH = 32  # images of each set in a batch of the network
+LEARNING_RATE = 2e-3  # at the start; it falls to 0 as a cosine does
+WIDTH = 512  # filters x side of the map: each layer costs the same
+MIN_FILTERS, MAX_FILTERS = 8, 128
+LAST_SIDE = 4  # pixels of the last map, at most
+SLOPE = 0.1  # of the leaky ReLU below zero
+# Training images are shifted where each is seen so many times or more: the network would learn them
+# by heart. It learns more slowly then; where images are many, it learns more without.
+MIN_PASSES = 10
+SHIFT_SHARE = 1 / 14  # of the side: the largest shift of a training image
+CHUNK = 500  # images whose logits are computed at a time
 
-class Division(NamedTuple):
-    """What the network is trained on, and what it judges.
-
-    Attributes:
-        reals: uint8 [N, H, W, C] to train on.
-        fakes: uint8 [N, H, W, C] to train on.
-        tested_reals: int, positions among the real images.
-        tested_fakes: int, positions among the generated images.
-    """
-
-    reals: np.ndarray
-    fakes: np.ndarray
-    tested_reals: np.ndarray
-    tested_fakes: np.ndarray
-
-
-def compare_sets(
-    reals: np.ndarray,
-    fakes: np.ndarray,
-    training: Optional[np.ndarray] = None,
-    seed: int = 0,
-    num_steps: Optional[int] = None,
-) -> Tuple[Dict[str, Any], np.ndarray, np.ndarray]:
-    """Train a network to tell two sets apart, and test it.
-
-    Args:
-        reals: uint8 [m, H, W, C], held out.
-        fakes: uint8 [n, H, W, C].
-        training: uint8 [N, H, W, C], on which the generator was trained. They are never tested.
-        seed: of the choice of the images, and of the network.
-        num_steps: of the training; by default what NUM_STEPS, MAX_SIDE and MAX_PASSES allow.
-
-    Returns:
-        JSON values; int [n], the positions of the tested ones among the generated images; and their
-        logits, float [n], above 0 where one is taken for real. Of the values, "accuracy" is the
-        share that the network tells apart, the mean of "fakes" and "reals", the recognised shares
-        of both sets; 0.5 where they are alike. "low" and "high": of its 95 % interval. "n" and "m":
-        tested generated and real images.
-    """
-    from .two_sample_network import RealityNetwork
-
-    random = np.random.RandomState(seed)
-    parts = divide_sets(reals, fakes, training, random)
-    steps, seed = num_steps or default_steps(parts.reals), random.randint(2**31 - 1)
-    text = "Training a network to tell samples from real images"
-    with RealityNetwork(reals.shape[1:], steps, seed) as network, toolkit.waiting(
-        text, steps
-    ) as wait:
-        wait.follow(lambda: network.num_steps)
-        network.fit(parts.reals, parts.fakes)
-        real_logits = network.logits(reals[parts.tested_reals])
-        fake_logits = network.logits(fakes[parts.tested_fakes])
-    real_share, fake_share = float(np.mean(real_logits > 0)), float(np.mean(fake_logits <= 0))
-    low, high = interval(real_share, len(real_logits), fake_share, len(fake_logits))
-    details = {
-        "accuracy": (real_share + fake_share) / 2,
-        "low": low,
-        "high": high,
-        "n": len(fake_logits),
-        "m": len(real_logits),
-        "fakes": fake_share,
-        "reals": real_share,
-    }
-    return details, parts.tested_fakes, fake_logits
+Result = Tuple[Dict[str, Any], np.ndarray, np.ndarray]
 
 
 def compare_with_split(
@@ -104,7 +52,7 @@ def compare_with_split(
     split: Any,
     train: Any = None,
     training_digests: AbstractSet[bytes] = frozenset(),
-) -> Tuple[Dict[str, Any], np.ndarray, np.ndarray]:
+) -> Result:
     """The test of generated images against a split.
 
     Real images on which the generator or the test's network is trained are not tested.
@@ -121,32 +69,60 @@ def compare_with_split(
     """
     training = None
     if train is not None:
-        training = real_images(train, even_positions(len(train), MAX_TRAINING))
+        training = read_images(train, even_positions(len(train), MAX_TRAINING))
         training_digests = training_digests | set(hash_images(training))
-    reals = real_images(split, even_positions(len(split), MAX_TESTED))
+    reals = read_images(split, even_positions(len(split), MAX_TESTED))
+    if reals.ndim != 4:  # but numbers
+        return {"two_sample": None}, fakes[:0], np.zeros(0)
     unseen = reals[[digest not in training_digests for digest in hash_images(reals)]]
-    absence = explain_absence(len(fakes), len(unseen), len(reals))
-    if absence or reals.ndim != 4:  # these may be no images
-        reason = {"no_two_sample": absence} if reals.ndim == 4 else {}
-        return dict(reason, two_sample=None), fakes[:0], np.zeros(0)
+    if min(len(fakes), len(unseen)) < MIN_TESTED:
+        hint = " (--test-share holds out more)" if len(unseen) == len(reals) else ""
+        lack = f"{MIN_TESTED} held-out images, and there are {len(unseen)}{hint}"
+        if len(fakes) < MIN_TESTED:
+            lack = f"{MIN_TESTED} samples, and there are {len(fakes)}"
+        return {"two_sample": None, "no_two_sample": f"it needs {lack}"}, fakes[:0], np.zeros(0)
     details, positions, logits = compare_sets(unseen, fakes, training)
     return {"two_sample": details}, fakes[positions], logits
 
 
-def explain_absence(num_fakes: int, num_unseen: int, num_reals: int) -> str:
-    """Why there is no test of so few images; "" if there are enough.
+def compare_sets(
+    reals: np.ndarray,
+    fakes: np.ndarray,
+    training: Optional[np.ndarray] = None,
+    num_steps: Optional[int] = None,
+) -> Result:
+    """Train a network to tell two sets apart, and test it.
 
     Args:
-        num_fakes: generated images.
-        num_unseen: real images on which nothing was trained.
-        num_reals: all real images.
+        reals: uint8 [m, H, W, C], held out.
+        fakes: uint8 [n, H, W, C].
+        training: uint8 [N, H, W, C], on which the generator was trained. They are never tested.
+        num_steps: of the training; by default what NUM_STEPS, MAX_SIDE and MAX_PASSES allow.
+
+    Returns:
+        JSON values; int [n], the positions of the tested ones among the generated images; and their
+        logits, float [n], above 0 where one is taken for real. Of the values, "accuracy" is the
+        share that the network tells apart, the mean of "fakes" and "reals", the recognised shares
+        of both sets; 0.5 where they are alike. "low" and "high": of its 95 % interval. "n" and "m":
+        tested generated and real images.
     """
-    if num_fakes < MIN_TESTED:
-        return f"it needs {MIN_TESTED} samples, and there are {num_fakes}"
-    if num_unseen >= MIN_TESTED:
-        return ""
-    hint = " (--test-share holds out more)" if num_unseen == num_reals else ""
-    return f"it needs {MIN_TESTED} held-out images, and there are {num_unseen}{hint}"
+    random = np.random.RandomState(0)
+    training, used, tested_reals, tested_fakes = divide_sets(reals, fakes, training, random)
+    steps, seed = num_steps or default_steps(training), random.randint(2**31 - 1)
+    tested = [reals[tested_reals], fakes[tested_fakes]]
+    real_logits, fake_logits = judge_images(training, fakes[used], tested, steps, seed)
+    real_share, fake_share = float(np.mean(real_logits > 0)), float(np.mean(fake_logits <= 0))
+    low, high = interval(real_share, len(real_logits), fake_share, len(fake_logits))
+    details = {
+        "accuracy": (real_share + fake_share) / 2,
+        "low": low,
+        "high": high,
+        "n": len(fake_logits),
+        "m": len(real_logits),
+        "fakes": fake_share,
+        "reals": real_share,
+    }
+    return details, tested_fakes, fake_logits
 
 
 def default_steps(images: np.ndarray) -> int:
@@ -161,11 +137,15 @@ def divide_sets(
     fakes: np.ndarray,
     training: Optional[np.ndarray],
     random: np.random.RandomState,
-) -> Division:
+) -> Tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Divide the images into those that train the network and those that it judges.
 
     It is trained on as many real as generated images: it remembers some of them, and would take all
     others for members of the set of which it remembers fewer.
+
+    Returns:
+        The real images to train on, uint8 [N, H, W, C], and the positions, int, of the generated
+        ones to train on, of the real ones to judge, and of the generated ones to judge.
     """
     tested_reals = random.permutation(len(reals))[:MAX_TESTED]
     fake_order = random.permutation(len(fakes))
@@ -176,9 +156,9 @@ def divide_sets(
         others = reals[tested_reals[half:]]
         training = others if training is None else np.concatenate([others, training])
         tested_reals = tested_reals[:half]
-    tested_fakes = fake_order[: min(MAX_TESTED, len(fakes) // 2)]
-    used = fake_order[len(tested_fakes) :][: len(training)]
-    return Division(training[: len(used)], fakes[used], tested_reals, tested_fakes)
+    num_tested = min(MAX_TESTED, len(fakes) // 2)
+    used = fake_order[num_tested:][: len(training)]
+    return training[: len(used)], used, tested_reals, fake_order[:num_tested]
 
 
 def as_interval(values: Mapping[str, Any]) -> statistics.Interval:
@@ -202,3 +182,107 @@ def interval(
     above = sum((end.high - share) ** 2 for share, end in zip(shares, ends)) ** 0.5 / 2
     accuracy = (real_share + fake_share) / 2
     return max(0.0, accuracy - below), min(1.0, accuracy + above)
+
+
+# ------------------------------------------------------------------------------------- the network
+
+
+def judge_images(
+    reals: np.ndarray, fakes: np.ndarray, tested: Sequence[np.ndarray], num_steps: int, seed: int
+) -> List[np.ndarray]:
+    """Train a network to tell two sets apart, and let it judge others.
+
+    Args:
+        reals: uint8 [N, H, W, C], to train on.
+        fakes: uint8 [N, H, W, C], to train on; each batch has as many of both.
+        tested: sets to judge, uint8 [N, H, W, C] each.
+        num_steps: of the training.
+        seed: of the weights and the batches.
+
+    Returns:
+        The logits of each set, float32 [N]: above 0 where an image is taken for real.
+    """
+    random, tf = np.random.RandomState(seed), toolkit.tf  # TensorFlow is imported here
+    graph = tf.Graph()
+    with graph.as_default():
+        images = tf.placeholder(tf.float32, (None, *reals.shape[1:]))
+        labels = tf.placeholder(tf.float32, [None])
+        logits = build_logits(images, random)
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+        global_step = tf.train.get_or_create_global_step()
+        rate = tf.train.cosine_decay(LEARNING_RATE, global_step, num_steps)
+        loss = tf.reduce_mean(losses)
+        step = tf.train.AdamOptimizer(rate).minimize(loss, global_step)
+        initialize = tf.global_variables_initializer()
+    part = reals[:CHUNK]  # of all, the differences would be floats that fill the memory
+    mean, deviation = np.float32(np.mean(part)), np.float32(np.std(part) + 1)
+    targets = np.repeat(np.array([1, 0], np.float32), HALF_BATCH)
+    batches = zip(draw_positions(len(reals), random), draw_positions(len(fakes), random))
+    is_shifted = num_steps * HALF_BATCH >= MIN_PASSES * len(reals)
+    config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+    text = "Training a network to tell samples from real images"
+    with tf.Session(graph=graph, config=config) as session, toolkit.waiting(
+        text, num_steps
+    ) as wait:
+
+        def run(fetched: Any, batch: np.ndarray) -> Any:
+            return session.run(fetched, {images: (batch - mean) / deviation, labels: targets})
+
+        session.run(initialize)
+        for number, (real_rows, fake_rows) in zip(range(num_steps), batches):
+            batch = np.concatenate([reals[real_rows], fakes[fake_rows]])
+            run(step, shift(batch, random) if is_shifted else batch)
+            wait.show(number + 1)
+        starts = [range(0, len(each), CHUNK) for each in tested]
+        chunks = [[each[at : at + CHUNK] for at in every] for each, every in zip(tested, starts)]
+        return [np.concatenate([run(logits, chunk) for chunk in each]) for each in chunks]
+
+
+def draw_positions(count: int, random: np.random.RandomState) -> Iterator[np.ndarray]:
+    """Yield the positions of batch after batch; each pass over the set has another order."""
+    rest = np.zeros(0, np.int64)
+    while True:
+        while len(rest) < HALF_BATCH:
+            rest = np.concatenate([rest, random.permutation(count)])
+        yield rest[:HALF_BATCH]
+        rest = rest[HALF_BATCH:]
+
+
+def shift(images: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+    """Shift each image by some pixels up or down and left or right; edges are repeated."""
+    count, height, width = images.shape[:3]
+    reach = max(1, round(min(height, width) * SHIFT_SHARE))
+    wide = np.pad(images, ((0, 0), (reach, reach), (reach, reach), (0, 0)), mode="edge")
+    down, right = random.randint(0, 2 * reach + 1, (2, count, 1))
+    rows, columns = down + np.arange(height), right + np.arange(width)
+    return wide[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+
+
+def build_logits(images: Any, random: np.random.RandomState) -> Any:
+    """Convolutions of stride 2 up to a map of at most `LAST_SIDE` pixels, then a dense layer.
+
+    Args:
+        images: tensor float32 [B, H, W, C].
+        random: of the initial weights.
+
+    Returns:
+        float32 [B].
+    """
+    tf = toolkit.tf
+
+    def create(shape: Sequence[int], deviation: float) -> Any:
+        initial = (random.standard_normal(shape) * deviation).astype(np.float32)
+        name = f"variable_{len(tf.global_variables())}"
+        return tf.get_variable(name, initializer=initial, use_resource=True)
+
+    outputs = images
+    while outputs is images or max(outputs.shape.as_list()[1:3]) > LAST_SIDE:
+        _, height, width, channels = outputs.shape.as_list()
+        side = -(-min(height, width) // 2)  # each map has about `WIDTH` / side filters
+        filters = int(np.clip(2 ** round(np.log2(WIDTH / side)), MIN_FILTERS, MAX_FILTERS))
+        kernel = create([3, 3, channels, filters], (2 / (9 * channels)) ** 0.5)
+        outputs = tf.nn.conv2d(outputs, kernel, [1, 2, 2, 1], "SAME") + create([filters], 0)
+        outputs = tf.nn.leaky_relu(outputs, SLOPE)
+    size = int(np.prod(outputs.shape.as_list()[1:]))
+    flat = tf.reshape(outputs, [-1, size])
+    return tf.reshape(tf.matmul(flat, create([size, 1], 0.01)) + create([1], 0), [-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
 
 import click
 
@@ -17,6 +17,8 @@ from .references import TINY_MODEL, find_kind, split_references
 
 if TYPE_CHECKING:
     from ...testing.contracts import Result
+
+    Report = Callable[[Result], None]
 
 
 def _select(words: Words) -> Selection:
@@ -57,16 +59,27 @@ def check(
     extension is checked with a small model; 'check MODEL --with NAME' takes another one. Options of
     a run set what is checked. The exit code is 6 if a contract is broken.
     """
+    report, start = _reporter(as_json), time.perf_counter()
     if find_kind(name) == "command":
-        results, data = _check_command(name, as_json), ""
+        results, data = _check_command(name, report), ""
     else:
         values = option_values(flags, sets)
         resolve(ctx.obj, values, use_environment=False)  # refuses wrong values
         texts = {option: each.value for option, each in values.items()}
-        results, data = _check_contracts(ctx.obj, texts, words, is_short, as_json)
-    broken = [result.name for result in results if result.status == "failed"]
+        results, data = _check_contracts(ctx.obj, texts, words, is_short, report)
+    seconds = time.perf_counter() - start
+    counts = dict.fromkeys(("ok", "failed", "skipped"), 0)
+    for result in results:
+        counts[result.status] += 1
     if as_json:
-        print_json(_summarize(name, data, results))
+        rows = [dict(result._asdict()) for result in results]
+        print_json({"name": name, "data": data, "counts": counts, "contracts": rows})
+    else:
+        text = ", ".join(f"{number} {status}" for status, number in counts.items())
+        place = f", on {data}" if data else ""
+        with optional_output():
+            sys.stdout.write(f"{len(results)} contracts in {seconds:.0f} s{place}: {text}\n")
+    broken = [result.name for result in results if result.status == "failed"]
     if broken:
         raise CheckFailed(
             f"{name} breaks {len(broken)} of {len(results)} contracts: {', '.join(broken)}."
@@ -79,7 +92,7 @@ def _check_contracts(
     values: Dict[str, Any],
     words: Sequence[str],
     is_short: bool,
-    as_json: bool,
+    report: Report,
 ) -> Tuple[List[Result], str]:
     """Check contracts; return the results, and what data they were checked on."""
     from ...testing import Subject, contracts
@@ -90,19 +103,14 @@ def _check_contracts(
             f"No contract is named with {' or '.join(words)}.",
             hint=f"Contracts: {', '.join(each.name for each in contracts.ALL)}.",
         )
-    start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="toolkit-check-") as folder, Subject(
         selection.plugin, folder, selection.extensions, **values
     ) as subject:
-        report = _reporter(as_json)
         results = contracts.check_contracts(subject, chosen, report, is_short)
-        data = subject.data_kind
-    if not as_json:
-        _print_counts(results, data, time.perf_counter() - start)
-    return results, data
+        return results, subject.data_kind
 
 
-def _check_command(name: str, as_json: bool) -> List[Result]:
+def _check_command(name: str, report: Report) -> List[Result]:
     """Check that a command can be imported, and that it has a help text."""
     from ...plugins import list_commands
     from ...testing.contracts import Result
@@ -119,27 +127,25 @@ def _check_command(name: str, as_json: bool) -> List[Result]:
         if command is None or not (command.help or "").strip():
             raise UsageError(f"Command '{name}' has no help text.", hint="Write its docstring.")
 
-    checks = {
+    checks: Dict[str, Tuple[str, Callable[[], Any]]] = {
         "its-name-is-free": ("No other command has its name", check_name),
         "is-a-click-command": ("It can be imported, and is a click command", lambda: load(name)),
         "has-a-help-text": ("It has a help text", check_help),
     }
-    results, report = [], _reporter(as_json)
+    results = []
     for label, (title, action) in checks.items():
         start = time.perf_counter()
+        status, message = "ok", ""
         try:
             action()
-            status, message = "ok", ""
         except ToolkitError as error:
             status, message = "failed", " ".join(filter(None, [error.message, error.hint]))
         results.append(Result(label, title, status, message, time.perf_counter() - start))
         report(results[-1])
-    if not as_json:
-        _print_counts(results, "", sum(result.seconds for result in results))
     return results
 
 
-def _reporter(as_json: bool) -> Any:
+def _reporter(as_json: bool) -> Report:
     """A function that prints a result: on stdout, or on stderr of a terminal beside JSON."""
 
     def report(result: Result) -> None:
@@ -152,23 +158,3 @@ def _reporter(as_json: bool) -> Any:
             sys.stderr.write(line)
 
     return report
-
-
-def _print_counts(results: Sequence[Result], data: str, seconds: float) -> None:
-    from ...testing.contracts import count
-
-    counts = ", ".join(f"{number} {status}" for status, number in count(results).items())
-    suffix = f", on {data}" if data else ""
-    with optional_output():
-        sys.stdout.write(f"{len(results)} contracts in {seconds:.0f} s{suffix}: {counts}\n")
-
-
-def _summarize(name: str, data: str, results: Sequence[Result]) -> Dict[str, Any]:
-    from ...testing.contracts import count
-
-    return {
-        "name": name,
-        "data": data,
-        "counts": count(results),
-        "contracts": [dict(result._asdict()) for result in results],
-    }

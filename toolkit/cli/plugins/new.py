@@ -69,7 +69,14 @@ def new(name: str, kind: str, sample: str, out: Optional[str], as_json: bool) ->
         _write_folder(target, files)
     if as_json:
         return print_json({"folder": folder, "name": name, "kind": kind, "files": sorted(files)})
-    _print_next_steps(name, kind, folder, files)
+    use = {"model": f"run --plugin {name}", "extension": f"run --plugin NAME --with {name}"}
+    for label, text in (
+        ("wrote", f"{folder} ({len(files)} files; README.md explains each)"),
+        ("next", f"pip install -e {shell_argument(folder)}"),
+        ("", f"toolkit {use.get(kind, f'{name} --help')}"),
+        ("", f"toolkit plugins check {name}"),
+    ):
+        sys.stdout.write(f"{label:8}{text}\n")
     return None
 
 
@@ -94,7 +101,9 @@ def render(name: str, kind: str, sample: str = DEFAULT) -> Dict[str, str]:
     templates = kind if sample == DEFAULT else "sample"
     if sample != DEFAULT:
         modules = _read_sample(sample, name)
-        titles = {path: _read_title(text) for path, text in modules.items()}
+        docs = {path: ast.get_docstring(ast.parse(text)) for path, text in modules.items()}
+        # The first paragraph of each docstring, in one line.
+        titles = {p: " ".join((text or "").split("\n\n")[0].split()) for p, text in docs.items()}
         package = f"toolkit_{identifier}"
         rows = [f"| `{package}/{path}` | {title} |" for path, title in titles.items()]
         values.update(title=titles["__init__.py"], modules="\n".join(rows))
@@ -105,14 +114,10 @@ def render(name: str, kind: str, sample: str = DEFAULT) -> Dict[str, str]:
         for file_name in names:
             path = os.path.relpath(os.path.join(folder, file_name), root).replace(os.sep, "/")
             path = path[: -len(SUFFIX)]
-            files[_place(path, identifier)] = _fill(f"{templates}/{path}", values)
+            place = re.sub("^package/", f"toolkit_{identifier}/", path)
+            place = place.replace("tests/test_package.py", f"tests/test_{identifier}.py")
+            files[place] = _fill(f"{templates}/{path}", values)
     return files
-
-
-def _read_title(source: str) -> str:
-    """The first paragraph of a module's docstring, in one line."""
-    docstring = ast.get_docstring(ast.parse(source)) or ""
-    return " ".join(docstring.split("\n\n")[0].split())
 
 
 def _read_sample(sample: str, name: str) -> Dict[str, str]:
@@ -132,12 +137,6 @@ def _read_sample(sample: str, name: str) -> Dict[str, str]:
         with open(path, encoding="utf-8") as file:
             texts[module] = _PATH.sub(name, file.read())
     return texts
-
-
-def _place(path: str, identifier: str) -> str:
-    """The path of a template in the new folder."""
-    path = re.sub("^package/", f"toolkit_{identifier}/", path)
-    return path.replace("tests/test_package.py", f"tests/test_{identifier}.py")
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str:
@@ -185,19 +184,3 @@ def _write_folder(target: str, files: Mapping[str, str]) -> None:
         os.rename(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _print_next_steps(name: str, kind: str, folder: str, files: Mapping[str, str]) -> None:
-    use = {
-        "model": f"toolkit run --plugin {name}",
-        "extension": f"toolkit run --plugin NAME --with {name}",
-        "command": f"toolkit {name} --help",
-    }[kind]
-    rows = [
-        ("wrote", f"{folder} ({len(files)} files; README.md explains each)"),
-        ("next", f"pip install -e {shell_argument(folder)}"),
-        ("", use),
-        ("", f"toolkit plugins check {name}"),
-    ]
-    for label, text in rows:
-        sys.stdout.write(f"{label:8}{text}\n")

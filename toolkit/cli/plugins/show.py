@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence
 
 import click
 
@@ -76,7 +76,11 @@ def show(
     """
     facts = _describe(name)
     if summary and facts["kind"] != "command":
-        facts.update(_summarize(ctx.obj, option_values(flags, sets)))
+        from ...training.setup import summarize_model
+
+        resolved = resolve(ctx.obj, option_values(flags, sets), use_environment=False)
+        # The variables in the order in which the model creates them, and its sizes.
+        facts.update(summarize_model(ctx.obj.plugins, resolved))
     if as_json:
         print_json(facts)
     else:
@@ -87,7 +91,15 @@ def show(
 def _describe(name: str) -> Dict[str, Any]:
     """Load a plugin or a command, and return what is to be known of it."""
     from ...options import describe
-    from ...plugins import hook_names, list_commands, list_plugins, load
+    from ...plugins import (
+        HOOKS,
+        hook_names,
+        implementations,
+        list_commands,
+        list_plugins,
+        load,
+        place_of,
+    )
     from ..plugin_commands import load as load_command
 
     entries = [entry for entry in list_plugins() + list_commands() if entry.name == name]
@@ -100,34 +112,16 @@ def _describe(name: str) -> Dict[str, Any]:
         code = getattr(getattr(load_command(name), "callback", None), "__code__", None)
         return dict(facts, file=entries[0].target if code is None else code.co_filename)
     plugin = load(name, kind)
-    classes = Plugins(plugin).options()
-    return dict(
-        facts,
-        file=plugin.file,
-        hooks=hook_names(plugin),
-        implementations=_list_implementations(plugin),
-        options=[dict(field._asdict()) for _, cls in classes for field in describe(cls)],
-    )
-
-
-def _list_implementations(plugin: Any) -> List[Dict[str, Any]]:
-    """The hook functions of a plugin in the order of the specification, each with its place."""
-    from ...plugins import HOOKS, implementations, place_of
-
     functions = [each for each in implementations(plugin) if each.hook in HOOKS]
-    return [
+    functions.sort(key=lambda each: HOOKS.index(each.hook))
+    places = [
         {"hook": each.hook, "wraps": each.is_wrapper, "place": place_of(each.function, plugin)}
-        for each in sorted(functions, key=lambda each: HOOKS.index(each.hook))
+        for each in functions
     ]
-
-
-def _summarize(selection: Selection, values: Dict[str, Any]) -> Dict[str, Any]:
-    """The variables of the model, in the order in which it creates them, and its sizes."""
-    from ...training.setup import summarize_model
-
-    resolved = resolve(selection, values, use_environment=False)
-    assert selection.plugins is not None  # a model plugin is named
-    return summarize_model(selection.plugins, resolved)
+    fields = [field for _, cls in Plugins(plugin).options() for field in describe(cls)]
+    options = [dict(field._asdict()) for field in fields]
+    hooks = hook_names(plugin)
+    return dict(facts, file=plugin.file, hooks=hooks, implementations=places, options=options)
 
 
 # ------------------------------------------------------------------------------------------- print
@@ -143,24 +137,16 @@ def _print_facts(facts: Dict[str, Any]) -> None:
         return
     if facts["hooks"]:
         sys.stdout.write(f"{'hooks':13}{', '.join(facts['hooks'])}\n\n")
-        _print_hooks(facts["implementations"])
+        places = facts["implementations"]
+        rows = [(each["hook"], "wraps" if each["wraps"] else "", each["place"]) for each in places]
+        print_table(("HOOK", "", "PLACE"), rows)
     if facts["options"]:
         sys.stdout.write("\n")
-        _print_options(facts["options"])
-
-
-def _print_hooks(places: List[Dict[str, Any]]) -> None:
-    rows = [(each["hook"], "wraps" if each["wraps"] else "", each["place"]) for each in places]
-    print_table(("HOOK", "", "PLACE"), rows)
-
-
-def _print_options(fields: List[Dict[str, Any]]) -> None:
-    rows = []
-    for field in fields:
-        default = "none" if field["default"] is None else str(field["default"])
-        limits, unit = field["limits"], field["unit"]
-        rows.append((field["name"], field["type"], default, limits, unit, field["help"]))
-    print_table(("OPTION", "TYPE", "DEFAULT", "LIMITS", "UNIT", ""), rows)
+        keys = ("name", "type", "default", "limits", "unit", "help")
+        table = [
+            ["none" if f[key] is None else str(f[key]) for key in keys] for f in facts["options"]
+        ]
+        print_table(("OPTION", "TYPE", "DEFAULT", "LIMITS", "UNIT", ""), table)
 
 
 def _print_variables(
@@ -174,8 +160,9 @@ def _print_variables(
         rows.append((each["name"], shape, f"{each['numbers']:,}", each["dtype"], note))
     print_table(("VARIABLE", "SHAPE", "PARAMETERS", "TYPE", ""), rows)
     sys.stdout.write("\n")
-    columns = ("SCOPE", "PARAMETERS", "TRAINED", "VARIABLES")
-    print_table(columns, list(map(_size_row, scopes.items())))
+    keys = ("parameters", "trainable", "variables")
+    sizes = [(name, *(f"{counts[key]:,}" for key in keys)) for name, counts in scopes.items()]
+    print_table(("SCOPE", "PARAMETERS", "TRAINED", "VARIABLES"), sizes)
     total, trained = model["parameters"], model["trainable"]
     size = sum(each["bytes"] for each in variables)
     plural = "s" * (model["variables"] != 1)
@@ -183,8 +170,3 @@ def _print_variables(
         f"\n{total:,} parameters in {model['variables']:,} variable{plural}: {trained:,} are "
         f"trained, {total - trained:,} are not; {size:,} bytes\n"
     )
-
-
-def _size_row(item: Tuple[str, Dict[str, int]]) -> Tuple[str, ...]:
-    name, counts = item
-    return (name, *(f"{counts[key]:,}" for key in ("parameters", "trainable", "variables")))

@@ -18,7 +18,8 @@ from typing import Dict, Tuple
 import numpy as np
 
 from ...errors import DataError
-from ..examples import Dataset, Split, check_alike, check_label_range, describe
+from ..column import Column
+from ..examples import Dataset, Split, check_alike, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
 
@@ -95,18 +96,16 @@ def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
     folder, index = settings.path, settings.files
     paths = _find_files(folder)
     files = {os.path.basename(path): path for pair in paths.values() for path in pair}
-    splits = {split: _read_pair(*pair) for split, pair in paths.items()}
+    splits = {split: _read_pair(*pair, class_names) for split, pair in paths.items()}
     check_alike(splits, f"idx:{folder}")
-    count = len(class_names) or 1 + max(int(part.labels.max()) for part in splits.values())
-    for split, part in splits.items():
-        check_label_range(part.labels, count, paths[split][1])
+    count = 1 + max(int(part.labels.max()) for part in splits.values())
     spec = describe(splits["train"], class_names, count)
     hashes = dict(zip(files, index.digests(list(files.values()))))
     splits = hold_out(splits, settings.shares, index=index, files=list(hashes.values()))
     return Dataset("idx:" + folder, spec, splits, files, sha256=hashes)
 
 
-def _read_pair(images: str, labels: str) -> Split:
+def _read_pair(images: str, labels: str, class_names: Tuple[str, ...]) -> Split:
     """The split of an image file and its label file."""
     features, targets = read_idx(images, "images"), read_idx(labels, "labels")
     if len(features) != len(targets):
@@ -116,7 +115,7 @@ def _read_pair(images: str, labels: str) -> Split:
             hint="Use image and label files that belong together.",
         )
     try:
-        return Split(features, targets)
+        return Split(features, Column(targets, class_names=class_names))
     except DataError as error:
         raise DataError(f"{labels}: {error.message}", hint=error.hint) from None
 
@@ -154,24 +153,24 @@ def _parse_header(path: str, head: bytes, kind: str, size: int) -> Tuple[str, Tu
     if head[:2] == _GZIP:
         hint = "Add '.gz' to its name, or decompress it."
         raise _wrong(path, "a plain IDX file", "gzip data", hint)
-    if len(head) < 4:
-        raise _wrong(path, "an IDX header of 4 bytes or more", f"{len(head)} bytes")
-    if head[:2] != b"\0\0":
-        raise _wrong(path, "an IDX magic number that starts 0000", head[:4].hex())
-    code, rank = head[2:4]
-    if code not in ELEMENTS:
-        raise _wrong(path, "an IDX element type", f"0x{code:02x}")
-    if not 1 <= rank <= 8:
-        raise _wrong(path, "1 to 8 dimensions", str(rank))
-    start = 4 + 4 * rank
-    if len(head) < start:
-        raise _wrong(path, f"an IDX header of {start} bytes", f"{len(head)} bytes")
+    code, rank = head[2:4] if len(head) >= 4 else (0, 0)
+    start, is_image = 4 + 4 * rank, kind == "images"
+    faults = (
+        (len(head) < 4, "an IDX header of 4 bytes or more", f"{len(head)} bytes"),
+        (head[:2] != b"\0\0", "an IDX magic number that starts 0000", head[:4].hex()),
+        (code not in ELEMENTS, "an IDX element type", f"0x{code:02x}"),
+        (not 1 <= rank <= 8, "1 to 8 dimensions", str(rank)),
+        (len(head) < start, f"an IDX header of {start} bytes", f"{len(head)} bytes"),
+    )
+    for is_fault, wanted, found in faults:
+        if is_fault:
+            raise _wrong(path, wanted, found)
     dtype, shape = ELEMENTS[code], struct.unpack(f">{rank}I", head[4:start])
-    if dtype not in (FEATURE_TYPES if kind == "images" else LABEL_TYPES):
+    if dtype not in (FEATURE_TYPES if is_image else LABEL_TYPES):
         name = np.dtype(dtype).newbyteorder("=").name
         raise _wrong(path, "element type uint8 (0x08)", f"{name} (0x{code:02x})")
-    if (rank < 2) if kind == "images" else (rank != 1):
-        raise _wrong(path, f"{kind} of {3 if kind == 'images' else 1} dimension(s)", str(rank))
+    if (rank < 2) if is_image else (rank != 1):
+        raise _wrong(path, f"{kind} of {3 if is_image else 1} dimension(s)", str(rank))
     if 0 in shape:
         raise _wrong(path, "one example or more", f"dimensions {list(shape)}")
     expected = start + functools.reduce(operator.mul, shape) * np.dtype(dtype).itemsize

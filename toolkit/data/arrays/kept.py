@@ -11,14 +11,13 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 
 from ...errors import DataError
-from ...files import atomic_write
 from ..examples import Dataset
-from ..files.cache import cache_folder, writing_to_cache
+from ..files.cache import cache_folder, find_entry, open_entry
 from ..images.image_file import as_plain_picture, is_picture
 from ..reading_options import Settings
 from .npz import make_splits, open_npz
 
-GROUP = "arrays"  # the folder in the cache
+GROUP, _FILE = "arrays", "data.npz"  # the folder in the cache, and the file of an entry
 PREFIX = "arrays:"
 SPLITS = ("train", "validation", "test")
 _FORMS = (
@@ -47,27 +46,24 @@ def keep_arrays(data: Any, cache_dir: Optional[str] = None) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     name = digest.hexdigest()[:16]
-    path = _path_of(name, cache_dir)
-    if not os.path.isfile(path):
-        with writing_to_cache(), atomic_write(path) as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+
+    def build(folder: str) -> None:
+        np.savez(os.path.join(folder, _FILE), **arrays)  # type: ignore[arg-type]
+
+    open_entry(GROUP, name, build, cache_dir)
     return PREFIX + name
 
 
 def open_arrays(settings: Settings) -> Dataset:
     """Open the arrays that were kept under a hash. Raises DataError if they are gone."""
     name, cache_dir = settings.path, settings.cache_dir
-    path = _path_of(name, cache_dir)
-    if not os.path.isfile(path):
+    folder = find_entry(GROUP, os.path.basename(name), cache_dir)
+    if folder is None:
         raise DataError(
             f"The arrays '{name}' are not in the cache {cache_folder(cache_dir)}.",
             hint="Give the same arrays again in Python: toolkit.train(..., data=(x, y)).",
         )
-    return open_npz(settings._replace(path=path, file_index=None))
-
-
-def _path_of(name: str, cache_dir: Optional[str]) -> str:
-    return os.path.join(cache_folder(cache_dir), GROUP, os.path.basename(name), "data.npz")
+    return open_npz(settings._replace(path=os.path.join(folder, _FILE), file_index=None))
 
 
 def _name_arrays(data: Any) -> Dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ Legend: N examples of a split, L labels of each.
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Tuple
+from typing import Dict, List, Tuple
 
 import numpy as np
 
@@ -20,30 +20,10 @@ from ..column import MAX_CLASSES, VOID, Column
 CLASS, VALUE = "class", "value"
 
 
-class LabelArrays(NamedTuple):
-    """The labels of some splits.
-
-    Attributes:
-        arrays: by name of the split: integers of the kind "class", float32 of the kind "value".
-        kind: "class" or "value".
-        num_classes: K of the kind "class"; else 0.
-        class_names: in the order of the class numbers; () for numbers as names.
-        notes: sentences on what the labels are, where it could be something else.
-    """
-
-    arrays: Dict[str, np.ndarray]
-    kind: str
-    num_classes: int = 0
-    class_names: Tuple[str, ...] = ()
-    notes: Tuple[str, ...] = ()
-
-    def column(self, split: str) -> Column:
-        """The labels of a split as a component."""
-        return Column(self.arrays[split], self.kind, self.num_classes, self.class_names)
-
-
-def read_label_arrays(path: str, arrays: Dict[str, np.ndarray], kind: str = "auto") -> LabelArrays:
-    """What the labels of some splits are.
+def read_label_arrays(
+    path: str, arrays: Dict[str, np.ndarray], kind: str = "auto"
+) -> Tuple[Dict[str, Column], List[str]]:
+    """The labels of some splits as columns, and sentences on what they are, if that is not clear.
 
     Args:
         path: of the file, for error messages.
@@ -58,40 +38,46 @@ def read_label_arrays(path: str, arrays: Dict[str, np.ndarray], kind: str = "aut
         for split, array in arrays.items()
     }
     first = next(iter(arrays.values()))
-    names = {"S": "texts", "U": "texts", "b": "truth values"}
-    types = {split: names.get(array.dtype.kind, "numbers") for split, array in arrays.items()}
+    nouns = {"S": "texts", "U": "texts", "b": "truth values"}
+    types = {split: nouns.get(array.dtype.kind, "numbers") for split, array in arrays.items()}
     if len(set(types.values())) > 1:
         found = " and ".join(f"{text} in '{split}'" for split, text in types.items())
         raise DataError(
             f"{path}: expected labels of one type in all splits, found {found}.",
             hint="Save the labels of all splits as numbers, as texts or as truth values.",
         )
+    names: Tuple[str, ...] = ()
+    notes: List[str] = []
     if first.dtype.kind in "SU":
-        return _number_texts(path, arrays, kind)
-    if first.dtype.kind == "b" and first.ndim == 1 and kind != VALUE:
-        return LabelArrays(_astype(arrays, np.int32), CLASS, 2, ("False", "True"))
-    if kind == "auto":
-        kind = _default_kind(arrays)
-    if kind == VALUE:
-        return LabelArrays(_as_values(path, arrays), VALUE, notes=_describe_values(arrays))
-    classes = {split: _as_classes(path, split, array) for split, array in arrays.items()}
-    has_void = first.dtype == np.uint8 and first.ndim > 1
-    numbers = [array[array != VOID] if has_void else array for array in classes.values()]
-    largest = max(int(array.max(initial=0)) for array in numbers)
-    return LabelArrays(classes, CLASS, 1 + largest)
+        arrays, names = _number_texts(path, arrays, kind)
+        kind = CLASS
+    elif first.dtype.kind == "b" and first.ndim == 1 and kind != VALUE:
+        kind, names = CLASS, ("False", "True")
+        arrays = {split: array.astype(np.int32) for split, array in arrays.items()}
+    else:
+        _check_numbers(path, arrays)
+        kind = _default_kind(arrays) if kind == "auto" else kind
+        if kind == VALUE:
+            notes = _describe_values(arrays)
+            with np.errstate(over="ignore"):  # too large for float32: infinity, refused later
+                arrays = {split: array.astype(np.float32) for split, array in arrays.items()}
+        else:
+            arrays = {split: _as_classes(path, split, array) for split, array in arrays.items()}
+    count = len(names)
+    if kind == CLASS and not names:
+        has_void = first.dtype == np.uint8 and first.ndim > 1
+        numbers = [array[array != VOID] if has_void else array for array in arrays.values()]
+        count = min(MAX_CLASSES, 1 + max(int(array.max(initial=0)) for array in numbers))
+    return {split: Column(array, kind, count, names) for split, array in arrays.items()}, notes
 
 
-def _describe_values(arrays: Dict[str, np.ndarray]) -> Tuple[str, ...]:
+def _describe_values(arrays: Dict[str, np.ndarray]) -> List[str]:
     """A sentence if labels are values that could be classes."""
     are_whole = all((array == np.rint(array)).all() for array in arrays.values())
     first = next(iter(arrays.values()))
     if first.dtype.kind != "f" or first.ndim > 1 or not are_whole:
-        return ()
-    return ("The labels are floats and so values; --label-kind class makes whole numbers classes.",)
-
-
-def _astype(arrays: Dict[str, np.ndarray], dtype: type) -> Dict[str, np.ndarray]:
-    return {split: array.astype(dtype) for split, array in arrays.items()}
+        return []
+    return ["The labels are floats and so values; --label-kind class makes whole numbers classes."]
 
 
 def _default_kind(arrays: Dict[str, np.ndarray]) -> str:
@@ -102,35 +88,35 @@ def _default_kind(arrays: Dict[str, np.ndarray]) -> str:
     return VALUE if are_vectors and are_binary else CLASS
 
 
-def _number_texts(path: str, arrays: Dict[str, np.ndarray], kind: str) -> LabelArrays:
-    """Texts as classes, in the order of the texts."""
+def _number_texts(
+    path: str, arrays: Dict[str, np.ndarray], kind: str
+) -> Tuple[Dict[str, np.ndarray], Tuple[str, ...]]:
+    """Texts as class numbers, in the order of the texts, and the texts without spaces around."""
     if kind == VALUE:
         raise DataError(
             f"{path}: expected labels that are values, found texts.", hint="Save them as floats."
         )
-    texts = {split: _decode(array) for split, array in arrays.items()}
+    texts = {  # of no texts, older versions of numpy decode floats
+        split: np.char.strip(
+            np.char.decode(array, "utf-8", "replace").astype(str)
+            if array.dtype.kind == "S"
+            else array
+        )
+        for split, array in arrays.items()
+    }
     names = np.unique(np.concatenate([array.reshape(-1) for array in texts.values()]))
     numbers = {split: np.searchsorted(names, array) for split, array in texts.items()}
-    return LabelArrays(_astype(numbers, np.int32), CLASS, len(names), tuple(names.tolist()))
+    return numbers, tuple(names.tolist())
 
 
-def _decode(array: np.ndarray) -> np.ndarray:
-    """Texts as unicode, without spaces around them."""
-    if array.dtype.kind == "S":
-        # Of no texts, older versions of numpy return floats.
-        array = np.char.decode(array, "utf-8", "replace").astype(str)
-    return np.char.strip(array)
-
-
-def _as_values(path: str, arrays: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+def _check_numbers(path: str, arrays: Dict[str, np.ndarray]) -> None:
+    """Raise a DataError if labels are neither numbers nor truth values."""
     for split, array in arrays.items():
         if array.dtype.kind not in "fiub":
             raise DataError(
                 f"{path} ({split}): expected numbers or texts as labels, found {array.dtype}.",
                 hint="Save classes as integers or texts, and values as floats.",
             )
-    with np.errstate(over="ignore"):  # too large for float32: infinity, which is refused later
-        return _astype(arrays, np.float32)
 
 
 def _as_classes(path: str, split: str, array: np.ndarray) -> np.ndarray:
@@ -141,17 +127,5 @@ def _as_classes(path: str, split: str, array: np.ndarray) -> np.ndarray:
             f"{place}: expected classes, found the label {array[array != np.rint(array)][0]:g}.",
             hint="Save integers from 0, or set --label-kind value.",
         )
-    lowest, highest = array.min(initial=0), array.max(initial=0)
-    if lowest < 0:
-        position = int(np.argwhere(array < 0)[0][0])
-        raise DataError(
-            f"{place}: expected labels from 0, found label {array.flat[np.argmax(array < 0)]} in "
-            f"example {position} and {np.count_nonzero(array < 0) - 1:,} more negative ones.",
-            hint="Leave out examples without a label, or number the classes from 0.",
-        )
-    if highest >= MAX_CLASSES:
-        raise DataError(
-            f"{place}: expected labels below {MAX_CLASSES:,}, found {int(highest):,}.",
-            hint="Number the classes from 0, or set --label-kind value.",
-        )
-    return array.astype(np.int32) if array.dtype != np.uint8 else array
+    with np.errstate(invalid="ignore"):  # too large: a number that is refused later
+        return array.astype(np.int64) if array.dtype.kind in "fb" else array

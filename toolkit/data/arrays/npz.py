@@ -1,21 +1,36 @@
-"""`npz:FILE`: arrays saved by numpy, under the names of `npz_keys`; nothing is unpickled."""
+"""`npz:FILE`: arrays saved by numpy; nothing is unpickled. Their names say what they are:
+
+    x_train, y_train                    the examples of a split, and their labels
+    train_images, train_labels          the same
+    x_train_left, x_train_right         features with the names left and right; labels likewise
+    x, y; images, labels; features, labels
+                                        all examples, of which some are held out
+
+Upper and lower case are the same.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 import zipfile
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
 from ...errors import DataError
-from ..column import first_not_finite
+from ..column import Column, first_not_finite
 from ..examples import Dataset, Split, check_alike, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
-from .label_arrays import LabelArrays, read_label_arrays
-from .npz_keys import HINT, find_keys
+from .label_arrays import read_label_arrays
+
+_HINT = "Save it with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)."
+_WORDS = {"train": ("train",), "validation": ("validation", "val", "valid"), "test": ("test",)}
+_PREFIXES = (("x_{}", "y_{}"), ("{}_images", "{}_labels"), ("{}_x", "{}_y"))
+_WHOLE_PREFIXES = (("images", "labels"), ("features", "labels"), ("x", "y"))
+
+Keys = Mapping[str, str]  # the key of an array by the name of the component; "" for a single one
 
 
 def open_npz(settings: Settings) -> Dataset:
@@ -26,47 +41,139 @@ def open_npz(settings: Settings) -> Dataset:
     """
     path, index = settings.path, settings.files
     with _open(path) as file:
-        keys = find_keys(path, file.files)
-        names = [name for pair in keys.values() for role in pair for name in role.values()]
+        pairs = _find_keys(path, file.files)
+        names = [name for pair in pairs.values() for keys in pair for name in keys.values()]
         arrays = {name: _read_array(path, file, name) for name in names}
         unused = sorted(set(file.files) - set(names))
-    splits, labels = make_splits(path, arrays, settings.columns.label_kind)
-    only = labels.get("")
-    spec = describe(
-        splits["train"], only.class_names if only else (), only.num_classes if only else 0
-    )
+    splits, label_notes = make_splits(path, arrays, settings.columns.label_kind)
     notes = [f"Arrays that are not read: {', '.join(unused[:10])}."] if unused else []
-    notes += [note for each in labels.values() for note in each.notes]
     name = os.path.basename(path)
     hashes = {name: index.digests([path])[0]}
+    spec = describe(splits["train"])
     splits = hold_out(splits, settings.shares, index=index, files=list(hashes.values()))
-    return Dataset("npz:" + path, spec, splits, {name: path}, notes, hashes)
+    return Dataset("npz:" + path, spec, splits, {name: path}, notes + label_notes, hashes)
 
 
 def make_splits(
     source: str, arrays: Mapping[str, np.ndarray], label_kind: str = "auto"
-) -> Tuple[Dict[str, Split], Dict[str, LabelArrays]]:
-    """The splits of arrays, and the labels of all splits by the name of the component.
+) -> Tuple[Dict[str, Split], List[str]]:
+    """The splits of arrays, and sentences on what their labels are.
 
     Args:
         source: of the arrays, for error messages.
-        arrays: by the names of `npz_keys`.
+        arrays: by the names of an .npz file.
         label_kind: "class", "value", or "auto" for what the types of the labels say.
 
     Raises:
         DataError: the arrays are no examples.
     """
-    parts = {
-        split: [{n: arrays[k] for n, k in role.items()} for role in pair]
-        for split, pair in find_keys(source, list(arrays)).items()
-    }
-    labels = {}
-    for name in sorted({name for _, each in parts.values() for name in each}):
-        by_split = {split: each[name] for split, (_, each) in parts.items() if name in each}
-        labels[name] = read_label_arrays(source, by_split, label_kind)
-    splits = {name: _make_split(source, name, each, labels) for name, each in parts.items()}
+    pairs = _find_keys(source, list(arrays))
+    labels: Dict[str, Dict[str, Column]] = {}  # by split, and by name of the component
+    notes: List[str] = []
+    for name in sorted({name for _, keys in pairs.values() for name in keys}):
+        by_split = {s: arrays[keys[name]] for s, (_, keys) in pairs.items() if name in keys}
+        columns, note = read_label_arrays(source, by_split, label_kind)
+        notes += note
+        for split, column in columns.items():
+            labels.setdefault(split, {})[name] = column
+    splits = {}
+    for split, (keys, _) in pairs.items():
+        features = {name: arrays[key] for name, key in keys.items()}
+        splits[split] = _make_split(f"{source} ({split})", features, labels.get(split, {}))
     check_alike(splits, source)
-    return splits, labels
+    return splits, notes
+
+
+def _make_split(source: str, features: Dict[str, np.ndarray], labels: Dict[str, Column]) -> Split:
+    """The split of features and labels, both by the name of the component."""
+    for array in features.values():
+        if not array.shape or not len(array):
+            raise DataError(
+                f"{source}: expected one example or more, found none.", hint="Give examples."
+            )
+    count = len(next(iter(features.values())))
+    for column in labels.values():
+        if column.values.ndim and len(column) != count:
+            raise DataError(
+                f"{source}: expected {count} labels, one per example, found {len(column)}.",
+                hint="Give features and labels that belong together.",
+            )
+    numbers = {  # truth values are 0 and 1
+        name: array.astype(np.float32) if array.dtype == np.bool_ else array
+        for name, array in features.items()
+    }
+    try:
+        split = Split(numbers.get("", numbers), labels.get("", labels) if labels else None)
+    except DataError as error:
+        is_label = "abel" in error.message
+        hint = error.hint + " --label-kind value reads any numbers." * is_label
+        raise DataError(f"{source}: {error.message}", hint=hint) from None
+    for column in split.columns.values():
+        row = first_not_finite(column.values) if column.component.dtype == "float32" else None
+        if row is not None:
+            raise DataError(
+                f"{source}: expected finite numbers, found NaN or infinity in example {row}.",
+                hint="Repair or remove that example.",
+            )
+    return split
+
+
+# ------------------------------------------------------------------------------------------- names
+
+
+def _find_keys(path: str, names: Sequence[str]) -> Dict[str, Tuple[Keys, Keys]]:
+    """Split name -> the keys of its features and of its labels; always with "train".
+
+    Raises:
+        DataError: no array has the name of features, or two names differ in their case alone.
+    """
+    key_of: Dict[str, str] = {}
+    for name in names:
+        if key_of.setdefault(name.lower(), name) != name:
+            raise DataError(
+                f"{path}: the arrays {key_of[name.lower()]} and {name} differ in case alone.",
+                hint="Rename one of them.",
+            )
+    pairs = {}
+    for split, words in _WORDS.items():
+        prefixes = [(x.format(word), y.format(word)) for word in words for x, y in _PREFIXES]
+        whole = _WHOLE_PREFIXES if split == "train" else ()
+        pair = next(_match_prefixes(key_of, [*prefixes, *whole]), None)
+        if pair is not None:
+            pairs[split] = pair
+    if "train" not in pairs:
+        raise DataError(
+            f"{path}: expected the array x_train, images, features or x, found "
+            f"{', '.join(sorted(names)) or 'no array'}.",
+            hint=_HINT,
+        )
+    return pairs
+
+
+def _match_prefixes(
+    key_of: Mapping[str, str], prefixes: Sequence[Tuple[str, str]]
+) -> Iterator[Tuple[Keys, Keys]]:
+    """The keys of each pair of prefixes that names features."""
+    for features, labels in prefixes:
+        keys = _with_prefix(key_of, features)
+        if keys:
+            yield keys, _with_prefix(key_of, labels)
+
+
+def _with_prefix(key_of: Mapping[str, str], prefix: str) -> Keys:
+    """The array of a name, or else those of names that continue it."""
+    if prefix in key_of:
+        return {"": key_of[prefix]}
+    start = prefix + "_"
+    words = [word for group in _WORDS.values() for word in group]
+    return {
+        key[len(start) :]: key
+        for name, key in key_of.items()
+        if name.startswith(start) and name[len(start) :].split("_")[0] not in words
+    }
+
+
+# -------------------------------------------------------------------------------------------- file
 
 
 def read_arrays(path: str) -> Dict[str, np.ndarray]:
@@ -78,7 +185,7 @@ def read_arrays(path: str) -> Dict[str, np.ndarray]:
 def _open(path: str) -> Any:
     """The NpzFile of a path."""
     if not os.path.isfile(path):
-        raise DataError(f"{path}: expected an .npz file, found none.", hint=HINT)
+        raise DataError(f"{path}: expected an .npz file, found none.", hint=_HINT)
     try:
         zipfile.ZipFile(path).close()
         file = np.load(path, allow_pickle=False)
@@ -97,7 +204,7 @@ def _not_npz_error(path: str, error: Exception) -> DataError:
         content = "one array of an .npy file"
     if start == b"PK\x03\x04":
         content = f"a damaged zip file ({_reason(error)})"
-    return DataError(f"{path}: expected an .npz file, found {content}.", hint=HINT)
+    return DataError(f"{path}: expected an .npz file, found {content}.", hint=_HINT)
 
 
 def _read_array(path: str, file: Any, key: str) -> np.ndarray:
@@ -116,7 +223,7 @@ def _read_array(path: str, file: Any, key: str) -> np.ndarray:
             hint="The file is damaged; copy it again.",
         ) from error
     if not isinstance(array, np.ndarray):
-        raise DataError(f"{path}: expected the array '{key}', found a file.", hint=HINT)
+        raise DataError(f"{path}: expected the array '{key}', found a file.", hint=_HINT)
     return array
 
 
@@ -124,51 +231,3 @@ def _reason(error: Exception) -> str:
     """The start of the first line of an error."""
     lines = str(error).strip().splitlines()
     return lines[0][:200].rstrip(".") if lines else type(error).__name__
-
-
-def _make_split(
-    path: str,
-    name: str,
-    arrays: Sequence[Dict[str, np.ndarray]],
-    labels: Dict[str, LabelArrays],
-) -> Split:
-    """The split of the arrays of features and of labels, both by the name of the component."""
-    source = f"{path} ({name})"
-    features, targets = arrays
-    for array in features.values():
-        if not array.shape or not len(array):
-            raise DataError(
-                f"{source}: expected one example or more, found none.", hint="Give examples."
-            )
-    count = len(next(iter(features.values())))
-    for array in targets.values():
-        if array.ndim and len(array) != count:
-            raise DataError(
-                f"{source}: expected {count} labels, one per example, found {len(array)}.",
-                hint="Give features and labels that belong together.",
-            )
-    try:
-        split = Split(
-            _pack(  # truth values are 0 and 1
-                {
-                    n: array.astype(np.float32) if array.dtype == np.bool_ else array
-                    for n, array in features.items()
-                }
-            ),
-            _pack({n: labels[n].column(name) for n in targets}),
-        )
-    except DataError as error:
-        raise DataError(f"{source}: {error.message}", hint=error.hint) from None
-    for column in split.columns.values():
-        row = first_not_finite(column.values) if column.component.dtype == "float32" else None
-        if row is not None:
-            raise DataError(
-                f"{source}: expected finite numbers, found NaN or infinity in example {row}.",
-                hint="Repair or remove that example.",
-            )
-    return split
-
-
-def _pack(by_name: Dict[str, Any]) -> Any:
-    """A single component, a dict of them by name, or None."""
-    return by_name.get("", by_name) if by_name else None

@@ -221,14 +221,19 @@ def _measure_files(folder: str) -> Dict[str, int]:
 
 
 @contextlib.contextmanager
-def translate_read_errors() -> Iterator[None]:
-    """Raise a DataError when the system fails to read data, not the cache."""
+def translate_read_errors(place: str = "The data") -> Iterator[None]:
+    """Raise a DataError when the system fails to read data, or runs out of memory."""
     try:
         yield
     except OSError as error:
         raise DataError(
-            f"{error.filename or 'The data'}: {error.strerror or error}.",
+            f"{error.filename or place}: {error.strerror or error}.",
             hint="Check that it is there and may be read.",
+        ) from error
+    except MemoryError as error:
+        raise DataError(
+            f"{place}: expected data that fits in memory; the process may not have more.",
+            hint="Free some memory or raise a limit on it (ulimit -v), or use a part of the data.",
         ) from error
 
 

@@ -16,12 +16,12 @@ import os
 import re
 import sqlite3
 import time
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...files import sha256_of
-from ..images.image_file import read_header
+from ..images.image_file import ImageHeader, read_header
 from .cache import cache_folder
 from .parallel import map_parallel
 
@@ -30,7 +30,6 @@ GROUP = "hashes"  # the folder in the cache
 SMALL_BYTES = 4 << 20
 SMALL_COUNT = 200
 _SETTLED = 2  # seconds after which a write has another time than one before
-_BATCH = 16  # files that a thread reads before it takes the next ones
 _MIN_ROWS = 100  # that always have room in a table
 # Without waiting for the disk: a table that a crash damages costs only time.
 _TABLES = """
@@ -44,24 +43,6 @@ _NO_STATE = (-1, -1, -1)
 _NO_HEADER = (-1, -1, -1, -1, -1)
 
 Row = Tuple[Any, ...]  # the SHA-256 of a file, and the five numbers of its header
-
-
-class ImageTable(NamedTuple):
-    """What is known of M image files.
-
-    Attributes:
-        digests: SHA-256 of each file, hex digits.
-        sizes: (width, height) of each image, upright, int64 [M, 2].
-        is_grey: of each image, bool [M].
-        has_alpha: whether pixels of the image can be transparent, bool [M].
-        has_more_frames: whether frames or pages follow the first one, bool [M].
-    """
-
-    digests: List[str]
-    sizes: np.ndarray
-    is_grey: np.ndarray
-    has_alpha: np.ndarray
-    has_more_frames: np.ndarray
 
 
 class FileIndex:
@@ -92,28 +73,23 @@ class FileIndex:
         Raises:
             OSError: a file cannot be read.
         """
-        return [
-            row[0]
-            for row in self._rows(
-                paths, lambda path: (sha256_of(path), *_NO_HEADER), needs_header=False
-            )
-        ]
+        rows = self._rows(paths, lambda path: (sha256_of(path), *_NO_HEADER), needs_header=False)
+        return [row[0] for row in rows]
 
-    def describe_images(self, paths: Sequence[str]) -> ImageTable:
-        """The SHA-256 and the header of each image file.
+    def describe_images(self, paths: Sequence[str]) -> Tuple[List[str], ImageHeader]:
+        """The SHA-256 of each image file, hex digits, and the headers of all.
 
         Raises:
             DataError: a file is no image; the message names it.
         """
 
         def read(path: str) -> Row:
-            header: Any = read_header(path)
-            return (sha256_of(path), *map(int, header))
+            size, *flags = read_header(path)
+            return (sha256_of(path), *size, *map(int, flags))
 
         rows = self._rows(paths, read, needs_header=True)
         headers = np.array([row[1:] for row in rows], np.int64).reshape(-1, 5)
-        flags = headers[:, 2:] == 1
-        return ImageTable([row[0] for row in rows], headers[:, :2], *flags.T)
+        return [row[0] for row in rows], ImageHeader(headers[:, :2], *(headers[:, 2:] == 1).T)
 
     def load(self, name: str) -> Optional[np.ndarray]:
         """An array that `save` stored under a name; None if there is none."""
@@ -144,7 +120,7 @@ class FileIndex:
                 rows[number] = row[4:]
         missing = [number for number, row in enumerate(rows) if row is None]
         text = f"Reading {len(missing):,} files"
-        results = map_parallel(lambda number: read(paths[number]), missing, _BATCH, text)
+        results = map_parallel(lambda number: read(paths[number]), missing, text)
         for number, result in zip(missing, results):
             rows[number] = result
         is_large = len(paths) >= SMALL_COUNT or sum(state[0] for state in states) >= SMALL_BYTES

@@ -11,14 +11,10 @@ from typing import Any, Callable, List, Sequence
 from ...display.waits import waiting
 
 _MAX_THREADS = 32
+_BATCH = 16  # items that a thread takes at once: passing around single ones takes longer
 
 
-def map_parallel(
-    function: Callable[[Any], Any],
-    items: Sequence[Any],
-    batch: int = 1,
-    text: str = "",
-) -> List[Any]:
+def map_parallel(function: Callable[[Any], Any], items: Sequence[Any], text: str = "") -> List[Any]:
     """The results of a function for each item, in their order, computed in several threads.
 
     An exception ends it: items that no thread has begun are left out.
@@ -26,10 +22,9 @@ def map_parallel(
     Args:
         function: it may not call `map_parallel`, whose threads would wait for each other.
         items: its arguments.
-        batch: items that a thread takes at once; more of them cost less time to pass around.
         text: says what is done, if that may take seconds; "" if it does not.
     """
-    batches = [items[start : start + batch] for start in range(0, len(items), batch)]
+    batches = [items[start : start + _BATCH] for start in range(0, len(items), _BATCH)]
 
     def work(part: Sequence[Any]) -> List[Any]:
         return [function(item) for item in part]

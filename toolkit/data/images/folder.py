@@ -8,15 +8,14 @@ ways is refused: no image is left out without a word.
 from __future__ import annotations
 
 import os
-from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
-from .damage import find_damaged
 from .image_file import file_endings
-from .image_paths import open_paths
+from .image_files import ImageFiles, find_damaged, name_files
 
 SPLIT_FOLDERS = {
     "train": "train",
@@ -47,43 +46,51 @@ def open_images(settings: Settings) -> Dataset:
     """
     folder = settings.path
     listings = list_images(folder)
-    damage: List[str] = []
-    if settings.images.skip_damaged:
-        paths = [path for listing in listings.values() for path in listing.paths]
-        damaged, damage = find_damaged(folder, paths, settings.files)
-        listings = list_images(folder, damaged)
+    damaged, notes = find_damaged(settings, [p for each in listings.values() for p in each.paths])
+    for name, (paths, labels, classes) in listings.items() if damaged else ():
+        rows = [row for row, path in enumerate(paths) if path not in damaged]
+        paths = check_rest(f"{folder} ({name})", [paths[row] for row in rows])
+        listings[name] = Listing(paths, labels and [labels[row] for row in rows], classes)
     paths = [path for listing in listings.values() for path in listing.paths]
-    images = open_paths(folder, paths, settings.files, settings.images)
+    images = ImageFiles(folder, paths, settings.files, settings.images)
     splits = {
         name: Split(images.select(listing.paths), listing.labels)
         for name, listing in listings.items()
     }
     spec = describe(splits["train"], listings["train"].class_names)
-    names = [path[len(folder) :].lstrip(os.sep).replace(os.sep, "/") for path in paths]
-    files, hashes = dict(zip(names, paths)), dict(zip(names, images.digests))
-    notes = [*damage, *images.notes, *describe_other_files(folder)]
     # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
     splits = hold_out(splits, settings.shares, images.select_digests(listings["train"].paths))
-    return Dataset("images:" + folder, spec, splits, files, notes, hashes)
+    names = name_files(folder, paths)
+    notes += images.notes + describe_other_files(folder)
+    hashes = dict(zip(names, images.select_digests(paths)))
+    return Dataset("images:" + folder, spec, splits, dict(zip(names, paths)), notes, hashes)
+
+
+def check_rest(root: str, paths: List[str]) -> List[str]:
+    """The paths that are left of the images in a folder; raises a DataError if there are none."""
+    if not paths:
+        raise DataError(
+            f"{root}: none of its images can be read.", hint="'toolkit data check DATA' says why."
+        )
+    return paths
 
 
 # ------------------------------------------------------------------------------------ the folder
 
 
-def list_images(folder: str, damaged: AbstractSet[str] = frozenset()) -> Dict[str, Listing]:
+def list_images(folder: str) -> Dict[str, Listing]:
     """Split name -> its image files; always with "train".
 
     Args:
         folder: of images, of folders of classes, or of folders of splits.
-        damaged: paths of files to leave out.
 
     Raises:
         DataError: there are no images, or the folder can be understood in two ways.
     """
     if not os.path.isdir(folder):
         raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
-    roots = split_folders(folder) or {"train": folder}
-    listings = {name: _list_split(root, damaged) for name, root in roots.items()}
+    roots = _split_folders(folder) or {"train": folder}
+    listings = {name: _list_split(root) for name, root in roots.items()}
     names = listings["train"].class_names
     for name, listing in listings.items():
         if listing.class_names != names:
@@ -96,7 +103,7 @@ def list_images(folder: str, damaged: AbstractSet[str] = frozenset()) -> Dict[st
     return listings
 
 
-def split_folders(folder: str) -> Dict[str, str]:
+def _split_folders(folder: str) -> Dict[str, str]:
     """Split name -> its folder, with "train"; {} if the folders inside `folder` are classes."""
     roots: Dict[str, str] = {}
     classes = []
@@ -126,26 +133,14 @@ def split_folders(folder: str) -> Dict[str, str]:
     return roots
 
 
-def _list_split(root: str, damaged: AbstractSet[str]) -> Listing:
+def _list_split(root: str) -> Listing:
     classes = tuple(list_folders(root))
-    if classes:
-        _refuse_images_beside(root, f"the class folders {', '.join(classes[:3])}")
-    paths: List[str] = []
-    labels: List[int] = []
-    for label, place in enumerate([os.path.join(root, name) for name in classes] or [root]):
-        files = [path for path in list_image_files(place) if path not in damaged]
-        paths += files
-        labels += [label] * len(files)
-    check_rest(root, paths)
-    return Listing(paths, labels if classes else None, classes)
-
-
-def check_rest(root: str, paths: Sequence[str]) -> None:
-    """Raise a DataError if no path is left of the images in a folder."""
-    if not paths:
-        raise DataError(
-            f"{root}: none of its images can be read.", hint="'toolkit data check DATA' says why."
-        )
+    if not classes:
+        return Listing(list_image_files(root), None, ())
+    _refuse_images_beside(root, f"the class folders {', '.join(classes[:3])}")
+    files = [list_image_files(os.path.join(root, name)) for name in classes]
+    labels = [label for label, paths in enumerate(files) for _ in paths]
+    return Listing([path for paths in files for path in paths], labels, classes)
 
 
 def _refuse_images_beside(root: str, subject: str) -> None:
@@ -184,13 +179,14 @@ def list_image_files(root: str) -> List[str]:
 
 def _walk(root: str) -> Iterator[Tuple[str, List[str], List[str]]]:
     """As `os.walk`, without hidden folders; an unreadable folder raises an OSError."""
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    for base, folders, names in os.walk(root, onerror=fail):
-        folders[:] = [name for name in folders if _is_visible(name)]
+    for base, folders, names in os.walk(root, onerror=raise_error):
+        folders[:] = filter(_is_visible, folders)
         yield base, folders, names
+
+
+def raise_error(error: OSError) -> None:
+    """The `onerror` of `os.walk` for a folder of which nothing may be left out."""
+    raise error
 
 
 def _is_visible(folder: str) -> bool:
@@ -206,14 +202,15 @@ def describe_other_files(folder: str) -> List[str]:
             links += [name for name in folders if os.path.islink(os.path.join(base, name))]
     notes = []
     if others:
-        count = len(others)
-        notes.append(
-            f"{count:,} file{'s' if count > 1 else ''} beside the images are not read "
-            f"({', '.join(sorted(others)[:3])})."
-        )
+        count = f"{len(others):,} file{'s' if len(others) > 1 else ''}"
+        notes.append(f"{count} beside the images are not read ({_first(others)}).")
     if links:
-        notes.append(f"Links to folders are not followed ({', '.join(sorted(links)[:3])}).")
+        notes.append(f"Links to folders are not followed ({_first(links)}).")
     return notes
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(sorted(names)[:3])
 
 
 def is_image_name(name: str) -> bool:

@@ -1,10 +1,10 @@
-"""Read one image file as an array: its format, transparency, orientation, bit depth and size.
+"""Read one image as an array: its format, transparency, orientation, bit depth and size.
 
 Every image takes this way, in training, in an evaluation and in a prediction:
 
     file -> upright (EXIF) -> 8 bits -> transparency laid on the background -> channels -> size
 
-Legend: H height, W width, C channels.
+Legend: H height, W width, C channels, M images.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import functools
 import io
 import os
 import warnings
-from typing import IO, Any, Callable, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import IO, Any, Iterator, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -26,15 +26,20 @@ FORMATS = (
     *("ICO", "PCX", "SGI", "JPEG2000", "AVIF", "TGA"),
 )
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> Pillow's name
-WHITE = (255, 255, 255)
 # Pixels of an image: a camera's picture has fewer, and a small damaged or forged file may have more
 # than fit in memory, where each pixel takes up to 16 bytes while it is decoded.
 MAX_PIXELS = 120_000_000
 _GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
 _ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 _ORIENTATION = 0x0112  # a tag of EXIF
+_TURNS = {  # orientation of a camera's picture -> what makes it upright
+    **{2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"},
+    **{6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"},
+}
 _TAIL = 1 << 17  # bytes at the end of a PNG file, among which a late block of EXIF is
 _BITS_PER_SAMPLE, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
+
+Source = Union[str, bytes]  # the path of an image file, or its content
 
 
 class ImageForm(NamedTuple):
@@ -53,53 +58,82 @@ class ImageForm(NamedTuple):
     size: Optional[Tuple[int, int]] = None
     channels: int = 3
     fit: str = "pad"
-    background: Tuple[int, int, int] = WHITE
+    background: Tuple[int, int, int] = (255, 255, 255)
     extends_border: bool = False
 
 
-class ImageReader:
-    """Reads images in one form. Several threads may use it.
+def read_image(source: Source, form: ImageForm, name: str = "") -> np.ndarray:
+    """Read an image as uint8 [H, W, C]. Several threads may do so.
 
     Args:
-        form: of the arrays.
+        source: the path of a file, or its content.
+        form: of the array.
+        name: of a content, for error messages.
+
+    Raises:
+        DataError: it is no image; the message names it.
+    """
+    from PIL import Image
+
+    if form.channels not in MODES:
+        raise DataError(f"{name or source!s}: no image has {form.channels} channels.")
+    with open_image(source, name) as file:
+        file.load()
+        image = turn_upright(_to_8_bits(file), file)
+        if form.channels != 4 and _is_transparent(image):
+            paper = Image.new("RGBA", image.size, form.background + (255,))
+            image = Image.alpha_composite(paper, image.convert("RGBA"))
+        image = image.convert(MODES[form.channels])
+        if form.size is not None and image.size != form.size:
+            fill = _border_mean(image) if form.extends_border else _fill(form)
+            image = fit_image(image, form, Image.Resampling.LANCZOS, fill)
+        return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
+
+
+class ImageHeader(NamedTuple):
+    """What the header of an image says; of M images, an array [M] of each value.
+
+    Attributes:
+        size: (width, height) in pixels, upright; int64 [M, 2] of many.
+        is_grey: whether the image is grey.
+        has_alpha: whether pixels can be transparent.
+        has_more_frames: whether frames or pages follow the first one, which alone is read.
     """
 
-    def __init__(self, form: ImageForm):
-        self.form = form
+    size: Any
+    is_grey: Any
+    has_alpha: Any
+    has_more_frames: Any = False
 
-    def read(self, path: str) -> np.ndarray:
-        """Read an image file as uint8 [H, W, C]. Raises a DataError that names the file."""
-        return self._read(lambda: open_file(path), path)
 
-    def decode(self, content: bytes, name: str) -> np.ndarray:
-        """Read the bytes of an image file as uint8 [H, W, C].
+def read_header(source: Source, name: str = "") -> ImageHeader:
+    """Read the header of an image; no pixels are decoded, except of rare turned images.
 
-        Args:
-            content: the bytes.
-            name: of the image, for error messages.
+    Args:
+        source, name: as for `read_image`.
 
-        Raises:
-            DataError: the bytes are no image.
-        """
-        return self._read(lambda: io.BytesIO(content), name)
+    Raises:
+        DataError: it is no image; the message names it.
+    """
+    with open_image(source, name) as file:
+        size = _upright_size(file)
+        is_grey = file.mode in _GREY or (file.mode == "P" and _has_grey_palette(file))
+        has_alpha = file.mode in _ALPHA or "transparency" in file.info
+        return ImageHeader(size, is_grey, has_alpha, _has_more_frames(file))
 
-    def _read(self, open_stream: Callable[[], IO[bytes]], name: str) -> np.ndarray:
-        from PIL import Image
 
-        form = self.form
-        if form.channels not in MODES:
-            raise DataError(f"{name}: no image has {form.channels} channels.")
-        with translated_errors(name), open_image(open_stream()) as file:
-            file.load()
-            image = turn_upright(_to_8_bits(file), file)
-            if form.channels != 4 and _is_transparent(image):
-                paper = Image.new("RGBA", image.size, form.background + (255,))
-                image = Image.alpha_composite(paper, image.convert("RGBA"))
-            image = image.convert(MODES[form.channels])
-            if form.size is not None and image.size != form.size:
-                fill = _border_mean(image) if form.extends_border else _fill(form)
-                image = fit_image(image, form, Image.Resampling.LANCZOS, fill)
-        return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
+def _has_grey_palette(file: Any) -> bool:
+    colours = np.array(file.getpalette() or []).reshape(-1, 3)
+    return bool(len(colours)) and bool((colours == colours[:, :1]).all())
+
+
+def _has_more_frames(file: Any) -> bool:
+    if file.format == "MPO":  # in which cameras put previews of the one picture
+        return False
+    try:
+        return bool(getattr(file, "is_animated", False))
+    except Exception:  # frames behind the first one may be damaged, and are not read
+        return False
 
 
 def is_picture(item: Any) -> bool:
@@ -114,45 +148,6 @@ def as_plain_picture(picture: Any) -> Any:
         return picture
     opaque = "L" if picture.mode in _GREY else "RGB"
     return picture.convert("RGBA" if _is_transparent(picture) else opaque)
-
-
-def describe_changes(form: ImageForm, sizes: np.ndarray, has_alpha: np.ndarray) -> List[str]:
-    """A sentence for each kind of change that images need to get a form.
-
-    Args:
-        form: that the images get.
-        sizes: (width, height) of each image, integers [M, 2].
-        has_alpha: whether pixels of the image can be transparent, bool [M].
-    """
-    colour = "#{:02x}{:02x}{:02x}".format(*form.background)
-    notes = []
-    if has_alpha.any() and form.channels != 4:
-        count = _count_images(has_alpha.sum())
-        notes.append(f"{count} with an alpha channel laid on {colour} (--background).")
-    if form.size:
-        width, height = form.size
-        count = _count_images((sizes[:, 0] * height != sizes[:, 1] * width).sum())
-        fill = "the mean of the border" if form.extends_border else colour
-        how = {"pad": f"padded with {fill}", "crop": "cropped", "stretch": "stretched"}[form.fit]
-        if not count.startswith("0 "):
-            notes.append(f"{count} of another shape {how} to {width}x{height} (--fit).")
-    return notes
-
-
-def describe_frames(has_more_frames: np.ndarray) -> List[str]:
-    """A sentence if images have several frames.
-
-    Args:
-        has_more_frames: of each image, bool [M].
-    """
-    if not has_more_frames.any():
-        return []
-    count = _count_images(has_more_frames.sum())
-    return [f"{count} with several frames or pages: only the first is read."]
-
-
-def _count_images(count: int) -> str:
-    return f"{count:,} image{'' if count == 1 else 's'}"
 
 
 def parse_colour(text: str) -> Tuple[int, int, int]:
@@ -186,6 +181,9 @@ def format_size(width: int, height: int) -> str:
     return str(width) if width == height else f"{width}x{height}"
 
 
+# ------------------------------------------------------------------------------------------- files
+
+
 @functools.lru_cache(maxsize=None)
 def file_endings() -> Tuple[str, ...]:
     """The endings of the names of image files, lower case, with their dots."""
@@ -193,88 +191,6 @@ def file_endings() -> Tuple[str, ...]:
 
     formats = Image.registered_extensions()
     return tuple(ending for ending, name in formats.items() if name in FORMATS)
-
-
-class ImageHeader(NamedTuple):
-    """What the header of an image file says.
-
-    Attributes:
-        width, height: in pixels, upright.
-        is_grey: whether the image is grey.
-        has_alpha: whether pixels can be transparent.
-        has_more_frames: whether frames or pages follow the first one, which alone is read.
-    """
-
-    width: int
-    height: int
-    is_grey: bool
-    has_alpha: bool
-    has_more_frames: bool
-
-
-def read_header(path: str) -> ImageHeader:
-    """Read the header of an image file; no pixels are decoded, except of rare turned images.
-
-    Raises:
-        DataError: the file is no image; the message names it.
-    """
-    with translated_errors(path):
-        return _read_header(open_file(path))
-
-
-def decode_header(content: bytes, name: str) -> ImageHeader:
-    """As `read_header`, of the bytes of an image file, which error messages call `name`."""
-    with translated_errors(name):
-        return _read_header(io.BytesIO(content))
-
-
-def _read_header(stream: IO[bytes]) -> ImageHeader:
-    with open_image(stream) as file:
-        width, height = _upright_size(file)
-        has_alpha = file.mode in _ALPHA or "transparency" in file.info
-        is_grey = file.mode in _GREY or (file.mode == "P" and _has_grey_palette(file))
-        return ImageHeader(width, height, is_grey, has_alpha, _has_more_frames(file))
-
-
-def _has_grey_palette(file: Any) -> bool:
-    colours = np.array(file.getpalette() or []).reshape(-1, 3)
-    return bool(len(colours)) and bool((colours == colours[:, :1]).all())
-
-
-def _has_more_frames(file: Any) -> bool:
-    if file.format == "MPO":  # in which cameras put previews of the one picture
-        return False
-    try:
-        return bool(getattr(file, "is_animated", False))
-    except Exception:  # frames behind the first one may be damaged, and are not read
-        return False
-
-
-def open_file(path: str) -> IO[bytes]:
-    """Open a file of which a decoder can read any part."""
-    # Reading from a pipe would block.
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError("no regular file")
-    # A file that Pillow opens by its path may be mapped, and turned wrongly.
-    return open(path, "rb")
-
-
-@contextlib.contextmanager
-def open_image(stream: IO[bytes]) -> Iterator[Any]:
-    """Open the image in a stream of bytes, of one of FORMATS. The stream is closed.
-
-    Raises:
-        ValueError: the image has more than MAX_PIXELS.
-    """
-    from PIL import Image
-
-    # For good: a filter for a block is lost when blocks of several threads end in another order.
-    warnings.filterwarnings("ignore", module=r"PIL\.")
-    with stream, Image.open(stream, formats=_formats()) as image:
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise ValueError(f"{width}x{height} pixels, more than {MAX_PIXELS:,}; scale it down")
-        yield image
 
 
 @functools.lru_cache(maxsize=None)
@@ -287,18 +203,54 @@ def _formats() -> Tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def translated_errors(name: str, expected: str = "expected an image") -> Iterator[None]:
-    """Raise a DataError that names the image if the block cannot read it."""
+def open_image(source: Source, name: str = "", expected: str = "an image") -> Iterator[Any]:
+    """Open an image with Pillow.
+
+    Args:
+        source, name: as for `read_image`.
+        expected: what it should be, for error messages.
+
+    Raises:
+        DataError: it is none of FORMATS or has more than MAX_PIXELS, or the block cannot read it.
+    """
+    from PIL import Image
+
+    # For good: a filter for a block is lost when blocks of several threads end in another order.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     try:
-        yield
+        with _open_stream(source) as stream, Image.open(stream, formats=_formats()) as image:
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                text = f"{width}x{height} pixels, more than {MAX_PIXELS:,}; scale it down"
+                raise ValueError(text)
+            yield image
     except (DataError, MemoryError):
         raise
     except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
         raise DataError(
-            f"{name}: {expected}, found {_reason(name, error)}.",
+            f"{name or source!s}: expected {expected}, found {_reason(source, error)}.",
             hint="Replace or remove that file. Of images:DIR and pairs:DIR, --skip-damaged leaves "
             "such files out, and 'toolkit data check DATA --list-damaged' prints their paths.",
         ) from error
+
+
+def _open_stream(source: Source) -> IO[bytes]:
+    if isinstance(source, bytes):
+        return io.BytesIO(source)
+    if os.path.exists(source) and not os.path.isfile(source):  # reading from a pipe would block
+        raise ValueError("no regular file")
+    return open(source, "rb")  # one that Pillow opens by its path may be mapped, and turned wrongly
+
+
+def _reason(source: Source, error: Exception) -> str:
+    """Why an image could not be read, in few words."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(source, str) and os.path.isfile(source) and not os.path.getsize(source):
+        return "an empty file"
+    if type(error).__name__ == "UnidentifiedImageError":
+        return "bytes of no known image format"
+    return f"{error}"[:200].rstrip(".") or type(error).__name__
 
 
 # ------------------------------------------------------------------------------------------ pixels
@@ -316,9 +268,10 @@ def _orientation(file: Any) -> int:
 
 def _upright_size(file: Any) -> Tuple[int, int]:
     """The (width, height) of an image after it was turned upright."""
-    has_late_block = file.format == "PNG" and "exif" not in file.info and _has_late_exif(file)
-    is_turned_tiff = file.format == "TIFF" and file.tag_v2.get(_ORIENTATION, 1) != 1
-    if has_late_block or is_turned_tiff:
+    is_png = file.format == "PNG" and "exif" not in file.info
+    if is_png and _has_late_exif(file):
+        file.load()
+    if file.format == "TIFF" and file.tag_v2.get(_ORIENTATION, 1) != 1:
         file.load()
     width, height = file.size
     if file.format == "PNG" and "exif" not in file.info:
@@ -345,13 +298,8 @@ def turn_upright(image: Any, file: Any) -> Any:
     """
     from PIL import Image
 
-    turn = Image.Transpose
-    turns = {
-        **{2: turn.FLIP_LEFT_RIGHT, 3: turn.ROTATE_180, 4: turn.FLIP_TOP_BOTTOM},
-        **{5: turn.TRANSPOSE, 6: turn.ROTATE_270, 7: turn.TRANSVERSE, 8: turn.ROTATE_90},
-    }
-    orientation = _orientation(file)
-    return image.transpose(turns[orientation]) if orientation in turns else image
+    turn = _TURNS.get(_orientation(file))
+    return image.transpose(Image.Transpose[turn]) if turn else image
 
 
 def _to_8_bits(file: Any) -> Any:
@@ -435,14 +383,3 @@ def _border_mean(image: Any) -> Any:
     edges = [pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]
     mean = np.rint(np.concatenate(edges).mean(axis=0)).astype(int).tolist()
     return mean[0] if len(mean) == 1 else tuple(mean)
-
-
-def _reason(path: str, error: Exception) -> str:
-    """Why an image could not be read, in few words."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if os.path.isfile(path) and not os.path.getsize(path):
-        return "an empty file"
-    if type(error).__name__ == "UnidentifiedImageError":
-        return "bytes of no known image format"
-    return f"{error}"[:200].rstrip(".") or type(error).__name__

@@ -19,17 +19,15 @@ import collections
 import itertools
 import os
 import re
-from typing import AbstractSet, Dict, List, NamedTuple, NoReturn, Sequence, Tuple
+from typing import Dict, List, NamedTuple, NoReturn, Optional, Pattern, Sequence, Set, Tuple, Union
 
 import numpy as np
 
 from ...errors import DataError
-from ..column import Column
 from ..examples import Dataset, Split, describe
 from ..held_out import Shares, hold_out
 from ..reading_options import Settings
 from ..tables.schema import component_names
-from .damage import find_damaged
 from .folder import (
     SPLIT_FOLDERS,
     check_rest,
@@ -38,8 +36,8 @@ from .folder import (
     list_folders,
     list_image_files,
 )
-from .image_paths import ImagePaths, open_paths
-from .label_images import LabelValues, check_sizes, find_values, open_label_images
+from .image_files import ImageFiles, find_damaged, name_files
+from .label_images import LabelFiles
 
 MASK_FOLDERS = (
     *("mask", "masks", "label", "labels", "annotation", "annotations"),
@@ -49,7 +47,8 @@ _DOMAIN = re.compile(r"(train|training|validation|valid|val|test|testing)[_-]?([
 _MASK_SUFFIX = re.compile(r"[ _.-](mask|masks|label|labels|segmentation|seg|gt)$", re.I)
 _LAYOUT = "Give two folders, for example images and masks, or a and b."
 
-Paths = Dict[str, str]  # the path of each image by its name without ending
+Pair = List[Tuple[str, str]]  # the names of two folders, and their paths
+Splits = Dict[str, Split]
 
 
 class Listing(NamedTuple):
@@ -66,19 +65,51 @@ class Listing(NamedTuple):
     is_aligned: bool
 
 
-def list_pairs(folder: str, damaged: AbstractSet[str] = frozenset()) -> Dict[str, Listing]:
-    """Split name -> its image files; always with "train".
+def open_pairs(settings: Settings) -> Dataset:
+    """Open two folders of images as a data set.
 
-    Args:
-        folder: that has the two folders.
-        damaged: paths of files to leave out, with those that are pairs with them.
+    Raises:
+        DataError: images have no partner, or label images other sizes than their pictures.
+    """
+    folder, options, index = settings.path, settings.images, settings.files
+    listings = list_pairs(folder)
+    all_paths = [path for each in listings.values() for side in each.paths for path in side]
+    damaged, notes = find_damaged(settings, all_paths)
+    if damaged:
+        listings = {split: _leave_out(folder, each, damaged) for split, each in listings.items()}
+    first, second = listings["train"].names
+    sides = [[p for each in listings.values() for p in each.paths[side]] for side in (0, 1)]
+    names = component_names((first, second))
+    left = ImageFiles(folder, sides[0], index, options, names[first])
+    right: Union[ImageFiles, LabelFiles]
+    label_scale = 0
+    if second.lower() in MASK_FOLDERS:
+        right = LabelFiles(sides[1], index, left, sides[0], settings.label_scale)
+        label_scale = right.known_scale
+    else:
+        right = ImageFiles(folder, sides[1], index, options, names[second])
+    if listings["train"].is_aligned:
+        splits, about = _pair(listings, left, right, settings.shares)
+    else:
+        assert isinstance(right, ImageFiles)
+        splits, about = _pair_domains(listings, left, right, settings.shares)
+    files = name_files(folder, sides[0] + sides[1])
+    hashes = left.select_digests(sides[0]) + right.select_digests(sides[1])
+    notes += left.notes + right.notes + about + describe_other_files(folder)
+    spec = describe(splits["train"])._replace(label_scale=label_scale)
+    paths = dict(zip(files, sides[0] + sides[1]))
+    return Dataset("pairs:" + folder, spec, splits, paths, notes, dict(zip(files, hashes)))
+
+
+def list_pairs(folder: str) -> Dict[str, Listing]:
+    """Split name -> its image files; always with "train".
 
     Raises:
         DataError: there are not two folders, or images have no partner.
     """
     if not os.path.isdir(folder):
         raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
-    listings = {split: _match(folder, pair, damaged) for split, pair in _find(folder).items()}
+    listings = {split: _match(folder, pair) for split, pair in _find(folder).items()}
     if len({listing.is_aligned for listing in listings.values()}) > 1:
         raise DataError(
             f"{folder}: expected pairs in all splits or in none, found equal names in some.",
@@ -87,7 +118,17 @@ def list_pairs(folder: str, damaged: AbstractSet[str] = frozenset()) -> Dict[str
     return listings
 
 
-Pair = List[Tuple[str, str]]  # the names of two folders, and their paths
+def _leave_out(folder: str, listing: Listing, damaged: Set[str]) -> Listing:
+    """A listing without damaged files, and without those that are pairs with them."""
+    paths = listing.paths
+    if listing.is_aligned:
+        pairs = [pair for pair in zip(*paths) if not damaged & set(pair)]
+        paths = [left for left, _ in pairs], [right for _, right in pairs]
+    else:
+        paths = tuple([p for p in side if p not in damaged] for side in paths)  # type: ignore
+    for name, side in zip(listing.names, paths):
+        check_rest(os.path.join(folder, name), side)
+    return listing._replace(paths=paths)
 
 
 # ----------------------------------------------------------------------------------------- folders
@@ -158,19 +199,19 @@ def _refuse_layout(folder: str, content: str) -> NoReturn:
 # ------------------------------------------------------------------------------------------- pairs
 
 
-def _match(folder: str, pair: Pair, damaged: AbstractSet[str]) -> Listing:
+def _match(folder: str, pair: Pair) -> Listing:
     """The images of two folders by pairs, or as two domains if no name is in both."""
     (first, first_root), (second, second_root) = pair
     is_masked = second.lower() in MASK_FOLDERS
-    left = _by_name(first_root, False)
-    right = _by_name(second_root, False)
+    left, right = _by_name(first_root), _by_name(second_root)
     if is_masked and not set(left) & set(right):
-        right = _by_name(second_root, True)  # cat_mask.png beside cat.jpg
+        right = _by_name(second_root, _MASK_SUFFIX)  # cat_mask.png beside cat.jpg
     common = sorted(set(left) & set(right))
+    if not common and not is_masked:
+        return Listing((first, second), (sorted(left.values()), sorted(right.values())), False)
     lonely = [left[name] for name in sorted(set(left) - set(right))]
     lonely += [right[name] for name in sorted(set(right) - set(left))]
-    is_aligned = bool(common) or is_masked
-    if lonely and is_aligned:
+    if lonely:
         count = len(lonely)
         raise DataError(
             f"{folder}: expected two images of each name, in '{first}' and in '{second}', found "
@@ -178,28 +219,16 @@ def _match(folder: str, pair: Pair, damaged: AbstractSet[str]) -> Listing:
             f"({', '.join(lonely[:3])}{', ...' if count > 3 else ''}).",
             hint="Add the missing images or remove these; names differ in their endings alone.",
         )
-    sides = [common if is_aligned else sorted(each, key=each.__getitem__) for each in (left, right)]
-    lost = {name for each in (left, right) for name in each if each[name] in damaged}
-    paths = (
-        [left[name] for name in sides[0] if name not in lost],
-        [right[name] for name in sides[1] if name not in lost],
-    )
-    check_rest(first_root, paths[0])
-    check_rest(second_root, paths[1])
-    return Listing((first, second), paths, is_aligned)
+    paths = [left[name] for name in common], [right[name] for name in common]
+    return Listing((first, second), paths, True)
 
 
-def _by_name(root: str, has_suffix: bool) -> Paths:
-    """The image files below a folder by their paths in it, without endings.
-
-    Args:
-        root: the folder.
-        has_suffix: whether `_mask` and the like at the end of a name do not belong to it.
-    """
-    paths: Paths = {}
+def _by_name(root: str, suffix: Optional[Pattern[str]] = None) -> Dict[str, str]:
+    """The image files below a folder by their paths in it, without endings and a suffix."""
+    paths: Dict[str, str] = {}
     for path in list_image_files(root):
         name = os.path.splitext(os.path.relpath(path, root))[0]
-        name = _MASK_SUFFIX.sub("", name) if has_suffix else name
+        name = suffix.sub("", name) if suffix else name
         if name in paths:
             raise DataError(
                 f"{root}: expected one image of each name, found {paths[name]} and {path}.",
@@ -209,68 +238,24 @@ def _by_name(root: str, has_suffix: bool) -> Paths:
     return paths
 
 
-# ---------------------------------------------------------------------------------------- data set
-
-
-def open_pairs(settings: Settings) -> Dataset:
-    """Open two folders of images as a data set.
-
-    Raises:
-        DataError: images have no partner, or label images other sizes than their pictures.
-    """
-    folder, options, index = settings.path, settings.images, settings.files
-    listings = list_pairs(folder)
-    damage: List[str] = []
-    if options.skip_damaged:
-        paths = [path for listing in listings.values() for side in listing.paths for path in side]
-        damaged, damage = find_damaged(folder, paths, index)
-        listings = list_pairs(folder, damaged)
-    first, second = listings["train"].names
-    sides = [[p for each in listings.values() for p in each.paths[side]] for side in (0, 1)]
-    names = component_names((first, second))
-    left = open_paths(folder, sides[0], index, options, names[first])
-    label_scale = 0
-    if second.lower() in MASK_FOLDERS:
-        masks = index.describe_images(sides[1])
-        check_sizes(sides[1], masks.sizes, sides[0], left.sizes)
-        values = find_values(sides[1], masks.digests, index, settings.label_scale)
-        label_scale = values.known_scale
-        right_digests = masks.digests
-        splits = _add_masks(listings, left, dict(zip(sides[1], right_digests)), values)
-        train = left.select_digests(listings["train"].paths[0])
-        splits, notes = hold_out(splits, settings.shares, train), [values.describe()]
-    else:
-        right = open_paths(folder, sides[1], index, options, names[second])
-        build = _pair_images if listings["train"].is_aligned else _pair_domains
-        splits, notes = build(listings, left, right, settings.shares)
-        notes, right_digests = [*right.notes, *notes], right.digests
-    paths = sides[0] + sides[1]
-    files = [os.path.relpath(path, folder).replace(os.sep, "/") for path in paths]
-    hashes = dict(zip(files, left.digests + right_digests))
-    notes = [*damage, *left.notes, *notes, *describe_other_files(folder)]
-    spec = describe(splits["train"])._replace(label_scale=label_scale)
-    return Dataset("pairs:" + folder, spec, splits, dict(zip(files, paths)), notes, hashes)
-
-
-Splits = Tuple[Dict[str, Split], List[str]]  # and sentences on what was done
-
-
-def _pair_images(
-    listings: Dict[str, Listing], left: ImagePaths, right: ImagePaths, shares: Shares
-) -> Splits:
-    """Splits of pairs: features by the names of the two folders."""
-    names = component_names(listings["train"].names)
-    splits = {
-        split: Split(
-            {
-                names[name]: images.select(paths)
-                for name, images, paths in zip(listing.names, (left, right), listing.paths)
-            }
-        )
-        for split, listing in listings.items()
-    }
+def _pair(
+    listings: Dict[str, Listing],
+    left: ImageFiles,
+    right: Union[ImageFiles, LabelFiles],
+    shares: Shares,
+) -> Tuple[Splits, List[str]]:
+    """Splits of pairs, and a note: features by the names of the folders, or features and labels."""
+    names = list(component_names(listings["train"].names).values())
+    splits = {}
+    for split, listing in listings.items():
+        sides = [files.select(paths) for files, paths in zip((left, right), listing.paths)]
+        is_masked = isinstance(right, LabelFiles)
+        splits[split] = Split(*sides) if is_masked else Split(dict(zip(names, sides)))
     paths = listings["train"].paths
-    groups = _group_pairs(left.select_digests(paths[0]), right.select_digests(paths[1]))
+    groups = left.select_digests(paths[0])
+    if isinstance(right, LabelFiles):
+        return hold_out(splits, shares, groups), []
+    groups = _group_pairs(groups, right.select_digests(paths[1]))
     count = sum(size for size in collections.Counter(groups).values() if size > 1)
     note = f"{count:,} pairs share images with others, and are in one split with them."
     return hold_out(splits, shares, groups), [note] if count else []
@@ -299,8 +284,8 @@ def _group_pairs(left: Sequence[str], right: Sequence[str]) -> List[str]:
 
 
 def _pair_domains(
-    listings: Dict[str, Listing], left: ImagePaths, right: ImagePaths, shares: Shares
-) -> Splits:
+    listings: Dict[str, Listing], left: ImageFiles, right: ImageFiles, shares: Shares
+) -> Tuple[Splits, List[str]]:
     """Splits of two domains; in each split the smaller domain repeats."""
     names = list(component_names(listings["train"].names).values())
     domains = left, right
@@ -332,7 +317,7 @@ def _pair_domains(
 
 
 def _hold_out_paths(
-    listings: Dict[str, Listing], side: int, images: ImagePaths, shares: Shares
+    listings: Dict[str, Listing], side: int, images: ImageFiles, shares: Shares
 ) -> Dict[str, List[str]]:
     """The files of one domain in each split."""
     paths = {split: listing.paths[side] for split, listing in listings.items()}
@@ -342,17 +327,3 @@ def _hold_out_paths(
         name: paths[name] if part.index is None else [paths["train"][i] for i in part.index]
         for name, part in parts.items()
     }
-
-
-def _add_masks(
-    listings: Dict[str, Listing], pictures: ImagePaths, digests: Dict[str, str], values: LabelValues
-) -> Dict[str, Split]:
-    """Pictures as features, and their label images, whose hashes are `digests`, as labels."""
-    splits = {}
-    for split, listing in listings.items():
-        left, right = listing.paths
-        hashes = [digests[path] for path in right]
-        size = pictures.shape[:2]
-        labels = open_label_images(right, hashes, pictures.form, size, values.scale)
-        splits[split] = Split(pictures.select(left), Column(labels, "class", values.num_classes))
-    return splits

@@ -38,7 +38,7 @@ from ...compat import tf
 from ...errors import DataError
 from ..column import MAX_CLASSES
 from ..files.cache import open_entry
-from ..images.image_file import decode_header
+from ..images.image_file import read_header
 from .record_files import GROUP, Shard, iterate_records, read_span
 
 BYTES, FLOATS, INTEGERS, EMPTY = "bytes", "floats", "integers", "empty"  # kinds of features
@@ -288,7 +288,8 @@ def _read_size(features: Features, key: str, name: str) -> bytes:
 def _read_header(sizes: Sequence[bytes], content: bytes, key: str, name: str) -> Iterable[int]:
     """Width, height, is_grey and has_alpha of an image, whose bytes are pixels if it has sizes."""
     if not sizes:
-        return map(int, decode_header(content, name)[:4])
+        size, is_grey, has_alpha, _ = read_header(content, name)
+        return (*size, int(is_grey), int(has_alpha))
     height, width, *rest = (int.from_bytes(size, sys.byteorder, signed=True) for size in sizes)
     channels = rest[0] if rest else len(content) // max(height * width, 1)
     is_valid = min(height, width) > 0 and height * width * channels == len(content)

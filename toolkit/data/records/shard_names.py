@@ -10,7 +10,7 @@ import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ...errors import DataError
-from ..images.folder import SPLIT_FOLDERS
+from ..images.folder import SPLIT_FOLDERS, raise_error
 
 _SHARD = re.compile(r"(?P<start>.*?)-(?P<number>\d{3,})-of-(?P<total>\d{3,})(?P<end>.*)", re.DOTALL)
 _RECORDS = re.compile(r"tfrec|-\d{3,}-of-\d{3,}|\.records?(\.|$)", re.IGNORECASE)
@@ -64,12 +64,8 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
 
 def _walk(root: str) -> List[str]:
     """The files in a folder and in those below it, sorted, each folder once and no hidden one."""
-
-    def fail(error: OSError) -> None:
-        raise error
-
     paths, places = [], {os.path.realpath(root)}
-    for base, folders, names in os.walk(root, onerror=fail, followlinks=True):
+    for base, folders, names in os.walk(root, onerror=raise_error, followlinks=True):
         paths += [os.path.join(base, name) for name in names if not name.startswith(".")]
         for name in sorted(folders):
             place = os.path.realpath(os.path.join(base, name))

@@ -21,8 +21,8 @@ from ..column import MAX_CLASSES, Column, Sequences, describe_rounding, first_no
 from ..decoded import Decoded, hash_texts
 from ..examples import Dataset, Split, describe
 from ..held_out import hold_out
-from ..images.image_file import ImageReader, decode_header
-from ..images.image_paths import check_shape, choose_form
+from ..images.image_file import ImageHeader, read_header, read_image
+from ..images.image_files import check_shape, choose_form
 from ..reading_options import ColumnOptions, Settings, refuse_idle_images
 from ..tables.roles import NONE, refuse_conflicts
 from .record_files import HINT, Shard, iterate_records, list_shards
@@ -218,24 +218,21 @@ class _RecordReader:
     def _decode(self, key: str) -> Decoded:
         """The images of a key, uint8 [M, H, W, C]."""
         read, name_of = self.index.bytes_reader(key), self.index.name_of
-        headers, is_raw = self.index.rows(key)[:, 2:], bool(self._plans[key].size_keys)
+        rows, is_raw = self.index.rows(key)[:, 2:], bool(self._plans[key].size_keys)
+        headers = ImageHeader(rows[:, :2], *(rows[:, 2:] == 1).T)
         options = self._settings.images.of(component_name(key))
-        is_grey, has_alpha = bool(headers[:, 2].all()), headers[:, 3] == 1
-        form, shape, notes = choose_form(
-            self._place, name_of, options, headers[:, :2], is_grey, has_alpha
-        )
+        form, shape, notes = choose_form(self._place, name_of, options, headers)
         self.notes += notes
-        reader = ImageReader(form)
 
         def decode(row: int) -> np.ndarray:
             content = read(row)
             if is_raw:
-                width, height, is_grey, _ = headers[row].tolist()
+                width, height, is_grey, _ = rows[row].tolist()
                 size = (height, width, 1 if is_grey else 3)
                 if size == shape:
                     return np.frombuffer(content, np.uint8).reshape(size)
                 content = b"P%d %d %d 255\n" % (5 if is_grey else 6, width, height) + content  # PPM
-            return check_shape(reader.decode(content, name_of(row)), shape, name_of(row))
+            return check_shape(read_image(content, form, name_of(row)), shape, name_of(row))
 
         identity = hash_texts([key, *(shard.digest for shard in self._shards), repr(form)])
         paths = [shard.records for shard in self._shards]
@@ -432,7 +429,7 @@ def _plan_key(name: str, features: Features, key: str, is_label: bool) -> KeyPla
 
 def _is_image(content: bytes, name: str) -> bool:
     try:
-        decode_header(content, name)
+        read_header(content, name)
     except DataError:
         return False
     return True

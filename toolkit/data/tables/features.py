@@ -16,7 +16,7 @@ from ..column import Column
 from ..decoded import Decoded
 from ..files.file_index import FileIndex
 from ..images.image_file import file_endings
-from ..images.image_paths import ImagePaths, open_paths
+from ..images.image_files import ImageFiles
 from ..reading_options import ColumnOptions, ImageOptions
 from .columns import TableColumn, shorten
 from .repair import TableFault
@@ -147,7 +147,7 @@ def build_features(
     for name in schema.lists:
         features[names[name]] = _join_lists(table.columns[name].arrays())
     for component, column in images.items():
-        features[component] = column.files.select(column.files.paths)
+        features[component] = column.files.select(column.paths)
     if numbers.shape[1]:
         features[NUMBERS] = numbers
     only = next(iter(features.values()))
@@ -186,11 +186,13 @@ class TableImages(NamedTuple):
     """The image files that a column names.
 
     Attributes:
-        files: one for each of N rows.
+        files: the different ones.
+        paths: of the N rows.
         fields: of the N rows.
     """
 
-    files: ImagePaths
+    files: ImageFiles
+    paths: List[str]
     fields: List[str]
 
 
@@ -218,14 +220,9 @@ def open_images(
     code_of[rows] = codes[rows]
     used, positions = np.unique(code_of, return_inverse=True)
     paths = [_find_file(column, values[code]) for code in used]
-    images = open_paths(column.path, paths, index, options, component)
-    return TableImages(
-        images._replace(
-            paths=[paths[position] for position in positions],
-            digests=[images.digests[position] for position in positions],
-        ),
-        [values[code] for code in code_of],
-    )
+    images = ImageFiles(column.path, paths, index, options, component)
+    row_paths = [paths[position] for position in positions]
+    return TableImages(images, row_paths, [values[code] for code in code_of])
 
 
 def _find_file(column: TableColumn, field: str) -> str:

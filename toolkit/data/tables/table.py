@@ -104,8 +104,8 @@ def _read_dataset(table: Table, settings: Settings) -> Dataset:
     files = {os.path.basename(table.path): table.path}
     hashes = dict(zip(files, settings.files.digests([table.path])))
     for column in images.values():
-        files.update(zip(column.fields, column.files.paths))
-        hashes.update(zip(column.fields, column.files.digests))
+        files.update(zip(column.fields, column.paths))
+        hashes.update(zip(column.fields, column.files.select_digests(column.paths)))
     return Dataset("table:" + table.path, spec, splits, files, notes, hashes)
 
 
@@ -215,7 +215,7 @@ def _digests(
     """A hash of each training example, without decoding images; None to hash what it contains."""
     if not images:
         return content_keys(train) if is_filled else None
-    texts = [column.files.digests for column in images.values()]
+    texts = [column.files.select_digests(column.paths) for column in images.values()]
     if isinstance(features, dict) and len(features) > len(images):
         others = {name: value for name, value in features.items() if name not in images}
         texts.append([f"{key:x}" for key in content_keys(Split(others))])

@@ -6,13 +6,14 @@ A place in an error message is `FILE: row N`, counted from 1, without the header
 from __future__ import annotations
 
 import collections
+import contextlib
 import gzip
 import io
 import json
 import os
 import re
 import zlib
-from typing import IO, Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import IO, Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 from ...errors import DataError
 from ..images.image_file import file_endings
@@ -24,6 +25,7 @@ TABLE_ENDINGS = tuple(
 _DELIMITERS = ",;\t|"
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\Z", re.IGNORECASE)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape for half a character of UTF-16
+_HEAD = 1 << 16  # bytes that tell what a file is
 _GZIP = b"\x1f\x8b"
 _OTHER_FORMATS = (
     (b"PK\x03\x04", "an Excel workbook or another zip file"),
@@ -54,8 +56,21 @@ def read_table(path: str) -> Table:
         DataError: the file is no table, its columns have no names or equal ones, it has no rows, or
             a row has more fields than the header.
     """
-    stream = io.StringIO(_read_text(path), newline="")
-    first = next((line for line in stream if line.strip()), "")
+    with _open_text(path) as stream:
+        fields, is_csv = _read_fields(path, stream)
+    num_rows = len(next(iter(fields.values())))
+    if not num_rows:
+        raise DataError(
+            f"{path}: expected rows below the header, found none.",
+            hint="Give one row or more for each example.",
+        )
+    columns = {name: TableColumn(path, name, fields[name], is_csv) for name in fields}
+    return Table(path, num_rows, columns)
+
+
+def _read_fields(path: str, stream: IO[str]) -> Tuple[Dict[str, List[Any]], bool]:
+    """The fields of each column, by its name, and whether they are of CSV."""
+    first = next((line for line in iter(stream.readline, "") if line.strip()), "")
     start = first.lstrip()[:1]
     if not start:
         raise DataError(f"{path}: expected a table, found an empty file.", hint=_AS_CSV)
@@ -69,47 +84,50 @@ def read_table(path: str) -> Table:
         delimiter = first.strip()[4:5] or ","
     else:
         stream.seek(0)
-    fields = _read_json(path, stream) if start == "{" else _read_csv(path, stream, delimiter)
-    num_rows = len(next(iter(fields.values())))
-    if not num_rows:
-        raise DataError(
-            f"{path}: expected rows below the header, found none.",
-            hint="Give one row or more for each example.",
-        )
-    columns = {name: TableColumn(path, name, fields[name], start != "{") for name in fields}
-    return Table(path, num_rows, columns)
+    if start == "{":
+        return _read_json(path, stream), False
+    return _read_csv(path, stream, delimiter), True
 
 
-def _read_text(path: str) -> str:
-    """The text of a file, with the ends of its lines unchanged but for those of old Macintoshes."""
+@contextlib.contextmanager
+def _open_text(path: str) -> Iterator[IO[str]]:
+    """The text of a file, which is read part by part: a table is in memory once, as its fields.
+
+    The ends of its lines are unchanged but for those of old Macintoshes.
+    """
     if not os.path.isfile(path):
         found = "a folder" if os.path.isdir(path) else "no such file"
         hint = "Name a file in it." if os.path.isdir(path) else _AS_CSV
         raise DataError(f"{path}: expected a table, found {found}.", hint=hint)
-    with open(path, "rb") as file:
-        content = file.read()
+    with open(path, "rb") as raw:
+        is_gzip = raw.read(2) == _GZIP
+    encoding = "utf-8"
     try:
-        content = gzip.decompress(content) if content.startswith(_GZIP) else content
-    except (EOFError, OSError, zlib.error) as error:
-        raise DataError(
-            f"{path}: expected a gzip file, found {str(error).rstrip('.')}.",
-            hint="The file is damaged; copy it again.",
-        ) from error
-    for magic, description in _OTHER_FORMATS:
-        if content.startswith(magic):
-            raise DataError(f"{path}: expected a table, found {description}.", hint=_AS_CSV)
-    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
-    if encoding == "utf-8" and b"\0" in content[:4096]:
-        raise DataError(f"{path}: expected text, found null bytes.", hint=_AS_CSV)
-    try:
-        text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+        with gzip.open(path, "rb") if is_gzip else open(path, "rb") as file:
+            head = file.read(_HEAD)
+            for magic, description in _OTHER_FORMATS:
+                if head.startswith(magic):
+                    raise DataError(f"{path}: expected a table, found {description}.", hint=_AS_CSV)
+            if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+                encoding = "utf-16"
+            elif b"\0" in head[:4096]:
+                raise DataError(f"{path}: expected text, found null bytes.", hint=_AS_CSV)
+            file.seek(0)
+            codec = "utf-8-sig" if encoding == "utf-8" else encoding
+            yield io.TextIOWrapper(file, codec, newline="" if b"\n" in head else None)
     except UnicodeError as error:
         raise DataError(
             f"{path}: expected text in {encoding.upper()}, found other bytes.",
             hint="Save the table in UTF-8 (iconv -f latin1 -t utf-8, or the dialog of a "
             "spreadsheet).",
         ) from error
-    return text if "\n" in text else text.replace("\r", "\n")
+    except (EOFError, OSError, zlib.error) as error:
+        if not is_gzip:
+            raise
+        raise DataError(
+            f"{path}: expected a gzip file, found {str(error).rstrip('.')}.",
+            hint="The file is damaged; copy it again.",
+        ) from error
 
 
 # -------------------------------------------------------------------------------------------- CSV

@@ -7,13 +7,13 @@ and its update is one op. These hold in a single step, in a loop, and in a step 
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterable, Iterator, List, Sequence, Tuple, Union
+from typing import Any, Iterable, Iterator, List, Sequence, Tuple
 
 from ...compat import call_in_order, tf
 from ...errors import UsageError
 
 _CLASSES = "Take one of tf.train or tf.keras.optimizers (from toolkit import tf)."
-CLIPPING = ("clipnorm", "clipvalue", "global_clipnorm")  # arguments of Keras optimizers
+_CLIPPING = ("clipnorm", "clipvalue", "global_clipnorm")  # arguments of Keras optimizers
 
 
 class TrainOptimizer:
@@ -49,11 +49,7 @@ class TrainOptimizer:
         return list(self._optimizer.variables())
 
     def apply(self, pairs: Iterable[Tuple[Any, Any]]):
-        """Build one op that updates variables.
-
-        Args:
-            pairs: of a dense gradient and its variable.
-        """
+        """Build one op that updates variables, from pairs of a dense gradient and its variable."""
         return self._optimizer.apply_gradients(list(pairs))
 
     @contextlib.contextmanager
@@ -77,15 +73,13 @@ class LegacyKerasOptimizer(TrainOptimizer):
     `tf.keras.optimizers.legacy` elsewhere. It works in graphs.
     """
 
-    def __init__(self, optimizer: Any, scope: str, rate: Any = None):
-        super().__init__(optimizer, f"{scope}{optimizer._name}/", rate)
-
     def compute_gradients(self, loss, variables) -> List[Tuple[Any, Any]]:
         return list(zip(tf.gradients(loss, variables, gate_gradients=True), variables))
 
     def create_variables(self, variables: Sequence[Any]) -> None:
-        self._create_own_variables()
         with self._scope():
+            assert self._optimizer.iterations is not None  # the first access creates it
+            self._optimizer._create_hypers()
             self._optimizer._create_slots(variables)
 
     def variables(self) -> List[Any]:
@@ -97,22 +91,14 @@ class LegacyKerasOptimizer(TrainOptimizer):
             return self._optimizer.apply_gradients(list(pairs))
 
     def _own_rate(self) -> Any:
-        self._create_own_variables()
+        self.create_variables([])
         return self._optimizer._decayed_lr(tf.float32)
-
-    def _create_own_variables(self) -> None:
-        with self._scope():
-            assert self._optimizer.iterations is not None  # the first access creates it
-            self._optimizer._create_hypers()
 
 
 class KerasOptimizer(LegacyKerasOptimizer):
     """An optimizer of Keras since TensorFlow 2.11, from `tf_keras`. Its code relies on the order of
     its statements, which a function of the graph keeps.
     """
-
-    def __init__(self, optimizer: Any, scope: str, rate: Any = None):
-        super(LegacyKerasOptimizer, self).__init__(optimizer, f"{scope}{optimizer.name}/", rate)
 
     def create_variables(self, variables: Sequence[Any]) -> None:
         with self._scope():
@@ -131,16 +117,12 @@ class KerasOptimizer(LegacyKerasOptimizer):
             with tf.control_dependencies([self.learning_rate]):
                 return tf.group(call_in_order(update, gradients))
         except (TypeError, ValueError) as error:
-            raise UsageError(
-                f"{_describe(self._optimizer)} does not work in a graph: {error}.", hint=_CLASSES
-            ) from error
+            subject = _describe(self._optimizer)
+            raise UsageError(f"{subject} does not work in a graph: {error}.", _CLASSES) from error
 
     def _own_rate(self) -> Any:
         rate = self._optimizer._learning_rate
         return tf.cast(rate(self._optimizer.iterations) if callable(rate) else rate, tf.float32)
-
-
-Adapter = Union[TrainOptimizer, LegacyKerasOptimizer, KerasOptimizer]
 
 
 def is_optimizer(value: Any) -> bool:
@@ -148,40 +130,13 @@ def is_optimizer(value: Any) -> bool:
     return hasattr(value, "apply_gradients") and not isinstance(value, type)
 
 
-def adapt(optimizer: Any, scope: str, rate: Any = None) -> Adapter:
-    """Give an optimizer object the interface of `TrainOptimizer`.
-
-    Args:
-        optimizer: of tf.train or Keras.
-        scope: of the names of its own variables, with a slash at the end.
-        rate: the learning rate that it was made with; None for what the object itself says.
+def adapt(optimizer: Any, scope: str, rate: Any = None) -> TrainOptimizer:
+    """Give an optimizer object of tf.train or Keras the interface of `TrainOptimizer`, whose
+    arguments these are.
 
     Raises:
         UsageError: it is no such object, or does what does not work here.
     """
-    cls = _adapter_class(optimizer)
-    is_new, subject = cls is KerasOptimizer, _describe(optimizer)
-    for name in CLIPPING:
-        if cls is not TrainOptimizer and getattr(optimizer, name, None) is not None:
-            raise UsageError(
-                f"{subject} sets {name}, but gradients are clipped before it.",
-                hint="Leave it out, and set --clip and --clip-limit.",
-            )
-    if is_new and rate is not None:
-        raise UsageError(
-            f"{subject} cannot have a learning rate that changes in a graph.",
-            hint="Pass the object itself, with its own rate, or make one of tf.train or "
-            "tf.keras.optimizers (from toolkit import tf).",
-        )
-    if is_new and hasattr(optimizer, "_current_learning_rate"):
-        # The initial value of that variable is computed from another one, whose own initial value
-        # TensorFlow may assign later.
-        fault = "has a schedule, which does not work in a graph"
-        raise UsageError(f"{subject} {fault}.", hint=_CLASSES)
-    return cls(optimizer, scope, rate)
-
-
-def _adapter_class(optimizer: Any) -> type:
     subject = _describe(optimizer)
     if isinstance(optimizer, tf.train.SyncReplicasOptimizer):
         raise UsageError(
@@ -189,15 +144,31 @@ def _adapter_class(optimizer: Any) -> type:
             hint="Pass the optimizer that it wraps.",
         )
     if isinstance(optimizer, tf.train.Optimizer):
-        return TrainOptimizer
+        return TrainOptimizer(optimizer, scope, rate)
+    for name in _CLIPPING:
+        if getattr(optimizer, name, None) is not None:
+            raise UsageError(
+                f"{subject} sets {name}, but gradients are clipped before it.",
+                hint="Leave it out, and set --clip and --clip-limit.",
+            )
     if isinstance(optimizer, tf.keras.optimizers.Optimizer):
-        return LegacyKerasOptimizer
+        return LegacyKerasOptimizer(optimizer, f"{scope}{optimizer._name}/", rate)
     modules = {cls.__module__.partition(".")[0] for cls in type(optimizer).__mro__}
-    if "tf_keras" in modules and hasattr(optimizer, "build"):
-        return KerasOptimizer
-    fault = "is of Keras 3, not for graphs"
-    fault = fault if "keras" in modules else "is no optimizer that works in a graph"
-    raise UsageError(f"{subject} {fault}.", hint=_CLASSES)
+    if "tf_keras" not in modules or not hasattr(optimizer, "build"):
+        is_new = "keras" in modules
+        fault = "of Keras 3, not for graphs" if is_new else "no optimizer that works in a graph"
+        raise UsageError(f"{subject} is {fault}.", _CLASSES)
+    if rate is not None:
+        raise UsageError(
+            f"{subject} cannot have a learning rate that changes in a graph.",
+            hint="Pass the object itself, with its own rate, or make one of tf.train or "
+            "tf.keras.optimizers (from toolkit import tf).",
+        )
+    if hasattr(optimizer, "_current_learning_rate"):
+        # The initial value of that variable is computed from another one, whose own initial value
+        # TensorFlow may assign later.
+        raise UsageError(f"{subject} has a schedule, which does not work in a graph.", _CLASSES)
+    return KerasOptimizer(optimizer, f"{scope}{optimizer.name}/", rate)
 
 
 def _describe(optimizer: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Dict, List, Mapping
+from typing import Any, List, Mapping
 
 from ...compat import tf
 from ...errors import UsageError, suggest
@@ -23,11 +23,8 @@ def optimizer_names() -> List[str]:
     """What `--optimizer` takes: the classes of tf.train, lower case, without 'Optimizer'; and
     adamw, which is adam with weight decay.
     """
-    names = [ADAMW]
-    for name in dir(tf.train):
-        if name.endswith("Optimizer") and name not in ("Optimizer", "SyncReplicasOptimizer"):
-            names.append(name[: -len("Optimizer")].lower())
-    return sorted(names)
+    classes = [name[: -len("Optimizer")] for name in dir(tf.train) if name.endswith("Optimizer")]
+    return sorted([ADAMW, *(name.lower() for name in classes if name not in ("", "SyncReplicas"))])
 
 
 def default_weight_decay(name: str) -> float:
@@ -52,11 +49,21 @@ def make_optimizer(name: str, rate, arguments: Mapping[str, Any]) -> tf.train.Op
             f"There is no optimizer '{name}' in tf.train.",
             hint=_OTHER_NAMES.get(short_name) or suggest(short_name, optimizer_names() + ["sgd"]),
         )
-    short_name = {ADAMW: "adam"}.get(short_name, short_name)
+    short_name = "adam" if short_name == ADAMW else short_name
     classes = {n.lower(): getattr(tf.train, n) for n in dir(tf.train) if n.endswith("Optimizer")}
     cls = classes[short_name + "optimizer"]
     parameters = inspect.signature(cls.__init__).parameters
-    values = _typed_arguments(name, arguments, parameters)
+    names = [each for each in parameters if each not in _RESERVED]
+    values = {}
+    for each, value in arguments.items():
+        if each not in names:
+            option = each.replace("-", "_")
+            is_option = option in _OTHER_OPTIONS
+            hint = f"Set --{option.replace('_', '-')} {value}." if is_option else ""
+            raise UsageError(
+                f"Optimizer '{name}' has no argument '{each}'.", hint=hint or suggest(each, names)
+            )
+        values[each] = _typed_argument(name, parameters[each], value)
     if short_name == "momentum":
         values.setdefault("momentum", 0.9)
     if "global_step" in parameters:
@@ -72,33 +79,19 @@ def _short_name(name: str) -> str:
     return {"sgd": "gradientdescent"}.get(short_name, short_name)
 
 
-def _typed_arguments(
-    optimizer: str, arguments: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
-) -> Dict[str, Any]:
-    """The arguments with the types of the optimizer's defaults. Raises UsageError."""
-    names = [name for name in parameters if name not in _RESERVED]
-    values = {}
-    for name, value in arguments.items():
-        option = name.replace("-", "_")
-        if name not in names:
-            is_option = option in _OTHER_OPTIONS
-            hint = f"Set --{option.replace('_', '-')} {value}." if is_option else ""
-            raise UsageError(
-                f"Optimizer '{optimizer}' has no argument '{name}'.",
-                hint=hint or suggest(name, names),
-            )
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if isinstance(parameters[name].default, bool):
-            value = bool(value) if is_number and value in (0, 1) else value
-            fault = "" if isinstance(value, bool) else "should be true or false"
-        elif name.endswith("_name"):  # of slots; the default is None or text
-            fault = "" if isinstance(value, str) and value else "should be text"
-        else:
-            fault = "" if is_number else "should be a number"
-        if fault:
-            raise UsageError(
-                f"Argument '{name}' of optimizer '{optimizer}' is {value!r}, but {fault}.",
-                hint="Set it with --optimizer-args.",
-            )
-        values[name] = value
-    return values
+def _typed_argument(optimizer: str, parameter: inspect.Parameter, value: Any) -> Any:
+    """An argument with the type of the optimizer's default. Raises UsageError."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(parameter.default, bool):
+        value = bool(value) if is_number and value in (0, 1) else value
+        fault = "" if isinstance(value, bool) else "should be true or false"
+    elif parameter.name.endswith("_name"):  # of slots; the default is None or text
+        fault = "" if isinstance(value, str) and value else "should be text"
+    else:
+        fault = "" if is_number else "should be a number"
+    if fault:
+        raise UsageError(
+            f"Argument '{parameter.name}' of optimizer '{optimizer}' is {value!r}, but {fault}.",
+            hint="Set it with --optimizer-args.",
+        )
+    return value

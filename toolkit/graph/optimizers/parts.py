@@ -9,7 +9,7 @@ import numpy as np
 from ...compat import tf
 from ...errors import ToolkitError, UsageError
 from ...options.groups import Group
-from .adapters import Adapter, adapt, is_optimizer
+from .adapters import TrainOptimizer, adapt, is_optimizer
 from .names import default_weight_decay, make_optimizer
 from .schedules import Schedule
 from .selection import UserGroups, find_group, idle_error
@@ -33,21 +33,13 @@ class Settings(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The variables of an update that one optimizer changes, at one learning rate.
+    """The variables of an update that one optimizer changes, at one learning rate."""
 
-    Attributes:
-        optimizer: an adapter.
-        learning_rate: float32 scalar tensor; None where an object does not say it.
-        variables: the variables.
-        weight_decays: name of a variable -> its decay, of those that decay.
-        group: the pattern of the group with this rate; "" for the rest.
-    """
-
-    optimizer: Adapter
-    learning_rate: Any
+    optimizer: TrainOptimizer
+    learning_rate: Any  # float32 scalar tensor; None where an object does not say it
     variables: List[Any]
-    weight_decays: Dict[str, float]
-    group: str
+    weight_decays: Dict[str, float]  # by the names of the variables that decay
+    group: str  # the pattern of the group with this rate; "" for the rest
 
 
 class UpdateOptimizers:
@@ -64,6 +56,7 @@ class UpdateOptimizers:
     Attributes:
         frozen: the names of the variables to be trained that stay as they are.
         has_object: whether the plugin passed an optimizer object, which has a rate of its own.
+        freezes: whether a group freezes variables.
     """
 
     def __init__(
@@ -74,25 +67,17 @@ class UpdateOptimizers:
         user_groups: UserGroups,
         present_rate: Callable[[Any], Any],
     ):
-        self.name = name
-        self.settings = settings
+        self.name, self.settings = name, settings
         self.frozen: Set[str] = set()
         self.has_object = is_optimizer(settings.optimizer)
         self._subject = f"the update '{name}'" if name else "the update"
-        self._options = options
-        self._user_groups = user_groups
+        self._options, self._user_groups = options, user_groups
         self._present_rate = present_rate
-        self._check_settings()
-        self._groups = [*user_groups.groups, *settings.groups]
+        self._groups = self._check_settings()
+        self.freezes = any(group.frozen for group in self._groups)
         self._rate_groups = [group for group in self._groups if group.learning_rate is not None]
-        self._adapters: Dict[int, Adapter] = {}  # number of a group with a rate, or 0
+        self._adapters: Dict[int, TrainOptimizer] = {}  # number of a group with a rate, or 0
         self._has_common_rate = False
-        self._check_effects()
-
-    @property
-    def freezes(self) -> bool:
-        """Whether a group freezes variables."""
-        return any(group.frozen for group in self._groups)
 
     @property
     def schedule(self) -> str:
@@ -146,26 +131,24 @@ class UpdateOptimizers:
         numbers = [self._number(v) for v in variables]
         self._has_common_rate |= 0 in numbers
         decays = {v.op.name: self._weight_decay(v) for v in variables}
-        self._user_groups.note(decaying=[name for name, decay in decays.items() if decay])
+        decays = {name: decay for name, decay in decays.items() if decay}
+        self._user_groups.note(decaying=decays)
+        decays = {n: decay for n, decay in decays.items() if not self._user_groups.is_excluded(n)}
         parts = []
         for number in sorted(set(numbers)):
+            adapter = self._adapter(number)
             members = [v for v, n in zip(variables, numbers) if n == number]
-            parts.append(self._part(number, members, decays))
+            own = {v.op.name: decays[v.op.name] for v in members if v.op.name in decays}
+            if own and adapter.learning_rate is None:
+                raise UsageError(
+                    f"The optimizer of {self._subject} does not say its learning rate, on which "
+                    "weight decay depends.",
+                    hint="Pass a function from the learning rate to the optimizer, or set "
+                    "--weight-decay 0.",
+                )
+            pattern = self._rate_groups[number - 1].pattern if number else ""
+            parts.append(Part(adapter, adapter.learning_rate, members, own, pattern))
         return parts
-
-    def _part(self, number: int, variables: List[Any], decays: Dict[str, float]) -> Part:
-        adapter = self._adapter(number)
-        names = [v.op.name for v in variables if decays[v.op.name]]
-        own = {name: decays[name] for name in names if not self._user_groups.is_excluded(name)}
-        if own and adapter.learning_rate is None:
-            raise UsageError(
-                f"The optimizer of {self._subject} does not say its learning rate, on which "
-                "weight decay depends.",
-                hint="Pass a function from the learning rate to the optimizer, or set "
-                "--weight-decay 0.",
-            )
-        pattern = self._rate_groups[number - 1].pattern if number else ""
-        return Part(adapter, adapter.learning_rate, variables, own, pattern)
 
     def _weight_decay(self, variable: Any) -> float:
         """The decay of a variable per unit of learning rate, without --decay-exclude."""
@@ -185,20 +168,21 @@ class UpdateOptimizers:
         the rest, of which a group without a rate shares the optimizer.
         """
         group = find_group(variable.op.name, self._groups)
-        has_rate = group is not None and group.learning_rate is not None
-        return self._rate_groups.index(group) + 1 if group is not None and has_rate else 0
+        return self._rate_groups.index(group) + 1 if group in self._rate_groups else 0
 
-    def _adapter(self, number: int) -> Adapter:
+    def _adapter(self, number: int) -> TrainOptimizer:
+        """The optimizer of the group of a number, made once."""
         if number not in self._adapters:
-            self._adapters[number] = self._make_adapter(number)
+            scope = optimizer_scope(self.name) + (f"group_{number}/" if number else "")
+            base = self._rate_groups[number - 1].learning_rate if number else None
+            self._adapters[number] = self._make_adapter(scope, base)
         return self._adapters[number]
 
-    def _make_adapter(self, number: int) -> Adapter:
+    def _make_adapter(self, scope: str, base: Optional[float]) -> TrainOptimizer:
         optimizer, arguments, *_ = self.settings
-        scope = optimizer_scope(self.name) + (f"group_{number}/" if number else "")
         if self.has_object:
             return adapt(optimizer, scope)
-        rate = self._present_rate(self._rate_groups[number - 1].learning_rate if number else None)
+        rate = self._present_rate(base)
         if callable(optimizer):
             made = optimizer(rate)
             if not is_optimizer(made):
@@ -234,39 +218,38 @@ class UpdateOptimizers:
                     "differently.",
                 )
 
-    def _check_settings(self) -> None:
-        """Refuse groups and a learning rate that are none."""
-        rate, groups = self.settings.learning_rate, self.settings.groups
+    def _check_settings(self) -> List[Group]:
+        """The groups that hold, in their order. Refuses settings that are none, or that have no
+        effect together.
+        """
+        optimizer, arguments, rate, schedule, groups = self.settings
         is_rate = isinstance(rate, (int, float, np.number)) and 0 < rate < float("inf")
-        faults = {}
+        fault = ""
         if isinstance(groups, str) or not all(isinstance(group, Group) for group in groups):
-            faults["groups"] = f"{groups!r}, expected toolkit.Group objects"
-        if not (rate is None or tf.is_tensor(rate) or is_rate):
-            faults["learning_rate"] = f"{rate!r}, expected a positive number"
-        for name, fault in faults.items():
-            raise UsageError(f"For {self._subject}, {name} is {fault}.")
-
-    def _check_effects(self) -> None:
-        """Refuse settings that have no effect together."""
-        optimizer, arguments, rate, schedule, _ = self.settings
-        reasons = {}
+            fault = f"groups is {groups!r}, expected toolkit.Group objects"
+        elif not (rate is None or tf.is_tensor(rate) or is_rate):
+            fault = f"learning_rate is {rate!r}, expected a positive number"
+        if fault:
+            raise UsageError(f"For {self._subject}, {fault}.")
+        groups = [*self._user_groups.groups, *groups]
+        idle = ""
         if optimizer is not None and not isinstance(optimizer, str):
             if not callable(optimizer):
                 adapt(optimizer, optimizer_scope(self.name))  # refuses what is none
             if arguments:
-                reasons["optimizer_args"] = "only a named optimizer takes it"
-        if self.has_object:
+                idle = "optimizer_args is set, but only a named optimizer takes it"
+        if self.has_object and not idle:
             values: Dict[str, Any] = {"learning_rate": rate, "schedule": schedule}
-            values.update(
-                (f"the rate of group '{g.pattern}'", g.learning_rate) for g in self._groups
-            )
-            idle = [subject for subject, value in values.items() if value is not None]
-            reasons.update(dict.fromkeys(idle, "the optimizer object has a rate of its own"))
-        for subject, reason in reasons.items():
+            values.update((f"the rate of group '{g.pattern}'", g.learning_rate) for g in groups)
+            subject = next((name for name, value in values.items() if value is not None), "")
+            reason = "is set, but the optimizer object has a rate of its own"
+            idle = subject and f"{subject} {reason}"
+        if idle:
             raise UsageError(
-                f"For {self._subject}, {subject} is set, but {reason}.",
+                f"For {self._subject}, {idle}.",
                 hint="Pass a name, or a function from the learning rate to the optimizer.",
             )
+        return groups
 
 
 def optimizer_scope(name: str) -> str:

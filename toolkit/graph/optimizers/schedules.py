@@ -77,16 +77,9 @@ def learning_rate(
 
 
 def decay_length(options, total_steps: Optional[int], schedule: Optional[str] = None) -> int:
-    """The steps of the cosine, or between two decays; by default all after the warm-up, or a tenth
-    of them.
-
-    Args:
-        options: the core's options.
-        total_steps: the length of the run.
-        schedule: its name; None for `options.schedule`.
-
-    Raises:
-        UsageError: neither the options nor the run have a length.
+    """The steps of the cosine, or between two decays, of a schedule (None for that of the options):
+    by default all steps after the warm-up, or a tenth of them. Raises UsageError where neither the
+    options nor the run have a length.
     """
     schedule = schedule or options.schedule
     if options.decay_steps is not None:
@@ -101,13 +94,7 @@ def decay_length(options, total_steps: Optional[int], schedule: Optional[str] = 
 
 
 def rate_share(options, step: int, total_steps: Optional[int]) -> float:
-    """`learning_rate` as a share of the full rate, in [0, 1], without a graph.
-
-    Args:
-        options: the core's options.
-        step: the number of steps before the one with this rate.
-        total_steps: the length of the run.
-    """
+    """`learning_rate` after `step` steps as a share of the full one, in [0, 1], without a graph."""
     if step < options.warmup_steps:
         return (step + 1) / options.warmup_steps
     if options.schedule == "constant":

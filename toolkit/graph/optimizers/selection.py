@@ -14,13 +14,8 @@ def find_group(name: str, groups: Sequence[Group]) -> Optional[Group]:
 
 
 def idle_error(subject: str, group: Group, names: Sequence[str], trainer: str) -> UsageError:
-    """The error for a group that holds for none of the names.
-
-    Args:
-        subject: the group, at the beginning of a sentence.
-        group: the group.
-        names: of the variables.
-        trainer: who trains them: "the run trains".
+    """The error for a group, the subject, that holds for none of the variables of these names,
+    which the trainer trains: "the run trains".
     """
     fitting = [name for name in names if group.fits(name)]
     if fitting:

@@ -1,20 +1,14 @@
 // What a page cannot do without a script: sorting, sliders, copying, paper.
 
 const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
-
-function make(tag, attributes) {
-  return Object.assign(document.createElement(tag), attributes);
-}
-
-function makeButton(text, onclick) {
-  return make("button", { type: "button", textContent: text, onclick });
-}
+const make = (tag, attributes) => Object.assign(document.createElement(tag), attributes);
+const makeButton = (text, onclick) => make("button", { type: "button", textContent: text, onclick });
 
 // Links to the sections.
 all("section > h2").forEach((title, number) => {
   title.parentNode.id = "part-" + number;
-  document.getElementById("sections").append(
-    make("a", { href: "#part-" + number, textContent: title.textContent }));
+  const link = make("a", { href: "#part-" + number, textContent: title.textContent });
+  document.getElementById("sections").append(link);
 });
 
 // A click on the head of a column sorts the table: numbers by size, texts by their letters.
@@ -33,31 +27,28 @@ function sortBy(table, column, isDown) {
 
 all("table.sortable").forEach((table) => all("thead th", table).forEach((head, column) => {
   head.replaceChildren(makeButton(head.textContent, () => {
-    const isDown = head.getAttribute("aria-sort") === "ascending";
-    all("th[aria-sort]", table).forEach((each) => each.removeAttribute("aria-sort"));
-    head.setAttribute("aria-sort", isDown ? "descending" : "ascending");
+    const isDown = head.ariaSort === "ascending";
+    all("thead th", table).forEach((each) => each.removeAttribute("aria-sort"));
+    head.ariaSort = isDown ? "descending" : "ascending";
     sortBy(table, column, isDown);
   }));
 }));
 
 // A slider through the frames of one title; without a script, the last one is shown.
 all(".slider").forEach((slider) => {
-  const frames = all(".frame", slider);
-  if (frames.length < 2) return;
-  const last = frames.length - 1;
-  const input = make("input", { type: "range", max: last, value: last, oninput: () => {
+  const frames = all(".frame", slider), max = frames.length - 1, title = slider.lastElementChild;
+  const input = make("input", { type: "range", max, value: max, ariaLabel: title.textContent });
+  input.oninput = () => {
     frames.forEach((frame, number) => frame.classList.toggle("on", number === Number(input.value)));
     input.ariaValueText = frames[input.value].lastElementChild.textContent;
-  } });
-  input.ariaLabel = slider.lastElementChild.textContent;
-  slider.insertBefore(input, slider.lastElementChild);
+  };
+  if (max) title.before(input);
 });
 
-all(".command").forEach((box) => {
-  const copy = makeButton("Copy", () => navigator.clipboard.writeText(
-    box.firstElementChild.textContent).then(() => { copy.textContent = "Copied"; }));
-  box.append(copy);
-});
+all(".command").forEach((box) => box.append(makeButton("Copy", ({ target }) =>
+  navigator.clipboard.writeText(box.firstElementChild.textContent).then(() => {
+    target.textContent = "Copied";
+  }))));
 
 // Paper shows what is folded.
 addEventListener("beforeprint", () => all("details:not(.chart details)").forEach((each) => {

@@ -24,7 +24,6 @@ from .registry import (
     Skip,
     check_contract,
     check_contracts,
-    count,
 )
 
 __all__ = [
@@ -37,5 +36,4 @@ __all__ = [
     "Skip",
     "check_contract",
     "check_contracts",
-    "count",
 ]

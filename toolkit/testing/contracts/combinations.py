@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
@@ -87,40 +87,31 @@ def find_zero_strength(extension: Plugin) -> Optional[Mapping[str, Any]]:
 def _compare_with_plain_run(
     subject: Subject, reference: Any, name: str, zero: Mapping[str, Any]
 ) -> None:
+    """Compare a run at zero strength with one without the extension."""
     others = [extension for extension in subject.extensions if extension is not reference]
-    paths = [os.path.join(subject.folder, f"{kind}-{name}") for kind in ("zero", "without")]
-    subject.train(paths[0], **zero)
+    with_it, without = (os.path.join(subject.folder, f"{k}-{name}") for k in ("zero", "without"))
+    subject.train(with_it, **zero)
+    text = ", ".join(f"{n}={value}" for n, value in zero.items()) or "any options"
     values = _values_without(subject, [reference])
-    plain = Subject(subject.plugin, subject.folder, others, **values)
-    with plain:
-        plain.train(paths[1])
-        _compare_runs(subject, plain, paths, name, zero)
-
-
-def _compare_runs(
-    subject: Subject, plain: Subject, paths: Sequence[str], name: str, zero: Mapping[str, Any]
-) -> None:
-    """Compare a run at zero strength, the first of `paths`, with one without the extension."""
-    expected = tensors(paths[1])
-    actual = {n: value for n, value in tensors(paths[0]).items() if n in expected}
-    difference = first_difference(expected, actual)
-    values_text = ", ".join(f"{n}={value}" for n, value in zero.items()) or "any options"
-    require(
-        not difference,
-        f"With {values_text}, '{name}' changes the run: {difference}.",
-        ZERO_REMEDY,
-    )
-    results, plain_results = subject.apply(paths[0], **zero), plain.apply(paths[1])
-    for noun, first, second in (
-        ("predicts", plain_results[0], results[0]),
-        ("measures", plain_results[1], results[1]),
-    ):
-        names = _differing_names(first, second)
+    with Subject(subject.plugin, subject.folder, others, **values) as plain:
+        plain.train(without)
+        expected = tensors(without)
+        actual = {n: value for n, value in tensors(with_it).items() if n in expected}
+        difference = first_difference(expected, actual)
         require(
-            not names,
-            f"With {values_text}, '{name}' changes what the model {noun}: {join_names(names)}.",
-            ZERO_REMEDY,
+            not difference, f"With {text}, '{name}' changes the run: {difference}.", ZERO_REMEDY
         )
+        plain_results, results = plain.apply(without), subject.apply(with_it, **zero)
+        for noun, first, second in (
+            ("predicts", plain_results[0], results[0]),
+            ("measures", plain_results[1], results[1]),
+        ):
+            names = _differing_names(first, second)
+            require(
+                not names,
+                f"With {text}, '{name}' changes what the model {noun}: {join_names(names)}.",
+                ZERO_REMEDY,
+            )
 
 
 def _differing_names(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> List[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Iterable, List, NamedTuple, Optional
 
 from ...display.waits import waiting
 from ...errors import InterruptedRun, RetryError, ToolkitError
@@ -80,28 +80,23 @@ def join_names(names: Iterable[str], limit: int = 5) -> str:
 
 def check_contract(contract: Contract, subject: Subject) -> Result:
     """Check one contract, and return the result."""
-    start = time.perf_counter()
-    status, message = _check(contract, subject)
-    seconds = time.perf_counter() - start
-    return Result(contract.name, contract.title, status, message, seconds)
-
-
-def _check(contract: Contract, subject: Subject) -> Tuple[str, str]:
-    """The status and the message of one contract."""
+    start, status, message = time.perf_counter(), FAILED, ""
     try:
         contract.check(subject)
+        status = OK
     except (Skip, Unavailable) as reason:
-        return SKIPPED, str(reason)
+        status, message = SKIPPED, str(reason)
     except (InterruptedRun, RetryError, MemoryError):  # no fault of the plugin
         raise
     except AssertionError as error:
-        return FAILED, str(error)
+        message = str(error)
     except ToolkitError as error:
-        return FAILED, " ".join(filter(None, [error.message, error.hint]))
+        message = " ".join(filter(None, [error.message, error.hint]))
     except Exception as error:
         file = subject.plugins.model.file
-        return FAILED, summarize_exception(error, file.rpartition("/")[0]) + "."
-    return OK, ""
+        message = summarize_exception(error, file.rpartition("/")[0]) + "."
+    seconds = time.perf_counter() - start
+    return Result(contract.name, contract.title, status, message, seconds)
 
 
 def check_contracts(
@@ -127,11 +122,3 @@ def check_contracts(
         if is_short and result.status == FAILED:
             break
     return results
-
-
-def count(results: Iterable[Result]) -> Dict[str, int]:
-    """Return how many results have each status."""
-    counts = dict.fromkeys((OK, FAILED, SKIPPED), 0)
-    for result in results:
-        counts[result.status] += 1
-    return counts

@@ -9,11 +9,8 @@ from .base import Every, SessionHook
 
 
 class Checkpoints(SessionHook):
-    """Commits a checkpoint on due steps, where training ends, and after a divergence (the last good
-    step).
-
-    Args:
-        schedule: when checkpoints are due, by any of its members.
+    """Commits a checkpoint on steps that are due by any member of the schedule, where training
+    ends, and after a divergence (the last good step).
     """
 
     name = "checkpoint"

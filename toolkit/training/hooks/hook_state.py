@@ -18,10 +18,7 @@ States = Dict[str, Dict[str, Any]]
 
 
 def save(path: str, states: States) -> None:
-    """Write the states of the hooks.
-
-    Args:
-        path: of the checkpoint, without its endings.
+    """Write the states of the hooks beside a checkpoint, whose path is without its endings.
 
     Raises:
         OSError: the file cannot be written.

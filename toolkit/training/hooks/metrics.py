@@ -23,12 +23,8 @@ class Metrics(SessionHook):
     nan. A record of the speed has `step`, `examples_per_sec` (over the steps
     since the record before) and `seconds` (of training since the session started).
 
-    Args:
-        graph: of the steps.
-        options: of the run.
-        every: when the hook is due.
-        speed: takes the records of the speed.
-        console: shows a record with `examples_per_sec` and `secs_left`.
+    The file `speed` takes the records of the speed; the console shows a record with
+    `examples_per_sec` and `secs_left`.
     """
 
     name = "metrics"

@@ -92,9 +92,7 @@ class PluginHook(RunHook):
     global step to which they add one.
 
     Args:
-        hook: the hook.
-        plugin: that returned it.
-        place: `file:line` of the plugin's code that returned it.
+        plugin: that returned the hook, at a place, `file:line` of its code.
         step_ops: the ops of the graph before session hooks added theirs.
     """
 

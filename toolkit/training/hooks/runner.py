@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from ...compat import tf
 from .base import NEVER, SessionHook
@@ -46,22 +46,15 @@ class RunHook:
 
 
 class HookRunner(tf.train.SessionRunHook):
-    """Calls hooks.
-
-    Args:
-        hooks: of a run, in their order.
-        loop: that makes the steps; the hooks' attribute `loop`.
-        clock: returns seconds.
+    """Calls the hooks of a run, in their order, for the loop, which is their attribute `loop`.
 
     Attributes:
         seconds: name of a hook -> seconds in its steps, at the start and at the end.
         secs_in_steps: those in the steps of all hooks.
     """
 
-    def __init__(
-        self, hooks: Sequence[RunHook], loop: Any, clock: Callable[[], float] = time.perf_counter
-    ):
-        self._hooks, self._loop, self._clock = hooks, loop, clock
+    def __init__(self, hooks: Sequence[RunHook], loop: Any):
+        self._hooks, self._loop = hooks, loop
         # Those that say when they are due, by their names, numbered where one comes twice.
         self._with_due_steps: Dict[str, RunHook] = {}
         self.seconds: Dict[str, float] = {}
@@ -105,11 +98,11 @@ class HookRunner(tf.train.SessionRunHook):
 
     @contextlib.contextmanager
     def _measured(self, hook: RunHook, is_step: bool = False) -> Iterator[None]:
-        start = self._clock()
+        start = time.perf_counter()
         try:
             yield
         finally:
-            secs = self._clock() - start
+            secs = time.perf_counter() - start
             self.seconds[hook.name] += secs
             self.secs_in_steps += secs if is_step else 0.0
 

@@ -17,24 +17,15 @@ FLUSH_SECS = 30.0  # so that a TensorBoard that is open shows them soon
 
 
 class Summaries(SessionHook):
-    """Writes TensorBoard events: those of other hooks, and on due steps tf.summary's.
+    """Writes TensorBoard events: those of other hooks, on due steps tf.summary's, and once
+    the graph.
 
     What was written up to a checkpoint is on the disk before the checkpoint is committed.
-
-    Args:
-        folder: of the run.
-        every: when the hook is due.
-        tf_graph: the `tf.Graph`, which is written once.
     """
 
     name = "summaries"
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        every: Every,
-        tf_graph: tf.Graph,
-    ):
+    def __init__(self, folder: RunFolder, every: Every, tf_graph: tf.Graph):
         self.every = every
         self._folder = folder
         self._tf_graph = tf_graph
@@ -93,13 +84,10 @@ class Summaries(SessionHook):
 
 
 class EventFile:
-    """A new file of events.
+    """A new file of events in a folder, which is created if it does not exist.
 
     TensorFlow's own writer hands events to a thread, which loses them when the process is killed
     and whose errors nobody catches. Here events are written at once, and reach the disk on request.
-
-    Args:
-        folder: created if it does not exist.
 
     Raises:
         OSError, tf.errors.OpError: the file cannot be written.

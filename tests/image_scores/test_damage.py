@@ -1,0 +1,227 @@
+"""Known damage of real images: its order, where a distance lies, and which measures notice it."""
+
+import json
+
+import numpy as np
+import pytest
+from score_fixtures import SHAPE, SPLITS
+from toolkit_image_scores import damage, distances
+from toolkit_image_scores.damage import explain_refusal, locate
+from toolkit_image_scores.features import pixel_features
+from toolkit_image_scores.sets import ImageSet
+
+from toolkit import Split
+from toolkit.data.arrays.digits import open_mnist5k
+from toolkit.data.reading_options import Settings
+
+MARKS = [
+    {"name": name, "distance": distance}
+    for name, distance in [("real images", 1.0), ("a 5-tap blur", 2.0), ("one class missing", 5.0)]
+]
+
+
+def random():
+    return np.random.default_rng(0)
+
+
+def measure(train, test, count=None):
+    """The values of damage of a split's images, by their pixels."""
+    compute = pixel_features(train.features.shape[1:]).compute
+    training, reference = ImageSet(train, compute), ImageSet(test, compute)
+    return damage.measure(training, count or len(train), reference)
+
+
+# --------------------------------------------------------------------------------------- damage
+
+
+def test_a_blur_keeps_a_grey_image_and_spreads_a_dot():
+    grey = np.full((2, 6, 5, 3), 100, np.uint8)
+    assert (damage.blur(grey, (1, 2, 1)) == 100).all()
+    dot = np.zeros((1, 7, 7, 1), np.uint8)
+    dot[0, 3, 3] = 255
+    for taps in ((1, 2, 1), (1, 4, 6, 4, 1)):
+        reach = slice(3 - len(taps) // 2, 4 + len(taps) // 2)
+        spread = damage.blur(dot, taps)[0, reach, reach, 0] / 255
+        np.testing.assert_allclose(spread, np.outer(taps, taps) / sum(taps) ** 2, rtol=1e-5)
+    images = random().integers(0, 256, (2500, 4, 4, 1)).astype(np.uint8)
+    in_chunks = damage.apply_in_chunks(lambda part: damage.blur(part, (1, 2, 1)), images)
+    assert (in_chunks == np.rint(damage.blur(images, (1, 2, 1)))).all()
+
+
+def test_gaussian_pixels_have_the_mean_and_spread_of_each_pixel():
+    images = np.random.RandomState(0).randint(0, 100, (2000, 2, 3, 1)).astype(np.uint8)
+    images[:, 0, 0] = 77
+    result = dict(damage.damage_images(images, random()))["Gaussian pixels"]
+    assert (result[:, 0, 0] == 77).all() and result.dtype == np.uint8
+    np.testing.assert_allclose(result.mean(axis=0), images.mean(axis=0), atol=4)
+    np.testing.assert_allclose(result.std(axis=0), images.std(axis=0), rtol=0.1)
+
+
+def test_shuffled_patches_keep_their_pixels_and_what_is_left_over_stays():
+    image = np.arange(9 * 10 * 3).reshape(1, 9, 10, 3)
+    shuffled = damage.shuffle_patches(image, random())
+    assert sorted(shuffled.ravel()) == list(range(image.size)) and (shuffled != image).any()
+    assert (shuffled[:, 8] == image[:, 8]).all() and (shuffled[:, :, 8:] == image[:, :, 8:]).all()
+    corners = image[:, :8:2, :8:2].reshape(16, 3).tolist()  # of each patch of 2 x 2 pixels
+    places = shuffled[:, :8:2, :8:2].reshape(16, 3).tolist()
+    assert sorted(places) == corners
+    tiny = np.arange(9).reshape(1, 3, 3, 1)
+    assert (damage.shuffle_patches(tiny, random()) == tiny).all()
+
+
+# ---------------------------------------------------------------------------------- the whole
+
+
+def test_real_images_come_first_and_damage_in_its_order():
+    splits = open_mnist5k(Settings("mnist5k")).splits
+    values = measure(splits["train"], splits["test"], len(splits["train"]) // 2)
+    place = damage.place(
+        np.zeros([20, 64]), values, ImageSet(splits["test"], pixel_features((28, 28, 1)).compute)
+    )
+    names, distances = ([mark[key] for mark in place["ruler"]] for key in ("name", "distance"))
+    assert distances == sorted(distances)
+    assert names[0] == "real images" and len(names) == len(set(names)) == 8
+    for less, more in (
+        ("a 5-tap blur", "Gaussian pixels"),
+        ("100 images repeated", "10 images repeated"),
+        ("100 images repeated", "each class's mean image"),
+        ("one class missing", "shuffled patches"),
+    ):
+        assert names.index(less) < names.index(more), (less, more)
+    assert json.loads(json.dumps(place)) == place
+
+
+def noise_values(labels, count=30):
+    """The values of damaged noise with these labels."""
+    count = count if labels is None else len(labels)
+    images = random().integers(0, 256, (count + 30, 8, 8, 1)).astype(np.uint8)
+    return measure(Split(images[30:], labels), Split(images[:30], None))
+
+
+def test_without_labels_and_with_few_images_some_marks_are_left_out():
+    names = set(noise_values(None))
+    assert "a 5-tap blur" in names
+    assert not names & {"one class missing", "each class's mean image", "100 images repeated"}
+
+
+@pytest.mark.parametrize("counts, has_mark", [((29, 1), True), ((9, 9), False), ((15,), False)])
+def test_a_class_is_left_out_only_where_ten_images_remain(counts, has_mark):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    assert ("one class missing" in noise_values(labels)) is has_mark
+
+
+def test_only_classes_without_which_enough_images_remain_make_the_mark():
+    features, labels = random().standard_normal((22, 3)), np.repeat([0, 1], [18, 4])
+    reference = distances.moments(features)
+    expected = distances.frechet_distance(features[:18], features)  # 18 without class 1, else 4
+    assert damage.missing_class_distance(features, labels, reference) == expected
+    assert damage.missing_class_distance(features[:2], np.array([0, 1]), reference) is None
+
+
+@pytest.mark.parametrize("num_classes, is_damage", [(30, False), (7, False), (6, True), (1, False)])
+def test_the_mean_of_a_class_is_damage_from_five_images_of_each_on(num_classes, is_damage):
+    values = noise_values(np.arange(30) % num_classes)
+    assert ("each class's mean image" in values) is is_damage
+
+
+def test_each_image_is_replaced_by_the_mean_of_its_class():
+    images = np.repeat(np.array([10, 20, 90], np.uint8), 5).reshape(15, 1, 1, 1)
+    labels = np.array([4] * 10 + [7] * 5)
+    seen = []
+
+    def compute(images):
+        seen.append(images)
+        return images.reshape(len(images), -1), None
+
+    training = ImageSet(images, compute)
+    features = dict(damage.damage_features(training, np.arange(15), labels))
+    assert seen[-1].ravel().tolist() == [15, 90]
+    assert features["each class's mean image"].ravel().tolist() == [15] * 10 + [90] * 5
+
+
+# ------------------------------------------------------------------------------------ its use
+
+
+@pytest.mark.parametrize(
+    "distance, place",
+    [
+        (0.5, "nearer than real images"),
+        (1.5, "between real images and a 5-tap blur"),
+        (2.0, "between a 5-tap blur and one class missing"),
+        (3.0, "between a 5-tap blur and one class missing"),
+        (9.0, "farther than one class missing"),
+    ],
+)
+def test_a_distance_lies_between_two_marks(distance, place):
+    assert locate(distance, MARKS) == place
+
+
+# ---------------------------------------------------------------------------------- clearly worse
+
+
+@pytest.mark.parametrize(
+    "name, real, count, bound",
+    [
+        # A tenth, and three standard errors, three halves of an inverse root: 0.15 of 100 images.
+        ("precision", 0.9, 10000, 0.81),
+        ("coverage", 0.9, 100, 0.75),
+        ("frechet_distance", 0.4, 500, 0.8),  # a distance has to double
+    ],
+)
+def test_severe_damage_has_to_be_beyond_a_bound(name, real, count, bound):
+    worse = -1 if name != "frechet_distance" else 1
+    for step, is_refused in ((0.001, False), (-0.001, True)):
+        values = {"a 5-tap blur": bound + worse * step}
+        assert bool(explain_refusal(name, real, values, count)) is is_refused
+
+
+def test_a_refusal_names_the_damage_that_is_noticed_least():
+    damages = {"Gaussian pixels": 0.1, "a 5-tap blur": 0.97, "shuffled patches": 0.95}
+    assert explain_refusal("coverage", 0.98, damages, 10000) == (
+        "of damaged real images (a 5-tap blur) it is 0.97, of undamaged ones 0.98"
+    )
+    assert explain_refusal("coverage", 0.98, {"Gaussian pixels": 0.1}, 10000) == ""
+
+
+@pytest.mark.parametrize("distance", [0.012, np.nan])
+def test_a_distance_is_refused_where_damage_is_near_or_its_distance_is_no_number(distance):
+    damages = {"a 5-tap blur": distance, "Gaussian pixels": 9.0}
+    assert explain_refusal("frechet_distance", 0.01, damages, 500) == (
+        f"of damaged real images (a 5-tap blur) it is {distance}, of undamaged ones 0.01"
+    )
+
+
+def test_no_measure_notices_damage_where_all_images_are_equal():
+    equal = np.zeros([300, *SHAPE], np.uint8)
+    judgements = judge(Split(equal, None), Split(equal, None))
+    assert all(judgement["refusal"] for judgement in judgements.values())
+
+
+@pytest.mark.parametrize("n, m, is_short", [(128, 500, False), (127, 500, True), (500, 127, True)])
+def test_a_covariance_needs_two_images_for_each_feature(n, m, is_short):
+    judgements = damage.judge({}, 0, n, m, 64)
+    needs = "64 features need 128 samples and 128 real images or more, and there are"
+    shortage = {"real": None, "damages": {}, "refusal": f"{needs} {n} and {m}"}
+    assert judgements == ({"frechet_distance": shortage} if is_short else {})
+
+
+# -------------------------------------------------------------------------------- whole judgements
+
+
+def judge(train=SPLITS["train"], test=SPLITS["test"], n=400):
+    """The judgements by the pixels of two splits."""
+    return damage.judge(measure(train, test), len(train), n, len(test), 64)
+
+
+def test_pixels_notice_what_changes_many_of_them():
+    judgements = judge()
+    assert not {"frechet_distance", "recall"} & {n for n, j in judgements.items() if "refusal" in j}
+    coverage = judgements["coverage"]
+    assert set(coverage["damages"]) == set(damage.SEVERE["coverage"])
+    assert coverage["real"] > 0.9 and coverage["damages"]["Gaussian pixels"] < 0.1
+
+
+def test_the_frechet_distance_of_too_few_images_is_refused_and_no_other_measure_for_that():
+    judgements = judge(test=Split(SPLITS["test"].features[:100], None))
+    assert judgements.pop("frechet_distance")["refusal"].startswith("64 features need 128 samples")
+    assert not any("features need" in each.get("refusal", "") for each in judgements.values())
