@@ -25,7 +25,7 @@ from ..errors import DataError, ToolkitError
 from ..graph.build import TrainingGraph
 from ..inference.evaluator import Evaluator
 from ..inference.trained_model import TrainedModel
-from ..options import CoreOptions
+from ..options import CoreOptions, Resolved, resolve
 from ..plugin_data import open_from_plugin
 from ..plugins import Plugins
 from ..run_data import RunData, open_run_data
@@ -139,9 +139,9 @@ class Subject:
         """The resolved options."""
         return self.resolve()
 
-    def resolve_without_data(self, **changes: Any) -> CoreOptions:
-        """The resolved options, which may name other data than the subject is checked on."""
-        return resolve_options(self.plugins, dict(self._values, **changes))
+    def resolve_without_data(self, **changes: Any) -> Resolved:
+        """The options with their origins; they may name other data than the subject's."""
+        return resolve(self.plugins.options(), flags=dict(self._values, **changes))
 
     @property
     def run_data(self) -> RunData:

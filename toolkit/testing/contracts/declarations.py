@@ -45,10 +45,12 @@ def options_have_types_and_help(subject: Subject) -> None:
 @contract
 def options_survive_a_configuration(subject: Subject) -> None:
     """Each option has the same value after it was saved, and after it was written as a flag."""
-    options = subject.resolve_without_data()
+    resolved = subject.resolve_without_data()
+    options = resolved.options
     path = os.path.join(subject.folder, "options.json")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(run_values("", [], options, subject.folder), file)
+        contents = run_values("", [], options, subject.folder, resolved.origins)
+        json.dump(contents, file)
     saved = resolve(subject.plugins.options(), [read_config(path)]).options
     for plugin, cls in _options_classes(subject):
         for name in cls.model_fields:
@@ -56,7 +58,7 @@ def options_survive_a_configuration(subject: Subject) -> None:
             _require_equal(plugin, name, expected, getattr(saved, name), "saved and read again")
             text = format_value(expected)
             changes = {name: text} if text else {}
-            actual = getattr(subject.resolve_without_data(**changes), name)
+            actual = getattr(subject.resolve_without_data(**changes).options, name)
             _require_equal(plugin, name, expected, actual, f"written as the flag '{text}'")
 
 
