@@ -13,7 +13,7 @@ import math
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type
 
-from .errors import UsageError
+from .errors import CheckpointError, UsageError
 from .options import (
     FOLDER,
     ORIGINS,
@@ -27,6 +27,7 @@ from .options import (
     move_start,
     read_origins,
 )
+from .storage.commit_log import FormatError
 from .storage.run_folder import RunFolder
 
 
@@ -106,7 +107,18 @@ def parse_values(folder: str, contents: Mapping[str, Any], path: str = "config.j
 
 
 def read_run_config(folder: RunFolder) -> Config:
-    """Read the configuration that a run saved. Raises CheckpointError if it is damaged."""
+    """Read the configuration that a run saved.
+
+    Raises:
+        CheckpointError: it is damaged.
+        FormatError: another version of the toolkit wrote the run, with other options.
+    """
+    try:
+        folder.state()
+    except FormatError:
+        raise
+    except CheckpointError:  # the run did not start, or its log is damaged: reported elsewhere
+        pass
     folder.read_config()
     return read(folder.file("config.json"))
 
