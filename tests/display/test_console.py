@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import logging.config
 import re
 
 import pytest
@@ -66,13 +67,30 @@ def test_a_pipe_gets_no_carriage_return_and_no_escape():
     assert stream.getvalue() == "run    runs/x\nstep 5/10  loss 0.5000\n"
 
 
-def test_a_plugin_that_disables_logging_does_not_silence_the_console(here):
+def refuse_record(*args, **kwargs):
+    raise RuntimeError("a factory of somebody else")
+
+
+LOGGING = {  # what a plugin or a library may do with logging, and what undoes it
+    "disabled": (lambda: logging.disable(logging.CRITICAL), lambda: logging.disable(0)),
+    "configured": (lambda: logging.config.dictConfig({"version": 1}), lambda: None),
+    "own records": (
+        lambda: logging.setLogRecordFactory(refuse_record),
+        lambda: logging.setLogRecordFactory(logging.LogRecord),
+    ),
+}
+
+
+@pytest.mark.parametrize("change, undo", list(LOGGING.values()), ids=list(LOGGING))
+def test_what_a_plugin_does_with_logging_does_not_silence_the_console(here, change, undo):
     stream = io.StringIO()
     console = Console(stream)
     console.open_file(str(here), [])
-    logging.disable(logging.CRITICAL)
-    console.log("shown")
-    logging.disable(logging.NOTSET)
+    try:
+        change()
+        console.log("shown")
+    finally:
+        undo()
     console.close_file()
     assert stream.getvalue() == "shown\n" and "shown" in (here / "console.log").read_text()
 

@@ -31,7 +31,7 @@ class Log(ConsoleLog):
 def log(here):
     log = Log()
     yield log
-    log.close()
+    log.end()
 
 
 def texts(path="run/console.log"):
@@ -85,7 +85,7 @@ def test_a_log_that_cannot_be_written_ends_nothing(log, here, obstacle):
         os.mkfifo(str(path))
     log.open(str(here / "absent") if obstacle == "gone" else str(here), [])
     log.write("text")
-    log.close()
+    log.end()
     assert obstacle != "gone" or not path.exists()
 
 

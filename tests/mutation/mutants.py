@@ -2,7 +2,7 @@
 
 They are in `mutants.txt`, each like a diff, below a line with its file and its tests:
 
-    @@ toolkit/cluster/watch.py tests/cluster/test_channel_end.py
+    @@ toolkit/cluster/channel.py tests/cluster/test_channel_end.py
     silent-process-is-alive
     -last_heard > self._peer_secs and
     +last_heard > 1000 and

@@ -1,6 +1,6 @@
 """The table of mutants is read as it is written, and a row that does not fit is not run."""
 
-from mutants import Mutant, read_mutants
+from mutants import MUTANTS, Mutant, read_mutants
 from run_mutants import find_problems
 
 PATH, TESTS = "tests/mutation/mutants.py", ("tests/mutation/test_mutants.py",)
@@ -26,6 +26,10 @@ def test_a_table_has_parts_of_lines_and_removed_lines():
         Mutant("a-removed-line", "a.py", "    pass\n", "", both),
         Mutant("nothing-in-its-place", "b.py", " or 2", "", ("test_b.py",)),
     ]
+
+
+def test_each_row_fits_the_sources_and_names_tests_that_exist():
+    assert find_problems(MUTANTS) == []
 
 
 def test_a_row_that_does_not_fit_the_sources_is_reported():

@@ -265,7 +265,11 @@ def test_steps_have_whole_ticks_and_the_last_one_is_within_the_chart(values, tic
     assert all(float(x) <= 400 for x in re.findall(r'<text x="(\d+)"', svg))
 
 
-@pytest.mark.parametrize("ys", [[], [math.nan], [0.0, 0.0], [1e299, -1e299], [1e-300, 1.0], [5.0]])
+ODD = [[], [math.nan], [0.0, 0.0], [1e299, -1e299], [1e-300, 1.0], [5.0]]
+ODD += [[1e-305, 1e-200, 1.0], [1e-250, 1e-250, 1e299]]  # logarithmic
+
+
+@pytest.mark.parametrize("ys", ODD)
 def test_a_chart_of_any_values_has_finite_places(ys):
     points = [(float(x), y, None, None) for x, y in enumerate(ys)]
     chart = make_chart("x", [Line("a", points)])

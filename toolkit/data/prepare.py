@@ -98,7 +98,13 @@ class ExampleConverter:
         lengths = {
             k: int(c.lengths[0]) if c.component.is_sequence else None for k, c in columns.items()
         }
-        return {key: column.take(slice(0, 1), lengths[key])[0] for key, column in columns.items()}
+        try:
+            return {k: column.take(slice(0, 1), lengths[k])[0] for k, column in columns.items()}
+        except DataError as error:
+            raise ToolkitError(
+                f"The hook 'convert' returned no example for example {position}: {error.message}",
+                hint=error.hint,
+            ) from error
 
     def convert_all(self, subset: Split) -> Iterator[Dict[str, np.ndarray]]:
         """Convert the examples of a subset of the split, one by one."""

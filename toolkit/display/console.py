@@ -62,7 +62,7 @@ class Console:
         self._remove_row: Optional[Callable[[], None]] = None
         self._total_steps = 0
         self._file = ConsoleLog()
-        self._logger = logging.Logger("toolkit.console")  # of this console alone: no global one
+        self._logger = _Logger("toolkit.console")  # of this console alone: no global one
         # With a manager of its own, which logging.disable() leaves alone.
         self._logger.manager = logging.Manager(logging.RootLogger(logging.NOTSET))
         self._logger.handlers = [self._file, _Shown(self)]
@@ -137,7 +137,7 @@ class Console:
 
     def close_file(self) -> None:
         """End the log in the run's folder."""
-        self._file.close()
+        self._file.end()
 
     def record(self, text: str) -> None:
         """Write to the log in the run's folder what another part of the command shows."""
@@ -210,6 +210,13 @@ class Console:
         if self._remove_row is not None:
             self._remove_row()
             self._remove_row = None
+
+
+class _Logger(logging.Logger):
+    """Makes records as `logging` does, whatever `logging.setLogRecordFactory` was given."""
+
+    def makeRecord(self, name, level, fn, lno, msg, args, exc_info, *_: Any) -> logging.LogRecord:
+        return logging.LogRecord(name, level, fn, lno, msg, args, exc_info)
 
 
 class _Shown(logging.Handler):

@@ -53,13 +53,13 @@ class ConsoleLog(logging.Handler):
             folder: its path.
             command: of this session, with which its lines begin.
         """
-        self.close()
+        self.end()
         self._is_open = True
         with contextlib.suppress(OSError):
             self._descriptor = open_without_links(os.path.join(folder, CONSOLE_LOG), _FLAGS)
         texts, self._waiting = self._waiting, []
         text = f"session: {' '.join(map(shlex.quote, command))}"
-        self.emit(logging.makeLogRecord({"msg": text}))
+        self.emit(logging.LogRecord("", logging.INFO, "", 0, text, None, None))
         for text in texts:
             self._append(text)
 
@@ -69,8 +69,11 @@ class ConsoleLog(logging.Handler):
         elif len(self._waiting) < _MAX_WAITING:
             self._waiting.append(self.format(record))
 
-    def close(self) -> None:
-        """End the file; later texts wait for the next `open`."""
+    def end(self) -> None:
+        """End the file; later texts wait for the next `open`.
+
+        It is not `close`, which `logging` calls on all handlers where a library configures it.
+        """
         self._is_open = False
         if self._descriptor is not None:
             with contextlib.suppress(OSError):

@@ -78,7 +78,8 @@ class Resolved(NamedTuple):
             (o, p) for o, (_, cls) in self.open_presets.items() for p in cls.presets.values()
         ]
         owners = {name: option for option, preset in presets for name in preset}
-        return {n: owner for n, owner in owners.items() if self.origins[n].kind == PRESET}
+        unset = [n for n, origin in self.origins.items() if origin.kind == PRESET]
+        return {name: owners[name] for name in unset if name in owners}
 
     def choose(self, choices: Mapping[str, Value]) -> Resolved:
         """Return the options of the run where these presets count; see `resolve`."""
@@ -331,8 +332,10 @@ def misspelt_variables(options: Type[Options], environment: Mapping[str, str]) -
     known = {*map(variable_name, options.model_fields), *map(variable_name, RESERVED_VARIABLES)}
     sentences = []
     for variable in sorted(set(environment) - known):
+        if not variable.startswith(ENVIRONMENT_PREFIX):
+            continue
         close = difflib.get_close_matches(variable, known, n=1, cutoff=0.85)
-        if variable.startswith(ENVIRONMENT_PREFIX) and close:
+        if close:
             sentences.append(f"{variable} is not used; did you mean {close[0]}?")
     return sentences
 

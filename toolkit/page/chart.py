@@ -15,6 +15,7 @@ from .values import format_number
 WIDTH, HEIGHT, TOP, BOTTOM, RIGHT = 400, 230, 12, 34, 16  # pixels
 _DIGIT = 6.4  # pixels of a digit on an axis
 _NUM_TICKS = 5
+_LARGEST_POWER = 307  # of ten, that a float holds with all its digits
 _FEW = 160  # points of a chart whose lines have dots, too
 _MIN_COUNT = 5  # examples of a dot that is not faint
 Point = Tuple[float, float, Optional[float], Optional[float]]  # x, y, the ends of y's interval
@@ -49,7 +50,8 @@ class Axis:
         is_log: bool = False,
     ):
         self.start, self._end, self._is_log = start, end, is_log
-        low, high = (self._scale(choose(values, default=0.0)) for choose in (min, max))
+        ends = min(values, default=0.0), max(values, default=1.0)
+        low, high = map(self._scale, ends)
         if low == high:
             space = 1.0 if is_whole or is_log else abs(low) / 2 or 1.0
             low, high = low - space, high + space
@@ -61,15 +63,21 @@ class Axis:
             low, high = math.floor(low / step) * step, math.ceil(high / step - 1e-9) * step
         self._low, self._high = low, high
         places = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-        ticks = [10.0 ** (place * step) if is_log else place * step for place in places]
-        self.ticks = [(self.place(tick), f"{tick:,.7g}") for tick in ticks]
+        values = [place * step for place in places]
+        if is_log:  # of which some may be beyond what a float holds
+            values = [value for value in values if abs(value) <= _LARGEST_POWER]
+        texts = [f"{10.0**value if is_log else value:,.7g}" for value in values]
+        self.ticks = list(zip(map(self._pixel, values), texts))
 
     def _scale(self, value: float) -> float:
         return math.log10(value) if self._is_log else value
 
     def place(self, value: float) -> float:
         """The pixel of a value."""
-        share = (self._scale(value) - self._low) / (self._high - self._low)
+        return self._pixel(self._scale(value))
+
+    def _pixel(self, scaled: float) -> float:
+        share = (scaled - self._low) / (self._high - self._low)
         return self.start + (self._end - self.start) * share
 
 

@@ -85,17 +85,16 @@ def list_quantities(
             values = {n: (p[0][1], f"{split}, step {p[0][0]:,}") for n, p in last.items() if p}
     names = [name for name in values if not name.endswith("_noise")]
     first = [name for name in (fields(record.best).get("metric"), *_FIRST) if name in names]
-    quantities = [
-        parse_quantity(
-            {
-                **fields(intervals.get(name)),
-                **{"name": name, "value": values[name][0], "note": values[name][1]},
-                "direction": direction_of(record, name) or ("min" if name == "loss" else None),
-                "text": _NO_WORD if name.endswith("_loss") else "",
-            }
-        )
-        for name in dict.fromkeys([*first, *names])
-    ]
+    quantities = []
+    for name in dict.fromkeys([*first, *names]):
+        direction = direction_of(record, name) or ("min" if name == "loss" else None)
+        declared = {
+            **fields(intervals.get(name)),
+            **{"name": name, "value": values[name][0], "note": values[name][1]},
+            "direction": direction,
+            "text": _NO_WORD if name in ("d_loss", "g_loss") and not direction else "",
+        }
+        quantities.append(parse_quantity(declared))
     return [each for each in quantities if each is not None][:_FEW]
 
 

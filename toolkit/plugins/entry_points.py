@@ -62,7 +62,7 @@ def _list_entries(*kinds: str) -> List[Entry]:
         others = [each[2] for each in sorted(points) if each[:2] == (kind, name)]
         others.remove(owner)
         reason = f"also provided by {', '.join(others)}" if others else ""
-        reason = reason or find_fault(target) or find_unmet(distribution.requires or ())
+        reason = reason or find_unmet(distribution.requires or ()) or find_fault(target)
         state = "conflict" if others else "broken" if reason else "ok"
         version = distribution.metadata["Version"] or ""
         entries.append(Entry(name, kind, target, owner, version, state, reason))
@@ -78,9 +78,12 @@ def find_unmet(requirements: Iterable[str], version: str = __version__) -> str:
         version: of the toolkit.
     """
     for text in filter(_OF_TOOLKIT.match, requirements):
-        from packaging.requirements import Requirement  # only here: it takes a while
+        from packaging import requirements as reading  # only here: it takes a while
 
-        requirement = Requirement(text)
+        try:
+            requirement = reading.Requirement(text)
+        except reading.InvalidRequirement:
+            return f"needs '{text}', which is no requirement"
         if requirement.marker is None and not requirement.specifier.contains(version, True):
             return f"needs toolkit{requirement.specifier}, this is {version}"
     return ""

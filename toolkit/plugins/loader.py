@@ -40,7 +40,7 @@ def load(reference: str, kind: str = "model", named_by: str = "") -> Plugin:
     """
     files = require_trust(reference, named_by)
     if files is None:
-        return _load_by_name(reference, kind)
+        return _load_by_name(reference, kind, named_by)
     name = plugin_name(reference)
     if is_file(reference):
         return _load_file(name, reference, kind)
@@ -75,8 +75,8 @@ def load_command(entry: Entry) -> Any:
     return _import_target("Command", entry.name, entry.target)[0]
 
 
-def _load_by_name(name: str, kind: str) -> Plugin:
-    entry = _find_entry(name, kind)
+def _load_by_name(name: str, kind: str, named_by: str) -> Plugin:
+    entry = _find_entry(name, kind, named_by)
     owner, subject = f"{entry.distribution} {entry.version}", f"{_noun(kind).capitalize()} '{name}'"
     if entry.reason.startswith("needs "):
         raise UsageError(
@@ -99,7 +99,7 @@ def _load_by_name(name: str, kind: str) -> Plugin:
     return _make_plugin(name, name, kind, target, module, owner)
 
 
-def _find_entry(name: str, kind: str) -> Entry:
+def _find_entry(name: str, kind: str, named_by: str) -> Entry:
     """The installed plugin of a name. Raises UsageError if there is not exactly one."""
     entries = list_plugins()
     matches = [entry for entry in entries if (entry.kind, entry.name) == (kind, name)]
@@ -110,7 +110,9 @@ def _find_entry(name: str, kind: str) -> Entry:
         raise UsageError(
             f"{_noun(kind).capitalize()} '{name}' is provided by "
             f"{' and by '.join(each.distribution for each in matches)}.",
-            hint=f"Uninstall one of them, or name one of {', '.join(targets)} instead.",
+            hint="Uninstall one of them."
+            if named_by  # a run keeps its plugins
+            else f"Uninstall one of them, or name one of {', '.join(targets)} instead.",
         )
     hint = suggest(name, [entry.name for entry in entries if entry.kind == kind])
     if any(entry.name == name for entry in entries):  # then it is of the other kind

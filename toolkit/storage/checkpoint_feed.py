@@ -29,7 +29,7 @@ class FeedSettings(NamedTuple):
     idle_secs: float = 300.0  # after so long without a change in the folder of the run it ends
     start_secs: float = 300.0  # how long to wait for the run to begin
     # Whether the run that is there at the start is about to be continued or replaced: it counts
-    # once it changes, or after `start_secs`.
+    # once it changes, while a process trains it, or after `start_secs`.
     awaits_change: bool = False
 
 
@@ -73,6 +73,7 @@ class CheckpointFeed:
         self._is_outdated = True  # what was read, although no sign may show it
         self._state: Dict[str, Any] = {}  # of the run; {} before it has begun
         self._entries: List[Entry] = []
+        self._fault_at: Optional[float] = None  # when a damaged checkpoint was first looked at
         self._error: Optional[CheckpointError] = None  # of the last read, if it failed
         self._created: Any = None  # when the run began that has been fed from
         self._position = 0  # the number of the last entry that is done with
@@ -124,11 +125,16 @@ class CheckpointFeed:
                 item, fault = self._find_next()
                 if item is not None:
                     self._created = self._created or self._state.get("created")
+                    self._fault_at = None
                     return item
                 if self.end is not None and not self._is_outdated:
                     return None
-                is_lasting = self._clock() - self._changed_at >= _PATIENCE_SECS
-                if self.end is not None and fault and is_lasting:
+                now = self._clock()
+                if not fault:
+                    self._fault_at = None
+                elif self._fault_at is None:
+                    self._fault_at = now
+                elif self.end is not None and now - self._fault_at >= _PATIENCE_SECS:
                     raise CheckpointError(
                         fault, hint=f"For advice: toolkit doctor {self.folder.argument}"
                     )

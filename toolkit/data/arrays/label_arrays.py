@@ -18,6 +18,7 @@ from ...errors import DataError
 from ..column import MAX_CLASSES, VOID, Column
 
 CLASS, VALUE = "class", "value"
+_TOO_LARGE = 2.0**62  # for a class that is stored as a float: near the end of int64
 
 
 def read_label_arrays(
@@ -122,10 +123,11 @@ def _check_numbers(path: str, arrays: Dict[str, np.ndarray]) -> None:
 def _as_classes(path: str, split: str, array: np.ndarray) -> np.ndarray:
     """Whole numbers from 0 as integers."""
     place = f"{path} ({split})"
-    if array.dtype.kind == "f" and not (array == np.rint(array)).all():
-        raise DataError(
-            f"{place}: expected classes, found the label {array[array != np.rint(array)][0]:g}.",
-            hint="Save integers from 0, or set --label-kind value.",
-        )
-    with np.errstate(invalid="ignore"):  # too large: a number that is refused later
-        return array.astype(np.int64) if array.dtype.kind in "fb" else array
+    if array.dtype.kind == "f":
+        is_wrong = (array != np.rint(array)) | ~(np.abs(array) < _TOO_LARGE)
+        if is_wrong.any():
+            raise DataError(
+                f"{place}: expected classes, found the label {array[is_wrong][0]:g}.",
+                hint="Save integers from 0, or set --label-kind value.",
+            )
+    return array.astype(np.int64) if array.dtype.kind in "fb" else array

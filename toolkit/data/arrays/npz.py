@@ -104,8 +104,12 @@ def _make_split(source: str, features: Dict[str, np.ndarray], labels: Dict[str, 
     }
     try:
         split = Split(numbers.get("", numbers), labels.get("", labels) if labels else None)
+        for column in split.columns.values():
+            if column.component.kind == "class" and column.component.shape:
+                column.take(slice(None))  # refuses what no class is; single ones are read by now
     except DataError as error:
-        is_label = "abel" in error.message
+        subject, is_value, _ = error.message.partition(" the value ")
+        is_label = bool(is_value) and "abel" in subject
         hint = error.hint + " --label-kind value reads any numbers." * is_label
         raise DataError(f"{source}: {error.message}", hint=hint) from None
     for column in split.columns.values():

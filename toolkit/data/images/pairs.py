@@ -76,7 +76,8 @@ def open_pairs(settings: Settings) -> Dataset:
     all_paths = [path for each in listings.values() for side in each.paths for path in side]
     damaged, notes = find_damaged(settings, all_paths)
     if damaged:
-        listings = {split: _leave_out(folder, each, damaged) for split, each in listings.items()}
+        for split, each in listings.items():
+            listings[split] = _leave_out(folder, split, each, damaged)
     first, second = listings["train"].names
     sides = [[p for each in listings.values() for p in each.paths[side]] for side in (0, 1)]
     names = component_names((first, second))
@@ -118,7 +119,7 @@ def list_pairs(folder: str) -> Dict[str, Listing]:
     return listings
 
 
-def _leave_out(folder: str, listing: Listing, damaged: Set[str]) -> Listing:
+def _leave_out(folder: str, split: str, listing: Listing, damaged: Set[str]) -> Listing:
     """A listing without damaged files, and without those that are pairs with them."""
     paths = listing.paths
     if listing.is_aligned:
@@ -127,7 +128,7 @@ def _leave_out(folder: str, listing: Listing, damaged: Set[str]) -> Listing:
     else:
         paths = tuple([p for p in side if p not in damaged] for side in paths)  # type: ignore
     for name, side in zip(listing.names, paths):
-        check_rest(os.path.join(folder, name), side)
+        check_rest(f"{folder} ({split}, {name})", side)
     return listing._replace(paths=paths)
 
 

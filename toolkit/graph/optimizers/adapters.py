@@ -42,7 +42,8 @@ class TrainOptimizer:
         """Create what the optimizer stores for the variables, unless it exists."""
         with self._scope():
             # tf.train has no public way to create them before the first update.
-            self._optimizer._create_slots(variables)
+            if variables:  # Nadam's asks the first for its dtype
+                self._optimizer._create_slots(variables)
 
     def variables(self) -> List[Any]:
         """What the optimizer stores, for all its variables."""
@@ -80,7 +81,8 @@ class LegacyKerasOptimizer(TrainOptimizer):
         with self._scope():
             assert self._optimizer.iterations is not None  # the first access creates it
             self._optimizer._create_hypers()
-            self._optimizer._create_slots(variables)
+            if variables:  # Nadam's asks the first for its dtype
+                self._optimizer._create_slots(variables)
 
     def variables(self) -> List[Any]:
         return list(self._optimizer.weights)
@@ -145,19 +147,20 @@ def adapt(optimizer: Any, scope: str, rate: Any = None) -> TrainOptimizer:
         )
     if isinstance(optimizer, tf.train.Optimizer):
         return TrainOptimizer(optimizer, scope, rate)
+    is_legacy = isinstance(optimizer, tf.keras.optimizers.Optimizer)
+    modules = {cls.__module__.partition(".")[0] for cls in type(optimizer).__mro__}
+    if not is_legacy and ("tf_keras" not in modules or not hasattr(optimizer, "build")):
+        is_new = "keras" in modules
+        fault = "of Keras 3, not for graphs" if is_new else "no optimizer that works in a graph"
+        raise UsageError(f"{subject} is {fault}.", _CLASSES)
     for name in _CLIPPING:
         if getattr(optimizer, name, None) is not None:
             raise UsageError(
                 f"{subject} sets {name}, but gradients are clipped before it.",
                 hint="Leave it out, and set --clip and --clip-limit.",
             )
-    if isinstance(optimizer, tf.keras.optimizers.Optimizer):
+    if is_legacy:
         return LegacyKerasOptimizer(optimizer, f"{scope}{optimizer._name}/", rate)
-    modules = {cls.__module__.partition(".")[0] for cls in type(optimizer).__mro__}
-    if "tf_keras" not in modules or not hasattr(optimizer, "build"):
-        is_new = "keras" in modules
-        fault = "of Keras 3, not for graphs" if is_new else "no optimizer that works in a graph"
-        raise UsageError(f"{subject} is {fault}.", _CLASSES)
     if rate is not None:
         raise UsageError(
             f"{subject} cannot have a learning rate that changes in a graph.",

@@ -27,9 +27,9 @@ function sortBy(table, column, isDown) {
 
 all("table.sortable").forEach((table) => all("thead th", table).forEach((head, column) => {
   head.replaceChildren(makeButton(head.textContent, () => {
-    const isDown = head.ariaSort === "ascending";
+    const isDown = head.getAttribute("aria-sort") === "ascending";
     all("thead th", table).forEach((each) => each.removeAttribute("aria-sort"));
-    head.ariaSort = isDown ? "descending" : "ascending";
+    head.setAttribute("aria-sort", isDown ? "descending" : "ascending");
     sortBy(table, column, isDown);
   }));
 }));
