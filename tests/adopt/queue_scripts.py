@@ -77,6 +77,30 @@ for part in range(2):
                 break
             sess.run(train)
 """,
+    # A call that takes from a queue and from one that is filled out of it; two runners of a queue;
+    # a sampler beside one that depends on a variable; a call at the end, whatever ended the loop.
+    "branches": FILES
+    + """
+data = np.random.RandomState(1).randn(8, 4).astype("f")
+row, number = tf.train.slice_input_producer([data, np.arange(8)])
+rows = tf.train.batch([row], 4)
+queue = tf.FIFOQueue(9, tf.float32, [[]])
+for value in (1.0, 2.0):
+    tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(value)]))
+values = queue.dequeue_many(2)
+alpha = tf.get_variable("alpha", [], initializer=tf.ones_initializer(), trainable=False)
+samples = [tf.random_gamma([], alpha), tf.random_gamma([4], 2.0)]
+train, loss = fit(rows + samples[1])
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    tf.train.start_queue_runners(sess)
+    try:
+        for i in range(12):
+            assert list(sess.run([train, number, values])[2]) == [1.0, 2.0]
+            sess.run(samples)
+    finally:
+        sess.run(rows)
+""",
     # A Supervisor's services and loop; a queue that the script fills itself; a count that is fed.
     "services": FILES
     + """

@@ -31,6 +31,12 @@ def test_a_killed_script_ends_with_the_bits_of_the_undisturbed_run(pattern, tmp_
     assert metrics(parted) == metrics(whole)
 
 
+def test_a_script_may_take_from_a_queue_after_the_run_has_ended(tmp_path):
+    path = write_script(tmp_path / "folder", QUEUES["branches"])
+    assert adopt(path, "--steps", "3") == 0
+    assert list(commits(path)) == [3]
+
+
 def test_a_clock_that_a_script_feeds_is_the_run_s_at_a_resume(tmp_path):
     text = HEAD + "import datetime, time\ntrain = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
     text += "sess = tf.Session()\nsess.run(tf.global_variables_initializer())\n"

@@ -91,6 +91,14 @@ def test_uninstall_puts_back_what_was_there():
     assert all(after[1][key] is value for key, value in before[1].items())
 
 
+def test_a_keras_of_the_script_s_own_is_not_hidden(tmp_path, monkeypatch):
+    from toolkit_adopt import standins
+
+    (tmp_path / "keras.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "keras" not in standins.make_modules()
+
+
 def test_a_name_without_a_stand_in_is_named():
     from toolkit_adopt import standins
 

@@ -35,14 +35,23 @@ _FILES = ("RestoreV2", "Restore", "RestoreSlice")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _TAKES = {  # types of ops that take from a queue, with the place of the queue in their inputs
     **dict.fromkeys(("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2"), 0),
-    **dict.fromkeys(("ReaderReadV2", "ReaderReadUpToV2"), 1),
+    **dict.fromkeys(("ReaderReadV2", "ReaderReadUpToV2", "ReaderRead", "ReaderReadUpTo"), 1),
 }
 _PUTS = ("QueueEnqueueV2", "QueueEnqueueManyV2", "QueueCloseV2")
-_UNKNOWN = ("Unstage", "AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient")
+_UNKNOWN = (
+    *("Unstage", "MapUnstage", "MapUnstageNoKey", "OrderedMapUnstage", "OrderedMapUnstageNoKey"),
+    *("AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient"),
+    *("SparseAccumulatorTakeGradient", "BarrierTakeMany", "RecordInput"),
+)
 _NEXTS = ("IteratorGetNext", "IteratorGetNextSync")
 _RESOURCES = (
     *(*_NEXTS, "MakeIterator", "InitializeTableV2"),
     *("InitializeTableFromTextFileV2", "LookupTableInsertV2", "LookupTableImportV2"),
+    "TakeManySparseFromTensorsMap",  # of sparse tensors that went through a queue
+)
+_PASSING = (  # types of ops whose output is their input
+    *("Enter", "RefEnter", "Identity", "RefIdentity", "Switch", "RefSwitch"),
+    "FakeQueue",  # before a reader of an old kind
 )
 _VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 _SUMMARIES = ("MergeSummary", "ScalarSummary", "HistogramSummary", "ImageSummary")
@@ -231,8 +240,10 @@ class Calls:
         filled = [source_of(op.inputs[0]) for op in reached if op.type in _PUTS]
         takes = []
         for op in reached:
-            queue = source_of(op.inputs[_TAKES[op.type]]) if op.type in _TAKES else None
+            queue = queue_of(op) if op.type in _TAKES else None
             if queue is not None and queue not in filled:
+                if "Queue" not in queue.type:  # such as the Gather of `QueueBase.from_list`
+                    raise self.refusal("takes from a queue that the call chooses", op)
                 context = op._get_control_flow_context()
                 if context is not None and context.GetWhileContext() is not None:
                     raise self.refusal(f"takes from the queue '{queue.name}' in a loop", op)
@@ -306,9 +317,15 @@ def written_variable(op: Any) -> str:
 def source_of(tensor: Any) -> Any:
     """The op of a variable or queue, before loops and conditions."""
     source = tensor.op
-    while source.type in ("Enter", "RefEnter", "Identity", "RefIdentity", "Switch", "RefSwitch"):
+    while source.type in _PASSING:
         source = source.inputs[0].op
     return source
+
+
+def queue_of(op: Any) -> Any:
+    """The queue that an op takes from, or whose size it tells; None for another op."""
+    place = 0 if op.type == "QueueSizeV2" else _TAKES.get(op.type)
+    return None if place is None else source_of(op.inputs[place])
 
 
 def is_source(op: Any) -> bool:
@@ -317,8 +334,8 @@ def is_source(op: Any) -> bool:
 
 
 def is_moving(op: Any) -> bool:
-    """Whether an op takes from such a source, or draws by a state of its own."""
-    return is_source(op) or op.type in STATEFUL
+    """Whether an op takes from such a source, or draws by a state that a resume moves."""
+    return is_source(op) or op.type in STATEFUL and _can_run_again(op, ())
 
 
 @contextlib.contextmanager
@@ -326,10 +343,12 @@ def growing(graph: Any) -> Iterator[None]:
     """Within the block, ops are added to a graph, even if it is finalized."""
     is_finalized = graph.finalized
     graph._unsafe_unfinalize()
-    with graph.as_default(), graph.name_scope(None), graph.control_dependencies(None):
-        yield
-    if is_finalized:
-        graph.finalize()
+    try:
+        with graph.as_default(), graph.name_scope(None), graph.control_dependencies(None):
+            yield
+    finally:
+        if is_finalized:
+            graph.finalize()
 
 
 def is_update(op: Any) -> bool:

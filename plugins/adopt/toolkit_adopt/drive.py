@@ -146,13 +146,24 @@ class Drive:
     # ------------------------------------------------------------------------------------- a call
 
     def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
+        if self._error is not None:
+            raise self._error
         if self._is_over:
-            return run()
+            return self._answer_after(session, targets, fetches, feeds, run)
         try:
             return self._answer_next(session, targets, fetches, feeds, run)
         except ToolkitError as error:  # the script may catch it
             self._is_over, self._error = True, error
             raise
+
+    def _answer_after(self, session, targets, fetches, feeds, run) -> List[Any]:
+        """What a call after the end of the run gives, such as one in a `finally` of the script."""
+        self._number += 1
+        kind = self._calls.find(session.graph, targets, fetches, feeds)
+        feeds = {**with_number(session.graph, feeds, self._number), **kind.closed}
+        self._queues.fill(session, kind, feeds)
+        values: List[Any] = run(feeds=feeds)
+        return values
 
     def _answer_next(self, session, targets, fetches, feeds, run) -> List[Any]:
         self._number += 1

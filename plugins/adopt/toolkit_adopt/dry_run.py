@@ -95,15 +95,18 @@ class Observation:
         self._queues = Queues(self._calls, self._sessions.run)
         self._queues.install(patches)
 
-    def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
+    def _answer(self, *call: Any) -> List[Any]:
+        try:
+            return self._answer_next(*call)
+        except ToolkitError as error:  # the script may catch it
+            self.refusal = error
+            raise
+
+    def _answer_next(self, session, targets, fetches, feeds, run) -> List[Any]:
         self._number += 1
         if session.graph not in self.graphs:
             self.graphs.append(session.graph)
-        try:
-            kind = self._calls.find(session.graph, targets, fetches, feeds)
-        except ToolkitError as error:
-            self.refusal = error
-            raise
+        kind = self._calls.find(session.graph, targets, fetches, feeds)
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
         if kind.trains and (not self.trained or kind.losses and not self._has_loss()):
             # What changed a weight before, without a loss, gave it its first value.
@@ -114,7 +117,11 @@ class Observation:
             )
         if kind.trains and session.graph not in self.training_graphs:
             self.training_graphs.append(session.graph)
-        taken = [t for op in kind.resources if is_source(op) for t in op.outputs]
+        # The outputs of a branch that is not taken have no values.
+        sources = [
+            op for op in kind.resources if is_source(op) and op._get_control_flow_context() is None
+        ]
+        taken = [tensor for op in sources for tensor in op.outputs]
         taken = [tensor for tensor in taken if kind.trains and tensor.dtype != tf.variant]
         numbered = {**with_number(session.graph, feeds, self._number), **kind.closed}
         self._queues.fill(session, kind, numbered)

@@ -4,7 +4,8 @@ and of two updates the older op comes first.
 A call that trains and fetches `global_step`, or summaries of the weights, reads variables that it
 writes, and nothing says which comes first. So before a session sees new ops, each read of a
 variable that waits for nothing becomes a control input of the variable's updates. Such a read costs
-nothing where a call did not need it, and it changes no other call.
+nothing where a call did not need it, and it changes no other call. So does the size of a queue, of
+which `tf.train.batch` makes a summary, become one of what takes from the queue.
 
 Two updates of one variable in one call, as of the averages of a network that is built twice, wait
 for each other by a *gate*: a tensor behind the older update, for which the newer one waits. A call
@@ -22,7 +23,7 @@ from typing import Any, Dict, Iterable, List
 
 from toolkit import tf
 
-from .calls import Gate, growing, is_moving, is_update, reach, waits, written_variable
+from .calls import Gate, growing, is_moving, is_update, queue_of, reach, waits, written_variable
 
 _DATA = ""  # in place of the name of a variable
 
@@ -53,13 +54,16 @@ class Order:
                     late[_handle(op)].append(op)
             elif is_update(op) and op._get_control_flow_context() is None:
                 updates[written_variable(op)].append(op)
+            elif op.type == "QueueSizeV2" and op._get_control_flow_context() is None:
+                reads[queue_of(op).name].extend([] if op.control_inputs else [op])
             elif is_moving(op) and op._get_control_flow_context() is None:
                 updates[_DATA].append(op)
         with growing(graph):
             for name, ops in updates.items():
                 for op in ops:
                     if op._id > done:
-                        op._add_control_inputs(reads.get(name, ()))
+                        queue = queue_of(op) if name == _DATA else None
+                        op._add_control_inputs(reads.get(queue.name if queue else name, ()))
                 for older, newer in itertools.combinations(ops, 2):
                     if newer._id > done and not waits(newer, older) and not waits(older, newer):
                         gates.append(_make_gate(older, newer, late.get(name, ())))

@@ -7,11 +7,11 @@ thread; queues are made without a capacity, as nobody takes while the main threa
 place of seconds.
 
 Before a call that reaches a dequeue or a reader, the enqueue ops of that queue's runner are run in
-turn, those of the queues before it first, until the queue has what the call takes (and, where it
-shuffles, `min_after_dequeue` more). One whose data ends closes its queue, as the thread would. So
-what a call gets is a function of the calls before it. A resume does the same for each call that the
-journal answers, and takes what the call took: readers, and the generator of a `RandomShuffleQueue`,
-whose seed is the run's, then stand where they stood.
+turn, those of the queues before it first, until the queue has what the call takes. One that
+shuffles or sorts is filled to its capacity, as it chooses from what it has. One whose data ends
+closes its queue, as the thread would. So what a call gets is a function of the calls before it. A
+resume does the same for each call that the journal answers, and takes what the call took: readers,
+and the generator of a `RandomShuffleQueue`, whose seed is the run's, then stand where they stood.
 """
 
 from __future__ import annotations
@@ -24,20 +24,24 @@ from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_data_flow_ops
 from tensorflow.python.training import coordinator, queue_runner_impl
 
+from toolkit import tf
+
 from .calls import Calls, Kind, growing, source_of
 from .noise import with_number
 from .patches import Patches
 
 _QUEUES = ("fifo_queue_v2", "padding_fifo_queue_v2", "random_shuffle_queue_v2", "priority_queue_v2")
+_CHOOSING = ("RandomShuffleQueueV2", "PriorityQueueV2")  # take one of the elements that they have
 _FILES_AHEAD = 8  # names that a queue has for a reader, which may pass files without a record
 
 
 class _Runner(NamedTuple):
-    """A runner of a session: its ops that have not ended, the next one first."""
+    """The runners of a queue in a session: their ops that have not ended, the next one first."""
 
+    parts: List[Any]
     puts: Deque[Any]
     close: Any
-    ends: Tuple[Any, ...]  # the exceptions by which an op ends
+    ends: List[Any]  # the exceptions by which an op ends
 
 
 class Queues:
@@ -52,6 +56,7 @@ class Queues:
         self._calls, self._run = calls, run
         self._runners: Any = weakref.WeakKeyDictionary()  # session -> queue -> runner
         self._states: Any = weakref.WeakKeyDictionary()  # graph -> queue -> size, is closed
+        self._capacities: Any = weakref.WeakKeyDictionary()  # graph -> queue -> given number
         self._num_puts = 0  # the numbers of the noise of enqueue ops
         self._loops: List[Tuple[int, Any]] = []  # how often in train calls, a looper
         self._looped = 0  # the last train call after which loops were asked
@@ -60,10 +65,17 @@ class Queues:
         """Patch what starts threads that call a session."""
 
         def create_threads(original, runner, session, *args, **kwargs):
-            puts = collections.deque(getattr(op, "op", op) for op in runner.enqueue_ops)
-            noted = _Runner(puts, runner.close_op, tuple(runner.queue_closed_exception_types))
-            queue = source_of(runner.close_op.inputs[0])
-            self._runners.setdefault(session, {}).setdefault(queue, noted)
+            close = runner.close_op
+            if len(close.inputs) != 1:
+                raise self._calls.refusal("starts a queue runner that closes several queues", close)
+            runners = self._runners.setdefault(session, {})
+            known = runners.setdefault(
+                source_of(close.inputs[0]), _Runner([], collections.deque(), close, [])
+            )
+            if runner not in known.parts:  # else it is started a second time
+                known.parts.append(runner)
+                known.puts.extend(getattr(op, "op", op) for op in runner.enqueue_ops)
+                known.ends.extend(runner.queue_closed_exception_types)
             return []
 
         def start(original, looper):
@@ -71,9 +83,12 @@ class Queues:
             if seconds is None:
                 raise self._calls.refusal("loops in a thread without an interval")
             self._loops.append((max(1, int(seconds)), looper))
+            looper.start_loop()
 
         def make(original, *args, capacity=-1, **kwargs):
-            return original(*args, **kwargs)
+            made = original(*args, **kwargs)
+            self._capacities.setdefault(made.graph, {})[made.op] = capacity
+            return made
 
         patches.wrap(queue_runner_impl.QueueRunner, "create_threads", create_threads)
         patches.wrap(coordinator.LooperThread, "start", start)
@@ -106,20 +121,32 @@ class Queues:
         """
         needs: Dict[Any, int] = {}
         for take, queue in kind.takes:
-            needs[queue] = needs.get(queue, 0) + self._count(session, take, feeds)
-        for queue, need in needs.items():
-            shuffles = queue.type == "RandomShuffleQueueV2"
-            need += queue.get_attr("min_after_dequeue") if shuffles else 0
-            while True:
-                size, is_closed = self._look(session, queue)
-                if is_closed or size >= need:
-                    break
-                runner = self._runners.get(session, {}).get(queue)
-                if runner is None:
-                    take = next(take for take, taken in kind.takes if taken is queue)
-                    what = f"takes from the queue '{queue.name}', which no queue runner fills"
-                    raise self._calls.refusal(what, take)
-                self._put(session, runner, need - size)
+            needs[queue] = needs.get(queue, 0) + self._count(session, take, queue, feeds)
+        is_filled = False
+        while not is_filled:  # what fills a queue may take from one that was filled before
+            is_filled = True
+            for queue, need in needs.items():
+                if self._fill(session, kind, queue, need):
+                    is_filled = False
+
+    def _fill(self, session: Any, kind: Kind, queue: Any, need: int) -> bool:
+        """Let a queue have what a call takes from it; return whether anything was put into it."""
+        runner = self._runners.get(session, {}).get(queue)
+        if queue.type == "RandomShuffleQueueV2":
+            need += queue.get_attr("min_after_dequeue")
+        if runner is not None and queue.type in _CHOOSING:
+            need = max(need, self._capacities.get(session.graph, {}).get(queue, 0))
+        has_put = False
+        while True:
+            size, is_closed = self._look(session, queue)
+            if is_closed or size >= need:
+                return has_put
+            if runner is None or not runner.puts:
+                take = next(take for take, taken in kind.takes if taken is queue)
+                what = f"takes from the queue '{queue.name}', which no queue runner fills"
+                raise self._calls.refusal(what, take)
+            self._put(session, runner, need - size)
+            has_put = True
 
     def _put(self, session: Any, runner: _Runner, missing: int) -> None:
         """Run enqueue ops of a runner, at most as often as elements are missing."""
@@ -133,16 +160,19 @@ class Queues:
             try:
                 self.fill(session, kind, feeds)
                 self._run(session, [op], [], feeds)
-            except runner.ends:
+            except tuple(runner.ends):
                 runner.puts.remove(op)
                 if not runner.puts:
                     self._run(session, [runner.close], [], {})
                 return
 
-    def _count(self, session: Any, take: Any, feeds: Dict[Any, Any]) -> int:
-        """How many elements an op takes."""
+    def _count(self, session: Any, take: Any, queue: Any, feeds: Dict[Any, Any]) -> int:
+        """How many elements an op takes, at most."""
         if take.type.startswith("ReaderRead"):
-            return _FILES_AHEAD
+            runner = self._runners.get(session, {}).get(queue)
+            puts = runner.puts if runner else ()
+            # Twice the names have those of a whole epoch, in which some file has a record.
+            return max([_FILES_AHEAD, *(2 * _length(op) for op in puts)])
         if take.type == "QueueDequeueV2":
             return 1
         count = feeds.get(take.inputs[1], tensor_util.constant_value(take.inputs[1]))
@@ -160,3 +190,10 @@ class Queues:
                     ),
                 ]
         return self._run(session, [], states[queue], {})
+
+
+def _length(put: Any) -> int:
+    """How many elements an enqueue op puts at once, as far as the graph knows."""
+    is_many = put.type == "QueueEnqueueManyV2"
+    shape = put.inputs[1].shape if is_many else tf.TensorShape([1])
+    return int(shape.rank and tf.dimension_value(shape[0]) or 1)

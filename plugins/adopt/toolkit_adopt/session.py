@@ -30,7 +30,7 @@ import tensorflow
 from tensorflow.python.client import session as sessions
 from tensorflow.python.data.experimental.ops import batching, interleave_ops
 from tensorflow.python.data.ops import dataset_ops
-from tensorflow.python.framework import load_library
+from tensorflow.python.framework import load_library, ops
 from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.training import basic_session_run_hooks, server_lib, supervisor
 from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
@@ -210,7 +210,8 @@ class Sessions:
         for module in (tensorflow, tf, load_library):
             patches.wrap(module, "load_op_library", load_op_library)
         for name in ("enable_eager_execution", "enable_v2_behavior"):
-            patches.wrap(tf, name, eager)
+            for module in (tf, ops):
+                patches.wrap(module, name, eager)
         patches.wrap(supervisor.Supervisor, "start_standard_services", no_services)
         patches.wrap(basic_session_run_hooks.SecondOrStepTimer, "__init__", timer)
         patches.wrap(server_lib.Server, "__init__", server)

@@ -6,7 +6,8 @@ runs, and `uninstall` after it. On 2.x, as long as they are installed,
 - `sys.modules["tensorflow"]` is a module of the names of `tensorflow.compat.v1`, of those modules
   of TensorFlow that are no part of it (`tensorflow.python`), and of the stand-ins;
 - `tensorflow.compat.v1` has the stand-ins `contrib` and `estimator` as attributes;
-- `tensorflow.keras` and `keras` are the Keras of `tensorflow.compat.v1`, with sessions;
+- `tensorflow.keras` and `keras`, unless the script's folder has one, are the Keras of
+  `tensorflow.compat.v1`, with sessions;
 - `sys.modules` has the stand-ins of MODULES.
 
 On 1.15 all of these exist and stay, but for a `keras` that is not installed; there `input_data`,
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.machinery
 import importlib.util
 import sys
 import types
@@ -123,7 +125,10 @@ def _keras_modules() -> Dict[str, types.ModuleType]:
         name = "tensorflow.python.keras.api._v1.keras"
         roots = [] if importlib.util.find_spec("keras") else ["keras"]
     else:
-        name, roots = tf.keras.__name__, ["tensorflow.keras", "keras"]
+        name, roots = tf.keras.__name__, ["tensorflow.keras"]
+        own = importlib.machinery.PathFinder.find_spec("keras", sys.path[:1])  # beside the script
+        if own is None or own.loader is None:  # a folder without an __init__.py hides no module
+            roots.append("keras")
     importlib.import_module(name)
     found = [each for each in sys.modules if each == name or each.startswith(name + ".")]
     return {root + each[len(name) :]: sys.modules[each] for root in roots for each in found}
