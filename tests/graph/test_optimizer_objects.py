@@ -148,6 +148,11 @@ def test_an_object_has_its_own_rate_which_is_logged(make, value, rates):
     assert values_after(2, options=options, optimizer=make()) == (value, rates)
 
 
+def test_the_rate_of_an_object_is_read_before_it_has_variables():
+    # Nadam's slots ask the first variable for its dtype.
+    assert values_after(gradient=0.0, optimizer=tf.keras.optimizers.Nadam(0.5)) == (0, [0.5])
+
+
 def test_a_decay_follows_the_rate_of_an_object_which_a_class_of_ones_own_need_not_say():
     assert values_after(optimizer=OwnDescent()) == (-0.5, [None])
     with tf.Graph().as_default():

@@ -106,6 +106,10 @@ def test_a_requirement_is_compared_with_this_version(requirement):
     assert (find_unmet(["numpy>=99", requirement], "0.2.0") == "") == (requirement in MET)
 
 
+def test_a_requirement_that_is_none_breaks_its_own_plugin_alone():
+    assert find_unmet(["toolkit>=0.2 &"]) == "needs 'toolkit>=0.2 &', which is no requirement"
+
+
 def test_a_plugin_that_needs_another_toolkit_is_refused_with_both_versions(site):
     offer(site, "one_module", SOURCE, requires=["numpy", "toolkit (>=99)"])
     assert state_of("one").startswith("broken: needs toolkit>=99, this is 0.2")
