@@ -115,7 +115,7 @@ def _read_pair(images: str, labels: str, class_names: Tuple[str, ...]) -> Split:
             hint="Use image and label files that belong together.",
         )
     try:
-        return Split(features, Column(targets, class_names=class_names).take(slice(None)))
+        return Split(features, Column(targets, class_names=class_names))
     except DataError as error:
         raise DataError(f"{labels}: {error.message}", hint=error.hint) from None
 
