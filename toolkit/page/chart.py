@@ -15,7 +15,6 @@ from .values import format_number
 WIDTH, HEIGHT, TOP, BOTTOM, RIGHT = 400, 230, 12, 34, 16  # pixels
 _DIGIT = 6.4  # pixels of a digit on an axis
 _NUM_TICKS = 5
-_LARGEST_POWER = 307  # of ten, that a float holds with all its digits
 _FEW = 160  # points of a chart whose lines have dots, too
 _MIN_COUNT = 5  # examples of a dot that is not faint
 Point = Tuple[float, float, Optional[float], Optional[float]]  # x, y, the ends of y's interval
@@ -50,8 +49,7 @@ class Axis:
         is_log: bool = False,
     ):
         self.start, self._end, self._is_log = start, end, is_log
-        ends = min(values, default=0.0), max(values, default=1.0)
-        low, high = map(self._scale, ends)
+        low, high = map(self._scale, (min(values, default=0.0), max(values, default=1.0)))
         if low == high:
             space = 1.0 if is_whole or is_log else abs(low) / 2 or 1.0
             low, high = low - space, high + space
@@ -63,11 +61,11 @@ class Axis:
             low, high = math.floor(low / step) * step, math.ceil(high / step - 1e-9) * step
         self._low, self._high = low, high
         places = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-        values = [place * step for place in places]
-        if is_log:  # of which some may be beyond what a float holds
-            values = [value for value in values if abs(value) <= _LARGEST_POWER]
-        texts = [f"{10.0**value if is_log else value:,.7g}" for value in values]
-        self.ticks = list(zip(map(self._pixel, values), texts))
+        ticks = [
+            n * step for n in places if not is_log or abs(n * step) < 308
+        ]  # floats end at 1e308
+        texts = [f"{10.0**tick if is_log else tick:,.7g}" for tick in ticks]
+        self.ticks = list(zip(map(self._pixel, ticks), texts))
 
     def _scale(self, value: float) -> float:
         return math.log10(value) if self._is_log else value

@@ -88,13 +88,10 @@ def list_quantities(
     quantities = []
     for name in dict.fromkeys([*first, *names]):
         direction = direction_of(record, name) or ("min" if name == "loss" else None)
-        declared = {
-            **fields(intervals.get(name)),
-            **{"name": name, "value": values[name][0], "note": values[name][1]},
-            "direction": direction,
-            "text": _NO_WORD if name in ("d_loss", "g_loss") and not direction else "",
-        }
-        quantities.append(parse_quantity(declared))
+        text = _NO_WORD if name in ("d_loss", "g_loss") and not direction else ""
+        declared = dict(zip(("name", "value", "note"), (name, *values[name])), text=text)
+        interval = fields(intervals.get(name))
+        quantities.append(parse_quantity({**interval, **declared, "direction": direction}))
     return [each for each in quantities if each is not None][:_FEW]
 
 
