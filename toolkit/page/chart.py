@@ -61,20 +61,17 @@ class Axis:
             low, high = math.floor(low / step) * step, math.ceil(high / step - 1e-9) * step
         self._low, self._high = low, high
         places = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-        ticks = [
-            n * step for n in places if not is_log or abs(n * step) < 308
-        ]  # floats end at 1e308
+        limit = 308 if is_log else math.inf  # a float ends at 1e308
+        ticks = [n * step for n in places if abs(n * step) < limit]
         texts = [f"{10.0**tick if is_log else tick:,.7g}" for tick in ticks]
-        self.ticks = list(zip(map(self._pixel, ticks), texts))
+        self.ticks = [(self.place(tick, True), text) for tick, text in zip(ticks, texts)]
 
     def _scale(self, value: float) -> float:
         return math.log10(value) if self._is_log else value
 
-    def place(self, value: float) -> float:
-        """The pixel of a value."""
-        return self._pixel(self._scale(value))
-
-    def _pixel(self, scaled: float) -> float:
+    def place(self, value: float, is_scaled: bool = False) -> float:
+        """The pixel of a value, or of what `_scale` made of it."""
+        scaled = value if is_scaled else self._scale(value)
         share = (scaled - self._low) / (self._high - self._low)
         return self.start + (self._end - self.start) * share
 
