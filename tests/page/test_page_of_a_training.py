@@ -69,8 +69,8 @@ def has_status(status):
     [
         (Drawing, None, "", "finished"),
         (FailingAtTheEnd, ToolkitError, "run_ended.*too late", "finished"),
-        (Diverging, DivergedError, "", "diverged"),
-        (Interrupted, KeyboardInterrupt, "", "trained"),
+        (Diverging, DivergedError, "loss", "diverged"),
+        (Interrupted, KeyboardInterrupt, "^$", "trained"),
     ],
 )
 def test_the_page_of_each_end_is_the_one_that_is_written_later(data, plugin, error, text, status):
