@@ -287,7 +287,7 @@ class Column:
             is_wrong &= array != VOID
         if is_wrong.any():
             place = ""
-            if rows is not None and len(self) > 1:  # a single one may stand for any example
+            if rows is not None:
                 row = as_rows(rows, len(self))[np.argwhere(is_wrong)[0][0]]
                 place = f" in example {row}"
             mark = f", or mark what has no class by {VOID}" if self.component.shape else ""
