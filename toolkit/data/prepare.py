@@ -101,8 +101,9 @@ class ExampleConverter:
         try:
             return {k: column.take(slice(0, 1), lengths[k])[0] for k, column in columns.items()}
         except DataError as error:
+            reason = error.message.replace(" in example 0", "")  # of the column of one example
             raise ToolkitError(
-                f"The hook 'convert' returned no example for example {position}: {error.message}",
+                f"The hook 'convert' returned no example for example {position}: {reason}",
                 hint=error.hint,
             ) from error
 
