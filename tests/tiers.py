@@ -26,7 +26,7 @@ import zlib
 
 TIERS = ("quick", "ci", "long")
 SHARE = "CI_TEST_SHARE"  # "1/2:7": the first of two Pythons, in the landing with number 7
-QUICK = 0.25  # CPU seconds of the dearest quick test that is not picked
+QUICK = 0.3  # CPU seconds of the dearest quick test that is not picked
 UNLISTED = 0.03  # what others take
 SECONDS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seconds.txt")
 
