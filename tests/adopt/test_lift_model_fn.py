@@ -120,9 +120,8 @@ def test_a_plugin_of_a_module_with_an_old_import_trains_from_the_command_line(
     (tmp_path / "own_plugin.py").write_text(
         "from toolkit_adopt import standins\n"
         "from toolkit_adopt.lift.model_fn import ModelFn\n"
-        "standins.install()\n"
-        "from own_model import fn\n"
-        "standins.uninstall()\n"
+        "with standins.installed():\n"
+        "    from own_model import fn\n"
         "plugin = ModelFn(fn)\n"
     )
     monkeypatch.chdir(tmp_path)

@@ -12,11 +12,14 @@ from known_answers import PATH, estimator_answers
 @pytest.fixture
 def estimator():
     """The stand-in, while the constructor of monitored sessions is wrapped."""
-    from toolkit_adopt.standins import estimator, inputs
+    from toolkit_adopt.patches import Patches
+    from toolkit_adopt.standins import inputs, make_stand_in
 
-    restore = inputs.wrap_monitored_sessions()
-    yield estimator
-    restore()
+    found = make_stand_in("estimator")
+    found.inputs = inputs
+    with Patches() as patches:
+        inputs.wrap_monitored_sessions(patches)
+        yield found
 
 
 def linear(estimator, **fields):
@@ -53,8 +56,7 @@ def test_the_first_tensorflow_s_own_estimator_reads_the_inputs_without_threads(t
 
     from toolkit import tf
 
-    standins.install()
-    try:
+    with standins.installed():
         import tensorflow
 
         assert tensorflow.estimator.inputs.numpy_input_fn is inputs.numpy_input_fn
@@ -68,8 +70,6 @@ def test_the_first_tensorflow_s_own_estimator_reads_the_inputs_without_threads(t
         found = tensorflow.estimator.Estimator(linear(tensorflow.estimator), str(tmp_path))
         x = np.arange(10, dtype=np.float32)
         found.train(inputs.numpy_input_fn(x, batch_size=4, shuffle=False), [Count()])
-    finally:
-        standins.uninstall()
     assert len(seen) == 3 and max(seen) <= 1  # the writer of summaries
     assert found.get_variable_value("weight") == 8.5  # each step sets it to the mean: 8 and 9
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
+import numpy as np
 import pytest
 
 OF_BOTH = """
@@ -35,9 +36,8 @@ assert tf1.contrib.layers.conv2d is layers.conv2d
 def installed():
     from toolkit_adopt import standins
 
-    standins.install()
-    yield
-    standins.uninstall()
+    with standins.installed():
+        yield
 
 
 def state():
@@ -45,7 +45,8 @@ def state():
 
     tensorflow = importlib.import_module("tensorflow")
     modules = {key: value for key, value in sys.modules.items() if key.startswith("tensorflow.")}
-    return tensorflow, modules, hasattr(tf, "contrib"), hasattr(tf, "estimator")
+    numpy = set(vars(np)), set(vars(np.lib)), np.reshape, np.array
+    return tensorflow, modules, hasattr(tf, "contrib"), hasattr(tf, "estimator"), numpy
 
 
 def test_all_forms_of_import_find_the_same_things(installed):
@@ -71,7 +72,7 @@ def test_all_forms_of_import_find_the_same_things(installed):
     assert space["keras"].layers.Dense is space["Dense"] is tf.keras.layers.Dense
 
 
-def test_uninstall_puts_back_what_was_there():
+def test_all_is_put_back_that_was_there():
     from toolkit_adopt import standins
 
     from toolkit import tf
@@ -79,11 +80,11 @@ def test_uninstall_puts_back_what_was_there():
     importlib.import_module("tensorflow.python.framework.ops")
     construct = tf.train.MonitoredSession.__mro__[1].__init__
     before = state()
-    standins.install()
-    standins.install()  # a second time changes nothing
-    assert tf.train.MonitoredSession.__mro__[1].__init__ is not construct
-    assert "tensorflow.examples.tutorials.mnist.input_data" in sys.modules
-    standins.uninstall()
+    with standins.installed():
+        wrapped = tf.train.MonitoredSession.__mro__[1].__init__
+        with standins.installed():  # a second time changes nothing
+            assert tf.train.MonitoredSession.__mro__[1].__init__ is wrapped is not construct
+        assert "tensorflow.examples.tutorials.mnist.input_data" in sys.modules
     assert tf.train.MonitoredSession.__mro__[1].__init__ is construct
     after = state()
     assert after[0] is before[0] and after[2:] == before[2:]
@@ -112,12 +113,3 @@ def test_a_name_without_a_stand_in_is_named():
             modules["tensorflow"].contrib.crf  # noqa: B018
         with pytest.raises(AttributeError, match="'tensorflow' has no attribute 'nothing'"):
             modules["tensorflow"].nothing  # noqa: B018
-
-
-def test_each_public_name_of_a_stand_in_exists_in_its_module():
-    from toolkit_adopt import standins
-
-    for sources in standins.MODULES.values():
-        for source in sources:
-            module = importlib.import_module(f"toolkit_adopt.standins.{source}")
-            assert all(hasattr(module, name) for name in module.__all__), source

@@ -15,26 +15,13 @@ NAMES += list(cells(types.SimpleNamespace()))
 @pytest.fixture(scope="module")
 def found():
     """What the stand-ins of this folder answer, on this TensorFlow."""
-    from toolkit_adopt.standins import (
-        arg_scope,
-        initializers,
-        layers,
-        learning,
-        legacy_sequences,
-        losses,
-        normalization,
-        optimizers,
-        rnn,
-        sequences,
-    )
+    from toolkit_adopt.standins import make_stand_in
 
     from toolkit import tf
 
-    names = {}
-    for module in (initializers, layers, normalization, optimizers):
-        names.update({name: getattr(module, name) for name in module.__all__})
-    others = losses, learning, sequences, legacy_sequences
-    return answers(tf, types.SimpleNamespace(**names), arg_scope, rnn, others)
+    names = ("slim", "slim", "rnn", "losses", "slim.learning", "seq2seq", "legacy_seq2seq")
+    layers, framework, rnn, *others = (make_stand_in(f"contrib.{name}") for name in names)
+    return answers(tf, layers, framework, rnn, others)
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +48,8 @@ def test_names_outputs_and_averages_are_those_of_the_first_tensorflow(name, foun
 
 
 def test_a_scope_and_a_function_that_does_not_fit_it_are_refused():
-    from toolkit_adopt.standins.arg_scope import arg_scope
     from toolkit_adopt.standins.layers import conv2d, dropout
+    from toolkit_adopt.standins.scopes import arg_scope
 
     with arg_scope([conv2d, dropout], scope="s") as scope:
         pass
@@ -98,15 +85,14 @@ def test_options_of_hparams_are_parsed_in_their_types():
 
 
 def test_variables_are_listed_with_their_sizes(capsys):
-    from toolkit_adopt.standins import learning, variables
+    from toolkit_adopt.standins import training, variables
 
     from toolkit import tf
 
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default():
         made = variables.model_variable("a/b", [2, 3], collections=["mine"])
         variables.local_variable([0.0], name="local")
-        assert learning.analyze_vars(tf.global_variables(), print_info=True) == (6, 24)
-        assert learning.analyze_ops(graph) > 6
+        assert training.analyze_vars(tf.global_variables(), print_info=True) == (6, 24)
         assert tf.get_collection("mine") == [made] == variables.get_model_variables("a")
         assert variables.get_variables_by_name("b") == [made]
         assert variables.get_variables_by_suffix("b") == [made]

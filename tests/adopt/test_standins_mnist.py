@@ -65,6 +65,6 @@ def test_more_examples_for_validation_than_there_are_is_an_error(read_data_sets,
         read_data_sets(str(tmp_path))
 
 
-def test_fake_data_are_constants_and_need_no_files(read_data_sets):
-    images, labels = read_data_sets("nowhere", fake_data=True, one_hot=True).train.next_batch(2)
-    assert images == [[1] * 784] * 2 and labels == [[1] + [0] * 9] * 2
+def test_fake_data_are_refused(read_data_sets):
+    with pytest.raises(ValueError, match="has no fake_data"):
+        read_data_sets("nowhere", fake_data=True)

@@ -5,52 +5,47 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, List
 
 Wrapper = Callable[..., Any]  # of the original and its arguments
 
 
-class Patches:
+class Patches(contextlib.ExitStack):
     """In a `with`, what `replace` and `wrap` changed; at its end everything is as it was."""
 
-    def __init__(self) -> None:
-        self._before: List[Tuple[Any, str, Any, bool]] = []
-
-    def __enter__(self) -> Patches:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        while self._before:
-            owner, name, value, is_own = self._before.pop()
-            if is_own:
-                setattr(owner, name, value)
-            else:
-                with contextlib.suppress(AttributeError):
-                    delattr(owner, name)
-
-    def replace(self, owner: Any, name: str, value: Any) -> Any:
-        """Set an attribute, and return its former value (None if there was none)."""
-        before = getattr(owner, name, None)
-        self._before.append((owner, name, vars(owner).get(name), name in vars(owner)))
-        setattr(owner, name, value)
-        return before
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute, or an item of a dictionary."""
+        is_dict = isinstance(owner, dict)
+        space, put = (owner, dict.__setitem__) if is_dict else (vars(owner), setattr)
+        if name in space:
+            self.callback(put, owner, name, space[name])
+        else:
+            self.callback(_remove, owner, name)
+        put(owner, name, value)
 
     def wrap(self, owner: Any, name: str, wrapper: Wrapper) -> None:
         """Let `wrapper(original, *arguments)` be called in place of a function, if it exists."""
         for each in _with_twin(owner):
-            self._wrap(each, name, wrapper)
+            original = getattr(each, name, None)
+            if original is not None:
+                self.replace(each, name, _wrapped(original, name, wrapper))
 
-    def _wrap(self, owner: Any, name: str, wrapper: Wrapper) -> None:
-        original = getattr(owner, name, None)
-        if original is None:
-            return
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return wrapper(original, *args, **kwargs)
+def _remove(owner: Any, name: str) -> None:
+    if isinstance(owner, dict):
+        del owner[name]
+    else:
+        with contextlib.suppress(AttributeError):  # of a lazy module, which has set it elsewhere
+            delattr(owner, name)
 
-        call.__name__ = call.__qualname__ = name
-        call.__doc__ = original.__doc__
-        self.replace(owner, name, call)
+
+def _wrapped(original: Any, name: str, wrapper: Wrapper) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return wrapper(original, *args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = original.__doc__
+    return call
 
 
 def _with_twin(owner: Any) -> List[Any]:

@@ -52,10 +52,9 @@ def prepared(
         sys.path.insert(0, os.path.dirname(script))
         tf.reset_default_graph()
         try:
-            standins.install()
-            yield
+            with standins.installed():
+                yield
         finally:
-            standins.uninstall()
             tf.reset_default_graph()
             os.chdir(before[0])
             sys.path[:] = before[1]

@@ -38,7 +38,6 @@ from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
 from toolkit import tf
 
 from .patches import Patches
-from .standins import data_sets
 
 _IS_VERSION_1 = hasattr(tensorflow, "Session")  # whose feeds are by tensor, not by reference
 
@@ -352,6 +351,6 @@ def _order_data(patches: Patches) -> None:
         patches.wrap(cls, "map", map_in_order)
         patches.wrap(cls, "map_with_legacy_function", map_in_order)
         patches.wrap(cls, "interleave", interleave)
-    for module in (tf.data.experimental, batching, interleave_ops, data_sets):
+    for module in (tf.data.experimental, batching, interleave_ops):
         patches.wrap(module, "map_and_batch", map_and_batch)
         patches.wrap(module, "parallel_interleave", parallel_interleave)

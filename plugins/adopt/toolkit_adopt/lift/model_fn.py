@@ -68,9 +68,8 @@ class ModelFn(Lifted):
         from toolkit_adopt import standins
         from toolkit_adopt.lift.model_fn import ModelFn
 
-        standins.install()
-        from my_model import model_fn
-        standins.uninstall()
+        with standins.installed():
+            from my_model import model_fn
 
         plugin = ModelFn(model_fn, params={"data_format": "channels_last"})
     """

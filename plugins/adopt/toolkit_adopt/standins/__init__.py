@@ -1,20 +1,19 @@
 """Stand-ins for the modules of TensorFlow 1.x that an adopted script imports and 2.x lacks.
 
-`install` makes `import tensorflow` give what TensorFlow 1.15 gave; it is called before a script
-runs, and `uninstall` after it. On 2.x, as long as they are installed,
+Within `installed`, `import tensorflow` gives what TensorFlow 1.15 gave. On 2.x,
 
 - `sys.modules["tensorflow"]` is a module of the names of `tensorflow.compat.v1`, of those modules
   of TensorFlow that are no part of it (`tensorflow.python`), and of the stand-ins;
 - `tensorflow.compat.v1` has the stand-ins `contrib` and `estimator` as attributes;
 - `tensorflow.keras` and `keras`, unless the script's folder has one, are the Keras of
   `tensorflow.compat.v1`, with sessions;
-- `sys.modules` has the stand-ins of MODULES.
+- `sys.modules` has the stand-ins of SOURCES and NAMES.
 
 On 1.15 all of these exist and stay, but for a `keras` that is not installed; there `input_data`,
 which would download files, is replaced, and `tf.estimator.inputs`, whose threads call the session.
 On both, the constructor of monitored sessions is wrapped (`inputs.py`), and NumPy and SciPy get
-back names that they had in the time of TensorFlow 1 (`libraries.py`). `uninstall` puts back each
-former value.
+back names that they had in the time of TensorFlow 1 (`libraries.py`). Each former value is put back
+at the end.
 """
 
 from __future__ import annotations
@@ -23,59 +22,68 @@ import contextlib
 import importlib
 import importlib.machinery
 import importlib.util
+import operator
 import sys
 import types
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List
 
 from tensorflow.python.framework import ops as tensorflow_ops
 
 from toolkit import tf
 
-# Module -> the modules of this folder whose public names it has, besides its submodules.
-_LAYERS = ("initializers", "layers", "normalization", "optimizers", "summaries")
-MODULES: Dict[str, Tuple[str, ...]] = {
-    "tensorflow.contrib": (),
-    "tensorflow.contrib.data": ("data_sets",),
-    "tensorflow.contrib.framework": ("arg_scope", "variables"),
-    "tensorflow.contrib.framework.python": (),
-    "tensorflow.contrib.framework.python.ops": ("arg_scope", "variables"),
-    "tensorflow.contrib.framework.python.ops.variables": ("variables",),
-    "tensorflow.contrib.layers": _LAYERS,
-    "tensorflow.contrib.layers.python": (),
-    "tensorflow.contrib.layers.python.layers": _LAYERS,
-    "tensorflow.contrib.layers.python.layers.initializers": ("initializers",),
-    "tensorflow.contrib.layers.python.layers.layers": ("layers", "normalization"),
-    "tensorflow.contrib.layers.python.layers.regularizers": ("initializers",),
-    "tensorflow.contrib.layers.python.layers.utils": ("outputs",),
-    "tensorflow.contrib.learn": (),
-    "tensorflow.contrib.learn.datasets": ("mnist",),
-    "tensorflow.contrib.learn.datasets.mnist": ("mnist",),
-    "tensorflow.contrib.learn.python": (),
-    "tensorflow.contrib.learn.python.learn": (),
-    "tensorflow.contrib.learn.python.learn.datasets": (),
-    "tensorflow.contrib.learn.python.learn.datasets.mnist": ("mnist",),
-    "tensorflow.contrib.learn.preprocessing": ("vocabulary",),
-    "tensorflow.contrib.legacy_seq2seq": ("legacy_sequences",),
-    "tensorflow.contrib.losses": ("losses",),
-    "tensorflow.contrib.rnn": ("rnn",),
-    "tensorflow.contrib.seq2seq": ("sequences",),
-    "tensorflow.contrib.slim": (*_LAYERS, "arg_scope", "variables"),
-    "tensorflow.contrib.slim.learning": ("learning",),
-    "tensorflow.contrib.slim.losses": ("losses",),
-    "tensorflow.contrib.slim.model_analyzer": ("learning",),
-    "tensorflow.contrib.slim.utils": ("outputs",),
-    "tensorflow.contrib.training": ("hparams", "learning"),
-    "tensorflow.estimator": ("estimator",),
-    "tensorflow.estimator.inputs": ("inputs",),
-    "tensorflow.examples": (),
-    "tensorflow.examples.tutorials": (),
-    "tensorflow.examples.tutorials.mnist": (),
-    "tensorflow.examples.tutorials.mnist.input_data": ("mnist",),
+from ..patches import Patches
+
+_LAYERS = "initializers layers normalization training"
+_FRAMEWORK = "scopes variables"
+SOURCES = {  # module -> the modules of this folder whose public names it has
+    "contrib.data": "inputs",
+    "contrib.framework": _FRAMEWORK,
+    "contrib.framework.python.ops": _FRAMEWORK,
+    "contrib.framework.python.ops.variables": "variables",
+    "contrib.layers": _LAYERS,
+    "contrib.layers.python.layers": _LAYERS,
+    "contrib.layers.python.layers.initializers": "initializers",
+    "contrib.layers.python.layers.layers": "layers normalization",
+    "contrib.layers.python.layers.regularizers": "initializers",
+    "contrib.layers.python.layers.utils": "scopes",
+    "contrib.learn.datasets": "mnist",
+    "contrib.learn.datasets.mnist": "mnist",
+    "contrib.learn.preprocessing": "vocabulary",
+    "contrib.learn.python.learn.datasets.mnist": "mnist",
+    "contrib.legacy_seq2seq": "legacy_sequences",
+    "contrib.losses": "losses",
+    "contrib.seq2seq": "sequences",
+    "contrib.slim": f"{_LAYERS} {_FRAMEWORK}",
+    "contrib.slim.learning": "training",
+    "contrib.slim.losses": "losses",
+    "contrib.slim.model_analyzer": "training",
+    "contrib.slim.utils": "scopes",
+    "contrib.training": "hparams training",
+    "estimator": "estimator",
+    "estimator.inputs": "inputs",
+    "examples.tutorials.mnist.input_data": "mnist",
 }
+_STEPS = "assert_global_step create_global_step get_global_step get_or_create_global_step"
+_CHECKPOINTS = "init_from_checkpoint list_variables load_checkpoint load_variable"
+_CELLS = """BasicLSTMCell BasicRNNCell DeviceWrapper DropoutWrapper GRUCell LSTMCell LSTMStateTuple
+    MultiRNNCell RNNCell ResidualWrapper"""
+_DATA_SETS = """AUTOTUNE group_by_window ignore_errors make_csv_dataset map_and_batch
+    parallel_interleave prefetch_to_device rejection_resample scan shuffle_and_repeat unbatch"""
+_LOSSES = "get_losses get_regularization_losses get_total_loss"
+NAMES = (  # module, where its names are today, the names
+    ("contrib.data", "data.experimental", _DATA_SETS),
+    ("contrib.framework", "train", f"{_STEPS} {_CHECKPOINTS}"),
+    ("contrib.framework", "", "nest"),
+    ("contrib.losses", "losses", _LOSSES),
+    ("contrib.rnn", "nn", "static_bidirectional_rnn static_rnn static_state_saving_rnn"),
+    ("contrib.rnn", "nn.rnn_cell", _CELLS),
+    ("contrib.slim", "train", f"{_STEPS} {_CHECKPOINTS}"),
+    ("contrib.slim.losses", "losses", _LOSSES),
+)
 _REAL = importlib.import_module("tensorflow")
 INPUT_DATA = "tensorflow.examples.tutorials.mnist.input_data"
 
-_restorers: List[Callable[[], None]] = []  # what `uninstall` calls, the last one first
+_installed: List[Patches] = []  # of the outermost block
 
 
 class StandIn(types.ModuleType):
@@ -134,20 +142,43 @@ def _keras_modules() -> Dict[str, types.ModuleType]:
     return {root + each[len(name) :]: sys.modules[each] for root in roots for each in found}
 
 
+def public_names(source: str) -> Dict[str, Any]:
+    """The values that a module of this folder defines, by their names without an underscore."""
+    module = importlib.import_module(f"{__name__}.{source}")
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if name[0] != "_"
+        and not isinstance(value, types.ModuleType)
+        and getattr(value, "__module__", module.__name__) == module.__name__
+    }
+
+
+def make_stand_in(name: str) -> StandIn:
+    """One of SOURCES or of NAMES, with the names that have a stand-in and no submodules."""
+    made = StandIn(f"tensorflow.{name}")
+    for source in SOURCES.get(name, "").split():
+        vars(made).update(public_names(source))
+    for module, place, names in NAMES:
+        if module == name:
+            owner = operator.attrgetter(place)(tf) if place else tf
+            vars(made).update({each: getattr(owner, each) for each in names.split()})
+    vars(made)["__all__"] = [each for each in vars(made) if each[0] != "_"]
+    return made
+
+
 def make_modules() -> Dict[str, types.ModuleType]:
     """What `sys.modules` has on this TensorFlow while the stand-ins are installed, by name.
 
     Their sources are imported; nothing is installed.
     """
-    names = [INPUT_DATA] if has_own_contrib() else list(MODULES)
-    made: Dict[str, types.ModuleType] = {name: StandIn(name) for name in names}
-    for name, module in made.items():
-        public: List[str] = []
-        for source in MODULES[name]:
-            origin = importlib.import_module(f"{__name__}.{source}")
-            vars(module).update({each: getattr(origin, each) for each in origin.__all__})
-            public += origin.__all__
-        vars(module)["__all__"] = public
+    made: Dict[str, types.ModuleType] = {}
+    names = {*SOURCES, *(module for module, *_ in NAMES)}
+    for name in names if not has_own_contrib() else ():
+        while name:  # and the packages that it is in
+            made.setdefault(f"tensorflow.{name}", make_stand_in(name))
+            name = name.rpartition(".")[0]
+    made.setdefault(INPUT_DATA, make_stand_in(INPUT_DATA.partition(".")[2]))
     made.update(_keras_modules())
     if not has_own_contrib():
         made["tensorflow"] = _TensorFlow(_REAL)
@@ -159,53 +190,33 @@ def make_modules() -> Dict[str, types.ModuleType]:
     return made
 
 
-def _replace(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute, or an item of sys.modules, until `uninstall`."""
-    space = owner if isinstance(owner, dict) else vars(owner)
-    missing = object()
-    former = space.get(name, missing)
-    write, delete = (
-        (space.__setitem__, space.__delitem__)
-        if isinstance(owner, dict)
-        else (lambda key, new: setattr(owner, key, new), lambda key: delattr(owner, key))
-    )
-    write(name, value)
-    _restorers.append(lambda: delete(name) if former is missing else write(name, former))
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Within the block, scripts import the stand-ins; a block within it changes nothing."""
+    with Patches() as patches:
+        _installed.append(patches)
+        try:
+            if len(_installed) == 1:
+                _install(patches)
+            yield
+        finally:
+            _installed.pop()
 
 
-def install() -> None:
-    """Let scripts import the stand-ins; nothing happens if they are installed."""
-    if _restorers:
-        return
+def _install(patches: Patches) -> None:
     inputs = importlib.import_module(f"{__name__}.inputs")
-    _restorers.append(inputs.wrap_monitored_sessions())
+    inputs.wrap_monitored_sessions(patches)
     for change in list(importlib.import_module(f"{__name__}.libraries").lacking()):
-        _replace(*change)
+        patches.replace(*change)
     for name, module in make_modules().items():
-        _replace(sys.modules, name, module)
+        patches.replace(sys.modules, name, module)
     if not has_own_contrib():
         for name in ("contrib", "estimator"):
-            _replace(tf, name, sys.modules[f"tensorflow.{name}"])
+            patches.replace(tf, name, sys.modules[f"tensorflow.{name}"])
         return
     # A parent that is not yet imported will find the stand-in in sys.modules by itself.
     parent, _, last = INPUT_DATA.rpartition(".")
     if parent in sys.modules:
-        _replace(sys.modules[parent], last, sys.modules[INPUT_DATA])
-    for name in inputs.__all__:
-        _replace(tf.estimator.inputs, name, getattr(inputs, name))
-
-
-def uninstall() -> None:
-    """Put back what `install` replaced."""
-    while _restorers:
-        _restorers.pop()()
-
-
-@contextlib.contextmanager
-def installed() -> Iterator[None]:
-    """Within the block, scripts and modules import the stand-ins."""
-    install()
-    try:
-        yield
-    finally:
-        uninstall()
+        patches.replace(sys.modules[parent], last, sys.modules[INPUT_DATA])
+    for name in ("numpy_input_fn", "pandas_input_fn"):
+        patches.replace(tf.estimator.inputs, name, getattr(inputs, name))

@@ -14,20 +14,6 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from toolkit import tf
 
-from . import inputs
-
-__all__ = [
-    "EvalSpec",
-    "Estimator",
-    "EstimatorSpec",
-    "ModeKeys",
-    "RunConfig",
-    "TrainSpec",
-    "inputs",
-    "export",
-    "train_and_evaluate",
-]
-
 _NEVER = 2**60  # steps
 
 
@@ -37,6 +23,13 @@ class ModeKeys:
     TRAIN = "train"
     EVAL = "eval"
     PREDICT = "infer"
+
+
+_NEEDED = {  # by a mode, of a specification
+    ModeKeys.TRAIN: ("loss", "train_op"),
+    ModeKeys.EVAL: ("loss",),
+    ModeKeys.PREDICT: ("predictions",),
+}
 
 
 class EstimatorSpec(NamedTuple):
@@ -83,52 +76,40 @@ class RunConfig:
     """How an Estimator trains.
 
     Args:
-        model_dir: the folder of its checkpoints.
-        tf_random_seed: of its graphs.
-        save_summary_steps: between two writings of summaries.
-        save_checkpoints_steps: between two checkpoints; None for the first and last step alone.
-        save_checkpoints_secs: ignored, since no clock decides.
-        session_config: a ConfigProto.
-        keep_checkpoint_max: how many are kept.
-        keep_checkpoint_every_n_hours: ignored.
-        log_step_count_steps: between two lines of the log.
-        others: `train_distribute` and the like, which must be None.
+        fields: those of FIELDS; no clock decides, so that those in seconds and hours are ignored.
+            Others, such as `train_distribute`, must be None.
 
     Raises:
         ValueError: training by several processes or devices is asked for.
     """
 
+    FIELDS: Dict[str, Any] = {
+        "model_dir": None,  # the folder of its checkpoints
+        "tf_random_seed": None,  # of its graphs
+        "save_summary_steps": 100,  # between two writings of summaries
+        "save_checkpoints_steps": None,  # None for the first and last step alone
+        "save_checkpoints_secs": None,
+        "session_config": None,  # a ConfigProto
+        "keep_checkpoint_max": 5,
+        "keep_checkpoint_every_n_hours": 10000,
+        "log_step_count_steps": 100,  # between two lines of the log
+    }
     task_type, task_id, master, is_chief = "worker", 0, "", True
     cluster_spec, num_worker_replicas, num_ps_replicas = None, 1, 0
 
-    def __init__(
-        self,
-        model_dir=None,
-        tf_random_seed=None,
-        save_summary_steps=100,
-        save_checkpoints_steps=None,
-        save_checkpoints_secs=None,
-        session_config=None,
-        keep_checkpoint_max=5,
-        keep_checkpoint_every_n_hours=10000,
-        log_step_count_steps=100,
-        **others: Any,
-    ):
-        distributed = [name for name, value in others.items() if "distribute" in name and value]
+    def __init__(self, *values: Any, **fields: Any):
+        self._fields = {**self.FIELDS, **dict(zip(self.FIELDS, values)), **fields}
+        distributed = [name for name, value in fields.items() if "distribute" in name and value]
         distributed += [name for name in ("TF_CONFIG",) if os.environ.get(name)]
         if distributed:
             raise ValueError(
                 f"The stand-in of tf.estimator trains in one process: remove {distributed[0]}."
             )
-        self._fields = {**others, **{k: v for k, v in locals().items() if k in _CONFIG_FIELDS}}
         vars(self).update(self._fields)
 
     def replace(self, **changes: Any) -> RunConfig:
         """The same configuration with other values."""
         return RunConfig(**{**self._fields, **changes})
-
-
-_CONFIG_FIELDS = set(inspect.signature(RunConfig).parameters) - {"others"}
 
 
 class TrainSpec(NamedTuple):
@@ -185,12 +166,6 @@ class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
         self._first = False
 
 
-def _call(function: Callable[..., Any], offered: Dict[str, Any], *args: Any) -> Any:
-    """Call a function with those of some named arguments that it has."""
-    names = inspect.signature(function).parameters
-    return function(*args, **{name: value for name, value in offered.items() if name in names})
-
-
 class Estimator:
     """Trains, evaluates and predicts by a model function.
 
@@ -212,41 +187,37 @@ class Estimator:
         self.params = dict(params or {}) if isinstance(params, (dict, type(None))) else params
         self.model_fn, self._warm_start_from = model_fn, warm_start_from
 
-    def _call_input_fn(self, input_fn: Any, mode: str) -> Any:
+    def _call(self, function: Any, mode: str, *args: Any, **more: Any) -> Any:
+        """Call a function of the user with those of some named arguments that it has."""
+        offered = {"mode": mode, "params": self.params, "config": self.config, **more}
+        names = inspect.signature(function).parameters
+        return function(*args, **{name: x for name, x in offered.items() if name in names})
+
+    def _read(self, input_fn: Any, mode: str) -> Any:
         """Features, labels (None without) and the hooks that the inputs need."""
-        offered = {"mode": mode, "params": self.params, "config": self.config}
-        result, hooks = _call(input_fn, offered), []
+        result, hooks = self._call(input_fn, mode), []
         if hasattr(result, "output_types") or isinstance(result, tf.data.Dataset):
             iterator = tf.data.make_initializable_iterator(result)
             result, hooks = iterator.get_next(), [_InitializeIterator(iterator)]
-        if isinstance(result, (list, tuple)):
-            if len(result) != 2:
-                raise ValueError(f"input_fn returns (features, labels), not {len(result)} values.")
-            return result[0], result[1], hooks
-        return result, None, hooks
+        if not isinstance(result, (list, tuple)):
+            return result, None, hooks
+        if len(result) != 2:
+            raise ValueError(f"input_fn returns (features, labels), not {len(result)} values.")
+        return result[0], result[1], hooks
 
     def _build(self, input_fn: Any, mode: str) -> Any:
         """The specification in the default graph, and the hooks that its inputs need."""
         tf.set_random_seed(self.config.tf_random_seed)
         tf.train.create_global_step()
-        features, labels, hooks = self._call_input_fn(input_fn, mode)
+        features, labels, hooks = self._read(input_fn, mode)
         labels = None if mode == ModeKeys.PREDICT else labels
-        offered = {"mode": mode, "params": self.params, "config": self.config}
-        names = inspect.signature(self.model_fn).parameters
-        if "labels" in names:
-            offered["labels"] = labels
-        elif labels is not None:
+        if labels is not None and "labels" not in inspect.signature(self.model_fn).parameters:
             raise ValueError("model_fn does not take labels, but input_fn returns labels.")
-        spec = _call(self.model_fn, offered, features)
-        needed = {
-            ModeKeys.TRAIN: ("loss", "train_op"),
-            ModeKeys.EVAL: ("loss",),
-            ModeKeys.PREDICT: ("predictions",),
-        }[mode]
-        missing = [name for name in needed if getattr(spec, name, None) is None]
+        spec = self._call(self.model_fn, mode, features, labels=labels)
+        missing = [name for name in _NEEDED[mode] if getattr(spec, name, None) is None]
         if not isinstance(spec, EstimatorSpec) or missing:
             raise ValueError(
-                f"model_fn must return an EstimatorSpec with {' and '.join(needed)} in mode "
+                f"model_fn must return an EstimatorSpec with {' and '.join(_NEEDED[mode])} in mode "
                 f"{mode!r}, not {type(spec).__name__} without {', '.join(missing) or 'them'}."
             )
         if spec.loss is not None:
@@ -278,50 +249,58 @@ class Estimator:
         start = 0 if newest is None else tf.train.load_variable(newest, tf.GraphKeys.GLOBAL_STEP)
         if max_steps is not None and max_steps <= start:
             return self
-        config = self.config
         with tf.Graph().as_default():
             spec, input_hooks = self._build(input_fn, ModeKeys.TRAIN)
             if self._warm_start_from and newest is None:
                 tf.train.warm_start(self._warm_start_from)
-            tf.summary.scalar("loss", spec.loss)
-            values = {"loss": spec.loss, "step": tf.train.get_global_step()}
-            if not spec.scaffold.saver and not tf.get_collection(tf.GraphKeys.SAVERS):
-                saver = tf.train.Saver(max_to_keep=config.keep_checkpoint_max, defer_build=True)
-                tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
             all_hooks = [*input_hooks, *(hooks or []), tf.train.NanTensorHook(spec.loss)]
             if steps is not None or max_steps is not None:
                 all_hooks.append(tf.train.StopAtStepHook(steps, max_steps))
-            if config.log_step_count_steps:
-                every = config.log_step_count_steps
-                all_hooks.append(tf.train.LoggingTensorHook(values, every_n_iter=every))
-            all_hooks += [*(spec.training_hooks or []), *(spec.training_chief_hooks or [])]
-            all_hooks.append(
-                tf.train.CheckpointSaverHook(
-                    self.model_dir,
-                    save_steps=config.save_checkpoints_steps or _NEVER,
-                    scaffold=spec.scaffold,
-                    listeners=list(saving_listeners or []),
-                )
-            )
-            with tf.train.MonitoredTrainingSession(
-                checkpoint_dir=self.model_dir,
-                scaffold=spec.scaffold,
-                hooks=all_hooks,
-                save_checkpoint_secs=0,
-                save_summaries_steps=config.save_summary_steps,
-                config=config.session_config,
-                log_step_count_steps=config.log_step_count_steps,
-            ) as session:
-                while not session.should_stop():
-                    session.run([spec.train_op, spec.loss])
+            self._train(spec, all_hooks, list(saving_listeners or []))
         return self
 
-    def _session(self, spec: EstimatorSpec, path: Optional[str], hooks: List[Any]) -> Any:
-        """A session of the variables in a checkpoint; without one, of the initial ones."""
-        creator = tf.train.ChiefSessionCreator(
-            spec.scaffold, config=self.config.session_config, checkpoint_filename_with_path=path
+    def _train(self, spec: EstimatorSpec, hooks: List[Any], listeners: List[Any]) -> None:
+        """Call the train op until a hook or the inputs end it."""
+        config = self.config
+        tf.summary.scalar("loss", spec.loss)
+        values = {"loss": spec.loss, "step": tf.train.get_global_step()}
+        if not spec.scaffold.saver and not tf.get_collection(tf.GraphKeys.SAVERS):
+            saver = tf.train.Saver(max_to_keep=config.keep_checkpoint_max, defer_build=True)
+            tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
+        every = config.log_step_count_steps
+        if every:
+            hooks = [*hooks, tf.train.LoggingTensorHook(values, every_n_iter=every)]
+        save = tf.train.CheckpointSaverHook(
+            self.model_dir,
+            save_steps=config.save_checkpoints_steps or _NEVER,
+            scaffold=spec.scaffold,
+            listeners=listeners,
         )
-        return tf.train.MonitoredSession(creator, hooks)
+        with tf.train.MonitoredTrainingSession(
+            checkpoint_dir=self.model_dir,
+            scaffold=spec.scaffold,
+            hooks=[*hooks, *(spec.training_hooks or []), *(spec.training_chief_hooks or []), save],
+            save_checkpoint_secs=0,
+            save_summaries_steps=config.save_summary_steps,
+            config=config.session_config,
+            log_step_count_steps=every,
+        ) as session:
+            while not session.should_stop():
+                session.run([spec.train_op, spec.loss])
+
+    def _calls(self, spec: EstimatorSpec, fetches: Any, path: Any, hooks: List[Any]) -> Any:
+        """What a session of a checkpoint's variables fetches, call by call.
+
+        Without a path it is the newest checkpoint; without one, the initial values.
+        """
+        creator = tf.train.ChiefSessionCreator(
+            spec.scaffold,
+            config=self.config.session_config,
+            checkpoint_filename_with_path=path or self.latest_checkpoint(),
+        )
+        with tf.train.MonitoredSession(creator, hooks) as session:
+            while not session.should_stop():
+                yield session.run(fetches)
 
     def evaluate(
         self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None
@@ -337,32 +316,24 @@ class Estimator:
         """
         with tf.Graph().as_default():
             spec, all_hooks = self._build(input_fn, ModeKeys.EVAL)
-            metrics = dict(spec.eval_metric_ops or {})
-            metrics["loss"] = tf.metrics.mean(spec.loss)
+            metrics = {**(spec.eval_metric_ops or {}), "loss": tf.metrics.mean(spec.loss)}
             values = {key: value for key, (value, _) in metrics.items()}
             values[tf.GraphKeys.GLOBAL_STEP] = tf.train.get_global_step()
-            updates = [update for _, update in metrics.values()]
             final = tf.train.FinalOpsHook(values)
             all_hooks += [*(hooks or []), *(spec.evaluation_hooks or []), final]
             if steps is not None:
                 all_hooks.append(_StopAfter(steps))
-            path = checkpoint_path or self.latest_checkpoint()
-            with self._session(spec, path, all_hooks) as session:
-                while not session.should_stop():
-                    session.run(updates)
-        result = final.final_ops_values
-        self._write_summaries(self.eval_dir(name), result)
-        return result
-
-    @staticmethod
-    def _write_summaries(folder: str, values: Dict[str, Any]) -> None:
-        step = values[tf.GraphKeys.GLOBAL_STEP]
-        scalars = [(k, v) for k, v in values.items() if k != tf.GraphKeys.GLOBAL_STEP]
-        parts = [tf.Summary.Value(tag=k, simple_value=float(v)) for k, v in scalars if v.ndim == 0]
+            updates = [update for _, update in metrics.values()]
+            for _ in self._calls(spec, updates, checkpoint_path, all_hooks):
+                pass
+        result: Dict[str, Any] = final.final_ops_values
+        scalars = [(k, v) for k, v in result.items() if k in metrics and v.ndim == 0]
+        parts = [tf.Summary.Value(tag=k, simple_value=float(v)) for k, v in scalars]
         with tf.Graph().as_default():  # the writer of a session's graph is another one
-            writer = tf.summary.FileWriter(folder)
-            writer.add_summary(tf.Summary(value=parts), step)
+            writer = tf.summary.FileWriter(self.eval_dir(name))
+            writer.add_summary(tf.Summary(value=parts), result[tf.GraphKeys.GLOBAL_STEP])
             writer.close()
+        return result
 
     def predict(
         self,
@@ -387,16 +358,13 @@ class Estimator:
             if predict_keys is not None:
                 wanted = {key: wanted[key] for key in predict_keys}
             all_hooks += [*(hooks or []), *(spec.prediction_hooks or [])]
-            path = checkpoint_path or self.latest_checkpoint()
-            with self._session(spec, path, all_hooks) as session:
-                while not session.should_stop():
-                    batch = session.run(wanted)
-                    if not yield_single_examples:
-                        yield batch
-                    elif isinstance(batch, dict):
-                        yield from (dict(zip(batch, row)) for row in zip(*batch.values()))
-                    else:
-                        yield from batch
+            for batch in self._calls(spec, wanted, checkpoint_path, all_hooks):
+                if not yield_single_examples:
+                    yield batch
+                elif isinstance(batch, dict):
+                    yield from (dict(zip(batch, row)) for row in zip(*batch.values()))
+                else:
+                    yield from batch
 
     def latest_checkpoint(self) -> Optional[str]:
         """The path of the newest checkpoint; None if there is none."""

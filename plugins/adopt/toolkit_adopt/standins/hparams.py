@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, Dict
 
-__all__ = ["HParams"]
-
 
 class HParams:
     """Options by name.
@@ -16,7 +14,6 @@ class HParams:
     """
 
     def __init__(self, **values: Any):
-        self._names: Dict[str, None] = {}
         for name, value in values.items():
             self.add_hparam(name, value)
 
@@ -28,7 +25,6 @@ class HParams:
         """
         if hasattr(self, name):
             raise ValueError(f"HParams has {name!r} already.")
-        self._names[name] = None
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
@@ -37,8 +33,8 @@ class HParams:
         Raises:
             KeyError: there is none of this name.
         """
-        if name not in self._names:
-            raise KeyError(f"HParams has no {name!r}, but {', '.join(self._names)}.")
+        if name not in self:
+            raise KeyError(f"HParams has no {name!r}, but {', '.join(vars(self))}.")
         former = getattr(self, name)
         is_number = isinstance(former, (int, float)) and not isinstance(value, (list, type(None)))
         setattr(self, name, type(former)(value) if is_number else value)
@@ -73,11 +69,11 @@ class HParams:
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of an option, or a default."""
-        return getattr(self, key) if key in self._names else default
+        return vars(self).get(key, default)
 
     def values(self) -> Dict[str, Any]:
         """Name -> value."""
-        return {name: getattr(self, name) for name in self._names}
+        return dict(vars(self))
 
     def to_json(self, indent=None, separators=None, sort_keys=False) -> str:
         """The values as JSON."""
@@ -88,7 +84,7 @@ class HParams:
         return self.override_from_dict(json.loads(values_json))
 
     def __contains__(self, key: str) -> bool:
-        return key in self._names
+        return key in vars(self)
 
     def __repr__(self) -> str:
         return f"HParams({self.values()})"

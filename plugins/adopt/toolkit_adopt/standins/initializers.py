@@ -15,17 +15,6 @@ import numpy as np
 
 from toolkit import tf
 
-__all__ = [
-    "apply_regularization",
-    "l1_l2_regularizer",
-    "l1_regularizer",
-    "l2_regularizer",
-    "sum_regularizer",
-    "variance_scaling_initializer",
-    "xavier_initializer",
-    "xavier_initializer_conv2d",
-]
-
 Regularizer = Callable[[Any], Any]  # weights -> scalar, or None
 
 
@@ -73,19 +62,16 @@ xavier_initializer_conv2d = xavier_initializer
 
 def _regularizer(name: str, scale: Any, scope: Any, penalty: Callable[[Any], Any]) -> Regularizer:
     """scale * penalty(weights); a function that returns None if the scale is zero."""
-    if isinstance(scale, numbers.Integral):
-        raise ValueError(f"The scale of a regularizer is a float, not {scale!r}.")
-    if isinstance(scale, numbers.Real) and scale < 0:
-        raise ValueError(f"The scale of a regularizer is not negative, as {scale} is.")
-    if isinstance(scale, numbers.Real) and scale == 0:
-        return lambda weights: None
+    is_number = isinstance(scale, numbers.Real)
+    if isinstance(scale, numbers.Integral) or is_number and scale < 0:
+        raise ValueError(f"The scale of a regularizer is a float of at least 0, not {scale!r}.")
 
     def regularize(weights):
         with tf.name_scope(scope, name, [weights]) as scope_name:
             factor = tf.convert_to_tensor(scale, weights.dtype.base_dtype, name="scale")
             return tf.multiply(factor, penalty(weights), name=scope_name)
 
-    return regularize
+    return (lambda weights: None) if is_number and scale == 0 else regularize
 
 
 def l1_regularizer(scale, scope=None) -> Regularizer:

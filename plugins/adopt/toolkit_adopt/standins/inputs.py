@@ -1,8 +1,8 @@
 """`tf.estimator.inputs` without threads: arrays are fed to placeholders, batch by batch.
 
 TensorFlow 1.15 fills a queue by threads, whose calls of the session have no order. Here each graph
-has its feeds: hooks that every monitored session of the graph gets, in its own thread. `install`
-wraps the constructor of monitored sessions for that, and `uninstall` puts it back.
+has its feeds: hooks that every monitored session of the graph gets, in its own thread. Their
+constructor is wrapped for that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from toolkit import tf
 
-__all__ = ["numpy_input_fn", "pandas_input_fn"]
+from ..patches import Patches
 
 _FEEDS = "_toolkit_adopt_feeds"  # attribute of a graph: its hooks
 
@@ -74,23 +74,22 @@ def numpy_input_fn(
     def input_fn():
         arrays: Dict[Any, np.ndarray] = {}
 
-        def placeholder(name: str, array: np.ndarray) -> Any:
-            shape = [batch_size if num_epochs is None else None, *array.shape[1:]]
-            made = tf.placeholder(tf.as_dtype(array.dtype), shape, name)
-            arrays[made] = array
-            return made
-
         def placeholders(value: Any, name: str) -> Any:
             if isinstance(value, dict):
-                return {key: placeholder(f"{name}_{key}", value[key]) for key in sorted(value)}
-            return placeholder(name, value)
+                return {key: placeholders(value[key], f"{name}_{key}") for key in sorted(value)}
+            shape = [batch_size if num_epochs is None else None, *value.shape[1:]]
+            made = tf.placeholder(tf.as_dtype(value.dtype), shape, name)
+            arrays[made] = value
+            return made
 
         features = placeholders(x, "features")
         labels = None if y is None else placeholders(y, "labels")
         lengths = {len(array) for array in arrays.values()}
         if len(lengths) != 1:
             raise ValueError(f"The arrays of numpy_input_fn have {sorted(lengths)} rows.")
-        feeds_of(tf.get_default_graph()).append(_Feed(arrays, batch_size, num_epochs, shuffle))
+        graph = tf.get_default_graph()
+        feed = _Feed(arrays, batch_size, num_epochs, shuffle)
+        setattr(graph, _FEEDS, [*getattr(graph, _FEEDS, []), feed])
         return features if labels is None else (features, labels)
 
     return input_fn
@@ -108,32 +107,22 @@ def pandas_input_fn(
 ) -> Callable[[], Any]:
     """`numpy_input_fn` of the columns of a DataFrame; y is a Series or a DataFrame."""
     features = {name: x[name].values for name in x.columns}
-    labels = y
-    if y is not None:
-        is_frame = hasattr(y, "columns")
-        labels = {name: y[name].values for name in y.columns} if is_frame else y.values
+    is_frame = hasattr(y, "columns")
+    labels = {name: y[name].values for name in y.columns} if is_frame else getattr(y, "values", y)
     return numpy_input_fn(features, labels, batch_size, num_epochs, shuffle)
 
 
-def feeds_of(graph: Any) -> List[Any]:
-    """The hooks of a graph's input functions."""
-    if not hasattr(graph, _FEEDS):
-        setattr(graph, _FEEDS, [])
-    return getattr(graph, _FEEDS)
+def batch_and_drop_remainder(batch_size: Any) -> Callable[[Any], Any]:
+    """`tf.contrib.data`: a transformation of a data set into batches of one size."""
+    return lambda data_set: data_set.batch(batch_size, drop_remainder=True)
 
 
-def wrap_monitored_sessions() -> Callable[[], None]:
-    """Let each monitored session have the feeds of its graph.
+def wrap_monitored_sessions(patches: Patches) -> None:
+    """Let each monitored session have the feeds of its graph."""
 
-    Returns:
-        A function that puts the constructor back.
-    """
+    def construct(original, session, session_creator, hooks, *args, **kwargs):
+        feeds: List[Any] = getattr(tf.get_default_graph(), _FEEDS, [])
+        return original(session, session_creator, [*(hooks or []), *feeds], *args, **kwargs)
+
     base = tf.train.MonitoredSession.__mro__[1]  # of SingularMonitoredSession, too
-    original = base.__init__
-
-    def construct(self: Any, session_creator: Any, hooks: Any, *args: Any, **kwargs: Any) -> None:
-        feeds = feeds_of(tf.get_default_graph())
-        original(self, session_creator, [*(hooks or []), *feeds], *args, **kwargs)
-
-    base.__init__ = construct
-    return lambda: setattr(base, "__init__", original)
+    patches.wrap(base, "__init__", construct)

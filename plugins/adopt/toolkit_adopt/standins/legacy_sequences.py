@@ -6,8 +6,6 @@ from typing import Any, List
 
 from toolkit import tf
 
-__all__ = ["rnn_decoder", "sequence_loss", "sequence_loss_by_example"]
-
 
 def rnn_decoder(decoder_inputs, initial_state, cell, loop_function=None, scope=None):
     """Unroll a cell.
@@ -63,15 +61,11 @@ def sequence_loss_by_example(
         raise ValueError(f"logits, targets and weights have {lengths} time steps")
     function = softmax_loss_function or tf.nn.sparse_softmax_cross_entropy_with_logits
     with tf.name_scope(name, "sequence_loss_by_example", [*logits, *targets, *weights]):
-        losses = tf.add_n(
-            [
-                function(labels=tf.reshape(target, [-1]), logits=logit) * weight
-                for logit, target, weight in zip(logits, targets, weights)
-            ]
-        )
-        if average_across_timesteps:
-            losses /= tf.add_n(list(weights)) + 1e-12  # for sequences without any weight
-        return losses
+        rows = zip(logits, targets, weights)
+        losses = [function(labels=tf.reshape(y, [-1]), logits=x) * w for x, y, w in rows]
+        if not average_across_timesteps:
+            return tf.add_n(losses)
+        return tf.add_n(losses) / (tf.add_n(list(weights)) + 1e-12)  # for one without any weight
 
 
 def sequence_loss(
@@ -84,11 +78,9 @@ def sequence_loss(
     name=None,
 ):
     """The sum of `sequence_loss_by_example`, or its mean over the batch."""
-    with tf.name_scope(name, "sequence_loss", [*logits, *targets, *weights]):
-        by_example = sequence_loss_by_example(
-            logits, targets, weights, average_across_timesteps, softmax_loss_function
-        )
+    lists = logits, targets, weights
+    with tf.name_scope(name, "sequence_loss", sum(map(list, lists), [])):
+        options = average_across_timesteps, softmax_loss_function
+        by_example = sequence_loss_by_example(*lists, *options)
         loss = tf.reduce_sum(by_example)
-        if average_across_batch:
-            loss /= tf.cast(tf.shape(targets[0])[0], loss.dtype)
-        return loss
+        return loss / tf.cast(tf.shape(targets[0])[0], loss.dtype) if average_across_batch else loss

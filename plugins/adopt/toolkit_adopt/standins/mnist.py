@@ -13,13 +13,11 @@ import numpy as np
 
 from toolkit import DataError, tf
 
-__all__ = ["DataSet", "Datasets", "load_dataset", "load_mnist", "read_data_sets"]
-
-FILES = {
+_FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
-MAGIC = {1: 2049, 3: 2051}  # rank of the array -> the first four bytes of its file
+_MAGIC = {1: 2049, 3: 2051}  # rank of the array -> the first four bytes of its file
 
 
 class Datasets(NamedTuple):
@@ -39,7 +37,7 @@ def _find(folder: str, name: str) -> str:
     for path in (os.path.join(folder, name + ".gz"), os.path.join(folder, name)):
         if os.path.isfile(path):
             return path
-    names = ", ".join(f"{each}.gz" for pair in FILES.values() for each in pair)
+    names = ", ".join(f"{each}.gz" for pair in _FILES.values() for each in pair)
     raise DataError(
         f"The script reads MNIST from '{folder}', which has no {name}.gz; nothing is downloaded.",
         hint=f"Put {names} into '{os.path.abspath(folder)}'.",
@@ -57,11 +55,13 @@ def _read(path: str, rank: int) -> np.ndarray:
         with opener(path, "rb") as file:
             header = np.frombuffer(file.read(4 + 4 * rank), ">u4")
             values = np.frombuffer(file.read(), np.uint8)
-        if header[0] == MAGIC[rank]:
+        if header[0] == _MAGIC[rank]:
             return values.reshape(header[1:].astype(int))
     except (OSError, EOFError, ValueError, IndexError) as error:
         raise DataError(f"'{path}' is not a readable IDX file: {error}.")
-    raise DataError(f"'{path}' begins with {header[0]}, not {MAGIC[rank]} as a file of MNIST does.")
+    raise DataError(
+        f"'{path}' begins with {header[0]}, not {_MAGIC[rank]} as a file of MNIST does."
+    )
 
 
 class DataSet:
@@ -70,14 +70,14 @@ class DataSet:
     Args:
         images: uint8 [N, H, W, 1].
         labels: [N] or [N, classes].
-        fake_data: whether batches are constants.
-        one_hot: whether the labels of such constants are one-hot.
+        fake_data, one_hot: must be false, and ignored: constants in place of data.
         dtype: tf.float32 for images in [0, 1], tf.uint8 for images as they are.
         reshape: whether images are [N, H * W].
         seed: of NumPy's generator; by default the seed of the graph, else entropy.
 
     Raises:
         TypeError: another dtype.
+        ValueError: fake data are asked for.
     """
 
     def __init__(
@@ -90,28 +90,26 @@ class DataSet:
         reshape=True,
         seed=None,
     ):
+        _refuse_fake(fake_data)
         graph_seed, op_seed = tf.get_seed(seed)
         np.random.seed(graph_seed if seed is None else op_seed)
         dtype = tf.as_dtype(dtype).base_dtype
         if dtype not in (tf.uint8, tf.float32):
             raise TypeError(f"Images of MNIST are tf.uint8 or tf.float32, not {dtype}.")
-        self._is_fake, self._one_hot = fake_data, one_hot
-        if not fake_data:
-            if reshape:
-                images = images.reshape(len(images), images.shape[1] * images.shape[2])
-            if dtype == tf.float32:
-                images = images.astype(np.float32) * np.float32(1.0 / 255.0)
+        if reshape:
+            images = images.reshape(len(images), images.shape[1] * images.shape[2])
+        if dtype == tf.float32:
+            images = images.astype(np.float32) * np.float32(1.0 / 255.0)
         self._images, self._labels = images, labels
-        self._num_examples = 10000 if fake_data else len(images)
         self._epochs_completed = self._index_in_epoch = 0
 
     images = property(lambda self: self._images, doc="In the order of the present epoch.")
     labels = property(lambda self: self._labels, doc="In the order of the present epoch.")
-    num_examples = property(lambda self: self._num_examples)
+    num_examples = property(lambda self: len(self._images))
     epochs_completed = property(lambda self: self._epochs_completed)
 
     def _shuffle(self) -> None:
-        order = np.arange(self._num_examples)
+        order = np.arange(len(self._images))
         np.random.shuffle(order)
         self._images, self._labels = self._images[order], self._labels[order]
 
@@ -120,16 +118,14 @@ class DataSet:
 
         Args:
             batch_size: how many.
-            fake_data: whether they are constants.
+            fake_data: must be false.
             shuffle: whether each epoch has an order of its own, the first one when it begins here.
         """
-        if fake_data or self._is_fake:
-            label: Any = [1] + [0] * 9 if self._one_hot else 0
-            return [[1] * 784 for _ in range(batch_size)], [label for _ in range(batch_size)]
+        _refuse_fake(fake_data)
         start, stop = self._index_in_epoch, self._index_in_epoch + batch_size
         if shuffle and start == 0 and self._epochs_completed == 0:
             self._shuffle()
-        if stop <= self._num_examples:
+        if stop <= len(self._images):
             self._index_in_epoch = stop
             return self._images[start:stop], self._labels[start:stop]
         ended = self._images[start:], self._labels[start:]
@@ -140,6 +136,11 @@ class DataSet:
         begun = self._images[:stop], self._labels[:stop]
         images, labels = (np.concatenate(both) for both in zip(ended, begun))
         return images, labels
+
+
+def _refuse_fake(fake_data: Any) -> None:
+    if fake_data:
+        raise ValueError("The stand-in of input_data has no fake_data: leave it out.")
 
 
 def read_data_sets(
@@ -156,34 +157,28 @@ def read_data_sets(
 
     Args:
         train_dir: the folder.
-        fake_data: whether batches are constants, and no file is read.
         one_hot: whether labels are float64 [N, 10] instead of uint8 [N].
-        dtype, reshape, seed: as of DataSet.
+        fake_data, dtype, reshape, seed: as of DataSet.
         validation_size: how many of the first training examples are for validation.
         source_url: ignored.
 
     Raises:
         DataError: a file is not there or not readable.
-        ValueError: more examples for validation than there are.
+        ValueError: more examples for validation than there are, or fake data.
     """
-    if fake_data:
-        fakes = [DataSet([], [], True, one_hot, dtype, seed=seed) for _ in range(3)]
-        return Datasets(*fakes)
+    _refuse_fake(fake_data)
     arrays: List[np.ndarray] = []
-    for images_name, labels_name in FILES.values():
+    for images_name, labels_name in _FILES.values():
         arrays.append(_read(_find(train_dir, images_name), 3)[..., np.newaxis])
         labels = _read(_find(train_dir, labels_name), 1)
         arrays.append(np.eye(10)[labels] if one_hot else labels)
     images, labels, test_images, test_labels = arrays
-    if not 0 <= validation_size <= len(images):
-        raise ValueError(f"validation_size is from 0 to {len(images)}, not {validation_size}.")
-
-    def part(images: np.ndarray, labels: np.ndarray) -> DataSet:
-        return DataSet(images, labels, dtype=dtype, reshape=reshape, seed=seed)
-
     n = validation_size
-    train, validation = part(images[n:], labels[n:]), part(images[:n], labels[:n])
-    return Datasets(train, validation, part(test_images, test_labels))
+    if not 0 <= n <= len(images):
+        raise ValueError(f"validation_size is from 0 to {len(images)}, not {n}.")
+    parts = (images[n:], labels[n:]), (images[:n], labels[:n]), (test_images, test_labels)
+    options = {"dtype": dtype, "reshape": reshape, "seed": seed}
+    return Datasets(*(DataSet(*part, **options) for part in parts))
 
 
 def load_mnist(train_dir="MNIST-data") -> Datasets:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from toolkit import tf
 
-__all__ = ["sequence_loss"]
-
 
 def sequence_loss(
     logits,
@@ -29,14 +27,10 @@ def sequence_loss(
     """
     with tf.name_scope(name, "sequence_loss", [logits, targets, weights]):
         flat = tf.reshape(logits, [-1, tf.shape(logits)[2]])
-        labels = tf.reshape(targets, [-1])
         function = softmax_loss_function or tf.nn.sparse_softmax_cross_entropy_with_logits
-        losses = tf.reshape(function(labels=labels, logits=flat), tf.shape(targets)) * weights
-        axes = [
-            axis
-            for axis, averaged in enumerate((average_across_batch, average_across_timesteps))
-            if averaged
-        ]
+        losses = function(labels=tf.reshape(targets, [-1]), logits=flat)
+        losses = tf.reshape(losses, tf.shape(targets)) * weights
+        axes = [0] * bool(average_across_batch) + [1] * bool(average_across_timesteps)
         if not axes:
             return losses
         # 1e-12 is for sequences without any weight.

@@ -2,49 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Dict, Iterable, List, Optional
 
 from toolkit import tf
 
-from .arg_scope import add_arg_scope
+from .scopes import add_arg_scope
 
-__all__ = [
-    "add_model_variable",
-    "assert_global_step",
-    "assign_from_checkpoint_fn",
-    "create_global_step",
-    "filter_variables",
-    "get_global_step",
-    "get_local_variables",
-    "get_model_variables",
-    "get_or_create_global_step",
-    "get_trainable_variables",
-    "get_unique_variable",
-    "get_variables",
-    "get_variables_by_name",
-    "get_variables_by_suffix",
-    "get_variables_to_restore",
-    "init_from_checkpoint",
-    "list_variables",
-    "load_checkpoint",
-    "load_variable",
-    "local_variable",
-    "model_variable",
-    "nest",
-    "variable",
-]
-
-KEYS = tf.GraphKeys
-
-assert_global_step = tf.train.assert_global_step
-create_global_step = tf.train.create_global_step
-get_global_step = tf.train.get_global_step
-get_or_create_global_step = tf.train.get_or_create_global_step
-init_from_checkpoint = tf.train.init_from_checkpoint
-list_variables = tf.train.list_variables
-load_checkpoint = tf.train.load_checkpoint
-load_variable = tf.train.load_variable
-nest = tf.nest
+_KEYS = tf.GraphKeys
 
 
 @add_arg_scope
@@ -58,34 +23,19 @@ def variable(
     collections=None,
     caching_device=None,
     device=None,
-    partitioner=None,
-    custom_getter=None,
-    use_resource=None,
+    **others,
 ):
     """A variable by `tf.get_variable`, in GLOBAL_VARIABLES unless collections are given."""
-    collections = list(
-        dict.fromkeys([KEYS.GLOBAL_VARIABLES] if collections is None else collections)
-    )
+    keys = dict.fromkeys([_KEYS.GLOBAL_VARIABLES] if collections is None else collections)
+    form = shape, dtype, initializer, regularizer, trainable, list(keys), caching_device
     with tf.device(device or ""):
-        return tf.get_variable(
-            name,
-            shape,
-            dtype,
-            initializer,
-            regularizer,
-            trainable,
-            collections,
-            caching_device,
-            partitioner,
-            custom_getter=custom_getter,
-            use_resource=use_resource,
-        )
+        return tf.get_variable(name, *form, **others)
 
 
 @add_arg_scope
 def model_variable(name, *args, collections=None, **kwargs):
     """A `variable` that is also in MODEL_VARIABLES and GLOBAL_VARIABLES."""
-    collections = [*(collections or []), KEYS.GLOBAL_VARIABLES, KEYS.MODEL_VARIABLES]
+    collections = [*(collections or []), _KEYS.GLOBAL_VARIABLES, _KEYS.MODEL_VARIABLES]
     return variable(name, *args, collections=collections, **kwargs)
 
 
@@ -94,7 +44,7 @@ def local_variable(initial_value, validate_shape=True, name=None, use_resource=N
     return tf.Variable(
         initial_value,
         trainable=False,
-        collections=[KEYS.LOCAL_VARIABLES],
+        collections=[_KEYS.LOCAL_VARIABLES],
         validate_shape=validate_shape,
         use_resource=use_resource,
         name=name,
@@ -103,11 +53,11 @@ def local_variable(initial_value, validate_shape=True, name=None, use_resource=N
 
 def add_model_variable(var) -> None:
     """Add a variable to MODEL_VARIABLES, once."""
-    if not any(var is other for other in tf.get_collection(KEYS.MODEL_VARIABLES)):
-        tf.add_to_collection(KEYS.MODEL_VARIABLES, var)
+    if not any(var is other for other in tf.get_collection(_KEYS.MODEL_VARIABLES)):
+        tf.add_to_collection(_KEYS.MODEL_VARIABLES, var)
 
 
-def get_variables(scope=None, suffix=None, collection=KEYS.GLOBAL_VARIABLES) -> List[Any]:
+def get_variables(scope=None, suffix=None, collection=_KEYS.GLOBAL_VARIABLES) -> List[Any]:
     """The variables of a collection.
 
     Args:
@@ -124,17 +74,17 @@ def get_variables(scope=None, suffix=None, collection=KEYS.GLOBAL_VARIABLES) -> 
 
 def get_model_variables(scope=None, suffix=None) -> List[Any]:
     """`get_variables` of MODEL_VARIABLES."""
-    return get_variables(scope, suffix, KEYS.MODEL_VARIABLES)
+    return get_variables(scope, suffix, _KEYS.MODEL_VARIABLES)
 
 
 def get_local_variables(scope=None, suffix=None) -> List[Any]:
     """`get_variables` of LOCAL_VARIABLES."""
-    return get_variables(scope, suffix, KEYS.LOCAL_VARIABLES)
+    return get_variables(scope, suffix, _KEYS.LOCAL_VARIABLES)
 
 
 def get_trainable_variables(scope=None, suffix=None) -> List[Any]:
     """`get_variables` of TRAINABLE_VARIABLES."""
-    return get_variables(scope, suffix, KEYS.TRAINABLE_VARIABLES)
+    return get_variables(scope, suffix, _KEYS.TRAINABLE_VARIABLES)
 
 
 def get_variables_by_suffix(suffix, scope=None) -> List[Any]:
@@ -144,8 +94,7 @@ def get_variables_by_suffix(suffix, scope=None) -> List[Any]:
 
 def get_variables_by_name(given_name, scope=None) -> List[Any]:
     """`get_variables` whose last part of the name is given."""
-    suffix = f"/{given_name}:0|^{given_name}:0"
-    return get_variables(scope, suffix)
+    return get_variables(scope, f"/{given_name}:0|^{given_name}:0")
 
 
 def get_unique_variable(var_op_name: str) -> Any:
@@ -171,8 +120,6 @@ def filter_variables(
         exclude_patterns: regular expressions.
         reg_search: whether a pattern may be found anywhere in a name, not only at its beginning.
     """
-    import re
-
     find = re.search if reg_search else re.match
 
     def matches(var: Any, patterns: Iterable[str]) -> bool:
@@ -211,9 +158,8 @@ def assign_from_checkpoint_fn(
     Returns:
         None if no variable is left.
     """
-    if not isinstance(var_list, dict):
-        var_list = {each.op.name: each for each in var_list}
-    named: Dict[str, Any] = var_list
+    is_named = isinstance(var_list, dict)
+    named: Dict[str, Any] = var_list if is_named else {each.op.name: each for each in var_list}
     if ignore_missing_vars:
         reader = tf.train.NewCheckpointReader(model_path)
         named = {name: each for name, each in named.items() if reader.has_tensor(name)}

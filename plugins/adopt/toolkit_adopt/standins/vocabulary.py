@@ -9,8 +9,6 @@ from typing import Any, Dict, Iterable, Iterator, List
 
 import numpy as np
 
-__all__ = ["CategoricalVocabulary", "VocabularyProcessor", "tokenizer"]
-
 _WORD = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z][a-z]+(?=[A-Z])|['\w-]+")
 
 

@@ -1,13 +1,17 @@
-"""Default arguments of functions within a block, as `tf.contrib.framework.arg_scope` gives them."""
+"""What all stand-ins of layers share: default arguments within a block, as
+`tf.contrib.framework.arg_scope` gives them, collections of outputs, and conditions that may be
+known beforehand.
+"""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
+import inspect
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple, Union
 
-__all__ = ["add_arg_scope", "arg_scope", "arg_scoped_arguments", "current_arg_scope"]
-__all__ += ["has_arg_scope"]
+from toolkit import tf
 
 Scope = Dict[str, Dict[str, Any]]  # key of a function -> its default arguments
 
@@ -22,9 +26,8 @@ def _key(function: Callable[..., Any]) -> str:
 def add_arg_scope(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let blocks of `arg_scope` give a function default arguments (a decorator)."""
     key = _key(function)
-    code, defaults = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[: code.co_argcount]
-    _names[key] = names[len(names) - len(defaults) :]
+    parameters = inspect.signature(function).parameters.values()
+    _names[key] = tuple(each.name for each in parameters if each.default is not each.empty)
 
     @functools.wraps(function)
     def scoped(*args: Any, **kwargs: Any) -> Any:
@@ -79,5 +82,45 @@ def has_arg_scope(function: Callable[..., Any]) -> bool:
 
 
 def arg_scoped_arguments(function: Callable[..., Any]) -> Tuple[str, ...]:
-    """The names of the arguments of a decorated function that a block can give."""
+    """The names of the arguments of a decorated function that have defaults."""
     return _names[_key(function)]
+
+
+def collect_named_outputs(collections: Any, alias: str, outputs: Any) -> Any:
+    """Add an output to collections, where `convert_collection_to_dict` knows it by an alias."""
+    if collections:
+        outputs.aliases = [*getattr(outputs, "aliases", []), alias.rstrip("/")]
+        tf.get_default_graph().add_to_collections(collections, outputs)
+    return outputs
+
+
+def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> Any:
+    """Alias -> output, for all of a collection in the order of their creation."""
+    named = [
+        (alias, output)
+        for output in tf.get_collection(collection)
+        for alias in getattr(output, "aliases", [output.op.name])
+    ]
+    if clear_collection:
+        tf.get_default_graph().clear_collection(collection)
+    return collections.OrderedDict(named)
+
+
+def get_variable_collections(collections: Any, name: str) -> List[str]:
+    """Those of a variable of a layer, of a list for all or a dictionary by names."""
+    return list((collections.get(name) if isinstance(collections, dict) else collections) or [])
+
+
+def constant_value(value: Any) -> Any:
+    """A Python or NumPy value as it is; the value of a tensor if the graph says it, else None."""
+    if isinstance(value, tf.Tensor):
+        return tf.get_static_value(value)
+    return None if hasattr(value, "initializer") else value  # a variable has one
+
+
+def smart_cond(condition: Any, if_true: Callable[[], Any], if_false: Callable[[], Any]) -> Any:
+    """One of two results: by Python where the condition is known, else by `tf.cond`."""
+    value = constant_value(condition)
+    if value is None:
+        return tf.cond(condition, if_true, if_false)
+    return if_true() if value else if_false()

@@ -1,0 +1,255 @@
+"""Training steps, summaries and lists of variables, as `tf.contrib.layers` and slim have them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, Callable, Iterable, List, Tuple
+
+from toolkit import tf
+
+OPTIMIZER_CLS_NAMES = {
+    "Adagrad": tf.train.AdagradOptimizer,
+    "Adam": tf.train.AdamOptimizer,
+    "Ftrl": tf.train.FtrlOptimizer,
+    "Momentum": lambda learning_rate: tf.train.MomentumOptimizer(learning_rate, momentum=0.9),
+    "RMSProp": tf.train.RMSPropOptimizer,
+    "SGD": tf.train.GradientDescentOptimizer,
+}
+OPTIMIZER_SUMMARIES = [
+    "learning_rate",
+    "loss",
+    "gradients",
+    "gradient_norm",
+    "global_gradient_norm",
+]
+_OF_GRAPH = object()
+Pairs = List[Tuple[Any, Any]]  # (gradient, variable)
+
+
+def clip_gradient_norms(gradients_to_variables, max_norm) -> Pairs:
+    """(gradient, variable) pairs whose gradients are each clipped to a norm."""
+    clip = tf.clip_by_norm
+    return [(None if g is None else clip(g, max_norm), v) for g, v in gradients_to_variables]
+
+
+def multiply_gradients(grads_and_vars, gradient_multipliers) -> Pairs:
+    """(gradient, variable) pairs; those of variables or names in a dictionary are multiplied."""
+    factors = {getattr(key, "name", key): value for key, value in gradient_multipliers.items()}
+
+    def scale(gradient: Any, variable: Any) -> Any:
+        by = factors.get(variable.name, factors.get(variable.op.name))
+        if gradient is None or by is None:
+            return gradient
+        if isinstance(gradient, tf.IndexedSlices):
+            return tf.IndexedSlices(gradient.values * by, gradient.indices, gradient.dense_shape)
+        return gradient * by
+
+    return [(scale(gradient, variable), variable) for gradient, variable in grads_and_vars]
+
+
+def _after_updates(loss: Any, update_ops: Any) -> Any:
+    """The loss behind updates, by default those of UPDATE_OPS."""
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS) if update_ops is None else update_ops
+    with tf.control_dependencies(list(updates)):
+        return tf.identity(loss)
+
+
+def create_train_op(
+    total_loss,
+    optimizer,
+    global_step=_OF_GRAPH,
+    update_ops=None,
+    variables_to_train=None,
+    clip_gradient_norm=0,
+    summarize_gradients=False,
+    gate_gradients=tf.train.Optimizer.GATE_OP,
+    aggregation_method=None,
+    colocate_gradients_with_ops=False,
+    gradient_multipliers=None,
+    check_numerics=True,
+):
+    """The loss, whose evaluation makes a training step.
+
+    Args:
+        total_loss: a scalar.
+        optimizer: of `tf.train`.
+        global_step: the step to advance; by default that of the graph; None for none.
+        update_ops: what runs before the loss; the collection UPDATE_OPS by default.
+        variables_to_train: all trainable ones by default.
+        clip_gradient_norm: of each gradient; 0 to clip none.
+        summarize_gradients: whether each gradient has a histogram.
+        gate_gradients, aggregation_method, colocate_gradients_with_ops: as of the optimizer.
+        gradient_multipliers: variable or name -> factor of its gradient.
+        check_numerics: whether a loss that is not finite is an error.
+    """
+    step = tf.train.get_or_create_global_step() if global_step is _OF_GRAPH else global_step
+    total_loss = _after_updates(total_loss, update_ops)
+    pairs = optimizer.compute_gradients(
+        total_loss,
+        variables_to_train or tf.trainable_variables(),
+        gate_gradients=gate_gradients,
+        aggregation_method=aggregation_method,
+        colocate_gradients_with_ops=colocate_gradients_with_ops,
+    )
+    if gradient_multipliers:
+        pairs = multiply_gradients(pairs, gradient_multipliers)
+    if clip_gradient_norm > 0:
+        pairs = clip_gradient_norms(pairs, clip_gradient_norm)
+    for gradient, var in pairs if summarize_gradients else ():
+        if gradient is not None:
+            tf.summary.histogram(var.op.name + "/gradient", gradient)
+    applied = optimizer.apply_gradients(pairs, global_step=step)
+    with tf.name_scope("train_op"):
+        if check_numerics:
+            total_loss = tf.check_numerics(total_loss, "LossTensor is inf or nan")
+        with tf.control_dependencies([applied]):
+            train_op = tf.identity(total_loss)
+    tf.get_default_graph().add_to_collections(tf.GraphKeys.TRAIN_OP, train_op)
+    return train_op
+
+
+def optimize_loss(
+    loss,
+    global_step,
+    learning_rate,
+    optimizer,
+    gradient_noise_scale=None,
+    gradient_multipliers=None,
+    clip_gradients=None,
+    learning_rate_decay_fn=None,
+    update_ops=None,
+    variables=None,
+    name=None,
+    summaries=None,
+    colocate_gradients_with_ops=False,
+    increment_global_step=True,
+):
+    """The loss, whose evaluation makes a training step.
+
+    Args:
+        loss: a scalar.
+        global_step: the step to advance; None for that of the graph, if it has one.
+        learning_rate: a float, which becomes the variable "learning_rate", a scalar, or None.
+        optimizer: one of `OPTIMIZER_CLS_NAMES`, an optimizer, or what makes one of the rate.
+        gradient_noise_scale: None; noise has no stand-in.
+        gradient_multipliers: variable or its name with ":0" -> factor of its gradient.
+        clip_gradients: a float, the largest global norm, or a function of (gradient, variable)
+            pairs.
+        learning_rate_decay_fn: (rate, step) -> rate.
+        update_ops: what runs before the loss; the collection UPDATE_OPS by default.
+        variables: all trainable ones by default.
+        name: of the scope.
+        summaries: some of `OPTIMIZER_SUMMARIES`; by default the scalars of the whole model.
+        colocate_gradients_with_ops: as of the optimizer.
+        increment_global_step: whether the step is advanced.
+    """
+    if gradient_noise_scale is not None:
+        raise ValueError("gradient_noise_scale has no stand-in")
+    shown = ["loss", "learning_rate", "global_gradient_norm"] if summaries is None else summaries
+    shows_norm = not {"global_gradient_norm", "gradient_norm"}.isdisjoint(shown)
+    step = tf.train.get_global_step() if global_step is None else global_step
+    with tf.variable_scope(name, "OptimizeLoss", [loss, step]):
+        loss = _after_updates(loss, update_ops)
+        rate = learning_rate
+        if isinstance(rate, float):
+            start = tf.constant_initializer(rate)
+            rate = tf.get_variable("learning_rate", [], trainable=False, initializer=start)
+        if rate is not None and learning_rate_decay_fn is not None:
+            rate = learning_rate_decay_fn(rate, step)
+            if "learning_rate" in shown:
+                tf.summary.scalar("learning_rate", rate)
+        optimizer = OPTIMIZER_CLS_NAMES[optimizer] if isinstance(optimizer, str) else optimizer
+        if not isinstance(optimizer, tf.train.Optimizer):
+            optimizer = optimizer() if rate is None else optimizer(rate)
+        trained = tf.trainable_variables() if variables is None else variables
+        colocated = {"colocate_gradients_with_ops": colocate_gradients_with_ops}
+        pairs = optimizer.compute_gradients(loss, trained, **colocated)
+        if gradient_multipliers is not None:
+            # Here a name has its ":0", or is nobody's.
+            named = {getattr(key, "name", key): each for key, each in gradient_multipliers.items()}
+            factors = {key: each for key, each in named.items() if ":" in key}
+            pairs = multiply_gradients(pairs, factors)
+        if shows_norm:
+            _summarize_norm("global_norm/gradient_norm", pairs)
+        if clip_gradients is not None:
+            clip = clip_gradients if callable(clip_gradients) else _clipping(clip_gradients)
+            pairs = clip(pairs)
+            if shows_norm:
+                _summarize_norm("global_norm/clipped_gradient_norm", pairs)
+        if "loss" in shown:
+            tf.summary.scalar("loss", loss)
+        for gradient, variable in pairs:
+            values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+            place = variable.name.replace(":", "_")
+            if "gradients" in shown and gradient is not None:
+                tf.summary.histogram(f"gradients/{place}", values)
+            if "gradient_norm" in shown and gradient is not None:
+                _summarize_norm(f"gradient_norm/{place}", [(values, variable)])
+        advanced = step if increment_global_step else None
+        with tf.control_dependencies([optimizer.apply_gradients(pairs, advanced, name="train")]):
+            return tf.identity(loss)
+
+
+def _clipping(norm: float) -> Callable[[Pairs], Pairs]:
+    def clip(pairs: Pairs) -> Pairs:
+        gradients, variables = zip(*pairs)
+        return list(zip(tf.clip_by_global_norm(gradients, norm)[0], variables))
+
+    return clip
+
+
+def _summarize_norm(name: str, pairs: Pairs) -> None:
+    tf.summary.scalar(name, tf.global_norm([gradient for gradient, _ in pairs]))
+
+
+def summarize_tensor(tensor: Any, tag=None) -> Any:
+    """A scalar's value, else a histogram; None for texts and booleans."""
+    if tensor.dtype.base_dtype in (tf.string, tf.bool):
+        return None
+    summary = tf.summary.scalar if tensor.shape.ndims == 0 else tf.summary.histogram
+    return summary(tag or f"{tensor.op.name}_summary", tensor)
+
+
+def summarize_activation(op: Any) -> Any:
+    """A histogram; of ReLUs and the like also the share of zeros, of ReLU6 that of sixes."""
+    name, inputs = op.op.name, op.op.inputs
+    if op.op.type in ("Relu", "Softplus", "Relu6"):
+        zeros = tf.cast(tf.less(inputs[0], 0), tf.float32)
+        tf.summary.scalar(f"{name}/zeros", tf.reduce_mean(zeros))
+    if op.op.type == "Relu6":
+        sixes = tf.cast(tf.greater(inputs[0], 6), tf.float32)
+        tf.summary.scalar(f"{name}/sixes", tf.reduce_mean(sixes))
+    return tf.summary.histogram(f"{name}/activation", op)
+
+
+def summarize_tensors(tensors: Iterable[Any], summarizer=summarize_tensor) -> List[Any]:
+    """A summary of each."""
+    return [summarizer(tensor) for tensor in tensors]
+
+
+def summarize_collection(collection, name_filter=None, summarizer=summarize_tensor) -> List[Any]:
+    """A summary of each tensor of a collection whose name begins as a regular expression says."""
+    tensors = tf.get_collection(collection)
+    chosen = [each for each in tensors if not name_filter or re.match(name_filter, each.op.name)]
+    return summarize_tensors(chosen, summarizer)
+
+
+@functools.wraps(summarize_collection)
+def summarize_activations(name_filter=None, summarizer=summarize_activation) -> List[Any]:
+    return summarize_collection(tf.GraphKeys.ACTIVATIONS, name_filter, summarizer)
+
+
+def analyze_vars(variables: Iterable[Any], print_info: bool = False) -> Tuple[int, int]:
+    """How many values and bytes some variables have; their list, if it is asked for, on stdout."""
+    total = total_bytes = 0
+    lines = ["---------", "Variables: name (type shape) [size]", "---------"]
+    for each in variables:
+        dtype, size = each.dtype.base_dtype, each.shape.num_elements() or 0
+        total, total_bytes = total + size, total_bytes + size * dtype.size
+        form = f"{dtype.name} {'x'.join(map(str, each.shape.as_list()))}"
+        lines.append(f"{each.name} ({form}) [{size}, bytes: {size * dtype.size}]")
+    if print_info:
+        print(*lines, f"Total size of variables: {total}", sep="\n")
+        print(f"Total bytes of variables: {total_bytes}")
+    return total, total_bytes
