@@ -256,13 +256,13 @@ KILL = """
 import os, sys
 import toolkit_adopt.drive as drive
 from toolkit.cli import main
-answer, place = drive.Drive._answer_next, int(sys.argv.pop(1))
+answer, place = drive.Drive.answer, int(sys.argv.pop(1))
 def kill_after(self, *args):
     values = answer(self, *args)
     if self.step == place:
         os.kill(os.getpid(), 9)
     return values
-drive.Drive._answer_next = kill_after
+drive.Drive.answer = kill_after
 main()
 """
 

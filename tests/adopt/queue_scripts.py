@@ -78,7 +78,8 @@ for part in range(2):
             sess.run(train)
 """,
     # A call that takes from a queue and from one that is filled out of it; two runners of a queue;
-    # a sampler beside one that depends on a variable; a call at the end, whatever ended the loop.
+    # a wait until it is full; a sampler beside one that depends on a variable; a call at the end,
+    # whatever ended the loop.
     "branches": FILES
     + """
 data = np.random.RandomState(1).randn(8, 4).astype("f")
@@ -94,6 +95,8 @@ train, loss = fit(rows + samples[1])
 with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())
     tf.train.start_queue_runners(sess)
+    while sess.run(queue.size()) < 9:
+        pass
     try:
         for i in range(12):
             assert list(sess.run([train, number, values])[2]) == [1.0, 2.0]

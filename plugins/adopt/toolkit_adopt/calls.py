@@ -78,6 +78,7 @@ class Kind(NamedTuple):
         scalars: the places and names of fetched float scalars.
         summaries: the places of fetched summaries.
         takes: the ops that take from queues, each with its queue.
+        sizes: the queues of which it tells the size, and takes nothing.
         resources: ops whose state no variable has, which a resume runs again: iterators, tables,
             queues, the variables by which they are filled, and random ops that remember how much
             they drew.
@@ -95,6 +96,7 @@ class Kind(NamedTuple):
     scalars: List[Tuple[int, str]]
     summaries: List[int]
     takes: List[Tuple[Any, Any]]
+    sizes: List[Any]
     resources: List[Any]
     noise: List[str]
     unordered: List[str]
@@ -186,6 +188,9 @@ class Calls:
         drawing = [op for op in reached if op.type in STATEFUL]
         moved = [op for op in drawing if _can_run_again(op, fed)]
         takes = self._find_takes(reached)
+        sizes = {queue_of(op): op for op in reached if op.type == "QueueSizeV2"}
+        for _, queue in takes:
+            sizes.pop(queue, None)
         return Kind(
             text=repr(key),
             fetches=tuple(_short(name) for name in (*key[0], *key[1])),
@@ -200,8 +205,10 @@ class Calls:
             ],
             summaries=[place for place, tensor in places if tensor.op.type in _SUMMARIES],
             takes=takes,
+            sizes=list(sizes),
             resources=[
                 *(op for op in reached if op.type in _RESOURCES or op in moved),
+                *sizes.values(),
                 *self._find_pipeline(graph, reached, fed),
             ],
             noise=sorted(op.name for op in drawing if op not in moved) if trains else [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shlex
 import sys
@@ -162,40 +163,37 @@ def _refuse_flags(
     script: str, mode: str, data: Any, model_fn: Any, meta: Any, dry_run: bool
 ) -> None:
     """Refuse what is no script, and options that contradict each other."""
-    needs_script = not model_fn and not meta
-    there = f"There is no script {script}." if script else "No script is named."
-    mistakes = (
-        (
-            dry_run and not needs_script,
-            "A dry run is one of a script, and --model-fn and --meta name none.",
-            "",
-        ),
-        (model_fn and meta, "Both --model-fn and --meta are set.", "Set one of them."),
-        (
-            mode == "drive" and data,
-            "A driven script reads its own data, and --data is set.",
-            "Omit it.",
-        ),
-        (needs_script and not os.path.isfile(script), there, "Name a Python file."),
-        (
-            needs_script and script.endswith(".meta"),
-            f"{script} is a graph, no script.",
-            f"toolkit adopt --meta {script}",
-        ),
-        (
-            needs_script and mode == "lift" and not data,
+    if model_fn and meta:
+        raise UsageError("Both --model-fn and --meta are set.", hint="Set one of them.")
+    if model_fn or meta:
+        if dry_run:
+            raise UsageError("A dry run is one of a script, and --model-fn and --meta name none.")
+        return
+    if mode == "drive" and data:
+        raise UsageError("A driven script reads its own data, and --data is set.", hint="Omit it.")
+    if not os.path.isfile(script):
+        there = f"There is no script {script}." if script else "No script is named."
+        raise UsageError(there, hint=_near_script(script) or "Name a Python file.")
+    if script.endswith(".meta"):
+        raise UsageError(f"{script} is a graph, no script.", hint=f"toolkit adopt --meta {script}")
+    if mode == "lift" and not data:
+        raise UsageError(
             "A lifted script takes its batches from --data, which is not set.",
-            f"toolkit adopt {script} --dry-run shows what it is fed.",
-        ),
-        (
-            needs_script and os.environ.get("TF_CONFIG"),
+            hint=f"toolkit adopt {script} --dry-run shows what it is fed.",
+        )
+    if os.environ.get("TF_CONFIG"):
+        raise UsageError(
             "TF_CONFIG is set: the script would train in several processes, and a run is one.",
-            "Unset it.",
-        ),
-    )
-    for is_made, message, hint in mistakes:
-        if is_made:
-            raise UsageError(message, hint=hint)
+            hint="Unset it.",
+        )
+
+
+def _near_script(script: str) -> str:
+    """`Did you mean 'train.py'?`, a Python file of the folder that is named; "" without one."""
+    folder, name = os.path.split(script)
+    names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+    near = difflib.get_close_matches(name, [each for each in names if each.endswith(".py")], n=1)
+    return f"Did you mean '{os.path.join(folder, near[0])}'?" if near else ""
 
 
 def _pin_hashes(seed: str, ctx: click.Context) -> None:

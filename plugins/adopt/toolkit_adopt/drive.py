@@ -18,16 +18,13 @@ import numpy as np
 
 from toolkit import DivergedError, DrivenRun, ToolkitError, tf
 
-from .calls import Calls, Kind, scalars_of
-from .entropy import digest_of_generators, fix_entropy
+from .calls import Kind, scalars_of
+from .entropy import digest_of_generators
 from .inference import GRAPH
 from .journal import Recorder, mismatch
-from .noise import make_stateless, with_number
-from .order import Order
+from .observer import Observer
 from .patches import Patches
-from .queues import Queues
 from .script import own_modules
-from .session import Sessions
 from .variables import find_places, read_values, write_values
 
 
@@ -35,7 +32,7 @@ class EndOfRun(SystemExit):
     """Ends the script where the run is to end."""
 
 
-class Drive:
+class Drive(Observer):
     """One session of a driven run.
 
     Args:
@@ -51,53 +48,35 @@ class Drive:
 
     def __init__(self, run: DrivenRun, argv: List[str], pause_at: Optional[int] = None):
         settings = run.settings
-        self.step, self.signum = 0, 0
-        self._process = os.getpid()
-        self.is_at_end = False
-        self._error: Optional[ToolkitError] = None
-        self._run, self._argv = run, argv
-        self._script = settings["script"]
-        self._every, self._log_every = settings["commit_steps"], settings["log_steps"]
+        super().__init__(settings)
+        self.step, self.signum, self.is_at_end = 0, 0, False
+        self._run, self._argv, self._process = run, argv, os.getpid()
         ends = [step for step in (settings["steps"], pause_at) if step]
         self._last_step: Optional[int] = min(ends) if ends else None
-        self._number = 0  # of the last call
         self._is_over = False
+        self._error: Optional[ToolkitError] = None
         self._replay: Optional[IO[bytes]] = None
-        self._replay_end = 0
         self._metrics: Dict[str, float] = {}
         self._warned: Set[str] = set()
-        self._calls = Calls(self._script, Order().complete)
-        self.refuse = self._calls.refusal
         self._recorder = Recorder(run.journal.append, settings["journal_limit"])
-        self._sessions = Sessions(
-            self._answer, self._observe, self._keep, self._calls.refusal, settings["threads"]
-        )
-        self._queues = Queues(self._calls, self._sessions.run)
-        self._sessions.after = lambda: self._queues.loop(self.step)
+        self.sessions.after = lambda: self.queues.loop(self.step)
         self._closed: Dict[str, np.ndarray] = {}  # variables of sessions since the last commit
         self._trained: Any = None  # the graph of the last train call, and the start of its names
         self._graph_version = -1  # of the graph in the folder
 
     def install(self, patches: Patches) -> None:
-        """Patch what the script calls, and begin the session of the run."""
-        seed = self._run.settings["seed"]
-        hashes = self._hash_sources([self._script])
-        changes = self._run.begin_session(hashes, self._argv, self._last_step or 0)
+        """Begin the session of the run, and patch what the script calls."""
+        run, hashes = self._run, _hash_sources([self.settings["script"]])
+        changes = run.begin_session(hashes, self._argv, self._last_step or 0)
         if changes:
-            self._run.console.log(f"note   no longer bit-exact: {'; '.join(changes)}")
-        restart = self._run.restart
-        if restart is not None:
-            self._replay = self._run.journal.open()
-            self._replay_end = os.path.getsize(self._run.journal.path)
-            self._run.console.log(
-                f"resume from step {restart.step}: {restart.values['calls']} calls are answered "
-                "from the journal"
+            run.console.log(f"note   no longer bit-exact: {'; '.join(changes)}")
+        if run.restart is not None:
+            self._replay = run.journal.open()
+            run.console.log(
+                f"resume from step {run.restart.step}: {run.restart.values['calls']} calls are "
+                "answered from the journal"
             )
-        fix_entropy(patches, seed)
-        make_stateless(patches, seed)
-        self._calls.record_losses(patches)
-        self._sessions.install(patches, os.path.dirname(self._script))
-        self._queues.install(patches)
+        super().install(patches)
 
     def interrupt(self, signum: int, frame: Any) -> None:
         """End after the next train call, which is committed; a second signal ends at once."""
@@ -114,7 +93,7 @@ class Drive:
     @property
     def failure(self) -> Optional[ToolkitError]:
         """Why the run cannot go on, whatever the script made of it."""
-        failure: Optional[ToolkitError] = self._error or self._sessions.failure
+        failure: Optional[ToolkitError] = self._error or self.sessions.failure
         return failure
 
     def end(self) -> None:
@@ -122,99 +101,80 @@ class Drive:
         if self.failure is not None:
             raise self.failure
         if self.is_coming_back:
-            raise mismatch(
-                self._number + 1, "none", "the script has ended, and the run made further calls"
-            )
+            what = "the script has ended, and the run made further calls"
+            raise mismatch(self.number + 1, "none", what)
         if not self._is_over and self.step > self._run.step:
             self._commit()
         if not self.step:
             self._run.warn("the script made no train call, so there is nothing to continue")
 
-    # ------------------------------------------------------------------------------- observations
-
-    def _observe(self, name: str, read: Callable[[], Any]) -> Any:
+    def see(self, name: str, read: Callable[[], Any]) -> Any:
         if self._is_over:
             return read()
         if self._replay is not None:
-            value = self._recorder.read_observation(self._replay, self._number, name)
+            value = self._recorder.read_observation(self._replay, self.number, name)
             self._end_replay()
             return value
         value = read()
-        self._recorder.write_observation(self._number, name, value)
+        self._recorder.write_observation(self.number, name, value)
         return value
 
     # ------------------------------------------------------------------------------------- a call
 
-    def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
+    def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
         if self._error is not None:
             raise self._error
-        if self._is_over:
-            return self._answer_after(session, targets, fetches, feeds, run)
         try:
-            return self._answer_next(session, targets, fetches, feeds, run)
+            kind, fed = self.prepare(session, targets, fetches, feeds)
+            if self._is_over:  # such as a call in a `finally` of the script
+                self.queues.fill(session, kind, fed)
+                return list(run(feeds=fed))
+            values = self._answer_next(session, kind, fetches, list(feeds.values()), fed, run)
         except ToolkitError as error:  # the script may catch it
-            self._is_over, self._error = True, error
+            if not self._is_over:
+                self._is_over, self._error = True, error
             raise
-
-    def _answer_after(self, session, targets, fetches, feeds, run) -> List[Any]:
-        """What a call after the end of the run gives, such as one in a `finally` of the script."""
-        self._number += 1
-        kind = self._calls.find(session.graph, targets, fetches, feeds)
-        feeds = {**with_number(session.graph, feeds, self._number), **kind.closed}
-        self._queues.fill(session, kind, feeds)
-        values: List[Any] = run(feeds=feeds)
-        return values
-
-    def _answer_next(self, session, targets, fetches, feeds, run) -> List[Any]:
-        self._number += 1
-        kind = self._calls.find(session.graph, targets, fetches, feeds)
-        self._warn(kind)
-        arrays = list(feeds.values())
-        feeds = {**with_number(session.graph, feeds, self._number), **kind.closed}
-        if self._replay is not None:
-            values = self._recorder.read(self._replay, self._number, kind, arrays)
-            self._move_resources(session, kind, feeds, run, isinstance(values, Exception))
-            if kind.trains and not isinstance(values, Exception):
-                self.step += 1
-            self._end_replay()
-        else:
-            if kind.trains and not self.step:
-                self._sessions.unobserved(self._run.assign_initial_weights, session)
-            values = self._compute(session, kind, fetches, feeds, run)
-            losses = values[len(fetches) :] if isinstance(values, list) else []
-            values = values[: len(fetches)] if isinstance(values, list) else values
-            self._recorder.write(self._number, kind, arrays, values)
-            if not isinstance(values, Exception):
-                self._note_metrics(kind, values, losses)
-                if kind.trains:
-                    self._trained = session.graph, self._start_of(session)
-                    self._count()
         if isinstance(values, Exception):
             raise values
         return values
 
-    def _compute(self, session, kind: Kind, fetches: List[Any], feeds: Any, run: Any) -> Any:
-        """The values of the fetches and of the losses, or the error of TensorFlow."""
+    def _answer_next(self, session, kind: Kind, fetches, arrays, fed, run) -> Any:
+        """The values of the fetches, or the error of TensorFlow, from the journal or computed."""
+        self._warn(kind)
+        if self._replay is not None:
+            values = self._recorder.read(self._replay, self.number, kind, arrays)
+            self._move_resources(session, kind, fed, run, isinstance(values, Exception))
+            self.step += kind.trains and not isinstance(values, Exception)
+            self._end_replay()
+            return values
+        if kind.trains and not self.step:
+            self.sessions.unobserved(self._run.assign_initial_weights, session)
         try:
-            self._queues.fill(session, kind, feeds)
-            return run(fetches=[*fetches, *kind.losses], feeds=feeds)
+            self.queues.fill(session, kind, fed)
+            found = run(fetches=[*fetches, *kind.losses], feeds=fed)
         except tf.errors.OpError as error:
+            self._recorder.write(self.number, kind, arrays, error)
             return error
+        values, losses = found[: len(fetches)], found[len(fetches) :]
+        self._recorder.write(self.number, kind, arrays, values)
+        self._note_metrics(kind, values, losses)
+        if kind.trains:
+            self._trained = session.graph, self._start_of(session)
+            self._count()
+        return values
 
     def _count(self) -> None:
         """Count a train call, and commit where that is due."""
         self.step += 1
-        if self.step % self._log_every == 0 and self._metrics:
+        if self.step % self.settings["log_steps"] == 0 and self._metrics:
             self._run.record(self.step, self._metrics)
             self._metrics = {}
         is_last = self._last_step is not None and self.step >= self._last_step
-        if is_last or self.signum or self.step % self._every == 0:
+        if is_last or self.signum or self.step % self.settings["commit_steps"] == 0:
             self._commit()
         if is_last or self.signum:
             self._is_over, self.is_at_end = True, is_last
-            if self.signum == signal.SIGINT:
-                raise KeyboardInterrupt
-            raise EndOfRun(0)
+            raise KeyboardInterrupt if self.signum == signal.SIGINT else EndOfRun(0)
 
     def _note_metrics(self, kind: Kind, values: List[Any], losses: List[Any]) -> None:
         metrics = scalars_of(values, kind)
@@ -240,20 +200,19 @@ class Drive:
 
     def _warn(self, kind: Kind) -> None:
         """Say once for each name why a resume may not have the bits of an undisturbed run."""
-        reasons = dict.fromkeys(
-            kind.noise, "draws random numbers by an op without a stateless form"
-        )
-        reasons.update(dict.fromkeys(kind.unordered, "is updated twice in a call without an order"))
-        for name, reason in reasons.items():
+        noise = "draws random numbers by an op without a stateless form"
+        twice = "is updated twice in a call without an order"
+        for name in dict.fromkeys([*kind.noise, *kind.unordered]):
             if name not in self._warned:
                 self._warned.add(name)
+                reason = twice if name in kind.unordered else noise
                 self._run.warn(f"'{name}' {reason}: a resume may have other bits")
 
     # -------------------------------------------------------------------------------- commit, back
 
     def _commit(self) -> None:
         tensors, self._closed = self._closed, {}
-        for number, session in self._sessions.open().items():
+        for number, session in self.sessions.open.items():
             tensors.update(self._read(number, session))
             for variable in session.graph.get_collection("trainable_variables"):
                 value = tensors.get(_start(number) + variable.op.name, np.zeros(0))
@@ -263,42 +222,41 @@ class Drive:
         if graph.version != self._graph_version:
             self._graph_version = graph.version
             self._run.write_file(GRAPH, graph.as_graph_def().SerializeToString())
+        script = self.settings["script"]
+        modules = [sys.modules[name].__file__ for name in own_modules(script)]
         values = {
-            "calls": self._number,
+            "calls": self.number,
             "graph": start,
             "metrics": self._metrics,
             "generators": digest_of_generators(),
-            "sources": self._hash_sources(
-                [self._script, *(sys.modules[n].__file__ for n in own_modules(self._script))]
-            ),
+            "sources": _hash_sources([script, *modules]),
         }
-        self._sessions.unobserved(self._run.commit, self.step, tensors, values)
+        self.sessions.unobserved(self._run.commit, self.step, tensors, values)
 
-    def _keep(self, number: int, session: Any) -> None:
+    def close(self, number: int, session: Any) -> None:
         """Keep what was trained since the last commit, before the session is closed."""
         if self._replay is None and not self._is_over and self.step > self._run.step:
             self._closed.update(self._read(number, session))
 
     def _read(self, number: int, session: Any) -> Dict[str, np.ndarray]:
         """The variables of a session under the names of the checkpoint."""
-        start = _start(number)
         values = read_values(self._runner(session), find_places(session.graph))
-        return {start + name: value for name, value in values.items()}
+        return {_start(number) + name: value for name, value in values.items()}
 
     def _end_replay(self) -> None:
         """Put the variables back where the journal ends."""
-        assert self._replay is not None and self._run.restart is not None
-        if self._replay.tell() < self._replay_end:
+        restart, replay = self._run.restart, self._replay
+        assert replay is not None and restart is not None
+        if replay.tell() < os.path.getsize(self._run.journal.path):
             return
-        self._replay.close()
-        self._replay, restart = None, self._run.restart
+        replay.close()
+        self._replay = None
         if digest_of_generators() != restart.values["generators"]:
-            raise mismatch(
-                self._number, "Python", "the state of its random numbers is not the run's"
-            )
+            what = "the state of its random numbers is not the run's"
+            raise mismatch(self.number, "Python", what)
         self._metrics = dict(restart.values["metrics"])
         tensors = dict(restart.tensors)
-        for number, session in reversed(list(self._sessions.open().items())):
+        for number, session in reversed(list(self.sessions.open.items())):
             start = _start(number)
             names = [name for name in tensors if name.startswith(start)]
             values = {name[len(start) :]: tensors.pop(name) for name in names}
@@ -309,26 +267,27 @@ class Drive:
         """Let iterators, queues and tables do what they did in a call that is answered."""
         if kind.resources:
             try:
-                self._queues.fill(session, kind, feeds)
+                self.queues.fill(session, kind, feeds)
                 run(targets=kind.resources, fetches=[], feeds=feeds)
             except tf.errors.OpError as error:
                 if not has_failed:
                     what = f"its data failed ({str(error.message).splitlines()[0]})"
-                    raise mismatch(self._number, kind.title, what) from error
+                    raise mismatch(self.number, kind.title, what) from error
 
     def _start_of(self, session: Any) -> str:
-        return next(_start(n) for n, each in self._sessions.open().items() if each is session)
+        return next(_start(n) for n, each in self.sessions.open.items() if each is session)
 
     def _runner(self, session: Any) -> Callable[..., List[Any]]:
-        return lambda targets, fetches, feeds: self._sessions.run(session, targets, fetches, feeds)
-
-    def _hash_sources(self, paths: List[Any]) -> Dict[str, str]:
-        return {path: hash_file(path) for path in sorted(paths)}
+        return lambda targets, fetches, feeds: self.sessions.run(session, targets, fetches, feeds)
 
 
 def _start(number: int) -> str:
     """With what the names of a session's variables start in a checkpoint."""
     return f"session-{number}/" if number else ""
+
+
+def _hash_sources(paths: List[Any]) -> Dict[str, str]:
+    return {path: hash_file(path) for path in sorted(paths)}
 
 
 def hash_file(path: str) -> str:

@@ -10,22 +10,18 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from typing import Any, Dict, List, Mapping, Sequence, Set
+from typing import Any, Dict, List, Mapping, Set
 
 import numpy as np
 
 from toolkit import ToolkitError, UsageError, tf
 
 from . import script
-from .calls import Calls, Kind, digest, is_source
-from .entropy import fix_entropy
+from .calls import Kind, digest, is_source
 from .feed_values import FeedValues
 from .lifting import list_words
-from .noise import fix_op_seeds, make_stateless, with_number
-from .order import Order
+from .observer import Observer
 from .patches import Patches
-from .queues import Queues
-from .session import Sessions
 from .variables import find_places, read_values
 
 _LEAST, _MOST = 12, 200  # train calls in which a period is looked for
@@ -35,12 +31,11 @@ class _Enough(SystemExit):
     """Two periods are seen."""
 
 
-class Observation:
+class Observation(Observer):
     """What a dry run has seen.
 
     Args:
-        path: of the script.
-        as_written: leave noise and order as the script has them, for a graph that is lifted.
+        settings, as_written: see `Observer`.
 
     Attributes:
         kinds: of all calls, with how often each was made.
@@ -56,87 +51,61 @@ class Observation:
         refusal: why the script cannot be driven; None if it can.
     """
 
-    def __init__(self, path: str, as_written: bool = False):
+    def __init__(self, settings: Mapping[str, Any], as_written: bool = False):
+        super().__init__(settings, as_written)
         self.kinds: Dict[str, List[Any]] = {}
+        self.other_feeds: Dict[str, FeedValues] = {}
+        self.graphs: List[Any] = []
+        self.initial: Dict[str, np.ndarray] = {}
+        self.files: List[str] = []
+        self.refusal: Any = None
+        self._returned: Set[bytes] = set()  # digests of what calls returned
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget the train calls so far: they gave weights their first values, without a loss."""
         self.trained: List[Kind] = []
         self.fed: List[Dict[str, bytes]] = []
         self.feeds: Dict[str, FeedValues] = {}
-        self.other_feeds: Dict[str, FeedValues] = {}
-        self.graphs: List[Any] = []
-        self.training_graphs: List[Any] = []
-        self.initial: Dict[str, np.ndarray] = {}
         self.between: List[str] = []
-        self.files: List[str] = []
-        self.refusal: Any = None
-        self._as_written = as_written
-        self._calls = Calls(path, (lambda graph: ()) if as_written else Order().complete)
-        self.refuse = self._calls.refusal
-        self._number = 0
-        self._returned: Set[bytes] = set()  # digests of what calls returned
+        self.training_graphs: List[Any] = []
 
     @property
     def period(self) -> int:
-        """How many train calls repeat; 0 if no period was seen twice."""
-        return find_period(self.trained)
+        """How many train calls repeat; 0 if no period is seen twice in at least 12 calls."""
+        texts = [kind.text for kind in self.trained]
+        for length in range(1, len(texts) // 2 + 1 if len(texts) >= _LEAST else 0):
+            if all(text == texts[place % length] for place, text in enumerate(texts)):
+                return length
+        return 0
 
-    def observe(self, patches: Patches, settings: Mapping[str, Any]) -> None:
-        """Patch what the script calls."""
-        fix_entropy(patches, settings["seed"])
-        (fix_op_seeds if self._as_written else make_stateless)(patches, settings["seed"])
-        self._calls.record_losses(patches)
-        self._sessions = Sessions(
-            self._answer,
-            lambda name, read: read(),
-            lambda number, session: None,
-            self.refuse,
-            settings["threads"],
-        )
-        self._sessions.install(patches, os.path.dirname(settings["script"]))
-        self._queues = Queues(self._calls, self._sessions.run)
-        self._queues.install(patches)
-
-    def _answer(self, *call: Any) -> List[Any]:
+    def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
+        graph = session.graph
         try:
-            return self._answer_next(*call)
+            kind, numbered = self.prepare(session, targets, fetches, feeds)
+            self.queues.fill(session, kind, numbered)
         except ToolkitError as error:  # the script may catch it
             self.refusal = error
             raise
-
-    def _answer_next(self, session, targets, fetches, feeds, run) -> List[Any]:
-        self._number += 1
-        if session.graph not in self.graphs:
-            self.graphs.append(session.graph)
-        kind = self._calls.find(session.graph, targets, fetches, feeds)
+        self.graphs += [] if graph in self.graphs else [graph]
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
-        if kind.trains and (not self.trained or kind.losses and not self._has_loss()):
-            # What changed a weight before, without a loss, gave it its first value.
-            self.trained, self.fed, self.feeds, self.between = [], [], {}, []
-            self.training_graphs = []
-            self.initial = read_values(
-                lambda *call: self._sessions.run(session, *call), find_places(session.graph)
-            )
-        if kind.trains and session.graph not in self.training_graphs:
-            self.training_graphs.append(session.graph)
-        # The outputs of a branch that is not taken have no values.
-        sources = [
-            op for op in kind.resources if is_source(op) and op._get_control_flow_context() is None
-        ]
-        taken = [tensor for op in sources for tensor in op.outputs]
-        taken = [tensor for tensor in taken if kind.trains and tensor.dtype != tf.variant]
-        numbered = {**with_number(session.graph, feeds, self._number), **kind.closed}
-        self._queues.fill(session, kind, numbered)
+        if kind.trains:
+            if not self.trained or kind.losses and not any(k.losses for k in self.trained):
+                self._begin()
+                self.initial = read_values(
+                    lambda *call: self.sessions.run(session, *call), find_places(graph)
+                )
+            self.training_graphs += [] if graph in self.training_graphs else [graph]
+        taken = _find_taken(kind)
         values = run(fetches=[*fetches, *taken], feeds=numbered)
-        names = [*kind.feeds, *(tensor.name for tensor in taken)]
-        arrays = [*feeds.values(), *values[len(fetches) :]]
-        self._note(kind, dict(zip(names, map(np.asarray, arrays))))
         result: List[Any] = values[: len(fetches)]
+        names = [*kind.feeds, *(tensor.name for tensor in taken)]
+        arrays = map(np.asarray, [*feeds.values(), *values[len(fetches) :]])
+        self._note(kind, dict(zip(names, arrays)))
         self._returned.update(digest(value) for value in result if np.ndim(value))
         if kind.trains and (len(self.trained) >= _MOST or self.period):
             raise _Enough(0)
         return result
-
-    def _has_loss(self) -> bool:
-        return any(kind.losses for kind in self.trained)
 
     def _note(self, kind: Kind, fed: Dict[str, np.ndarray]) -> None:
         """Note a call and what it was fed."""
@@ -152,15 +121,13 @@ class Observation:
             self.between.extend(kind.updates)
 
 
-def find_period(kinds: Sequence[Kind]) -> int:
-    """How many train calls repeat; 0 if no period is seen twice in at least 12 calls."""
-    texts = [kind.text for kind in kinds]
-    if len(texts) < _LEAST:
-        return 0
-    for length in range(1, len(texts) // 2 + 1):
-        if all(text == texts[place % length] for place, text in enumerate(texts)):
-            return length
-    return 0
+def _find_taken(kind: Kind) -> List[Any]:
+    """What a train call takes from iterators, but in a branch that may not be taken."""
+    sources = [
+        op for op in kind.resources if is_source(op) and op._get_control_flow_context() is None
+    ]
+    taken = [tensor for op in sources for tensor in op.outputs if tensor.dtype != tf.variant]
+    return taken if kind.trains else []
 
 
 def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observation:
@@ -168,18 +135,18 @@ def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observatio
 
     Args:
         settings: as of a run: "script", "args", "directory", "seed" and "threads".
-        as_written: see `Observation`.
+        as_written: see `Observer`.
 
     Raises:
         ToolkitError: the script failed before that.
     """
-    path = settings["script"]
-    seen = Observation(path, as_written)
-    before = _list_files(settings["directory"])
+    path, folder = settings["script"], settings["directory"]
+    seen = Observation(settings, as_written)
+    before = _list_files(folder)
     try:
         with Patches() as patches:
-            seen.observe(patches, settings)
-            with script.prepared(path, settings["args"], settings["directory"], seen.refuse):
+            seen.install(patches)
+            with script.prepared(path, settings["args"], folder, seen.refuse):
                 script.run(path)
     except SystemExit:
         pass
@@ -191,8 +158,16 @@ def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observatio
                 f"{os.path.basename(path)} failed: {type(error).__name__}: {error}.",
                 hint="See that it runs with its arguments; -v shows the traceback.",
             ) from error
-    seen.files = sorted(_list_files(settings["directory"]) - before)
+    seen.files = sorted(_list_files(folder) - before)
     return seen
+
+
+def _list_files(folder: str) -> Set[str]:
+    return {
+        os.path.relpath(os.path.join(root, name), folder)
+        for root, _, names in os.walk(folder)
+        for name in names
+    }
 
 
 def list_lines(seen: Observation) -> List[str]:
@@ -202,13 +177,8 @@ def list_lines(seen: Observation) -> List[str]:
         ops = graph.get_operations()
         noise = sum(1 for op in ops if op.type.startswith("Stateless"))
         sizes = [v.shape.num_elements() or 0 for v in graph.get_collection("trainable_variables")]
-        rows.append(
-            (
-                "graph" if number == 0 else "",
-                f"{len(ops)} ops, {len(sizes)} trainable variables with {sum(sizes)} numbers, "
-                f"{noise} ops that draw noise",
-            )
-        )
+        text = f"{len(ops)} ops, {len(sizes)} trainable variables with {sum(sizes)} numbers, "
+        rows.append(("" if number else "graph", f"{text}{noise} ops that draw noise"))
     period = seen.period
     shown = seen.trained[: period or 6]
     rows.append(("period", f"{period} train calls" if period else "none found"))
@@ -217,8 +187,8 @@ def list_lines(seen: Observation) -> List[str]:
     rows += [("other", f"{kind.title} ({count} times)") for kind, count in others[:8]]
     for name, values in {**seen.other_feeds, **seen.feeds}.items():
         shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in values.shapes[:3])
-        span = f" in [{values.low:.4g}, {values.high:.4g}]" if values.low <= values.high else ""
-        rows.append(("feed", f"{name}: {values.first.dtype} {shapes}{span}: {values.describe()}"))
+        text = f"{name}: {values.first.dtype} {shapes}{values.span}: {values.describe()}"
+        rows.append(("feed", text))
     rows += [("loss", loss.op.name) for kind in shown for loss in kind.losses]
     rows += [("writes", name) for name in seen.files[:8]]
     names = {name: kind for kind, _ in seen.kinds.values() for name in kind.noise + kind.unordered}
@@ -235,14 +205,6 @@ def list_lines(seen: Observation) -> List[str]:
         except UsageError as error:
             rows.append(("no lift", error.message))
     return [f"{name:8}{text}" for name, text in rows]
-
-
-def _list_files(folder: str) -> Any:
-    return {
-        os.path.relpath(os.path.join(root, name), folder)
-        for root, _, names in os.walk(folder)
-        for name in names
-    }
 
 
 def print_table(settings: Mapping[str, Any]) -> int:

@@ -7,6 +7,7 @@ from typing import Any, List, Tuple
 import numpy as np
 
 _RANGES = ((0, 1), (-1, 1), (-0.5, 0.5), (0, 255))  # of the rows of pictures
+_NOISE = {"uniform:-1:1": "noise, uniform in [-1, 1]", "normal:0:1": "noise, normal"}
 
 
 class FeedValues:
@@ -31,6 +32,11 @@ class FeedValues:
             self.low = min(self.low, float(value.min()))
             self.high = max(self.high, float(value.max()))
 
+    @property
+    def span(self) -> str:
+        """` in [LOW, HIGH]`; "" for texts."""
+        return f" in [{self.low:.4g}, {self.high:.4g}]" if self.low <= self.high else ""
+
     def describe(self) -> str:
         """What the values are, in words."""
         if not self.changes:
@@ -39,38 +45,29 @@ class FeedValues:
             return f"a scalar that changes, {self.low:g} to {self.high:g}"
         if self.is_returned:
             return "what a call before returned"
-        noise = self._noise()
-        return noise or "rows of data"
+        return _NOISE.get(self._noise(), "rows of data")
 
     def rule(self) -> str:
         """The rule by which a lifted graph is fed the like (lift/rules.py); "" if there is none."""
+        first = self.first
         if not self.changes:
-            is_one = self.low == self.high
-            return f"{self.low:g}" if is_one else ""
-        if self.first.size == 1 or self.is_returned or self.first.dtype.kind not in "fiub":
+            return f"{self.low:g}" if self.low == self.high else ""
+        if first.size == 1 or self.is_returned or first.dtype.kind not in "fiub":
             return ""
         if self._noise():
-            return "uniform:-1:1" if "uniform" in self._noise() else "normal:0:1"
-        if self.first.dtype.kind != "f" or self._is_one_hot():
-            return "labels" if self.first.ndim <= 2 else ""
-        span = self.high - self.low
+            return self._noise()
+        is_one_hot = first.ndim == 2 and first.shape[1] > 1 and np.isin(first, (0, 1)).all()
+        if first.dtype.kind != "f" or is_one_hot and (first.sum(1) == 1).all():
+            return "labels" if first.ndim <= 2 else ""
         for low, high in _RANGES:
-            if low <= self.low and self.high <= high and span > 0.9 * (high - low):
+            if low <= self.low and self.high <= high and self.high - self.low > 0.9 * (high - low):
                 return "features" if (low, high) == (0, 1) else f"features:range:{low:g}:{high:g}"
         return ""
 
-    def _is_one_hot(self) -> bool:
-        rows = self.first
-        is_binary = rows.ndim == 2 and np.isin(rows, (0, 1)).all()
-        return bool(is_binary and rows.shape[1] > 1 and (rows.sum(1) == 1).all())
-
     def _noise(self) -> str:
-        """What noise they are, in words; "" for none."""
-        is_float = self.first.dtype.kind == "f"
+        """The rule of the noise that they are; "" for none."""
         span = max(abs(self.low), abs(self.high))
-        deviation = float(np.std(self.first)) if is_float else 0.0
+        deviation = float(np.std(self.first)) if self.first.dtype.kind == "f" else 0.0
         if self.low < 0 and 0.9 < span <= 1 and abs(deviation - 3**-0.5) < 0.03:
-            return "noise, uniform in [-1, 1]"
-        if self.low < 0 and 2 < span < 6 and abs(deviation - 1) < 0.05:
-            return "noise, normal"
-        return ""
+            return "uniform:-1:1"
+        return "normal:0:1" if self.low < 0 and 2 < span < 6 and abs(deviation - 1) < 0.05 else ""

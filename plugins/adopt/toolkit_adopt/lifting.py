@@ -29,12 +29,20 @@ def list_words(seen: Any) -> List[str]:
         raise UsageError(f"The script trains {len(seen.training_graphs)} graphs.")
     if seen.between:
         raise UsageError(f"'{seen.between[0]}' changes a variable between the train calls.")
-    rules = {name: _rule(name, seen) for name in seen.feeds}
-    sizes = {
-        seen.feeds[name].first.shape[0] * (len(_values(name, seen)) if ":part" in rule else 1)
-        for name, rule in rules.items()
-        if rule.startswith(("features", "labels"))
-    }
+    rules, sizes = {}, set()
+    for name, values in seen.feeds.items():
+        rule = values.rule()
+        if not rule:
+            what = f"{values.describe()}{values.span}"
+            raise UsageError(f"'{name}' is fed {what}, for which there is no rule.")
+        fed = [digests[name] for digests in seen.fed[: seen.period] if name in digests]
+        if rule.startswith(("features", "labels")):
+            is_parted = len(set(fed)) > 1  # among the calls of a period
+            rule += ":part" * is_parted
+            sizes.add(values.first.shape[0] * (len(fed) if is_parted else 1))
+        elif rule.startswith(("uniform", "normal")) and len(set(fed)) < len(fed):
+            rule += ":shared"
+        rules[name] = rule
     if len(sizes) != 1:
         what = f"batches of {sorted(sizes)} rows" if sizes else "no rows of data"
         raise UsageError(f"A period of the script is fed {what}.")
@@ -45,25 +53,6 @@ def list_words(seen: Any) -> List[str]:
     others = {name: x.rule() for name, x in seen.other_feeds.items() if not x.changes}
     changed = {name: rule for name, rule in others.items() if rule not in ("", rules.get(name))}
     return [*words, *(["--infer-feed", _join(changed)] if changed else [])]
-
-
-def _rule(name: str, seen: Any) -> str:
-    """The rule by which a tensor is fed."""
-    values = seen.feeds[name]
-    rule: str = values.rule()
-    if not rule:
-        span = f" in [{values.low:.4g}, {values.high:.4g}]" if values.low <= values.high else ""
-        raise UsageError(f"'{name}' is fed {values.describe()}{span}, for which there is no rule.")
-    count = len(set(_values(name, seen)))
-    if rule.startswith(("features", "labels")):
-        return rule + ":part" if count > 1 else rule
-    is_noise = rule.startswith(("uniform", "normal"))
-    return rule + ":shared" if is_noise and count < len(_values(name, seen)) else rule
-
-
-def _values(name: str, seen: Any) -> List[bytes]:
-    """The digests of what a tensor is fed in the calls of one period that feed it."""
-    return [fed[name] for fed in seen.fed[: seen.period] if name in fed]
 
 
 def _join(rules: Dict[str, str]) -> str:

@@ -2,17 +2,16 @@
 
 The script and the modules of its folder that it imports are parsed, not run. A chain such as
 `tf.contrib.layers.conv2d` is followed from its import, through aliases, as far as modules and
-classes go. Nothing is patched.
+classes go. A name that a file binds to several things is left alone. Nothing is patched.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import os
 import types
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set
 
 from toolkit import UsageError
 
@@ -20,8 +19,8 @@ from .standins import make_modules
 
 ROOT = "tensorflow"
 _GUARDS = {"AttributeError", "BaseException", "Exception", "ImportError", "ModuleNotFoundError"}
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SHOWN = 8  # names in the sentence of a refusal
+Names = Dict[str, Optional[str]]  # name -> its path in TensorFlow; None: something else
 
 
 class Missing(NamedTuple):
@@ -53,12 +52,16 @@ def missing_names(path: str) -> List[Missing]:
     Raises:
         UsageError: a file cannot be read, or is not in the syntax of this Python.
     """
-    found = _Script(os.path.dirname(os.path.abspath(path))).read(os.path.abspath(path))
-    by_name: Dict[str, Missing] = {}
-    for each in found:
-        if each.name not in by_name or (by_name[each.name].conditional and not each.conditional):
-            by_name[each.name] = each
-    return sorted(by_name.values(), key=lambda each: (each.file, each.line))
+    script = _Script(os.path.dirname(os.path.abspath(path)))
+    script.load(os.path.abspath(path))
+    found: Dict[str, Missing] = {}
+    for use, function in script.uses:
+        conditional = use.conditional or bool(function) and function not in script.named
+        name = use.name.replace(ROOT, "tf", 1)
+        is_news = name not in found or found[name].conditional and not conditional
+        if use.name not in script.given and is_news:
+            found[name] = use._replace(name=name, conditional=conditional)
+    return sorted(found.values(), key=lambda each: (each.file, each.line))
 
 
 def refuse_missing_names(path: str) -> None:
@@ -78,20 +81,18 @@ def refuse_missing_names(path: str) -> None:
         )
 
 
-class _TensorFlowNames:
+class _TensorFlow:
     """What is reachable from `tensorflow` while the stand-ins are installed."""
 
     def __init__(self) -> None:
-        self._modules = make_modules()
+        self._stand_ins = make_modules()
 
     def module(self, path: str) -> Optional[types.ModuleType]:
-        """The module of an import statement; None if there is none."""
+        """The module at a path; None if there is none."""
         path = path.replace(ROOT + ".compat.v1", ROOT, 1)
-        if path in self._modules:
-            return self._modules[path]
         parent = path.rpartition(".")[0]
-        if parent in self._modules and parent != ROOT:
-            return None  # of a stand-in
+        if path in self._stand_ins or parent in self._stand_ins and parent != ROOT:
+            return self._stand_ins.get(path)
         try:
             return importlib.import_module(path)
         except Exception:  # its file may fail in any way
@@ -99,179 +100,158 @@ class _TensorFlowNames:
 
     def first_missing(self, path: str) -> Optional[str]:
         """The part of a path up to the first name that does not exist; None if all do."""
-        path = path.replace(ROOT + ".compat.v1", ROOT, 1)
-        parts = path.split(".")
-        owner: Any = self.module(ROOT)
-        for count, part in enumerate(parts[1:], 2):
+        first, *parts = path.replace(ROOT + ".compat.v1", ROOT, 1).split(".")
+        owner: Any = self.module(first)
+        for part in parts:
             if not isinstance(owner, (types.ModuleType, type)):
                 return None  # the attributes of values are known to nobody
-            prefix = ".".join(parts[:count])
+            first = f"{first}.{part}"
             try:
                 owner = getattr(owner, part)
             except Exception:  # lazy modules raise more than AttributeError
-                found = self.module(prefix) if isinstance(owner, types.ModuleType) else None
-                if found is None:
-                    return prefix
-                owner = found
+                owner = self.module(first) if isinstance(owner, types.ModuleType) else None
+                if owner is None:
+                    return first
         return None
-
-    def public(self, path: str) -> List[str]:
-        """The names that `from path import *` binds."""
-        module = self.module(path)
-        names = getattr(module, "__all__", None) or [n for n in dir(module) if n[0] != "_"]
-        return list(names) if module is not None else []
-
-
-Bindings = Dict[str, Optional[str]]  # name -> its path in TensorFlow; None: something else
 
 
 class _Script:
     """The files of a script, each read once."""
 
     def __init__(self, folder: str):
-        self.folder = folder
-        self.tensorflow = _TensorFlowNames()
-        self.globals: Dict[str, Bindings] = {}  # path of a file -> its global names
+        self._folder, self.tensorflow = folder, _TensorFlow()
+        self._names: Dict[str, Names] = {}  # path of a file -> the names that it binds
         self.named: Set[str] = set()  # every name and attribute that some file uses
         self.given: Set[str] = set()  # names that the script itself puts into modules
-        self._uses: List[Any] = []
+        self.uses: List[Any] = []  # missing names, each with the function that uses it
 
-    def read(self, path: str) -> Iterator[Missing]:
-        """What the script at a path and its modules lack."""
-        self.load(path)
-        for name, file, line, conditional, function in self._uses:
-            if name in self.given:
-                continue
-            is_idle = function is not None and function not in self.named
-            yield Missing(name.replace(ROOT, "tf", 1), file, line, conditional or is_idle)
+    def load(self, path: str) -> Names:
+        """The names that a file binds, whose uses are noted."""
+        if path in self._names:
+            return self._names[path]
+        names = self._names[path] = {}
+        try:
+            with open(path, "rb") as file:
+                tree = ast.parse(file.read(), path)
+        except (OSError, SyntaxError, ValueError) as error:
+            raise UsageError(
+                f"'{path}' cannot be read as Python: {error}.",
+                hint="Code of Python 2 must be converted first, as by '2to3 -w'.",
+            )
+        aliases = []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
+                aliases += [(target, node.value) for target in node.targets]
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                self._import(path, node, names)
+            elif not any(node is target for target, _ in aliases):
+                for name in _names_bound_by(node):
+                    _bind(names, name)
+            self.named.update(filter(None, (getattr(node, "id", ""), getattr(node, "attr", ""))))
+        for target, value in aliases:
+            _bind(names, target.id, _resolve(value, names))
+        _Reader(self, path, names).visit(tree)
+        return names
 
-    def load(self, path: str) -> Bindings:
-        """The global names of a file, whose uses are noted."""
-        if path not in self.globals:
-            bindings = self.globals[path] = {}
-            try:
-                with open(path, "rb") as file:
-                    tree = ast.parse(file.read(), path)
-            except (OSError, SyntaxError, ValueError) as error:
-                raise UsageError(
-                    f"'{path}' cannot be read as Python: {error}.",
-                    hint="Code of Python 2 must be converted first, as by '2to3 -w'.",
-                )
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Name):
-                    self.named.add(node.id)
-                elif isinstance(node, ast.Attribute):
-                    self.named.add(node.attr)
-                elif isinstance(node, ast.ImportFrom):
-                    self.named.update(alias.name for alias in node.names)
-            _Reader(self, path, bindings).read(tree)
-        return self.globals[path]
+    def _import(self, path: str, node: Any, names: Names) -> None:
+        """Bind what a statement imports, after its modules of the script's folder are read."""
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.split(".")[0]
+                is_root = top == ROOT
+                if not is_root:
+                    self._load_module(path, alias.name, 0)
+                value = alias.name if alias.asname else top
+                _bind(names, alias.asname or top, value if is_root else None)
+            return
+        module = node.module or ""
+        is_root = not node.level and module.split(".")[0] == ROOT
+        own = self._load_module(path, module, node.level) if module and not is_root else {}
+        self.named.update(alias.name for alias in node.names)
+        for alias in node.names:
+            inner = f"{module}.{alias.name}" if module else alias.name
+            if alias.name == "*":
+                found = self.tensorflow.module(module) if is_root else None
+                public = getattr(found, "__all__", None) or [n for n in dir(found) if n[0] != "_"]
+                stars = {name: f"{module}.{name}" for name in public} if is_root else own
+                for name, value in stars.items():
+                    _bind(names, name, value)
+            elif is_root:
+                _bind(names, alias.asname or alias.name, inner)
+            else:
+                self._load_module(path, inner, node.level)
+                _bind(names, alias.asname or alias.name, own.get(alias.name))
 
-    def local(self, path: str, module: str, level: int) -> Optional[str]:
-        """The file of a module of the script's folder, imported by a file; None for others."""
-        folder = self.folder
-        if level:
-            folder = path
-            for _ in range(level):
-                folder = os.path.dirname(folder)
+    def _load_module(self, path: str, module: str, level: int) -> Names:
+        """The names of a module of the script's folder that a file imports; none of others."""
+        folder = self._folder if not level else path
+        for _ in range(level):
+            folder = os.path.dirname(folder)
         base = os.path.join(folder, *module.split("."))
         for candidate in (base + ".py", os.path.join(base, "__init__.py")):
             if os.path.isfile(candidate):
-                return candidate
-        return None
+                return self.load(candidate)
+        return {}
 
-    def use(self, name: str, path: str, line: int, conditional: bool, function: Any) -> None:
-        """Note a name that is missing."""
-        self._uses.append((name, path, line, conditional, function))
+
+def _names_bound_by(node: ast.AST) -> List[str]:
+    """The names that a node of another kind than an import gives values that are unknown."""
+    if isinstance(node, ast.Name):
+        return [node.id] if isinstance(node.ctx, ast.Store) else []
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
+    if isinstance(node, kinds):
+        return [node.name] if node.name else []
+    return [node.arg] if isinstance(node, ast.arg) else []
+
+
+def _bind(names: Names, name: str, value: Optional[str] = None) -> None:
+    """A name that a file binds to different things, wherever, may be any of them."""
+    names[name] = value if names.get(name, value) == value else None
+
+
+def _resolve(node: ast.AST, names: Names) -> Optional[str]:
+    """The path in TensorFlow of a chain of attributes; None for all others."""
+    if isinstance(node, ast.Attribute):
+        owner = _resolve(node.value, names)
+        return None if owner is None else f"{owner}.{node.attr}"
+    return names.get(node.id) if isinstance(node, ast.Name) else None
 
 
 class _Reader(ast.NodeVisitor):
-    """Reads one file in the order of its lines."""
+    """Checks the names that one file uses."""
 
-    def __init__(self, script: _Script, path: str, bindings: Bindings):
-        self._script, self._path = script, path
-        self._scopes = [bindings]
-        self._conditional = False
+    def __init__(self, script: _Script, path: str, names: Names):
+        self._script, self._path, self._names = script, path, names
+        self._is_conditional = False
         self._function: Optional[str] = None  # the outermost one around the present line
         self._guarded: Optional[List[str]] = None  # in a `try`: the names that are missing
 
-    def read(self, tree: ast.Module) -> None:
-        """Read the whole file: functions last, as they are called when all globals are bound."""
-        self._later: List[Any] = []
-        for statement in tree.body:
-            self.visit(statement)
-        while self._later:
-            self._later.pop(0)()
-
-    # ------------------------------------------------------------------------------------ binding
-
-    def _bind(self, name: str, value: Optional[str]) -> None:
-        """A name that is bound twice to different things may be either."""
-        scope = self._scopes[-1]
-        scope[name] = value if scope.get(name, value) == value else None
-
-    def _resolve(self, node: ast.AST) -> Optional[str]:
-        """The path in TensorFlow of a chain of attributes; None for all others."""
-        if isinstance(node, ast.Attribute):
-            owner = self._resolve(node.value)
-            return None if owner is None else f"{owner}.{node.attr}"
-        if isinstance(node, ast.Name):
-            for scope in reversed(self._scopes):
-                if node.id in scope:
-                    return scope[node.id]
-        return None
-
     def _check(self, name: str, line: int) -> None:
         missing = self._script.tensorflow.first_missing(name)
-        if missing is None:
-            return
-        if self._guarded is not None:
+        if missing is not None and self._guarded is not None:
             self._guarded.append(missing)
-        else:
-            function = self._function
-            self._script.use(missing, self._path, line, self._conditional, function)
+        elif missing is not None:
+            use = Missing(missing, self._path, line, self._is_conditional)
+            self._script.uses.append((use, self._function))
 
-    # ------------------------------------------------------------------------------------ imports
+    def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
+        for node in nodes:
+            self.visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            top = alias.name.split(".")[0]
-            if top == ROOT:
+            if alias.name.split(".")[0] == ROOT:
                 self._check(alias.name, node.lineno)
-                self._bind(alias.asname or top, alias.name if alias.asname else top)
-            else:
-                self._load(alias.name, 0)
-                self._bind(alias.asname or top, None)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        module, tensorflow = node.module or "", self._script.tensorflow
-        if node.level == 0 and module.split(".")[0] == ROOT:
+        module = node.module or ""
+        if not node.level and module.split(".")[0] == ROOT:
             for alias in node.names:
-                if alias.name == "*":
-                    self._check(module, node.lineno)
-                    for name in tensorflow.public(module):
-                        self._bind(name, f"{module}.{name}")
-                else:
-                    self._check(f"{module}.{alias.name}", node.lineno)
-                    self._bind(alias.asname or alias.name, f"{module}.{alias.name}")
-            return
-        bindings = self._load(module, node.level) if module else {}
-        for alias in node.names:
-            if alias.name == "*":
-                for name, value in bindings.items():
-                    self._bind(name, value)
-                continue
-            self._load(f"{module}.{alias.name}" if module else alias.name, node.level)
-            self._bind(alias.asname or alias.name, bindings.get(alias.name))
-
-    def _load(self, module: str, level: int) -> Bindings:
-        path = self._script.local(self._path, module, level)
-        return {} if path is None else self._script.load(path)
-
-    # ---------------------------------------------------------------------------- names and values
+                name = module if alias.name == "*" else f"{module}.{alias.name}"
+                self._check(name, node.lineno)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        path = self._resolve(node)
+        path = _resolve(node, self._names)
         if path is None:
             self.visit(node.value)
         elif isinstance(node.ctx, ast.Load):
@@ -279,107 +259,47 @@ class _Reader(ast.NodeVisitor):
         else:
             self._script.given.add(path)
 
-    def visit_Name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Store):
-            self._bind(node.id, None)
-
-    def visit_Assign(self, node: ast.Assign) -> None:
-        self.visit(node.value)
-        path = self._resolve(node.value)
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                self._bind(target.id, path)
-            else:
-                self.visit(target)
-
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        if node.name:
-            self._bind(node.name, None)
-        self.generic_visit(node)
-
-    # ----------------------------------------------------------------------------------- functions
-
-    def _visit_function(self, node: Union[ast.FunctionDef, ast.AsyncFunctionDef]) -> None:
-        for each in [*node.decorator_list, *node.args.defaults, *node.args.kw_defaults]:
-            if each is not None:
-                self.visit(each)
-        self._bind(node.name, None)
-        is_inner = self._function is not None or node.decorator_list
-        scopes, conditional, guarded = list(self._scopes), self._conditional, self._guarded
-        is_method = len(scopes) > 1 and self._function is None
-        function = self._function if is_inner or is_method else node.name
-
-        def read() -> None:
-            former = self._scopes, self._conditional, self._function, self._guarded
-            self._scopes = [*scopes, dict.fromkeys(_parameters(node.args))]
-            self._conditional, self._function, self._guarded = conditional, function, guarded
-            for statement in node.body:
-                self.visit(statement)
-            self._scopes, self._conditional, self._function, self._guarded = former
-
-        self._later.append(read)
-
-    visit_FunctionDef = _visit_function
-    visit_AsyncFunctionDef = _visit_function
-
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        self._scopes.append(dict.fromkeys(_parameters(node.args)))
-        self.visit(node.body)
-        self._scopes.pop()
-
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        for each in [*node.decorator_list, *node.bases, *node.keywords]:
-            self.visit(each)
-        self._bind(node.name, None)
-        self._scopes.append({})
-        for statement in node.body:
-            self.visit(statement)
-        self._scopes.pop()
+        former, self._function = self._function, self._function or ""  # methods have no name here
+        self.generic_visit(node)
+        self._function = former
 
-    # ---------------------------------------------------------------------------------- conditions
+    def visit_FunctionDef(self, node: Any) -> None:
+        former = self._function
+        self._visit_all([*node.decorator_list, node.args])
+        if former is None:
+            self._function = "" if node.decorator_list else node.name  # a decorator may call it
+        self._visit_all(node.body)
+        self._function = former
+
+    visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Try(self, node: ast.Try) -> None:
-        if not any(_catches_absence(handler) for handler in node.handlers):
+        if not any(map(_catches_absence, node.handlers)):
             self.generic_visit(node)
             return
         outer, self._guarded = self._guarded, []
-        for statement in node.body:
-            self.visit(statement)
-        is_missing, self._guarded = bool(self._guarded), outer
-        followed: Sequence[ast.AST] = node.handlers if is_missing else node.orelse
-        for each in followed:
-            self.visit(each)
-        for statement in node.finalbody:
-            self.visit(statement)
+        self._visit_all(node.body)
+        followed: Iterable[ast.AST] = node.handlers if self._guarded else node.orelse
+        self._guarded = outer
+        self._visit_all(followed)
+        self._visit_all(node.finalbody)
 
-    def visit_If(self, node: ast.If) -> None:
-        self._visit_condition(node, [node.body, node.orelse])
-
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self._visit_condition(node, [[node.body], [node.orelse]])
-
-    def _visit_condition(self, node: Any, branches: List[List[Any]]) -> None:
+    def visit_If(self, node: Any) -> None:
         self.visit(node.test)
         text = ast.dump(node.test)
-        former = self._conditional, self._guarded
+        former = self._is_conditional, self._guarded
         if "hasattr" in text or "version" in text.lower():
             self._guarded = []
-        self._conditional = self._conditional or "'__main__'" not in text
-        for statement in [each for branch in branches for each in branch]:
-            self.visit(statement)
-        self._conditional, self._guarded = former
+        self._is_conditional = self._is_conditional or "'__main__'" not in text
+        for branch in (node.body, node.orelse):
+            self._visit_all(branch if isinstance(branch, list) else [branch])
+        self._is_conditional, self._guarded = former
 
-
-def _parameters(arguments: ast.arguments) -> Set[str]:
-    """The names of the parameters of a function."""
-    every = [*arguments.args, *arguments.kwonlyargs, *getattr(arguments, "posonlyargs", [])]
-    every += [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
-    return {each.arg for each in every}
+    visit_IfExp = visit_If
 
 
 def _catches_absence(handler: ast.ExceptHandler) -> bool:
     """Whether a handler catches the error of a name that does not exist."""
-    if handler.type is None:
-        return True
     caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(getattr(each, "id", None) in _GUARDS for each in caught)
+    return any(each is None or getattr(each, "id", None) in _GUARDS for each in caught)

@@ -10,6 +10,7 @@ Before a call that reaches a dequeue or a reader, the enqueue ops of that queue'
 turn, those of the queues before it first, until the queue has what the call takes. One that
 shuffles or sorts is filled to its capacity, as it chooses from what it has. One whose data ends
 closes its queue, as the thread would. So what a call gets is a function of the calls before it. A
+call that tells a queue's size, and takes nothing from it, finds it filled to its capacity. A
 resume does the same for each call that the journal answers, and takes what the call took: readers,
 and the generator of a `RandomShuffleQueue`, whose seed is the run's, then stand where they stood.
 """
@@ -122,6 +123,9 @@ class Queues:
         needs: Dict[Any, int] = {}
         for take, queue in kind.takes:
             needs[queue] = needs.get(queue, 0) + self._count(session, take, queue, feeds)
+        for queue in kind.sizes:
+            runner = self._runners.get(session, {}).get(queue)
+            needs.update({queue: self._capacity(session, queue)} if runner and runner.puts else {})
         is_filled = False
         while not is_filled:  # what fills a queue may take from one that was filled before
             is_filled = True
@@ -135,7 +139,7 @@ class Queues:
         if queue.type == "RandomShuffleQueueV2":
             need += queue.get_attr("min_after_dequeue")
         if runner is not None and queue.type in _CHOOSING:
-            need = max(need, self._capacities.get(session.graph, {}).get(queue, 0))
+            need = max(need, self._capacity(session, queue))
         has_put = False
         while True:
             size, is_closed = self._look(session, queue)
@@ -147,6 +151,10 @@ class Queues:
                 raise self._calls.refusal(what, take)
             self._put(session, runner, need - size)
             has_put = True
+
+    def _capacity(self, session: Any, queue: Any) -> int:
+        """The capacity that the script gave a queue; 0 for one of an imported graph."""
+        return int(self._capacities.get(session.graph, {}).get(queue, 0))
 
     def _put(self, session: Any, runner: _Runner, missing: int) -> None:
         """Run enqueue ops of a runner, at most as often as elements are missing."""

@@ -14,6 +14,9 @@ which would download files, is replaced, and `tf.estimator.inputs`, whose thread
 On both, the constructor of monitored sessions is wrapped (`inputs.py`), and NumPy and SciPy get
 back names that they had in the time of TensorFlow 1 (`libraries.py`). Each former value is put back
 at the end.
+
+What a function of a stand-in takes is what https://www.tensorflow.org/versions/r1.15/api_docs says
+of the one that it stands for; its docstring says what it gives, and what differs.
 """
 
 from __future__ import annotations

@@ -167,16 +167,7 @@ class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
 
 
 class Estimator:
-    """Trains, evaluates and predicts by a model function.
-
-    Args:
-        model_fn: features, and those of labels, mode, params and config that it names, to an
-            EstimatorSpec.
-        model_dir: the folder of its checkpoints; by default the configuration's, else a new one.
-        config: a RunConfig.
-        params: a dictionary for the model function.
-        warm_start_from: the path of a checkpoint from which a first training begins.
-    """
+    """Trains, evaluates and predicts by a model function."""
 
     def __init__(
         self, model_fn=None, model_dir=None, config=None, params=None, warm_start_from=None
@@ -228,14 +219,6 @@ class Estimator:
         self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None
     ) -> Estimator:
         """Train from the newest checkpoint on.
-
-        Args:
-            input_fn: without arguments, or with `mode`, `params` and `config`, to a data set,
-                features, or (features, labels).
-            hooks: of the session.
-            steps: how many more; None until the inputs end.
-            max_steps: the last global step instead.
-            saving_listeners: of the checkpoints.
 
         Raises:
             ValueError: both numbers are given, or one below 1.
@@ -305,15 +288,7 @@ class Estimator:
     def evaluate(
         self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None
     ) -> Dict[str, Any]:
-        """The metrics of a checkpoint, with "loss" and "global_step".
-
-        Args:
-            input_fn: as of `train`.
-            steps: how many batches; None for all.
-            hooks: of the session.
-            checkpoint_path: the newest one by default.
-            name: an ending of the name of the folder with the summaries.
-        """
+        """The metrics of a checkpoint, with "loss" and "global_step"."""
         with tf.Graph().as_default():
             spec, all_hooks = self._build(input_fn, ModeKeys.EVAL)
             metrics = {**(spec.eval_metric_ops or {}), "loss": tf.metrics.mean(spec.loss)}
@@ -343,15 +318,7 @@ class Estimator:
         checkpoint_path=None,
         yield_single_examples=True,
     ) -> Iterator[Any]:
-        """Yield the predictions for each example, or for each batch.
-
-        Args:
-            input_fn: as of `train`; labels are ignored.
-            predict_keys: those of the predictions that are wanted; None for all.
-            hooks: of the session.
-            checkpoint_path: the newest one by default.
-            yield_single_examples: whether each example is yielded alone.
-        """
+        """Yield the predictions for each example, or for each batch."""
         with tf.Graph().as_default():
             spec, all_hooks = self._build(input_fn, ModeKeys.PREDICT)
             wanted = spec.predictions

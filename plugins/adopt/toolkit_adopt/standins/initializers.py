@@ -23,13 +23,6 @@ def variance_scaling_initializer(
 ):
     """An initializer whose variance is `factor / n`.
 
-    Args:
-        factor: 2 for ReLU.
-        mode: what n counts: inputs (FAN_IN), outputs (FAN_OUT), or their mean (FAN_AVG).
-        uniform: a uniform distribution instead of a normal one that is cut at 2 deviations.
-        seed: of the op.
-        dtype: a floating type.
-
     Raises:
         TypeError: the mode or type is another one.
     """
@@ -105,10 +98,6 @@ def sum_regularizer(regularizer_list: Iterable[Any], scope=None) -> Any:
 
 def apply_regularization(regularizer: Regularizer, weights_list=None) -> Any:
     """The sum of a regularizer over weights, added to REGULARIZATION_LOSSES.
-
-    Args:
-        regularizer: as `l2_regularizer` returns it.
-        weights_list: the weights; those of the collection WEIGHTS by default.
 
     Raises:
         ValueError: there are none.

@@ -51,14 +51,6 @@ def numpy_input_fn(
 
     Batches cross the ends of epochs; only the last one of all may be smaller.
 
-    Args:
-        x: an array, or a dictionary of arrays, of N rows.
-        y: the same for labels; None for none.
-        batch_size: how many rows a batch has.
-        num_epochs: how often the rows are read; None for ever.
-        shuffle: whether each epoch has an order of its own; it must be given.
-        queue_capacity, num_threads: ignored.
-
     Returns:
         A function that returns features, or (features, labels): tensors as x and y are.
 

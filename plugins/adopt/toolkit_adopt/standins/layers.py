@@ -1,7 +1,7 @@
 """The layers of `tf.contrib.layers` but the normalizations: convolutions, pooling, dense, dropout.
 
-Names of variables and scopes, collections, defaults and the order of arguments are those of
-TensorFlow 1.15; arguments of OPTIONS are given by name. Images are [N, H, W, C], or [N, C, H, W]
+Names of variables and scopes, collections, defaults and arguments are those of TensorFlow 1.15;
+arguments of OPTIONS are given by name. Images are [N, H, W, C], or [N, C, H, W]
 with data_format "NCHW".
 """
 
@@ -128,16 +128,7 @@ def convolution(
     rate=1,
     **options,
 ):
-    """A convolution over one to three axes, by the rank of its inputs.
-
-    Args:
-        inputs: of rank 3 to 5.
-        num_outputs: how many channels the outputs have.
-        kernel_size, stride, rate: one number, or one for each axis.
-        padding: "SAME" or "VALID".
-        data_format: such as "NHWC" or "NCHW".
-        options: see OPTIONS.
-    """
+    """A convolution over one to three axes, by the rank of its inputs."""
     with open_layer("Conv", inputs, options, data_format) as layer:
         axes = layer.rank - 2
         if axes not in (1, 2, 3):
@@ -159,7 +150,7 @@ def convolution2d_transpose(
 ):
     """The transpose of a convolution: H and W are multiplied by the stride.
 
-    Args: as of `convolution`; the weights are [height, width, outputs, inputs].
+    The weights are [height, width, outputs, inputs].
     """
     with open_layer("Conv2d_transpose", inputs, options, data_format) as layer:
         kernel, strides = _pair(kernel_size), _pair(stride)
@@ -199,13 +190,7 @@ def separable_convolution2d(
     pointwise_initializer=None,
     **options,
 ):
-    """A convolution of each channel alone, then one of 1 x 1 over all of them.
-
-    Args: as of `convolution`, and
-        num_outputs: None to leave out the second one.
-        depth_multiplier: how many outputs each channel has after the first one.
-        pointwise_initializer: of "pointwise_weights"; that of "depthwise_weights" by default.
-    """
+    """A convolution of each channel alone, then one of 1 x 1 over all of them."""
     with open_layer("SeparableConv2d", inputs, options, data_format) as layer:
         channels = layer.channels
         shape = [*_pair(kernel_size), channels, depth_multiplier]
@@ -225,10 +210,7 @@ separable_conv2d = separable_convolution2d
 
 @add_arg_scope
 def fully_connected(inputs, num_outputs, activation_fn=tf.nn.relu, **options):
-    """A dense layer over the last axis of [..., features].
-
-    Args: as of `convolution`.
-    """
+    """A dense layer over the last axis of [..., features]."""
     options["activation_fn"] = activation_fn
     with open_layer("fully_connected", inputs, options) as layer:
         weights = layer.variable("weights", [layer.channels, int(num_outputs)])
@@ -317,15 +299,7 @@ def flatten(inputs):
 
 @_op("Dropout", tf.variable_scope)
 def dropout(inputs, keep_prob=0.5, noise_shape=None, is_training=True, seed=None):
-    """Keep each input with a probability and divide it by that; keep all but in training.
-
-    Args:
-        inputs: of any shape.
-        keep_prob: the probability, a number or a scalar.
-        noise_shape: of the independent decisions; that of the inputs by default.
-        is_training: a boolean or a scalar.
-        seed: of the op.
-    """
+    """Keep each input with a probability and divide it by that; keep all but in training."""
     inputs = tf.convert_to_tensor(inputs)
     return smart_cond(
         is_training,

@@ -8,15 +8,8 @@ from toolkit import tf
 
 
 def rnn_decoder(decoder_inputs, initial_state, cell, loop_function=None, scope=None):
-    """Unroll a cell.
-
-    Args:
-        decoder_inputs: list of T tensors [N, D].
-        initial_state: of the cell.
-        cell: a recurrent cell.
-        loop_function: called with the output before, [N, K], and the time step, for the input of
-            each step but the first; None: the inputs are those given.
-        scope: of the variables, by default "rnn_decoder".
+    """Unroll a cell over a list of T inputs [N, D]; a loop function makes them from the second on,
+    of the output before and the time step.
 
     Returns:
         A list of T outputs [N, K], and the last state.
@@ -43,15 +36,8 @@ def sequence_loss_by_example(
     softmax_loss_function=None,
     name=None,
 ):
-    """The weighted cross entropy of each sequence, float [N].
-
-    Args:
-        logits: list of T tensors, float [N, K].
-        targets: list of T tensors, int [N], the classes.
-        weights: list of T tensors, float [N].
-        average_across_timesteps: whether to divide by the sum of a sequence's weights.
-        softmax_loss_function: called with `labels` and `logits` in place of the cross entropy.
-        name: of the scope.
+    """The weighted cross entropy of each sequence, float [N], of lists of T logits [N, K], targets
+    [N] and weights [N].
 
     Raises:
         ValueError: the lists are not of one length.

@@ -1,7 +1,7 @@
 """Names of NumPy and SciPy that scripts of TensorFlow 1's time use and later versions removed.
 
-`install` sets those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`,
-`np.array` of rows of several lengths and `scipy.misc.imsave`, and `uninstall` removes them. Images
+Those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`, `np.array` of
+rows of several lengths and `scipy.misc.imsave`, are there while the stand-ins are installed. Images
 are read and written by Pillow.
 """
 

@@ -114,13 +114,7 @@ class DataSet:
         self._images, self._labels = self._images[order], self._labels[order]
 
     def next_batch(self, batch_size, fake_data=False, shuffle=True) -> Tuple[Any, Any]:
-        """The next images and labels; a batch that crosses an epoch's end has rows of both.
-
-        Args:
-            batch_size: how many.
-            fake_data: must be false.
-            shuffle: whether each epoch has an order of its own, the first one when it begins here.
-        """
+        """The next images and labels; a batch that crosses an epoch's end has rows of both."""
         _refuse_fake(fake_data)
         start, stop = self._index_in_epoch, self._index_in_epoch + batch_size
         if shuffle and start == 0 and self._epochs_completed == 0:

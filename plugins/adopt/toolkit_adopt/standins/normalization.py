@@ -180,12 +180,7 @@ def layer_norm(
     begin_params_axis=-1,
     **options,
 ):
-    """Normalize each example over its axes.
-
-    Args: as of `batch_norm`, and
-        begin_norm_axis: the first axis over which moments are taken.
-        begin_params_axis: the first axis of "beta" and "gamma".
-    """
+    """Normalize each example over its axes."""
     with open_layer("LayerNorm", inputs, _without_biases(options, activation_fn)) as layer:
         inputs = layer.inputs
         variables = _Parameters(layer, inputs.shape[begin_params_axis:].as_list(), options)
@@ -209,10 +204,7 @@ def instance_norm(
     data_format="NHWC",
     **options,
 ):
-    """Normalize each channel of each example.
-
-    Args: as of `batch_norm`.
-    """
+    """Normalize each channel of each example."""
     options_of_layer = _without_biases(options, activation_fn)
     with open_layer("InstanceNorm", inputs, options_of_layer, data_format) as layer:
         own = {"initializers": param_initializers}

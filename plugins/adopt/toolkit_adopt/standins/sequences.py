@@ -14,16 +14,9 @@ def sequence_loss(
     softmax_loss_function=None,
     name=None,
 ):
-    """The cross entropy of sequences.
+    """Of logits, float [N, T, K], and targets, int [N, T]; weights are float [N, T].
 
-    Args:
-        logits: float [N, T, K].
-        targets: int [N, T], the classes.
-        weights: float [N, T], 0 where a sequence has ended.
-        average_across_timesteps, average_across_batch: over which axes the mean is taken. Both: the
-            sum over the sum of weights. One: that of its axis. None: the values [N, T].
-        softmax_loss_function: called with `labels` and `logits` in place of the cross entropy.
-        name: of the scope.
+    Both averages: the sum over the sum of weights. One: that of its axis. None: values [N, T].
     """
     with tf.name_scope(name, "sequence_loss", [logits, targets, weights]):
         flat = tf.reshape(logits, [-1, tf.shape(logits)[2]])

@@ -69,20 +69,7 @@ def create_train_op(
     gradient_multipliers=None,
     check_numerics=True,
 ):
-    """The loss, whose evaluation makes a training step.
-
-    Args:
-        total_loss: a scalar.
-        optimizer: of `tf.train`.
-        global_step: the step to advance; by default that of the graph; None for none.
-        update_ops: what runs before the loss; the collection UPDATE_OPS by default.
-        variables_to_train: all trainable ones by default.
-        clip_gradient_norm: of each gradient; 0 to clip none.
-        summarize_gradients: whether each gradient has a histogram.
-        gate_gradients, aggregation_method, colocate_gradients_with_ops: as of the optimizer.
-        gradient_multipliers: variable or name -> factor of its gradient.
-        check_numerics: whether a loss that is not finite is an error.
-    """
+    """The loss, whose evaluation makes a training step."""
     step = tf.train.get_or_create_global_step() if global_step is _OF_GRAPH else global_step
     total_loss = _after_updates(total_loss, update_ops)
     pairs = optimizer.compute_gradients(
@@ -125,25 +112,7 @@ def optimize_loss(
     colocate_gradients_with_ops=False,
     increment_global_step=True,
 ):
-    """The loss, whose evaluation makes a training step.
-
-    Args:
-        loss: a scalar.
-        global_step: the step to advance; None for that of the graph, if it has one.
-        learning_rate: a float, which becomes the variable "learning_rate", a scalar, or None.
-        optimizer: one of `OPTIMIZER_CLS_NAMES`, an optimizer, or what makes one of the rate.
-        gradient_noise_scale: None; noise has no stand-in.
-        gradient_multipliers: variable or its name with ":0" -> factor of its gradient.
-        clip_gradients: a float, the largest global norm, or a function of (gradient, variable)
-            pairs.
-        learning_rate_decay_fn: (rate, step) -> rate.
-        update_ops: what runs before the loss; the collection UPDATE_OPS by default.
-        variables: all trainable ones by default.
-        name: of the scope.
-        summaries: some of `OPTIMIZER_SUMMARIES`; by default the scalars of the whole model.
-        colocate_gradients_with_ops: as of the optimizer.
-        increment_global_step: whether the step is advanced.
-    """
+    """The loss, whose evaluation makes a training step."""
     if gradient_noise_scale is not None:
         raise ValueError("gradient_noise_scale has no stand-in")
     shown = ["loss", "learning_rate", "global_gradient_norm"] if summaries is None else summaries

@@ -58,13 +58,7 @@ def add_model_variable(var) -> None:
 
 
 def get_variables(scope=None, suffix=None, collection=_KEYS.GLOBAL_VARIABLES) -> List[Any]:
-    """The variables of a collection.
-
-    Args:
-        scope: the beginning of their names, or a variable scope; None for all.
-        suffix: the end of their names, without ":0"; None for all.
-        collection: its key.
-    """
+    """The variables of a collection."""
     scope = getattr(scope, "name", scope)
     if suffix is not None:
         suffix = suffix if ":" in suffix else suffix + ":0"
@@ -112,14 +106,7 @@ def get_unique_variable(var_op_name: str) -> Any:
 def filter_variables(
     var_list: Iterable[Any], include_patterns=None, exclude_patterns=None, reg_search=True
 ) -> List[Any]:
-    """Those of some variables whose name one pattern includes and none excludes.
-
-    Args:
-        var_list: the variables.
-        include_patterns: regular expressions; None for all.
-        exclude_patterns: regular expressions.
-        reg_search: whether a pattern may be found anywhere in a name, not only at its beginning.
-    """
+    """Those of some variables whose name one pattern includes and none excludes."""
     find = re.search if reg_search else re.match
 
     def matches(var: Any, patterns: Iterable[str]) -> bool:
@@ -130,12 +117,7 @@ def filter_variables(
 
 
 def get_variables_to_restore(include=None, exclude=None) -> List[Any]:
-    """The global variables of some scopes, without those of others.
-
-    Args:
-        include: the beginnings of their names; None for all.
-        exclude: the beginnings of the names that are left out.
-    """
+    """The global variables of some scopes, without those of others."""
     chosen = get_variables() if include is None else sum(map(get_variables, include), [])
     left_out = {id(each) for scope in exclude or () for each in get_variables(scope)}
     return [each for each in chosen if id(each) not in left_out]
@@ -148,12 +130,6 @@ def assign_from_checkpoint_fn(
     reshape_variables: bool = False,
 ) -> Optional[Callable[[Any], None]]:
     """A function of a session that restores variables from a checkpoint.
-
-    Args:
-        model_path: of the checkpoint.
-        var_list: variables, or a dictionary from their names in the checkpoint.
-        ignore_missing_vars: whether to leave out those that the checkpoint lacks.
-        reshape_variables: whether shapes may differ.
 
     Returns:
         None if no variable is left.

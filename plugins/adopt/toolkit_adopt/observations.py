@@ -1,0 +1,141 @@
+"""What a script sees besides its sessions, and what a resume shows it again.
+
+Patched while the script runs: checkpoints that it looks for (`latest_checkpoint`,
+`get_checkpoint_state`, `os.path.exists` of their files), the name of a new temporary folder
+(`tempfile.mkdtemp`), and the time that code of the script's folder asks for (`time`, and a module
+`datetime` of its own). All is put back when the script has ended.
+"""
+
+from __future__ import annotations
+
+import builtins
+import datetime
+import os
+import sys
+import tempfile
+import threading
+import time
+import types
+from typing import Any, Callable
+
+from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
+
+from toolkit import tf
+
+from .patches import Patches
+from .session import Sessions
+
+_CHECKPOINT_FILES = (".index", ".meta", ".ckpt", ".data-00000-of-00001")  # ends of names
+
+See = Callable[[str, Callable[[], Any]], Any]  # name, how to get a JSON value -> that value
+
+
+def observe(patches: Patches, sessions: Sessions, answer: See, folder: str) -> None:
+    """Patch what the script looks at.
+
+    Args:
+        patches: puts it back.
+        sessions: of the script.
+        answer: gives what the script sees, in its main thread, where no session is being called.
+        folder: of the script.
+    """
+    process = os.getpid()
+
+    def see(name: str, read: Callable[[], Any]) -> Any:
+        is_main = os.getpid() == process and threading.get_ident() == sessions.main_thread
+        if sessions.is_inside or not is_main:  # the journal is that of the main thread
+            return read()
+        return sessions.unobserved(answer, name, read)
+
+    _observe_checkpoints(patches, see)
+    _observe_clocks(patches, see, os.path.join(folder, ""))
+
+
+def _observe_checkpoints(patches: Patches, see: See) -> None:
+    def latest(original, *args, **kwargs):
+        return see("latest_checkpoint", lambda: original(*args, **kwargs))
+
+    def exists(original, *args, **kwargs):
+        return see("checkpoint_exists", lambda: bool(original(*args, **kwargs)))
+
+    def state(original, *args, **kwargs):
+        def read():
+            found = original(*args, **kwargs)
+            return found and found.SerializeToString().decode("latin-1")
+
+        text = see("get_checkpoint_state", read)
+        return text and CheckpointState.FromString(text.encode("latin-1"))
+
+    def file_exists(original, path):
+        name = os.path.basename(str(path))
+        is_one = name == "checkpoint" or name.endswith(_CHECKPOINT_FILES)
+        if not is_one or sys._getframe(2).f_globals.get("__name__") == "os":  # of os.makedirs
+            return original(path)
+        found = see("file_exists", lambda: bool(original(path)))
+        return found or os.path.isdir(path)  # a folder is there to be made only once
+
+    def make_folder(original, *args, **kwargs):
+        path = see("mkdtemp", lambda: original(*args, **kwargs))
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    for owner, name in ((os.path, "exists"), (os.path, "isfile"), (tf.gfile, "Exists")):
+        patches.wrap(owner, name, file_exists)
+    patches.wrap(tempfile, "mkdtemp", make_folder)
+    checkpoint_management = sys.modules[tf.train.latest_checkpoint.__module__]
+    for module in (tf.train, checkpoint_management):
+        patches.wrap(module, "latest_checkpoint", latest)
+        patches.wrap(module, "checkpoint_exists", exists)
+        patches.wrap(module, "get_checkpoint_state", state)
+    patches.wrap(checkpoint_management, "checkpoint_exists_internal", exists)
+
+
+def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
+    read, base, local = time.time, datetime.datetime, time.localtime
+    module = types.ModuleType("datetime")
+
+    def now(depth: int) -> float:
+        """The time, as seen by the code so many calls above."""
+        is_own = sys._getframe(depth + 1).f_code.co_filename.startswith(folder)
+        return float(see("time", read)) if is_own else read()
+
+    class Datetime(datetime.datetime, metaclass=_Datetimes):
+        def __new__(cls, *args, **kwargs):
+            return base(*args, **kwargs)
+
+        @classmethod
+        def now(cls, tz=None):
+            return base.fromtimestamp(now(1), tz)
+
+        @classmethod
+        def utcnow(cls):
+            return base.fromtimestamp(now(1), datetime.timezone.utc).replace(tzinfo=None)
+
+        @classmethod
+        def today(cls):
+            return base.fromtimestamp(now(1))
+
+    vars(module).update({**vars(datetime), "datetime": Datetime})
+
+    def import_(original, name, globals=None, locals=None, fromlist=(), level=0):
+        is_own = str((globals or {}).get("__file__")).startswith(folder)
+        is_seen = is_own and name == "datetime" and not level
+        return module if is_seen else original(name, globals, locals, fromlist, level)
+
+    patches.wrap(builtins, "__import__", import_)
+    patches.wrap(time, "time", lambda original: now(2))
+    for name in ("localtime", "gmtime", "ctime"):
+        patches.wrap(time, name, lambda original, *args: original(*(args or [now(2)])))
+    for name, count in (("strftime", 1), ("asctime", 0)):
+
+        def formatted(original, *args, count=count):
+            return original(*args, *([] if len(args) > count else [local(now(2))]))
+
+        patches.wrap(time, name, formatted)
+
+
+class _Datetimes(type):
+    """Lets every `datetime` be an instance of the class that stands in for it."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.__bases__)
