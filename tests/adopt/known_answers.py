@@ -6,7 +6,6 @@ Run on TensorFlow 1.15 as `python tests/adopt/known_answers.py`, it writes known
 
 from __future__ import annotations
 
-import functools
 import gzip
 import os
 import re
@@ -14,6 +13,8 @@ import tempfile
 import zlib
 
 import numpy as np
+
+from toolkit import tf
 
 RANDOM = r"weights|kernel|diag"  # names of variables that are drawn
 PATH = os.path.join(os.path.dirname(__file__), "known_answers.npz")
@@ -24,137 +25,58 @@ def images(*shape):
     return np.sin(np.arange(np.prod(shape), dtype=np.float32) * 0.7).reshape(shape)
 
 
-def conv2d(tf, layers, framework):
-    return layers.conv2d(images(2, 6, 6, 3), 4, [3, 2], stride=2, scope="c")
+def variable(name, shape, value=1.0):
+    """A variable of equal values, which is trained if they are not 0."""
+    start = tf.constant_initializer(value)
+    return tf.get_variable(name, shape, initializer=start, trainable=value != 0)
 
 
-def conv2d_valid_with_rate(tf, layers, framework):
-    return layers.conv2d(images(2, 7, 7, 2), 3, 3, padding="VALID", rate=2, activation_fn=None)
-
-
-def conv1d(tf, layers, framework):
-    return layers.convolution(images(2, 8, 3), 4, 3)
-
-
-def conv2d_transpose(tf, layers, framework):
-    return layers.conv2d_transpose(images(2, 3, 3, 3), 2, [4, 3], stride=2)
-
-
-def conv2d_transpose_valid(tf, layers, framework):
-    return layers.conv2d_transpose(images(2, 3, 3, 3), 2, 5, stride=3, padding="VALID")
-
-
-def separable_conv2d(tf, layers, framework):
-    return layers.separable_conv2d(images(2, 6, 6, 2), 5, 3, depth_multiplier=2, stride=2)
-
-
-def depthwise_conv2d(tf, layers, framework):
-    return layers.separable_conv2d(images(2, 6, 6, 2), None, 3, 1)
-
-
-def fully_connected_of_rank_3(tf, layers, framework):
-    return layers.fully_connected(images(2, 3, 4), 5, activation_fn=tf.nn.tanh)
-
-
-def optimize_loss(tf, layers, framework):
+def optimize_loss(slim):
     """A step of Momentum with a rate that falls, a clipped norm and an update before the loss."""
-    one = tf.get_variable("one", [2], initializer=tf.ones_initializer())
-    two = tf.get_variable("two", [3, 2], initializer=tf.ones_initializer())
-    count = tf.get_variable("count", [], initializer=tf.zeros_initializer(), trainable=False)
+    one, two = variable("one", [2]), variable("two", [3, 2])
+    count = variable("count", [], 0.0)
     tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_add(count, 1.0).op)
     rows = tf.nn.embedding_lookup(two, [2, 0])
     loss = tf.exp(tf.reduce_sum(one * one) * 0.3) + tf.reduce_sum(rows * rows)
-    step = tf.train.get_or_create_global_step()
     options = {
         "gradient_multipliers": {"one": 0.1, two: 0.5},
         "clip_gradients": 0.4,
         "learning_rate_decay_fn": lambda rate, at: rate / (1.0 + tf.cast(at, tf.float32)),
-        "summaries": layers.OPTIMIZER_SUMMARIES,
+        "summaries": slim.OPTIMIZER_SUMMARIES,
     }
-    return layers.optimize_loss(loss, step, 0.2, "Momentum", **options)
+    step = tf.train.get_or_create_global_step()
+    return slim.optimize_loss(loss, step, 0.2, "Momentum", **options)
 
 
-def bias_add(tf, layers, framework):
-    return layers.bias_add(images(2, 3))
+def small_ones(slim):
+    flat = slim.flatten(images(2, 2, 4))
+    parts = [slim.softmax(flat), slim.unit_norm(flat, 1), slim.maxout(flat, 2)]
+    return tf.concat([*parts, slim.one_hot_encoding([1, 0], 3)], 1)
 
 
-def pools(tf, layers, framework):
-    largest = layers.max_pool2d(images(2, 5, 5, 3), 2)
-    return layers.avg_pool2d(largest, [2, 1], stride=1, padding="SAME")
+def repeat_and_stack(slim):
+    net = slim.repeat(images(2, 6), 2, slim.fully_connected, 5, scope="r")
+    return slim.stack(net, slim.fully_connected, [4, 3])
 
 
-def batch_norm(tf, layers, framework):
-    return layers.batch_norm(images(3, 4, 4, 2), decay=0.9, scale=True)
-
-
-def batch_norm_of_rank_2(tf, layers, framework):
-    return layers.batch_norm(images(6, 3), decay=0.9, scale=True, updates_collections=None)
-
-
-def batch_norm_not_fused(tf, layers, framework):
-    return layers.batch_norm(images(3, 4, 4, 2), decay=0.8, fused=False, center=False)
-
-
-def batch_norm_not_fused_at_once(tf, layers, framework):
-    arguments = {"fused": False, "scale": True, "updates_collections": None}
-    return layers.batch_norm(images(3, 4, 4, 2), decay=0.8, **arguments)
-
-
-def batch_norm_without_bias_of_its_average(tf, layers, framework):
-    return layers.batch_norm(images(3, 4, 4, 2), decay=0.8, zero_debias_moving_mean=True)
-
-
-def batch_norm_in_evaluation(tf, layers, framework):
-    return layers.batch_norm(images(3, 4, 4, 2), is_training=False)
-
-
-def batch_norm_of_a_placeholder(tf, layers, framework):
-    is_training = tf.placeholder_with_default(True, [])
-    return layers.batch_norm(images(3, 4, 4, 2), decay=0.9, is_training=is_training)
-
-
-def layer_norm(tf, layers, framework):
-    return layers.layer_norm(images(3, 4, 5), activation_fn=tf.nn.relu)
-
-
-def instance_norm(tf, layers, framework):
-    return layers.instance_norm(images(3, 4, 4, 2), data_format="NCHW")
-
-
-def small_ones(tf, layers, framework):
-    flat = layers.flatten(images(2, 2, 4))
-    parts = [layers.softmax(flat), layers.unit_norm(flat, 1), layers.maxout(flat, 2)]
-    return tf.concat([*parts, layers.one_hot_encoding([1, 0], 3)], 1)
-
-
-def dropout_in_evaluation(tf, layers, framework):
-    return layers.dropout(images(4, 5), 0.3, is_training=False)
-
-
-def repeat_and_stack(tf, layers, framework):
-    net = layers.repeat(images(2, 6), 2, layers.fully_connected, 5, scope="r")
-    return layers.stack(net, layers.fully_connected, [4, 3])
-
-
-def network_in_arg_scopes(tf, layers, framework):
+def network_in_arg_scopes(slim):
     """Nested defaults, a normalizer, regularizers, reuse and collections of outputs."""
-    regularizer = layers.l2_regularizer(0.1)
-    with framework.arg_scope(
-        [layers.conv2d, layers.fully_connected], normalizer_fn=layers.batch_norm
-    ):
-        with framework.arg_scope([layers.conv2d], weights_regularizer=regularizer) as scope:
-            net = layers.conv2d(images(2, 4, 4, 2), 3, 3, outputs_collections="ends")
-        with framework.arg_scope(scope), tf.variable_scope("again", reuse=tf.AUTO_REUSE):
-            net = layers.conv2d(net, 3, 3, scope="same")
-            net = layers.conv2d(net, 3, 3, scope="same", activation_fn=tf.nn.elu)
-    net = layers.flatten(net)
-    net = layers.fully_connected(net, 2, weights_regularizer=layers.l1_regularizer(0.2))
+    layers = [slim.conv2d, slim.fully_connected]
+    with slim.arg_scope(layers, normalizer_fn=slim.batch_norm):
+        with slim.arg_scope([slim.conv2d], weights_regularizer=slim.l2_regularizer(0.1)) as scope:
+            net = slim.conv2d(images(2, 4, 4, 2), 3, 3, outputs_collections="ends")
+        with slim.arg_scope(scope), tf.variable_scope("again", reuse=tf.AUTO_REUSE):
+            net = slim.conv2d(net, 3, 3, scope="same")
+            net = slim.conv2d(net, 3, 3, scope="same", activation_fn=tf.nn.elu)
+    net = slim.flatten(net)
+    net = slim.fully_connected(net, 2, weights_regularizer=slim.l1_regularizer(0.2))
     losses = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
     return tf.reduce_sum(net, 1) + tf.add_n(losses)
 
 
-def losses(tf, losses, learning, seq2seq, legacy):
+def losses(slim):
     """Each loss of contrib, whose arguments are (predictions, labels)."""
+    losses = slim.losses
     logits, labels = tf.constant(images(3, 4)), tf.constant(np.eye(3, 4, dtype=np.float32))
     probabilities, weights = tf.nn.sigmoid(logits), tf.constant([1.0, 0.0, 2.0])
     values = [
@@ -171,7 +93,18 @@ def losses(tf, losses, learning, seq2seq, legacy):
     return tf.stack([*values, losses.get_total_loss()])
 
 
-def sequence_loss(tf, losses, learning, seq2seq, legacy):
+def create_train_op(slim):
+    """Two variables, clipped gradients, one of them multiplied, and an update before the loss."""
+    one, two, count = variable("one", [2]), variable("two", [2]), variable("count", [], 0.0)
+    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_add(count, 1.0).op)
+    # Both gradients need the loss, which is therefore that of the values before the update.
+    loss = tf.exp(tf.reduce_sum(one * one) * 0.3 + tf.reduce_sum(two) * 0.1)
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    options = {"clip_gradient_norm": 1.5, "gradient_multipliers": {"two": 0.5}}
+    return slim.learning.create_train_op(loss, optimizer, **options)
+
+
+def sequence_loss(seq2seq):
     logits, targets = tf.constant(images(2, 3, 4)), tf.constant([[0, 1, 2], [3, 0, 1]])
     weights = tf.constant([[1.0, 1.0, 0.0], [1.0, 0.5, 0.0]])
 
@@ -182,7 +115,7 @@ def sequence_loss(tf, losses, learning, seq2seq, legacy):
     return tf.concat([averaged(*each) for each in ((1, 1), (1, 0), (0, 1), (0, 0))], 0)
 
 
-def legacy_decoder(tf, losses, learning, seq2seq, legacy):
+def legacy_decoder(legacy):
     inputs = [tf.constant(images(2, 3) + step) for step in range(3)]
     cell = tf.nn.rnn_cell.BasicRNNCell(3)
     outputs, state = legacy.rnn_decoder(inputs, tf.zeros([2, 3]), cell)
@@ -200,75 +133,88 @@ def legacy_decoder(tf, losses, learning, seq2seq, legacy):
     return tf.concat([*values, tf.reshape(state, [-1])], 0)
 
 
-def create_train_op(tf, losses, learning, seq2seq, legacy):
-    """Two variables, clipped gradients, one of them multiplied, and an update before the loss."""
-    one = tf.get_variable("one", [2], initializer=tf.ones_initializer())
-    two = tf.get_variable("two", [2], initializer=tf.ones_initializer())
-    count = tf.get_variable("count", [], initializer=tf.zeros_initializer(), trainable=False)
-    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_add(count, 1.0).op)
-    # Both gradients need the loss, which is therefore that of the values before the update.
-    loss = tf.exp(tf.reduce_sum(one * one) * 0.3 + tf.reduce_sum(two) * 0.1)
-    optimizer = tf.train.GradientDescentOptimizer(0.1)
-    options = {"clip_gradient_norm": 1.5, "gradient_multipliers": {"two": 0.5}}
-    return learning.create_train_op(loss, optimizer, **options)
+def unroll(make):
+    """A graph of the cell that is made of `tf.contrib.rnn`."""
+
+    def build(rnn):
+        inputs = tf.unstack(tf.constant(images(3, 2, 2)))
+        return tf.concat(rnn.static_rnn(make(rnn), inputs, dtype=tf.float32)[0], 0)
+
+    return build
 
 
-OTHER_GRAPHS = [losses, sequence_loss, legacy_decoder, create_train_op]
-GRAPHS = [
-    conv2d,
-    conv2d_valid_with_rate,
-    conv1d,
-    conv2d_transpose,
-    conv2d_transpose_valid,
-    separable_conv2d,
-    depthwise_conv2d,
-    fully_connected_of_rank_3,
-    optimize_loss,
-    bias_add,
-    pools,
-    batch_norm,
-    batch_norm_of_rank_2,
-    batch_norm_not_fused,
-    batch_norm_not_fused_at_once,
-    batch_norm_without_bias_of_its_average,
-    batch_norm_in_evaluation,
-    batch_norm_of_a_placeholder,
-    layer_norm,
-    instance_norm,
-    small_ones,
-    dropout_in_evaluation,
-    repeat_and_stack,
-    network_in_arg_scopes,
-]
+AT_ONCE = {"updates_collections": None, "scale": True}
+SLIM = {
+    "conv2d": lambda s: s.conv2d(images(2, 6, 6, 3), 4, [3, 2], stride=2, scope="c"),
+    "conv2d_valid_with_rate": lambda s: s.conv2d(
+        images(2, 7, 7, 2), 3, 3, padding="VALID", rate=2, activation_fn=None
+    ),
+    "conv1d": lambda s: s.convolution(images(2, 8, 3), 4, 3),
+    "conv2d_transpose": lambda s: s.conv2d_transpose(images(2, 3, 3, 3), 2, [4, 3], stride=2),
+    "conv2d_transpose_valid": lambda s: s.conv2d_transpose(images(2, 3, 3, 3), 2, 5, 3, "VALID"),
+    "separable_conv2d": lambda s: s.separable_conv2d(images(2, 6, 6, 2), 5, 3, 2, stride=2),
+    "depthwise_conv2d": lambda s: s.separable_conv2d(images(2, 6, 6, 2), None, 3, 1),
+    "fully_connected_of_rank_3": lambda s: s.fully_connected(images(2, 3, 4), 5, tf.nn.tanh),
+    "optimize_loss": optimize_loss,
+    "bias_add": lambda s: s.bias_add(images(2, 3)),
+    "pools": lambda s: s.avg_pool2d(
+        s.max_pool2d(images(2, 5, 5, 3), 2), [2, 1], stride=1, padding="SAME"
+    ),
+    "batch_norm": lambda s: s.batch_norm(images(3, 4, 4, 2), decay=0.9, scale=True),
+    "batch_norm_of_rank_2": lambda s: s.batch_norm(images(6, 3), decay=0.9, **AT_ONCE),
+    "batch_norm_not_fused": lambda s: s.batch_norm(
+        images(3, 4, 4, 2), decay=0.8, fused=False, center=False
+    ),
+    "batch_norm_not_fused_at_once": lambda s: s.batch_norm(
+        images(3, 4, 4, 2), decay=0.8, fused=False, **AT_ONCE
+    ),
+    "batch_norm_without_bias_of_its_average": lambda s: s.batch_norm(
+        images(3, 4, 4, 2), decay=0.8, zero_debias_moving_mean=True
+    ),
+    "batch_norm_in_evaluation": lambda s: s.batch_norm(images(3, 4, 4, 2), is_training=False),
+    "batch_norm_of_a_placeholder": lambda s: s.batch_norm(
+        images(3, 4, 4, 2), decay=0.9, is_training=tf.placeholder_with_default(True, [])
+    ),
+    "layer_norm": lambda s: s.layer_norm(images(3, 4, 5), activation_fn=tf.nn.relu),
+    "instance_norm": lambda s: s.instance_norm(images(3, 4, 4, 2), data_format="NCHW"),
+    "small_ones": small_ones,
+    "dropout_in_evaluation": lambda s: s.dropout(images(4, 5), 0.3, is_training=False),
+    "repeat_and_stack": repeat_and_stack,
+    "network_in_arg_scopes": network_in_arg_scopes,
+    "losses": losses,
+    "create_train_op": create_train_op,
+}
+CELLS = {
+    "basic": lambda rnn: rnn.BasicRNNCell(3),
+    "lstm": lambda rnn: rnn.BasicLSTMCell(3, forget_bias=0.5),
+    "peepholes": lambda rnn: rnn.LSTMCell(3, use_peepholes=True, num_proj=2),
+    "gru": lambda rnn: rnn.GRUCell(3),
+    "two": lambda rnn: rnn.MultiRNNCell(
+        [rnn.DropoutWrapper(rnn.BasicLSTMCell(2), 1.0), rnn.ResidualWrapper(rnn.GRUCell(2))]
+    ),
+}
+GRAPHS = {  # name -> its module of contrib, and a function of that module
+    **{name: ("slim", build) for name, build in SLIM.items()},
+    **{name: ("rnn", unroll(make)) for name, make in CELLS.items()},
+    "sequence_loss": ("seq2seq", sequence_loss),
+    "legacy_decoder": ("legacy_seq2seq", legacy_decoder),
+}
 INITIALIZERS = {
-    "xavier": lambda layers: layers.xavier_initializer(seed=7),
-    "xavier normal": lambda layers: layers.xavier_initializer(uniform=False, seed=7),
-    "he": lambda layers: layers.variance_scaling_initializer(seed=7),
-    "fan out": lambda layers: layers.variance_scaling_initializer(1.0, "FAN_OUT", True, 7),
+    "xavier": lambda slim: slim.xavier_initializer(seed=7),
+    "xavier normal": lambda slim: slim.xavier_initializer(uniform=False, seed=7),
+    "he": lambda slim: slim.variance_scaling_initializer(seed=7),
+    "fan out": lambda slim: slim.variance_scaling_initializer(1.0, "FAN_OUT", True, 7),
 }
 
 
-def cells(rnn):
-    """Recurrent cells by name."""
-    return {
-        "basic": lambda: rnn.BasicRNNCell(3),
-        "lstm": lambda: rnn.BasicLSTMCell(3, forget_bias=0.5),
-        "peepholes": lambda: rnn.LSTMCell(3, use_peepholes=True, num_proj=2),
-        "gru": lambda: rnn.GRUCell(3),
-        "two": lambda: rnn.MultiRNNCell(
-            [rnn.DropoutWrapper(rnn.BasicLSTMCell(2), 1.0), rnn.ResidualWrapper(rnn.GRUCell(2))]
-        ),
-    }
-
-
-def answer(tf, build):
+def answer(build, module):
     """What a graph does: a dictionary of arrays.
 
     Args:
-        tf: TensorFlow, whose default graph is empty.
-        build: () -> tensor.
+        build: module -> tensor, in the default graph.
+        module: of contrib.
     """
-    output = build()
+    output = build(module)
     variables = tf.global_variables()
     values = {}
     for each in variables:  # from 0.5 to 1.5: variances, too
@@ -295,36 +241,18 @@ def answer(tf, build):
     return result
 
 
-def answers(tf, layers, framework, rnn, others):
-    """All of them: "graph/array" -> array.
-
-    Args:
-        tf: TensorFlow.
-        layers, framework, rnn: those of contrib.
-        others: its losses, slim's learning, its seq2seq and legacy_seq2seq.
-    """
+def answers(contrib):
+    """All of them, by a namespace of modules as `tf.contrib` is one: "graph/array" -> array."""
     found = {}
-
-    def add(name, build):
+    for name, (module, build) in GRAPHS.items():
         with tf.Graph().as_default():
-            for key, value in answer(tf, build).items():
+            for key, value in answer(build, getattr(contrib, module)).items():
                 found[f"{name}/{key}"] = value
-
-    for graph in GRAPHS:
-        add(graph.__name__, functools.partial(graph, tf, layers, framework))
-    for graph in OTHER_GRAPHS:
-        add(graph.__name__, functools.partial(graph, tf, *others))
-    for name in cells(rnn):
-
-        def unroll(name=name):
-            inputs = tf.unstack(tf.constant(images(3, 2, 2)))
-            return tf.concat(rnn.static_rnn(cells(rnn)[name](), inputs, dtype=tf.float32)[0], 0)
-
-        add(name, unroll)
     for name, make in INITIALIZERS.items():
         with tf.Graph().as_default(), tf.Session() as session:
             tf.set_random_seed(5)
-            found[f"{name}/drawn"] = session.run(make(layers)([2, 2, 3, 4], dtype=tf.float32))
+            drawn = make(contrib.slim)([2, 2, 3, 4], dtype=tf.float32)
+            found[f"{name}/drawn"] = session.run(drawn)
     return found
 
 
@@ -341,7 +269,7 @@ def write_mnist(folder):
                 file.write(np.array(shape, ">u4").tobytes() + values.tobytes())
 
 
-def mnist_answers(tf, read_data_sets, folder):
+def mnist_answers(read_data_sets, folder):
     """Batches of `write_mnist`: "mnist/..." -> array."""
     write_mnist(folder)
     found = {}
@@ -362,7 +290,7 @@ def mnist_answers(tf, read_data_sets, folder):
     return found
 
 
-def estimator_answers(tf, estimator, folder):
+def estimator_answers(estimator, folder):
     """A linear model that is trained, continued, evaluated and asked: "estimator/..." -> array."""
     x = np.arange(10, dtype=np.float32).reshape(10, 1) / 10
     rows = {"x": x, "unused": x}
@@ -416,19 +344,12 @@ def estimator_answers(tf, estimator, folder):
 
 
 if __name__ == "__main__":
-    import tensorflow as tensorflow1
+    import tensorflow
 
-    contrib = tensorflow1.contrib
-    rest = (
-        contrib.losses,
-        contrib.slim.learning,
-        contrib.seq2seq,
-        contrib.legacy_seq2seq,
-    )
-    arrays = answers(tensorflow1, contrib.layers, contrib.framework, contrib.rnn, rest)
-    reader = contrib.learn.datasets.mnist.read_data_sets
+    arrays = answers(tensorflow.contrib)
+    reader = tensorflow.contrib.learn.datasets.mnist.read_data_sets
     with tempfile.TemporaryDirectory() as temporary:
-        arrays.update(mnist_answers(tensorflow1, reader, temporary))
+        arrays.update(mnist_answers(reader, temporary))
     with tempfile.TemporaryDirectory() as temporary:
-        arrays.update(estimator_answers(tensorflow1, tensorflow1.estimator, temporary))
+        arrays.update(estimator_answers(tensorflow.estimator, temporary))
     np.savez_compressed(PATH, **arrays)

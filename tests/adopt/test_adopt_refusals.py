@@ -5,6 +5,7 @@ import json
 import pytest
 from adopt_fixtures import HEAD, adopt, commits, killed, metrics, resume, write_script
 
+from toolkit.cli import run_command
 from toolkit.errors import RetryError
 from toolkit.storage.run_folder import RunFolder
 
@@ -201,6 +202,17 @@ def test_a_folder_that_fails_meanwhile_hides_no_failure(tmp_path, capfd, monkeyp
 def test_a_cluster_is_refused_before_the_script_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{}")
     assert adopt(write_script(tmp_path / "folder", HEAD)) == 2
+
+
+def test_a_script_that_is_not_there_is_told_by_its_near_name(tmp_path, monkeypatch, capfd):
+    folder = write_script(tmp_path / "folder", HEAD, "train.py").parent
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["adopt", "folder/trian.py"]) == 2
+    err = capfd.readouterr().err
+    assert "There is no script folder/trian.py." in err
+    assert "Did you mean 'folder/train.py'?" in err
+    assert run_command(["adopt", str(folder / "other.py")]) == 2
+    assert "Name a Python file." in capfd.readouterr().err
 
 
 def test_a_name_that_no_tensorflow_has_is_refused_before_the_script_runs(tmp_path, capfd):

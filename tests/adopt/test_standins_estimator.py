@@ -38,9 +38,7 @@ def linear(estimator, **fields):
 
 
 def test_a_model_is_trained_and_evaluated_as_by_the_first_tensorflow(estimator, tmp_path):
-    from toolkit import tf
-
-    found = estimator_answers(tf, estimator, str(tmp_path))
+    found = estimator_answers(estimator, str(tmp_path))
     with np.load(PATH) as known:
         assert set(found) == {key for key in known.files if key.startswith("estimator/")}
         for key, value in found.items():

@@ -20,9 +20,7 @@ def read_data_sets():
 
 
 def test_batches_are_those_of_the_first_tensorflow(read_data_sets, tmp_path):
-    from toolkit import tf
-
-    found = mnist_answers(tf, read_data_sets, str(tmp_path))
+    found = mnist_answers(read_data_sets, str(tmp_path))
     with np.load(PATH) as known:
         assert set(found) == {key for key in known.files if key.startswith("mnist/")}
         for key, value in found.items():

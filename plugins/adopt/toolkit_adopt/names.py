@@ -138,7 +138,7 @@ class _Script:
                 f"'{path}' cannot be read as Python: {error}.",
                 hint="Code of Python 2 must be converted first, as by '2to3 -w'.",
             )
-        aliases = []
+        aliases: List[Any] = []  # names, each with the value that it gets
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
                 aliases += [(target, node.value) for target in node.targets]
@@ -161,8 +161,8 @@ class _Script:
                 is_root = top == ROOT
                 if not is_root:
                     self._load_module(path, alias.name, 0)
-                value = alias.name if alias.asname else top
-                _bind(names, alias.asname or top, value if is_root else None)
+                bound = alias.name if alias.asname else top
+                _bind(names, alias.asname or top, bound if is_root else None)
             return
         module = node.module or ""
         is_root = not node.level and module.split(".")[0] == ROOT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import sys
+import importlib
 import types
 from typing import Any, Callable, List
 
@@ -51,6 +51,8 @@ def _wrapped(original: Any, name: str, wrapper: Wrapper) -> Callable[..., Any]:
 def _with_twin(owner: Any) -> List[Any]:
     """A module of `tensorflow.compat.v1`, and on 1.15 the one of the same name in `tensorflow`."""
     name = getattr(owner, "__name__", "") if isinstance(owner, types.ModuleType) else ""
-    start, v1, rest = name.partition("._api.v1.compat.v1")
-    twin = sys.modules.get(f"{start}._api.v1{rest}" if rest else start) if v1 else None
+    _, v1, rest = name.partition("._api.v1.compat.v1")
+    twin: Any = importlib.import_module("tensorflow") if v1 else None
+    for part in rest.split(".")[1:]:  # sys.modules may have another one, which no script has
+        twin = getattr(twin, part, None)
     return [owner] if twin is None else [owner, twin]

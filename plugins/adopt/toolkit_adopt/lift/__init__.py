@@ -3,6 +3,6 @@
 rules: how each placeholder is fed. options: those of the plugin `lift`.
 nodes, refs, order: a graph definition is cut, its variables become resources, its state is ordered.
 feeds, fragment, initial: what a graph is fed, where it is connected, with which values it begins.
-period, inference: a step, and predictions. plugin, graph: the plugin `lift`, for a file .meta.
+part: a step, and predictions. plugin, graph: the plugin `lift`, for a file .meta.
 model_fn: the function of an Estimator as a plugin.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
 from toolkit import UsageError, tf
 
@@ -17,7 +17,7 @@ class Batch(NamedTuple):
         run: the `toolkit.Run`.
         size: of the batch: an int, or an int32 scalar tensor.
         call: the number of the call in its period, from 1.
-        parts: the calls that divide the batch among them; (1,) for one.
+        sharing: for a tensor by name, the calls that divide the batch among them.
     """
 
     features: Any
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     run: Any
     size: Any
     call: int = 1
-    parts: Sequence[int] = (1,)
+    sharing: Mapping[str, Sequence[int]] = {}
 
 
 def make_feed(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> Any:
@@ -40,9 +40,12 @@ def make_feed(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> An
     Raises:
         UsageError: the rule does not fit the tensor or the data.
     """
+    parts = batch.sharing.get(name, ()) if "part" in rule.words else ()
+    if len(parts) > 1:
+        batch = batch._replace(size=batch.size // len(parts))
     name = name[:-2] if name.endswith(":0") else name
     if rule.kind in ("features", "labels"):
-        value = _rows(name, rule, dtype, shape, batch)
+        value = _rows(name, rule, shape, batch, parts)
     elif rule.kind in ("uniform", "normal"):
         sizes = _sizes(name, shape if not rule.shape else _noise_shape(rule, shape), batch)
         key = f"feed/{name}" if "shared" in rule.words else f"feed/{name}@{batch.call}"
@@ -85,7 +88,7 @@ def _sizes(name: str, shape: Any, batch: Batch) -> List[Any]:
     return [batch.size if size is None else size for size in sizes]
 
 
-def _rows(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> Any:
+def _rows(name: str, rule: Rule, shape: Any, batch: Batch, parts: Sequence[int]) -> Any:
     """Rows of the run's data in the form that the tensor takes."""
     data = batch.features if rule.kind == "features" else batch.labels
     names = sorted(data) if isinstance(data, dict) else []
@@ -96,15 +99,15 @@ def _rows(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> Any:
             hint=f"Write --feed {name}={rule.kind}.NAME for a component with a name.",
         )
     rows = data[rule.component] if names else data
-    if "part" in rule.words and len(batch.parts) > 1:
-        sizes = rows.shape.as_list()
-        if (sizes[0] or 0) % len(batch.parts):
+    if len(parts) > 1:
+        size = rows.shape.as_list()[0] or 0
+        if size % len(parts):
             raise UsageError(
-                f"'{name}' divides batches of {sizes[0]} among {len(batch.parts)} calls.",
+                f"'{name}' divides batches of {size} among {len(parts)} calls.",
                 hint="Set a --batch-size that is a multiple of the calls.",
             )
-        count = sizes[0] // len(batch.parts)
-        start = batch.parts.index(batch.call) * count
+        count = size // len(parts)
+        start = parts.index(batch.call) * count
         rows = rows[start : start + count]
     one = rows.shape.as_list()[1:]
     wanted = None if shape is None or shape.ndims is None else shape.as_list()[1:]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from toolkit import UsageError, tf
 
-from .nodes import SEED, Cut, cut
+from .nodes import SEED, Fed, cut
 from .order import order_state
 from .refs import has_refs, to_resources
 
@@ -30,14 +30,14 @@ class Fragment(NamedTuple):
         graph_def: its nodes, without variables.
         targets: the names of ops and tensors (`x:0`) that are wanted.
         variables: the name of each variable that it uses.
-        fed: as in `Cut`.
-        seeds: as in `Cut`.
+        fed: the tensors that it is fed.
+        seeds: the names of the random ops.
     """
 
     graph_def: Any
     targets: List[str]
     variables: Dict[str, VariableSpec]
-    fed: Dict[str, Tuple[Any, Any]]
+    fed: Fed
     seeds: List[str]
 
 
@@ -57,17 +57,17 @@ def make_fragment(graph_def: Any, targets: Sequence[str], feeds: Sequence[str]) 
     Raises:
         UsageError: it cannot be run here.
     """
-    part: Cut = cut(graph_def, targets, feeds)
-    variables = {node.name: _spec(node) for node in part.nodes if node.op == "VarHandleOp"}
-    ordered = order_state(part.nodes, set(variables))
+    parts, fed, seeds = cut(graph_def, targets, feeds)
+    variables = {node.name: _spec(node) for node in parts if node.op == "VarHandleOp"}
     dropped = {f"^{name}" for name in variables}
-    nodes = [node for node in ordered if node.name not in variables]
+    nodes = [node for node in order_state(parts, set(variables)) if node.name not in variables]
     for node in nodes:
         inputs = [text for text in node.input if text not in dropped]
         del node.input[:]
         node.input.extend(inputs)
-    definition = tf.GraphDef(node=nodes, library=part.library, versions=graph_def.versions)
-    return Fragment(definition, list(targets), variables, part.fed, part.seeds)
+    known = {"library": graph_def.library, "versions": graph_def.versions}
+    definition = tf.GraphDef(node=nodes, **known)
+    return Fragment(definition, list(targets), variables, fed, seeds)
 
 
 def _spec(node: Any) -> VariableSpec:

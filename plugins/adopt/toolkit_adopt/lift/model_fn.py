@@ -18,14 +18,11 @@ import numpy as np
 
 from toolkit import UsageError, hookimpl, tf
 
-from .feeds import Batch, make_feed
-from .fragment import connect, make_fragment
-from .graph import make_model
-from .inference import Inference, batch_size
+from .feeds import Batch
+from .graph import LiftedModel
 from .initial import MetaGraph
-from .period import Period
+from .part import Inference, Part, Period, batch_size
 from .plugin import Lifted
-from .rules import rules_of
 
 _MODES = {"train": "train", "eval": "eval", "predict": "infer"}  # those of tf.estimator.ModeKeys
 
@@ -93,20 +90,19 @@ class ModelFn(Lifted):
             if not built.train_op or not built.loss:
                 raise UsageError("The model function returned no train_op or no loss in training.")
             period = Period(graph_def, [built.train_op], [built.loss], built.feeds, data)
-            return make_model(run, built.meta, period)
+            return LiftedModel(built.meta, run, period)
         outputs = losses = metrics = None
         if built.predictions:
             outputs = Inference(graph_def, built.predictions, built.feeds, "", data)
         if built.loss and run.mode == "eval":
             losses = Inference(graph_def, {"loss": built.loss}, built.feeds, "", data)
-        if built.metrics and run.mode == "eval":
-            metrics = Metrics(built.meta, built.metrics, built.feeds)
-        return make_model(run, built.meta, None, outputs, losses, metrics)
+        if built.metrics:
+            metrics = Metrics(built.meta, built.metrics, built.feeds, data)
+        return LiftedModel(built.meta, run, None, outputs, losses, metrics)
 
     @hookimpl
     def metrics(self, model, features, labels, run):
-        part = model.metrics
-        return {} if part is None else part.build(model.variables, features, labels, run)
+        return model.measure(features, labels, run)
 
     def _call_function(self, run: Any) -> _Built:
         """Call the function in a graph of its own."""
@@ -186,28 +182,24 @@ class Metrics:
     Args:
         meta: the graph.
         names: key -> the names of value and update.
-        feeds: the texts of rules.
+        feeds, data: as of `Part`.
     """
 
-    def __init__(self, meta: MetaGraph, names: Dict[str, Tuple[str, str]], feeds: Dict[str, str]):
-        self._meta, self._names = meta, names
-        self._rules = rules_of(feeds, 1)
-        # Two fragments: within one, a value would wait for the updates before it.
-        values, updates = ([pair[i] for pair in names.values()] for i in (0, 1))
-        self._fragments = [
-            make_fragment(meta.graph_def, targets, list(self._rules))
-            for targets in (values, updates)
-        ]
-        local = set(meta.local)
-        variables = {n: x for each in self._fragments for n, x in each.variables.items()}
-        self.variables = {name: x for name, x in variables.items() if name not in local}
-        self._own = sorted(set(variables) & local)
+    def __init__(
+        self, meta: MetaGraph, names: Dict[str, Tuple[str, str]], feeds: Dict[str, str], data: Any
+    ):
+        self._meta, self._keys = meta, list(names)
+        # Two parts: within one, a value would wait for the updates before it.
+        self._parts = [Part(meta.graph_def, each, feeds, data) for each in zip(*names.values())]
+        every = {name: x for part in self._parts for name, x in part.variables.items()}
+        self._local = sorted(set(every) & set(meta.local))
+        self.variables = {name: x for name, x in every.items() if name not in self._local}
 
     def build(self, variables: Dict[str, Any], features: Any, labels: Any, run: Any) -> Any:
         """Key -> (value, update) for the hook `metrics`, whose variables are local ones."""
-        initial = self._meta.initial_values(self._own, run.seed)
+        initial = self._meta.initial_values(self._local, run.seed)
         known = dict(variables)
-        for name in self._own:
+        for name in self._local:
             known[name] = tf.get_variable(
                 f"metrics/{name}",
                 initializer=tf.constant(initial[name]),
@@ -216,10 +208,7 @@ class Metrics:
                 use_resource=True,
             )
         batch = Batch(features, labels, run, batch_size(features))
-        fed = {name: x for each in self._fragments for name, x in each.fed.items()}
-        feeds = {
-            name: make_feed(name, self._rules[name], dtype, shape, batch)
-            for name, (dtype, shape) in fed.items()
-        }
-        values, updates = (connect(part, known, feeds, run, "metrics") for part in self._fragments)
-        return {key: pair for key, *pair in zip(self._names, values, updates)}
+        values, updates = (
+            part.connect(known, part.make_feeds(batch), run, "metrics") for part in self._parts
+        )
+        return {key: pair for key, *pair in zip(self._keys, values, updates)}

@@ -7,7 +7,7 @@ can run is refused by name.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, Sequence, Set, Tuple
 
 from toolkit import UsageError, tf
 
@@ -30,21 +30,7 @@ _REFUSED = (
 _LAYOUT = re.compile(r"Conv[23]D|DepthwiseConv|(Max|Avg)Pool")  # NHWC alone on a CPU
 
 
-class Cut(NamedTuple):
-    """A part of a graph.
-
-    Attributes:
-        nodes: in an order in which it may be run.
-        library: the functions of the graph.
-        fed: the names of the tensors that it is fed, each with dtype and shape, None if the graph
-            does not tell it.
-        seeds: the names of the random ops.
-    """
-
-    nodes: List[Any]
-    library: Any
-    fed: Dict[str, Tuple[Any, Any]]
-    seeds: List[str]
+Fed = Dict[str, Tuple[Any, Any]]  # name of a tensor -> dtype and shape, None if it is unknown
 
 
 def split_name(text: str) -> Tuple[str, int]:
@@ -55,7 +41,9 @@ def split_name(text: str) -> Tuple[str, int]:
     return name, int(number or 0)
 
 
-def cut(graph_def: Any, targets: Sequence[str], feeds: Iterable[str]) -> Cut:
+def cut(
+    graph_def: Any, targets: Sequence[str], feeds: Iterable[str]
+) -> Tuple[List[Any], Fed, List[str]]:
     """Cut out what some ops need.
 
     Args:
@@ -63,13 +51,17 @@ def cut(graph_def: Any, targets: Sequence[str], feeds: Iterable[str]) -> Cut:
         targets: names of ops or tensors.
         feeds: names of tensors (`x:0`) that are given, besides the placeholders.
 
+    Returns:
+        The nodes in an order in which they may be run, what they are fed, and the names of the
+        random ops.
+
     Raises:
         UsageError: there is no such op, or an op cannot be run here.
     """
     nodes = {node.name: node for node in graph_def.node}
     given = set(feeds)
     kept = _closure(nodes, targets, given)
-    fed: Dict[str, Tuple[Any, Any]] = {}
+    fed: Fed = {}
     result, seeds = [], []
     for node in graph_def.node:
         if node.name not in kept:
@@ -90,7 +82,7 @@ def cut(graph_def: Any, targets: Sequence[str], feeds: Iterable[str]) -> Cut:
             _make_stateless(node)
         result.append(node)
     _check_ops(result, graph_def.library)
-    return Cut(result, graph_def.library, fed, seeds)
+    return result, fed, seeds
 
 
 def _closure(nodes: Dict[str, Any], targets: Iterable[str], given: Set[str]) -> Set[str]:
