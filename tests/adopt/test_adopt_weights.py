@@ -78,6 +78,7 @@ def test_a_model_function_becomes_a_plugin_and_trains(tmp_path, monkeypatch, cap
         text = file.read()
     assert "from own_model import model_fn" in text
     assert run_command(["evaluate", "run"]) == 0
+    assert run_command(["verify", "run"]) == 0
     # An edited plugin is used as it is, and what names no module is refused.
     with open("own_model_plugin.py", "a") as file:
         file.write("# edited\n")

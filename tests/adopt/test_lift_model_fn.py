@@ -105,33 +105,6 @@ def test_a_tensor_with_one_hot_labels_is_trained_and_measured(data, tmp_path):
     assert 0 <= metrics["acc"] <= 1
 
 
-def test_a_plugin_of_a_module_with_an_old_import_trains_from_the_command_line(
-    data, tmp_path, monkeypatch, cli
-):
-    (tmp_path / "own_model.py").write_text(
-        "import tensorflow as tf\n"
-        "def fn(features, labels, mode):\n"
-        "    w = tf.get_variable('w', [6, 1])\n"
-        "    loss = tf.reduce_mean(tf.matmul(features, w))\n"
-        "    op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)\n"
-        "    values = {'value': tf.matmul(features, w)}\n"
-        "    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=op, predictions=values)\n"
-    )
-    (tmp_path / "own_plugin.py").write_text(
-        "from toolkit_adopt import standins\n"
-        "from toolkit_adopt.lift.model_fn import ModelFn\n"
-        "with standins.installed():\n"
-        "    from own_model import fn\n"
-        "plugin = ModelFn(fn)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in OPTIONS.items()]
-    flags[flags.index("--page=False")] = "--no-page"
-    result = cli("run", "--plugin", "own_plugin:plugin", f"--data={data}", "--run-dir=r", *flags)
-    assert result.code == 0, result.err
-    assert cli("verify", "r").code == 0
-
-
 def test_a_function_without_a_train_op_is_refused(data, tmp_path):
     class Plugin(ModelFn):
         def __init__(self):

@@ -40,73 +40,61 @@ def run_once(graph_def, target, values, feeds=(), count=1):
 # ------------------------------------------------------------------------------------------- order
 
 
-def racing():
-    w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
-    out = tf.get_variable("out", [], initializer=tf.zeros_initializer())
+def racing(w, out, flag):
     first = w.assign(5.0, read_value=False)
     second = out.assign(w.read_value() * 2, read_value=False)  # reads behind the write
-    third = w.assign(7.0, read_value=False)
-    tf.group(third, second, first, name="train")
+    return w.assign(7.0, read_value=False), second, first
 
 
-def test_state_changes_in_the_order_of_the_program():
-    graph_def = graph_of(racing)
-    for _ in range(5):
-        values = run_once(graph_def, "train", {"w": 1.0, "out": 0.0})[1]
-        assert (values["w"], values["out"]) == (7.0, 10.0)
+def ordered_by_control_edges(w, out, flag):
+    with tf.control_dependencies([w.assign_add(1.0, read_value=False)]):
+        return [w.assign_add(w.read_value(), read_value=False)]
 
 
-def test_what_control_edges_order_stays_in_that_order():
+def condition_that_reads(w, out, flag):
+    value = tf.cond(flag, lambda: w.read_value() + 10.0, lambda: tf.constant(3.0))
+    late = out.assign(value, read_value=False)
+    return w.assign(100.0, read_value=False), late
+
+
+def condition_that_writes(w, out, flag):
+    change = tf.cond(flag, lambda: tf.group(w.assign(5.0).op), tf.no_op)
+    return out.assign(w.read_value(), read_value=False), change
+
+
+def loop_that_reads(w, out, flag):
+    before = w.assign(2.0, read_value=False)
+    add = lambda i, x: (i + 1, x + w.read_value())  # noqa: E731
+    total = tf.while_loop(lambda i, x: i < 3, add, [0, 0.0])[1]
+    done = out.assign(total, read_value=False)
+    return w.assign(50.0, read_value=False), done, before
+
+
+@pytest.mark.parametrize(
+    ("body", "flag", "expected"),
+    [
+        (racing, True, (7.0, 10.0)),
+        (ordered_by_control_edges, True, (4.0, 0.0)),
+        (condition_that_reads, True, (100.0, 11.0)),
+        (condition_that_reads, False, (100.0, 3.0)),
+        (condition_that_writes, True, (5.0, 5.0)),
+        (condition_that_writes, False, (1.0, 1.0)),
+        (loop_that_reads, True, (50.0, 6.0)),
+    ],
+)
+def test_state_changes_in_the_order_of_the_program(body, flag, expected):
     def build():
-        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
-        with tf.control_dependencies([w.assign_add(1.0, read_value=False)]):
-            tf.group(w.assign_add(w.read_value(), read_value=False), name="train")
-
-    assert run_once(graph_of(build), "train", {"w": 1.0})[1]["w"] == 4.0
-
-
-@pytest.mark.parametrize(("flag", "expected"), [(True, 11.0), (False, 3.0)])
-def test_a_write_waits_for_a_condition_that_reads(flag, expected):
-    def build():
-        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
-        out = tf.get_variable("out", [], initializer=tf.zeros_initializer())
+        zeros = tf.zeros_initializer()
+        w, out = (tf.get_variable(name, [], initializer=zeros) for name in ("w", "out"))
         flag = tf.placeholder(tf.bool, [], name="flag")
-        value = tf.cond(flag, lambda: w.read_value() + 10.0, lambda: tf.constant(3.0))
-        late = out.assign(value, read_value=False)
-        tf.group(w.assign(100.0, read_value=False), late, name="train")
+        tf.group(*body(w, out, flag), name="train")
 
-    start = {"w": 1.0, "out": 0.0}
-    _, values = run_once(graph_of(build), "train", start, {"flag:0": flag})
-    assert (values["w"], values["out"]) == (100.0, expected)
-
-
-@pytest.mark.parametrize("flag", [True, False])
-def test_a_condition_that_writes_comes_before_a_later_read(flag):
-    def build():
-        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
-        out = tf.get_variable("out", [], initializer=tf.zeros_initializer())
-        flag = tf.placeholder(tf.bool, [], name="flag")
-        change = tf.cond(flag, lambda: tf.group(w.assign(5.0).op), tf.no_op)
-        tf.group(out.assign(w.read_value(), read_value=False), change, name="train")
-
-    start = {"w": 1.0, "out": 0.0}
-    _, values = run_once(graph_of(build), "train", start, {"flag:0": flag})
-    assert values["out"] == (5.0 if flag else 1.0)
-
-
-def test_a_loop_reads_what_was_written_before_it_and_a_later_write_waits():
-    def build():
-        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
-        out = tf.get_variable("out", [], initializer=tf.zeros_initializer())
-        before = w.assign(2.0, read_value=False)
-        total = tf.while_loop(
-            lambda i, x: i < 3, lambda i, x: (i + 1, x + w.read_value()), [0, 0.0]
-        )[1]
-        done = out.assign(total, read_value=False)
-        tf.group(w.assign(50.0, read_value=False), done, before, name="train")
-
-    _, values = run_once(graph_of(build), "train", {"w": 1.0, "out": 0.0})
-    assert (values["w"], values["out"]) == (50.0, 6.0)
+    graph_def = graph_of(build)
+    feeds = {"flag:0": flag} if body.__name__.startswith("condition") else {}
+    start = {"w": 1.0, "out": 0.0} if body is not ordered_by_control_edges else {"w": 1.0}
+    for _ in range(3):  # a race may be won by chance
+        _, values = run_once(graph_def, "train", start, feeds)
+        assert (values["w"], values.get("out", 0.0)) == expected
 
 
 # ------------------------------------------------------------------------------- former variables

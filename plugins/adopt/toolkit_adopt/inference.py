@@ -56,41 +56,32 @@ def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> 
         raise UsageError(
             f"{run} has no commit with its graph yet.", hint=f"toolkit resume {run.argument}"
         )
-    graph_def = tf.GraphDef()
     with open(file, "rb") as stream:
-        graph_def.ParseFromString(stream.read())
+        graph_def = tf.GraphDef.FromString(stream.read())
     given = _read_feeds(feeds)
     with tf.Graph().as_default() as whole, tf.Session() as session:
         tf.import_graph_def(graph_def, name="")
         tensors = {name: _tensor(whole, name) for name in (source, output, *given)}
-        values = _variables(whole, restart)
+        places, start = find_places(whole), restart.values.get("graph", "")
+        named = {n[len(start) :]: x for n, x in restart.tensors.items() if n.startswith(start)}
         write_values(
             lambda targets, fetches, fed: session.run([targets, fetches], fed)[1],
-            find_places(whole),
-            values,
+            places,
+            {name: value for name, value in named.items() if name in places},
         )
         frozen = tf.graph_util.convert_variables_to_constants(
             session, whole.as_graph_def(), [tensors[output].op.name]
         )
+    known = {node.name for node in frozen.node}
     with tf.Graph().as_default() as graph:
         fed = tf.placeholder(tensors[source].dtype, tensors[source].shape, name="given")
-        replaced = {tensors[source].name: fed}
+        replaced = {source: fed}
         for name, number in given.items():
-            dtype = tensors[name].dtype
-            replaced[tensors[name].name] = tf.constant(number, dtype.base_dtype)
-        wanted = tensors[output].name
-        names = {node.name for node in frozen.node}
-        replaced = {n: value for n, value in replaced.items() if n.partition(":")[0] in names}
-        (result,) = tf.import_graph_def(frozen, replaced, [wanted], name="adopted")
+            replaced[name] = tf.constant(number, tensors[name].dtype.base_dtype)
+        inputs = {tensors[n].name: x for n, x in replaced.items() if tensors[n].op.name in known}
+        (result,) = tf.import_graph_def(frozen, inputs, [tensors[output].name], name="adopted")
     _check(fed, result, source, output)
     return Function(graph, fed, result, restart.step)
-
-
-def _variables(graph: Any, restart: Any) -> Dict[str, np.ndarray]:
-    """The values of the variables of a graph in a checkpoint, by their names in the graph."""
-    start, places = restart.values.get("graph", ""), find_places(graph)
-    values = {n[len(start) :]: v for n, v in restart.tensors.items() if n.startswith(start)}
-    return {name: value for name, value in values.items() if name in places}
 
 
 def _read_feeds(feeds: Sequence[str]) -> Dict[str, float]:
@@ -151,41 +142,41 @@ def evaluate(function: Function, array: np.ndarray) -> np.ndarray:
     return result
 
 
-_FUNCTION = (
-    click.option("--input", "source", required=True, metavar="NAME", help="The tensor to feed."),
-    click.option("--output", required=True, metavar="NAME", help="The tensor to fetch."),
-    click.option(
-        "--feed",
-        "feeds",
-        multiple=True,
-        metavar="NAME=NUMBER",
-        help="The value of a further placeholder; may be repeated.",
-    ),
-    cli_options.json_option,
-    cli_options.verbose_option,
-)
-
-
-def _function_options(command: Any) -> Any:
-    for option in reversed(_FUNCTION):
+def _of_function(command: Any) -> Any:
+    """Add what names a function, and the flags of each command."""
+    for option in (
+        cli_options.verbose_option,
+        cli_options.json_option,
+        click.option(
+            "--feed",
+            "feeds",
+            multiple=True,
+            metavar="NAME=NUMBER",
+            help="The value of a further placeholder; may be repeated.",
+        ),
+        click.option("--output", required=True, metavar="NAME", help="The tensor to fetch."),
+        click.option(
+            "--input", "source", required=True, metavar="NAME", help="The tensor to feed."
+        ),
+    ):
         command = option(command)
     return command
+
+
+def _report(line: str, facts: Dict[str, Any], as_json: bool) -> int:
+    if as_json:
+        cli_options.print_json(facts)
+    else:
+        sys.stdout.write(line + "\n")
+    return 0
 
 
 @click.command("predict")
 @click.argument("run_folder", metavar="RUN")
 @click.argument("file", metavar="FILE.npy")
 @click.option("--out", required=True, metavar="OUT.npy", help="Where to write the output.")
-@_function_options
-def predict(
-    run_folder: str,
-    file: str,
-    out: str,
-    source: str,
-    output: str,
-    feeds: Sequence[str],
-    as_json: bool,
-) -> int:
+@_of_function
+def predict(run_folder: str, file: str, out: str, as_json: bool, **names: Any) -> int:
     """Compute a tensor of an adopted run's graph from an array: FILE.npy to OUT.npy."""
     try:
         array = np.load(file, allow_pickle=False)
@@ -193,30 +184,20 @@ def predict(
         raise DataError(f"{file}: {error.strerror or error}.") from None
     except (ValueError, EOFError):
         raise DataError(f"{file}: expected an array as numpy.save writes it.") from None
-    function = open_function(run_folder, source, output, feeds)
+    function = open_function(run_folder, **names)
     result = evaluate(function, np.asarray(array))
     with cli_options.writing_output(out), open(cli_options.resolve_output(out), "wb") as stream:
         np.save(stream, result)
-    facts = {"out": out, "shape": list(result.shape), "dtype": str(result.dtype)}
-    if as_json:
-        cli_options.print_json({**facts, "step": function.step})
-    else:
-        sys.stdout.write(f"{out}  step {function.step}: {result.dtype} {list(result.shape)}\n")
-    return 0
+    shape, dtype, step = list(result.shape), str(result.dtype), function.step
+    facts = {"out": out, "shape": shape, "dtype": dtype, "step": step}
+    return _report(f"{out}  step {step}: {dtype} {shape}", facts, as_json)
 
 
 @click.command("export")
 @click.argument("run_folder", metavar="RUN")
 @click.argument("folder", metavar="DIR")
-@_function_options
-def export(
-    run_folder: str,
-    folder: str,
-    source: str,
-    output: str,
-    feeds: Sequence[str],
-    as_json: bool,
-) -> int:
+@_of_function
+def export(run_folder: str, folder: str, as_json: bool, **names: Any) -> int:
     """Write a function of an adopted run's graph as a SavedModel in DIR, a new folder.
 
     Its signature `serving_default` has one input, `input`, and one output, `output`. It is loaded
@@ -225,19 +206,17 @@ def export(
     path = cli_options.resolve_output(folder, is_folder=True)
     if os.path.exists(path):
         raise UsageError(f"{folder} exists.", hint="Name a new folder.")
-    function = open_function(run_folder, source, output, feeds)
+    function = open_function(run_folder, **names)
     if function.input.shape.ndims is None:
-        raise UsageError(f"The graph does not tell the shape of '{source}'.", hint="Use predict.")
+        what = f"The graph does not tell the shape of '{names['source']}'."
+        raise UsageError(what, hint="Use predict.")
     inputs, outputs = {"input": function.input}, {"output": function.output}
     with cli_options.writing_output(folder), function.graph.as_default(), tf.Session() as session:
         tf.saved_model.simple_save(session, path, inputs, outputs)
     _compare(function, path)
     facts = {"folder": folder, "step": function.step, "inputs": ["input"], "outputs": ["output"]}
-    if as_json:
-        cli_options.print_json(facts)
-    else:
-        sys.stdout.write(f"{folder}  step {function.step}, serving_default: input -> output\n")
-    return 0
+    line = f"{folder}  step {function.step}, serving_default: input -> output"
+    return _report(line, facts, as_json)
 
 
 def _compare(function: Function, path: str) -> None:

@@ -33,18 +33,7 @@ _NEEDED = {  # by a mode, of a specification
 
 
 class EstimatorSpec(NamedTuple):
-    """What a model function returns.
-
-    Args:
-        mode: one of ModeKeys.
-        predictions: a tensor or a dictionary of tensors; needed to predict.
-        loss: a scalar; needed to train and to evaluate.
-        train_op: needed to train.
-        eval_metric_ops: name -> (value, update), as `tf.metrics` makes them.
-        export_outputs: ignored.
-        training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks: of the sessions.
-        scaffold: of the sessions.
-    """
+    """What a model function returns; `export_outputs` are ignored."""
 
     mode: str
     predictions: Any = None
