@@ -192,8 +192,9 @@ def _near_script(script: str) -> str:
     """`Did you mean 'train.py'?`, a Python file of the folder that is named; "" without one."""
     folder, name = os.path.split(script)
     names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-    near = difflib.get_close_matches(name, [each for each in names if each.endswith(".py")], n=1)
-    return f"Did you mean '{os.path.join(folder, near[0])}'?" if near else ""
+    stems = [stem for stem, end in map(os.path.splitext, names) if end == ".py"]
+    near = difflib.get_close_matches(os.path.splitext(name)[0], stems, n=1)
+    return f"Did you mean '{os.path.join(folder, near[0])}.py'?" if near else ""
 
 
 def _pin_hashes(seed: str, ctx: click.Context) -> None:
