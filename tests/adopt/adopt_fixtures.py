@@ -182,26 +182,9 @@ with tf.Session() as sess:
         sess.run([train, one.op, two.op, three.op, four.op], batch())
         sess.run([two.op, four.op])
 """,
-    # Negative samples of an op that remembers how much it drew, in train calls and between.
-    "sampled": """
-import numpy as np
-import tensorflow as tf
-
-words = tf.placeholder(tf.int64, [8])
-context = tf.placeholder(tf.int64, [8, 1])
-rows = tf.nn.embedding_lookup(tf.get_variable("table", [50, 4]), words)
-weights, biases = tf.get_variable("weights", [50, 4]), tf.get_variable("biases", [50])
-loss = tf.reduce_mean(tf.nn.nce_loss(weights, biases, context, rows, 5, 50))
-train = tf.train.GradientDescentOptimizer(1.0).minimize(loss)
-with tf.Session() as sess:
-    sess.run(tf.global_variables_initializer())
-    for i in range(12):
-        feed = {words: np.random.randint(50, size=8), context: np.random.randint(50, size=[8, 1])}
-        sess.run([train, loss], feed)
-        sess.run(loss, feed)
-""",
-    # Dropout in a loop over steps, and noise in loops within loops, another one at each turn.
-    "loops": HEAD
+    # Dropout in a loop over steps, noise in loops within loops, another one at each turn; negative
+    # samples of an op that remembers how much it drew, in train calls and between.
+    "noise": HEAD
     + """
 cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(3), state_keep_prob=0.5)
 states, last = tf.nn.dynamic_rnn(cell, tf.expand_dims(x, 2), dtype=tf.float32)
@@ -213,13 +196,18 @@ def draw(i, total):
 
 count, total = tf.while_loop(lambda i, total: i < 3.0, draw, (0.0, tf.zeros([2])))
 rows = tf.map_fn(lambda row: tf.random_normal([]), tf.zeros([5]))
+weights, biases = tf.get_variable("weights", [50, 3]), tf.get_variable("biases", [50])
+context = tf.reshape(tf.cast(tf.abs(y) * 5, tf.int64), [-1, 1])
+sampled = tf.reduce_mean(tf.nn.nce_loss(weights, biases, context, last, 5, 50))
 loss = tf.reduce_mean(tf.square(tf.reduce_sum(last, 1, keepdims=True) - y + total[0])) + rows[0]
-train = tf.train.AdamOptimizer(0.05).minimize(loss)
+train = tf.train.AdamOptimizer(0.05).minimize(loss + sampled)
 with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())
     for i in range(12):
-        _, drawn = sess.run([train, rows], batch())
+        feed = batch()
+        _, drawn = sess.run([train, rows], feed)
         assert len(set(drawn)) == 5
+        sess.run(sampled, feed)
 """,
     # Edits sys.argv, draws in workers, begins a second graph after a reset, ends by sys.exit.
     "habits": """
