@@ -64,10 +64,16 @@ def lift(data, tmp_path_factory):
     return train_graph
 
 
+@pytest.fixture(scope="module")
+def loops(lift):
+    """Runs of 8 steps by the name of the graph."""
+    options = {"steps_per_call": 4, "log_steps": 4}
+    return {name: lift(name, f"{name}-loop", **options) for name in ("gan", "noisy")}
+
+
 @pytest.mark.parametrize("name", ["gan", "noisy"])
-def test_single_steps_a_loop_and_a_resume_end_with_the_same_bits(lift, name):
-    single = lift(name, f"{name}-single", steps_per_call=1)
-    loop = lift(name, f"{name}-loop", steps_per_call=4)
+def test_single_steps_a_loop_and_a_resume_end_with_the_same_bits(lift, loops, name):
+    single, loop = lift(name, f"{name}-single", steps_per_call=1), loops[name]
     lift(name, f"{name}-resumed", steps_per_call=4, pause_at=3)
     resumed = lift(name, f"{name}-resumed", steps_per_call=4)
     assert fingerprint(single) == fingerprint(loop) == fingerprint(resumed)
@@ -106,9 +112,9 @@ def test_a_graph_of_1_15_with_former_variables_starts_from_its_checkpoint(lift):
     assert 0 < change < 0.1
 
 
-def test_the_global_step_of_the_graph_goes_on_beside_that_of_the_run(lift):
-    values = tensors(lift("noisy", "noisy-steps", steps=3))
-    assert (values["global_step"], values["adopted/global_step"]) == (3, 3)
+def test_the_global_step_of_the_graph_goes_on_beside_that_of_the_run(loops):
+    values = tensors(loops["noisy"])
+    assert (values["global_step"], values["adopted/global_step"]) == (8, 8)
 
 
 def test_a_run_keeps_its_graph_and_needs_the_file_no_more(lift, tmp_path):
@@ -129,8 +135,8 @@ def test_predictions_are_those_of_the_graph_without_dropout(lift):
     np.testing.assert_allclose(trained.predict(x)["probabilities"], expected, rtol=1e-5)
 
 
-def test_a_graph_that_fixes_its_batch_predicts_any_number_of_rows(lift):
-    trained = open_trained(lift("gan", "draws"))
+def test_a_graph_that_fixes_its_batch_predicts_any_number_of_rows(loops):
+    trained = open_trained(loops["gan"])
     codes = np.random.RandomState(2).rand(11, 5).astype(np.float32)
     images = trained.predict({"z": codes})["fake"]
     whole = trained.predict({"z": codes[:8]})["fake"]
@@ -138,9 +144,8 @@ def test_a_graph_that_fixes_its_batch_predicts_any_number_of_rows(lift):
     np.testing.assert_array_equal(images[:8], whole)
 
 
-def test_losses_are_found_by_their_gradients(lift):
-    run = lift("gan", "losses", log_steps=4)
-    with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as file:
+def test_losses_are_found_by_their_gradients(loops):
+    with open(os.path.join(loops["gan"], "metrics.jsonl"), encoding="utf-8") as file:
         assert '"d_loss"' in file.read().split("\n")[0]
 
 

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import hashlib
 import os
+import re
 import traceback
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
@@ -32,16 +33,15 @@ _WRITES = (
 _ASSIGNS = ("Assign", "AssignVariableOp")
 _READS = ("VarHandleOp", "ReadVariableOp")  # which TensorFlow counts as stateful
 _FILES = ("RestoreV2", "Restore", "RestoreSlice")
-_PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _TAKES = {  # types of ops that take from a queue, with the place of the queue in their inputs
     **dict.fromkeys(("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2"), 0),
     **dict.fromkeys(("ReaderReadV2", "ReaderReadUpToV2", "ReaderRead", "ReaderReadUpTo"), 1),
 }
 _PUTS = ("QueueEnqueueV2", "QueueEnqueueManyV2", "QueueCloseV2")
-_UNKNOWN = (
-    *("Unstage", "MapUnstage", "MapUnstageNoKey", "OrderedMapUnstage", "OrderedMapUnstageNoKey"),
-    *("AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient"),
-    *("SparseAccumulatorTakeGradient", "BarrierTakeMany", "RecordInput"),
+_STAGES = r"\w*Unstage(NoKey)?|\w*AccumulatorTakeGradient|BarrierTakeMany|RecordInput"
+_REFUSED = (  # types of ops in a train call, and what it does by one of a name and a type
+    (r"(Eager)?PyFunc(Stateless)?", "trains through the Python function '{}' (py_func)"),
+    (_STAGES, "trains by '{}' ({})"),
 )
 _NEXTS = ("IteratorGetNext", "IteratorGetNextSync")
 _RESOURCES = (
@@ -232,15 +232,10 @@ class Calls:
 
     def _refuse(self, reached: Iterable[Any]) -> None:
         for op in reached:
-            if op.type in _PYTHON:
-                raise self.refusal(
-                    f"trains through the Python function '{op.name}' (py_func), whose state no "
-                    "resume knows",
-                    op,
-                )
-            if op.type in _UNKNOWN:
-                what = f"trains by '{op.name}' ({op.type}), whose state no resume knows"
-                raise self.refusal(what, op)
+            for pattern, what in _REFUSED:
+                if re.fullmatch(pattern, op.type):
+                    text = what.format(op.name, op.type)
+                    raise self.refusal(f"{text}, whose state no resume knows", op)
 
     def _find_takes(self, reached: Sequence[Any]) -> List[Tuple[Any, Any]]:
         """The ops that take from queues which the call does not fill itself, with their queues."""
