@@ -1,115 +1,19 @@
 """The layers of `tf.contrib.layers` but the normalizations: convolutions, pooling, dense, dropout.
 
 Names of variables and scopes, collections, defaults and arguments are those of TensorFlow 1.15;
-arguments of OPTIONS are given by name. Images are [N, H, W, C], or [N, C, H, W]
+arguments of `layer.OPTIONS` are given by name. Images are [N, H, W, C], or [N, C, H, W]
 with data_format "NCHW".
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from typing import Any, Dict, Iterator, List
+from typing import Any, List
 
 from toolkit import tf
 
-from .initializers import xavier_initializer
-from .scopes import (
-    add_arg_scope,
-    collect_named_outputs,
-    get_variable_collections,
-    smart_cond,
-)
-from .variables import model_variable
-
-OPTIONS: Dict[str, Any] = {
-    "activation_fn": tf.nn.relu,  # of the outputs; None for none
-    "normalizer_fn": None,  # takes the place of the biases
-    "normalizer_params": None,
-    "weights_initializer": xavier_initializer(),
-    "weights_regularizer": None,
-    "biases_initializer": tf.zeros_initializer(),  # None for no biases
-    "biases_regularizer": None,
-    "reuse": None,  # whether the variables exist
-    "variables_collections": None,  # a list for all variables, or a dictionary by their names
-    "outputs_collections": None,
-    "trainable": True,  # whether the variables are in TRAINABLE_VARIABLES
-    "scope": None,  # of the variables; a name with a number by default
-}
-
-
-class Layer:
-    """The inputs and the variables of a layer, and what comes after its own ops."""
-
-    def __init__(self, inputs: Any, options: Dict[str, Any], data_format: Any, scope: Any):
-        self.inputs, self._options, self._scope = inputs, options, scope
-        self.rank = len(inputs.shape)
-        self._is_channels_first = str(data_format).startswith("NC")
-        self.axis = 1 if self._is_channels_first else self.rank - 1  # of the channels
-
-    @property
-    def channels(self) -> int:
-        """The static number of the inputs' channels."""
-        size = self.inputs.shape.as_list()[self.axis]
-        if size is None:
-            name, shape = self.inputs.name, self.inputs.shape
-            raise ValueError(f"The size of axis {self.axis} of {name} {shape} is not known.")
-        return int(size)
-
-    def per_axis(self, values: List[Any], channels: Any = 1, examples: Any = 1) -> List[Any]:
-        """One value for each axis of a tensor."""
-        if self._is_channels_first:
-            return [examples, channels, *values]
-        return [examples, *values, channels]
-
-    def variable(self, name: str, shape: List[int], **changes: Any) -> Any:
-        """A variable by the options of its kind, biases or weights, or by others."""
-        options = self._options
-        kind = "biases" if name == "biases" else "weights"
-        arguments = {
-            "dtype": self.inputs.dtype.base_dtype,
-            "initializer": options[f"{kind}_initializer"],
-            "regularizer": options[f"{kind}_regularizer"],
-            "trainable": options["trainable"],
-            "collections": get_variable_collections(options["variables_collections"], kind),
-        }
-        return model_variable(name, shape=shape, **{**arguments, **changes})
-
-    def finish(self, outputs: Any) -> Any:
-        """Normalize or add biases, activate, and collect."""
-        options = self._options
-        if options["normalizer_fn"] is not None:
-            outputs = options["normalizer_fn"](outputs, **(options["normalizer_params"] or {}))
-        elif options["biases_initializer"] is not None:
-            axis = 1 if self._is_channels_first else -1
-            biases = self.variable("biases", [outputs.shape.as_list()[axis]])
-            outputs = tf.nn.bias_add(outputs, biases, "NCHW" if self._is_channels_first else None)
-        if options["activation_fn"] is not None:
-            outputs = options["activation_fn"](outputs)
-        return collect_named_outputs(options["outputs_collections"], self._scope.name, outputs)
-
-
-@contextlib.contextmanager
-def open_layer(
-    name: str, inputs: Any, options: Dict[str, Any], data_format: Any = None
-) -> Iterator[Layer]:
-    """A layer in a variable scope.
-
-    Args:
-        name: of the scope by default.
-        inputs: what becomes a tensor.
-        options: some of OPTIONS.
-        data_format: such as "NCHW"; channels are last by default.
-
-    Raises:
-        TypeError: an option is none of OPTIONS.
-    """
-    unknown = sorted(set(options) - set(OPTIONS))
-    if unknown:
-        raise TypeError(f"A layer {name} has no argument {', '.join(unknown)}.")
-    options = {**OPTIONS, **options}
-    with tf.variable_scope(options["scope"], name, [inputs], reuse=options["reuse"]) as scope:
-        yield Layer(tf.convert_to_tensor(inputs), options, data_format, scope)
+from .layer import Layer, open_layer
+from .scopes import add_arg_scope, collect_named_outputs, smart_cond
 
 
 def _pair(value: Any, count: int = 2) -> List[int]:
@@ -236,7 +140,7 @@ elu, linear = _dense(tf.nn.elu), _dense(None)
 def bias_add(
     inputs,
     activation_fn=None,
-    initializer=OPTIONS["biases_initializer"],
+    initializer=tf.zeros_initializer(),
     regularizer=None,
     data_format="NHWC",
     **options,

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Tuple
 
 from toolkit import tf
 
-from .layers import Layer, open_layer
+from .layer import Layer, open_layer
 from .scopes import add_arg_scope, constant_value, get_variable_collections, smart_cond
 
 _WITHOUT = {  # arguments of batch_norm that have no stand-in, with what leaves them out
