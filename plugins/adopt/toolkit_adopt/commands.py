@@ -165,12 +165,12 @@ def _refuse_flags(
     """Refuse what is no script, and options that contradict each other."""
     if model_fn and meta:
         raise UsageError("Both --model-fn and --meta are set.", hint="Set one of them.")
+    if mode == "drive" and data:
+        raise UsageError("A driven script reads its own data, and --data is set.", hint="Omit it.")
     if model_fn or meta:
         if dry_run:
             raise UsageError("A dry run is one of a script, and --model-fn and --meta name none.")
         return
-    if mode == "drive" and data:
-        raise UsageError("A driven script reads its own data, and --data is set.", hint="Omit it.")
     if not os.path.isfile(script):
         there = f"There is no script {script}." if script else "No script is named."
         raise UsageError(there, hint=_near_script(script) or "Name a Python file.")

@@ -15,6 +15,8 @@ from toolkit import tf
 from .layer import Layer, open_layer
 from .scopes import add_arg_scope, collect_named_outputs, smart_cond
 
+_ZEROS = tf.zeros_initializer()
+
 
 def _pair(value: Any, count: int = 2) -> List[int]:
     """One number for each of `count` axes."""
@@ -140,7 +142,7 @@ elu, linear = _dense(tf.nn.elu), _dense(None)
 def bias_add(
     inputs,
     activation_fn=None,
-    initializer=tf.zeros_initializer(),
+    initializer=_ZEROS,
     regularizer=None,
     data_format="NHWC",
     **options,
