@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from toolkit_adopt.names import missing_names, refuse_missing_names
 
 from toolkit import UsageError
 
@@ -12,7 +13,6 @@ from toolkit import UsageError
 @pytest.fixture
 def missing(tmp_path):
     """A function: the text of a script, and of modules beside it, to [(name, file, line)]."""
-    from toolkit_adopt.names import missing_names
 
     def find(text, conditional=False, **modules):
         for name, content in {"script": text, **modules}.items():
@@ -185,8 +185,6 @@ def test_packages_and_relative_imports_are_followed(missing, tmp_path):
 
 
 def test_a_refusal_lists_what_is_needed_and_its_places(tmp_path):
-    from toolkit_adopt.names import refuse_missing_names
-
     script = tmp_path / "script.py"
     script.write_text("import tensorflow as tf\ntf.nothing\nif tf.zeros:\n    tf.rarely\n")
     with pytest.raises(UsageError, match=r"have no stand-in: tf.nothing \(script.py:2\)\.") as it:
@@ -200,8 +198,6 @@ def test_a_refusal_lists_what_is_needed_and_its_places(tmp_path):
 
 
 def test_a_file_of_python_2_is_refused_by_its_line(tmp_path):
-    from toolkit_adopt.names import missing_names
-
     (tmp_path / "script.py").write_text("print 'old'\n")
     with pytest.raises(UsageError, match="cannot be read as Python") as it:
         missing_names(str(tmp_path / "script.py"))

@@ -7,14 +7,16 @@ import threading
 import numpy as np
 import pytest
 from known_answers import PATH, estimator_answers
+from toolkit_adopt import standins
+from toolkit_adopt.patches import Patches
+from toolkit_adopt.standins import inputs, make_stand_in
+
+from toolkit import tf
 
 
 @pytest.fixture
 def estimator():
     """The stand-in, while the constructor of monitored sessions is wrapped."""
-    from toolkit_adopt.patches import Patches
-    from toolkit_adopt.standins import inputs, make_stand_in
-
     found = make_stand_in("estimator")
     found.inputs = inputs
     with Patches() as patches:
@@ -24,7 +26,6 @@ def estimator():
 
 def linear(estimator, **fields):
     """A model function whose loss is the square of a variable's distance to the features."""
-    from toolkit import tf
 
     def model_fn(features, mode):
         weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
@@ -49,11 +50,6 @@ def test_a_model_is_trained_and_evaluated_as_by_the_first_tensorflow(estimator, 
 
 
 def test_the_first_tensorflow_s_own_estimator_reads_the_inputs_without_threads(tmp_path):
-    from toolkit_adopt import standins
-    from toolkit_adopt.standins import inputs
-
-    from toolkit import tf
-
     with standins.installed():
         import tensorflow
 
@@ -73,8 +69,6 @@ def test_the_first_tensorflow_s_own_estimator_reads_the_inputs_without_threads(t
 
 
 def test_each_epoch_has_all_rows_in_another_order(estimator):
-    from toolkit import tf
-
     input_fn = estimator.inputs.numpy_input_fn(
         {"x": np.arange(6)}, batch_size=3, num_epochs=2, shuffle=True
     )

@@ -7,6 +7,9 @@ import sys
 
 import numpy as np
 import pytest
+from toolkit_adopt import standins
+
+from toolkit import tf
 
 OF_BOTH = """
 import tensorflow as tf
@@ -34,15 +37,11 @@ assert tf1.contrib.layers.conv2d is layers.conv2d
 
 @pytest.fixture
 def installed():
-    from toolkit_adopt import standins
-
     with standins.installed():
         yield
 
 
 def state():
-    from toolkit import tf
-
     tensorflow = importlib.import_module("tensorflow")
     modules = {key: value for key, value in sys.modules.items() if key.startswith("tensorflow.")}
     numpy = set(vars(np)), set(vars(np.lib)), np.reshape, np.array
@@ -50,8 +49,6 @@ def state():
 
 
 def test_all_forms_of_import_find_the_same_things(installed):
-    from toolkit_adopt import standins
-
     space = {}
     exec(OF_BOTH, space)
     if not standins.has_own_contrib():
@@ -73,10 +70,6 @@ def test_all_forms_of_import_find_the_same_things(installed):
 
 
 def test_all_is_put_back_that_was_there():
-    from toolkit_adopt import standins
-
-    from toolkit import tf
-
     importlib.import_module("tensorflow.python.framework.ops")
     construct = tf.train.MonitoredSession.__mro__[1].__init__
     before = state()
@@ -93,16 +86,12 @@ def test_all_is_put_back_that_was_there():
 
 
 def test_a_keras_of_the_script_s_own_is_not_hidden(tmp_path, monkeypatch):
-    from toolkit_adopt import standins
-
     (tmp_path / "keras.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "keras" not in standins.make_modules()
 
 
 def test_a_name_without_a_stand_in_is_named():
-    from toolkit_adopt import standins
-
     modules = standins.make_modules()
     if standins.has_own_contrib():  # all but this one are TensorFlow's own
         assert [name for name in modules if name.partition(".")[0] != "keras"] == [

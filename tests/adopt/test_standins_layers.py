@@ -7,13 +7,18 @@ import types
 import numpy as np
 import pytest
 from known_answers import GRAPHS, INITIALIZERS, PATH, answers
+from toolkit_adopt.standins import make_stand_in, training, variables
+from toolkit_adopt.standins.hparams import HParams
+from toolkit_adopt.standins.layers import conv2d, dropout
+from toolkit_adopt.standins.normalization import batch_norm
+from toolkit_adopt.standins.scopes import arg_scope
+
+from toolkit import tf
 
 
 @pytest.fixture(scope="module")
 def found():
     """What the stand-ins of this folder answer, on this TensorFlow."""
-    from toolkit_adopt.standins import make_stand_in
-
     names = ("slim", "slim.losses", "slim.learning", "rnn", "seq2seq", "legacy_seq2seq")
     slim, losses, learning, *others = (make_stand_in(f"contrib.{name}") for name in names)
     slim.losses, slim.learning = losses, learning
@@ -44,9 +49,6 @@ def test_names_outputs_and_averages_are_those_of_the_first_tensorflow(name, foun
 
 
 def test_a_scope_and_a_function_that_does_not_fit_it_are_refused():
-    from toolkit_adopt.standins.layers import conv2d, dropout
-    from toolkit_adopt.standins.scopes import arg_scope
-
     with arg_scope([conv2d, dropout], scope="s") as scope:
         pass
     for arguments, error, message in (
@@ -59,15 +61,11 @@ def test_a_scope_and_a_function_that_does_not_fit_it_are_refused():
 
 
 def test_arguments_of_batch_norm_without_a_stand_in_are_refused():
-    from toolkit_adopt.standins.normalization import batch_norm
-
     with pytest.raises(ValueError, match="no batch_weights, renorm and adjustment"):
         batch_norm(np.zeros([2, 3], "f"), renorm=True)
 
 
 def test_options_of_hparams_are_parsed_in_their_types():
-    from toolkit_adopt.standins.hparams import HParams
-
     options = HParams(rate=0.1, layers=[1], name="a", deep=False)
     options.parse("rate=1,layers=[2,3],name=b c,deep=True")
     assert options.values() == {"rate": 1.0, "layers": [2, 3], "name": "b c", "deep": True}
@@ -81,10 +79,6 @@ def test_options_of_hparams_are_parsed_in_their_types():
 
 
 def test_variables_are_listed_with_their_sizes(capsys):
-    from toolkit_adopt.standins import training, variables
-
-    from toolkit import tf
-
     with tf.Graph().as_default():
         made = variables.model_variable("a/b", [2, 3], collections=["mine"])
         variables.local_variable([0.0], name="local")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from toolkit_adopt import standins
 
 
 @pytest.fixture(autouse=True)
 def _installed():
-    from toolkit_adopt import standins
-
     with standins.installed():
         yield
 

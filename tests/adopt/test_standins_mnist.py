@@ -8,14 +8,13 @@ import shutil
 import numpy as np
 import pytest
 from known_answers import PATH, mnist_answers, write_mnist
+from toolkit_adopt.standins import mnist
 
 from toolkit import DataError
 
 
 @pytest.fixture
 def read_data_sets():
-    from toolkit_adopt.standins import mnist
-
     return mnist.read_data_sets
 
 
