@@ -39,6 +39,7 @@ SHARING = (
     "samples/text-classifier/tests/test_text_classifier.py::test_an_evaluation_draws",
     "samples/vae/tests/test_vae.py::test_pictures_change_no_bit",
     "tests/classifier/test_known_answers.py",
+    "tests/gan/test_gan_plugin.py::test_a_checkpoint_holds_the_average",
     "tests/gan/test_gan_plugin.py::test_a_run_leaves_reals",
     "tests/kit/test_new_plugins_installed.py",
     "tests/search/test_search_command.py::test_a_search_leaves_a_page",
@@ -50,8 +51,7 @@ LONG = (
     "tests/docs/test_pages.py::test_a_page_works_as_a_whole",
     "tests/docs/test_pages.py::test_every_command_of_the_readme_runs_as_printed",
     "tests/docs/test_starting_page.py",
-    # A search of a page and a sample of 200 steps in a notebook; `ci` has searches, and the code of
-    # a page for notebooks.
+    # A sample of 200 steps in a notebook; `ci` has the code of the page for notebooks.
     "tests/docs/test_notebook.py::test_the_sample_has_sixty_lines_and_runs_in_a_notebook",
     # Contracts of all kinds, for samples, for networks of convolutions and with changes of images;
     # `ci` has those of the classifier's perceptron and, for samples, their own facts.
@@ -80,8 +80,10 @@ LONG = (
     "tests/search/test_search_command.py::"
     "test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table",
     "plugins/gan-league/tests/test_rivals.py::test_a_tournament_that_is_killed_ends_with_the_same_table",
-    # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`.
+    # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`,
+    # scores by pixels, and in test_image_features.py which features a run has.
     "tests/gan/test_gan_contract.py",
+    "tests/gan/test_gan_plugin.py::test_other_data_is_scored_with_the_features_of_the_run",
     # The deepest networks and the largest step of a GAN; `ci` builds and resumes smaller ones, and
     # test_gan_networks.py has the gradients of the deep ones.
     "tests/gan/test_gan_plugin.py::test_two_steps_move_every_kernel_of_both_networks[resnet",
