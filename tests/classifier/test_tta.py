@@ -11,7 +11,6 @@ from linear_fixtures import LINEAR
 from toolkit import open_trained, testing
 
 FAST = {"network": "mlp", "hidden": "16", "steps": "12", "batch_size": "8", "dropout": "0"}
-FAST["steps_per_call"] = "1"
 
 
 @pytest.fixture(scope="module")
