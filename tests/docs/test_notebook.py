@@ -19,9 +19,6 @@ train = toolkit.train
 def train_small(plugin, *arguments, **options):
     if plugin == "classifier":
         options = {"network": "mlp", "steps_per_call": 1, **options}
-    if plugin == "gan":
-        options = {"network": "mlp", "preset": "quick", "norm_samples": 20, **options}
-        options.update(quick_samples=100, best_metric="none", steps_per_call=1)
     return train(plugin, *arguments, **options)
 toolkit.train = train_small
 """
