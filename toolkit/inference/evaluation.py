@@ -35,14 +35,11 @@ class OpenEvaluation:
 
     Args:
         model: of the run.
-        split: its name; None for the default.
-        data: the data to use in place of the run's own; None for that.
+        split: its name; None for the default: "test", or `default_split` if the run's data has it.
+            The attribute is "all" for data without splits of its own.
+        data: to use in place of the run's own.
         tta: whether to use test-time augmentation; None for the run's own choice.
-        default_split: "test", or another name to prefer to it if the run's data has such a split.
         log: called with notes on other data.
-
-    Attributes:
-        split: the name of the split; "all" for data without splits of its own.
 
     Raises:
         DataError: the data does not fit the model, or is not that of the run.

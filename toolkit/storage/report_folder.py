@@ -41,10 +41,8 @@ def open_report_folder(run: Optional[RunFolder], name: str) -> Iterator[ReportFo
 
     Earlier reports of this name are replaced. If they are part of the run's seal and differ, they
     stay, and a hash of the new ones is appended to the name. Reports are omitted if the run folder
-    cannot be written, and without a run.
-
-    Raises:
-        RetryError: the temporary folder cannot be written, either.
+    cannot be written, and without a run. Raises RetryError if the temporary folder cannot be
+    written, either.
     """
     parent, lock, omission = "", None, ""
     if run is not None:

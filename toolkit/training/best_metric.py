@@ -12,19 +12,13 @@ SPLIT = "validation"
 
 
 class BestMetric(NamedTuple):
-    """The metric that chooses the best checkpoint.
-
-    Attributes:
-        name: of the metric.
-        direction: "min" where lower values are better, "max" where higher ones are.
-        note: what a user should know of the direction, as a clause; may be empty.
-        find_dependencies: returns what its values depend on besides the model, JSON values by name;
-            called where values are compared, since a network may have to be trained for it.
-    """
+    """The metric that chooses the best checkpoint."""
 
     name: str
-    direction: str
-    note: str = ""
+    direction: str  # "min" where lower values are better, "max" where higher ones are
+    note: str = ""  # what a user should know of the direction, as a clause
+    # What its values depend on besides the model, JSON values by name; called where values are
+    # compared, since a network may have to be trained for it.
     find_dependencies: Callable[[], Mapping[str, Any]] = dict
 
     @property

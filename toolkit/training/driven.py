@@ -39,17 +39,11 @@ _NO_SPEC = {"shape": [], "dtype": ""}
 
 
 class Restart(NamedTuple):
-    """The checkpoint from which a driven run continues.
-
-    Attributes:
-        step: its step.
-        values: what the driver gave to `commit`.
-        tensors: what the driver gave to `commit`, by name.
-    """
+    """The checkpoint from which a driven run continues: what the driver gave to `commit`."""
 
     step: int
     values: Dict[str, Any]
-    tensors: Dict[str, np.ndarray]
+    tensors: Dict[str, np.ndarray]  # by name
 
 
 class DrivenRun:

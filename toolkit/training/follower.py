@@ -41,12 +41,7 @@ from .step_runner import refusal_fetches
 
 class Follower:
     """One process of a run, not its chief: nothing is written to the job's folder. `train` may be
-    called once.
-
-    Attributes:
-        step: the number of steps so far.
-        target: the last step of the run.
-        tf_graph, reader: of the session.
+    called once. `step`, `target`, `tf_graph` and `reader` are for `translated_errors`.
     """
 
     def __init__(self, job: Job, console: Console, cluster: Cluster, channel: Channel):

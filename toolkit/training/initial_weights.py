@@ -36,17 +36,13 @@ WAY_OUT = (
 class InitialWeights:
     """Values of variables before the first step, instead of their initial values; `renames` leads
     from the names of the source to those of the graph.
-
-    Attributes:
-        parent: identifies the source.
-        values: of the variables by name, once they are planned.
     """
 
     def __init__(self, source: WeightSource, renames: Dict[str, str]):
         self.parent = source.parent
         self._source, self._renames = source, renames
         self._sentences: List[str] = []
-        self.values: Dict[str, np.ndarray] = {}
+        self.values: Dict[str, np.ndarray] = {}  # of the variables by name, once they are planned
 
     def plan(self, variables: Sequence[tf.Variable], class_names: Sequence[str] = ()) -> None:
         """Choose the weights of the model's variables, without slots, before a session exists; the
@@ -181,14 +177,9 @@ def compute_initial_values(
     names: Container[str],
 ) -> None:
     """Compute and assign the values of all `run.fit_initial_values` in the session of a run that
-    begins, whose variables are initialised. No op is added to the graph.
-
-    Args:
-        read_split: from the name of a split to the `Split` after `filter` and `convert`.
-        names: of the variables that initial weights gave no value.
-
-    Raises:
-        ToolkitError: a function failed, or returned arrays that do not fit the variables.
+    begins, whose variables are initialised; `names` are those of variables that initial weights
+    gave no value. No op is added to the graph. Raises ToolkitError if a function failed, or
+    returned arrays that do not fit the variables.
     """
     subject = "function of run.fit_initial_values"
     for fit in step_builder_of(run).initial_fits:

@@ -89,20 +89,9 @@ def open_session(
 
 
 class Loop:
-    """The training loop, and its state that hooks may read. `run` may be called once.
-
-    Args:
-        trainer: what to train.
-        hooks: in their order.
-        summaries: that of the hooks which writes TensorBoard events.
-        console: shows what hooks log.
-
-    Attributes:
-        step: the number of steps so far.
-        target: the run's last step.
-        session: the raw session; None before there is one.
-        tf_graph, reader: the graph of the session, and what reads the examples in it.
-        fetches: what the loop needs of a step with hooks.
+    """The training loop, and its state that hooks may read: `step`, the number of steps so far,
+    `target`, the last one, and `session`, the raw session. `run` may be called once. Of the hooks,
+    `summaries` writes TensorBoard events.
     """
 
     def __init__(
@@ -115,6 +104,7 @@ class Loop:
         self.tf_graph = self._graph.tf_graph
         self.step, self.target = 0, trainer.total_steps
         self.session: Any = None
+        # What the loop needs of a step with hooks.
         self.fetches = [self._graph.step_after, list(self._graph.averages)]
         self.fetches += refusal_fetches(self._graph)
         self._runner = HookRunner(hooks, self)
@@ -323,7 +313,7 @@ class Loop:
         elif weights is not None:
             weights.assign(session)
         # The folder: an entry of this session; what came after the checkpoint is put aside.
-        folder.begin_session(checkpoint, self.warn, **trainer.session_facts())
+        folder.begin_session(checkpoint, self.warn, **trainer.log.session_facts())
         # At the beginning, the values that are computed from the data.
         if checkpoint is None:
             run, read_split = self._graph.run, trainer.run_data.prepare_split

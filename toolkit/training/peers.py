@@ -52,17 +52,11 @@ _CONSEQUENCES = (tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.Una
 
 
 class Place(NamedTuple):
-    """What a process trains of a run.
+    """What a process trains of a run."""
 
-    Attributes:
-        options: of the run, as its graph needs them.
-        replica: that reads its part of each batch.
-        strategy: of a step that is not compiled.
-    """
-
-    options: CoreOptions
-    replica: Replica = ALONE
-    strategy: PlainStep = PLAIN
+    options: CoreOptions  # of the run, as its graph needs them
+    replica: Replica = ALONE  # that reads its part of each batch
+    strategy: PlainStep = PLAIN  # of a step that is not compiled
 
 
 class NoPeers:

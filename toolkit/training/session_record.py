@@ -18,19 +18,12 @@ from ..storage.run_folder import RunFolder
 
 
 class TrainResult(NamedTuple):
-    """How training ended.
+    """How training ended."""
 
-    Attributes:
-        step: the last step.
-        seconds: how long the loop took.
-        reason: why it ended.
-        is_done: False if it paused, to continue another time.
-    """
-
-    step: int
-    seconds: float
+    step: int  # the last one
+    seconds: float  # of the loop
     reason: str
-    is_done: bool
+    is_done: bool  # False if it paused, to continue another time
 
 
 class SessionRecord:
