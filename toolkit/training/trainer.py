@@ -35,8 +35,7 @@ from .loop import Loop
 from .peers import NoPeers, shared_facts
 from .run_evaluator import RunEvaluator
 from .run_log import RunLog
-from .run_summary import list_summary_lines
-from .session_record import TrainResult
+from .session_record import TrainResult, list_summary_lines
 from .setup import (
     Job,
     check_own_updates,
@@ -67,6 +66,7 @@ class Trainer:
         self.peers = open_devices(job.options) if peers is None else peers
         self.start: Optional[Checkpoint] = None  # from which to continue
         self.page = ""  # the path of the run's page, once `train_and_test` has written it
+        self.lines: List[str] = []  # the last ones of the run, likewise
         self._opened = contextlib.ExitStack()
         try:
             self._open(job)
@@ -187,7 +187,8 @@ class Trainer:
             self._end(has_failed=True)
             raise
         self._end(has_failed=False)
-        for line in list_summary_lines(summary, self.page):
+        self.lines = list_summary_lines(summary, self.page)
+        for line in self.lines:
             self._console.record(line)
         return summary
 
@@ -214,7 +215,7 @@ class Trainer:
         self.peers.join(shared_facts(dict(self.log.session_facts(), mode=plan.mode.value)))
         # Describe the run in its folder and on the console, before the first step.
         hooks, summaries = self._build_hooks()
-        changes = [*(weights.describe() if weights else ()), self._describe_other_length(True)]
+        changes = [*(weights.sentences if weights else ()), self._describe_other_length(True)]
         self.log.begin(hooks, changes, self._best_metric)
         # Make the session, restore it, and train.
         loop = Loop(self, hooks, summaries, console)
