@@ -119,16 +119,6 @@ class InferenceGraph(NamedTuple):
         features = self.placeholders if is_named else self.placeholders[FEATURES]
         return {**flatten(features), **self.label_placeholders}
 
-    def example_means(self, is_quick: bool) -> Dict[str, Any]:
-        """The tensors of `example_metrics`; a quick evaluation only needs those whose means are
-        no metrics otherwise.
-        """
-        return {
-            name: values
-            for name, values in self.example_metrics.items()
-            if not is_quick or name not in self.metrics
-        }
-
     @property
     def input_specs(self) -> ArraySpecs:
         """Name -> (dtype, shape of one) of what is fed."""

@@ -212,11 +212,8 @@ class StepBuilder:
 
     def finish(self, train_op: tf.Operation, losses: Dict[str, Any]) -> tf.Operation:
         """Complete the step that the hook `optimize` returned: guard the plugin's own updates, then
-        update the state of extensions.
-
-        Raises:
-            UsageError: what changes gradients or rates has no effect.
-            ToolkitError: an own update cannot be guarded.
+        update the state of extensions. Raises UsageError if what changes gradients or rates has no
+        effect, ToolkitError if an own update cannot be guarded.
         """
         self._check_changes()
         train_op = self._guard_own_updates(train_op, losses)

@@ -140,11 +140,8 @@ class Evaluator:
 
     def load(self, path: str) -> None:
         """Load the variables of a checkpoint of this prefix, then initialise the local variables,
-        whose initial values may depend on the weights.
-
-        Raises:
-            CheckpointError: the checkpoint does not fit the graph.
-            RetryError: it was deleted meanwhile, by a process that trains its run.
+        whose initial values may depend on the weights. Raises CheckpointError if the checkpoint
+        does not fit the graph, RetryError if a process that trains its run deleted it meanwhile.
         """
         with self.graph.tf_graph.as_default():
             variables = variable_specs(tf.global_variables())
@@ -205,7 +202,9 @@ class Evaluator:
         check_fit(split.components, self.run.data, "The split")
         graph, tensors = self.graph, self.graph.predictions if keep_examples else {}
         has_intervals = keep_values or folder is not None
-        means = graph.example_means(is_quick=not has_intervals)
+        means = graph.example_metrics
+        if not has_intervals:  # those alone whose means are no metrics otherwise
+            means = {name: x for name, x in means.items() if name not in graph.metrics}
         values = _ExampleArrays("example_metrics", means, len(split))
         predictions = _ExampleArrays("predict", tensors, len(split))
         metrics = self._measure(split, batch_size, predictions, values)

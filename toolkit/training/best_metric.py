@@ -99,14 +99,9 @@ def read_best_value(best: Optional[Mapping[str, Any]]) -> Optional[float]:
 
 
 def choose_best_metric(text: str, directions: Mapping[str, Optional[str]]) -> BestMetric:
-    """The metric that --best-metric names.
-
-    Args:
-        text: `NAME`, `min:NAME` or `max:NAME`.
-        directions: the name of each computed metric -> its declared direction or None.
-
-    Raises:
-        UsageError: no such metric is computed, or the direction is not known.
+    """The metric that --best-metric names: `NAME`, `min:NAME` or `max:NAME`. `directions` has each
+    computed metric with its declared direction or None. Raises UsageError if no such metric is
+    computed, or the direction is not known.
     """
     prefix, _, name = text.partition(":") if ":" in text else ("", "", text)
     if prefix not in ("", "min", "max") or text.startswith(":"):

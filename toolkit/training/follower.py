@@ -58,12 +58,8 @@ class Follower:
         self.tf_graph = self._graph.tf_graph
 
     def train(self) -> NoReturn:
-        """Train until the chief ends the job.
-
-        Raises:
-            JobEnded: it has; all processes have the same exit code.
-            PeerError: another process has failed or is gone.
-            ToolkitError: this process has failed.
+        """Train until the chief ends the job: raises JobEnded, in all processes with the same exit
+        code; PeerError if another process has failed or is gone; ToolkitError if this one has.
         """
         check_port(self._cluster)
         # All processes have to train the same; the chief compares.

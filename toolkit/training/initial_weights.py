@@ -41,27 +41,20 @@ class InitialWeights:
     def __init__(self, source: WeightSource, renames: Dict[str, str]):
         self.parent = source.parent
         self._source, self._renames = source, renames
-        self._sentences: List[str] = []
+        self.sentences: List[str] = []  # which variables begin with which weights
         self.values: Dict[str, np.ndarray] = {}  # of the variables by name, once they are planned
 
     def plan(self, variables: Sequence[tf.Variable], class_names: Sequence[str] = ()) -> None:
         """Choose the weights of the model's variables, without slots, before a session exists; the
-        class names are those of the data.
-
-        Raises:
-            UsageError: --map is wrong.
-            CheckpointError: no variable fits.
+        class names are those of the data. Raises UsageError if --map is wrong, CheckpointError if
+        no variable fits.
         """
         source, in_graph = self._source, variable_specs(variables)
         plan = plan_weights(source, in_graph, self._renames)
         self.values = read_weights(source, plan, in_graph)
         class_note = describe_other_classes(source, plan, in_graph, class_names)
-        self._sentences = [*plan.sentences(source.describe()), class_note]
+        self.sentences = [*plan.sentences(source.describe()), class_note]
         self._source = source._replace(values={})  # those that are not used need no memory
-
-    def describe(self) -> List[str]:
-        """Which variables begin with which weights, a sentence for each kind."""
-        return self._sentences
 
     def feeds(self, graph: tf.Graph) -> Dict[tf.Tensor, np.ndarray]:
         """What to feed while the variables of a graph are initialised, so that whatever depends on
@@ -110,11 +103,8 @@ def open_initial_weights(
     """The weights that --init-from names, with the renames of --map; None if it names none.
 
     A run that began has recorded its parent. `warn` is called with a message for each damaged
-    checkpoint that is skipped.
-
-    Raises:
-        UsageError: there are no such weights, or --map is wrong.
-        CheckpointError: they cannot be read, or are not those with which the run began.
+    checkpoint that is skipped. Raises UsageError if there are no such weights, or --map is wrong;
+    CheckpointError if they cannot be read, or are not those with which the run began.
     """
     if not init_from:
         return None
@@ -140,10 +130,8 @@ def open_initial_weights(
 
 
 def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
-    """Compare a checkpoint with the variables of the default graph, before a session exists.
-
-    Raises:
-        CheckpointError: the model is another one.
+    """Compare a checkpoint with the variables of the default graph, before a session exists. Raises
+    CheckpointError if the model is another one.
     """
     in_checkpoint = read_variable_specs(checkpoint.path)
     in_graph = variable_specs(tf.global_variables())

@@ -55,16 +55,11 @@ CLOSE_SECS = 10
 
 
 class StopKind(enum.Enum):
-    """How far a stop has come.
+    """How far a stop has come."""
 
-    DONE: the run is complete after the step under way.
-    REQUESTED: one more step is to be made and saved.
-    PAUSING: that step is under way or made; the run can continue later.
-    """
-
-    DONE = "done"
-    REQUESTED = "requested"
-    PAUSING = "pausing"
+    DONE = "done"  # the run is complete after the step under way
+    REQUESTED = "requested"  # one more step is to be made and saved
+    PAUSING = "pausing"  # that step is under way or made; the run can continue later
 
 
 def open_session(
@@ -222,11 +217,8 @@ class Loop:
         self.count(CallResult(int(step_after), 1, parse_refusal(self._graph, refusal)))
 
     def count(self, result: CallResult) -> None:
-        """Count the steps of a call.
-
-        Raises:
-            DivergedError: the guard refused one of them.
-            ToolkitError: the train op moved the global step by another number.
+        """Count the steps of a call. Raises DivergedError if the guard refused one of them,
+        ToolkitError if the train op moved the global step by another number.
         """
         expected = self.step + result.num_steps
         step = expected if result.step is None else result.step
@@ -327,10 +319,8 @@ class Loop:
         self.reader.initialize(session, step)
 
     def begin_session(self, session: tf.Session) -> None:
-        """Continue in a session whose state `restore` has given.
-
-        Raises:
-            RetryError: sessions were lost too often at one step.
+        """Continue in a session whose state `restore` has given. Raises RetryError if sessions were
+        lost too often at one step.
         """
         step = int(session.run(self._graph.run.global_step))
         if self.session is not None:

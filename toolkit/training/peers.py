@@ -148,11 +148,8 @@ class Peers(NoPeers):
         return f"Continue with the same command and --resume in each process: --run-dir {folder}"
 
     def join(self, facts: Dict[str, Any]) -> None:
-        """See `NoPeers`.
-
-        Raises:
-            RetryError: one has not come, or the port of this process is in use.
-            UsageError: one has other options, another plugin, other data or another version.
+        """See `NoPeers`. Raises RetryError if one has not come, or the port of this process is in
+        use; UsageError if one has other options, another plugin, other data or another version.
         """
         check_port(self._cluster)
         for task, others in self._channel.join(facts).items():

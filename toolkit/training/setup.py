@@ -60,10 +60,8 @@ class Job(NamedTuple):
 
 def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
     """The job as it is trained, and its data, which decide the presets that were still open. The
-    parent has the weights with which the run begins, or began.
-
-    Raises:
-        ToolkitError: the data cannot be used, or options do not fit them.
+    parent has the weights with which the run begins, or began. Raises ToolkitError if the data
+    cannot be used, or options do not fit them.
     """
     folder, origins = job.folder, job.origins
     # The spec of the data with which the run began, if it does not begin now.

@@ -128,10 +128,7 @@ def is_optimizer(value: Any) -> bool:
 
 def adapt(optimizer: Any, scope: str, rate: Any = None) -> TrainOptimizer:
     """Give an optimizer object of tf.train or Keras the interface of `TrainOptimizer`, whose
-    arguments these are.
-
-    Raises:
-        UsageError: it is no such object, or does what does not work here.
+    arguments these are. Raises UsageError if it is none, or does what does not work here.
     """
     subject = _describe(optimizer)
     if isinstance(optimizer, tf.train.SyncReplicasOptimizer):

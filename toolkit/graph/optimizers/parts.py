@@ -93,10 +93,8 @@ class UpdateOptimizers:
     # ------------------------------------------------------------------------- the ops of an update
 
     def select(self, variables: Sequence[Any]) -> List[Any]:
-        """Those of the variables that are not frozen.
-
-        Raises:
-            UsageError: a group of the plugin fits none.
+        """Those of the variables that are not frozen. Raises UsageError if a group of the plugin
+        fits none.
         """
         names = [v.op.name for v in variables]
         self._user_groups.trained.update(names)
