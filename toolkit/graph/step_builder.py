@@ -44,9 +44,7 @@ class StepBuilder:
         self._user_groups = UserGroups(options)
         # What is of the graph, not of a step.
         self.omitted_losses = 0  # of regularizers, that the step does not minimize
-        self.counters: Dict[
-            str, Any
-        ] = {}  # name -> int64 scalar variable, of what the guard counts
+        self.counters: Dict[str, Any] = {}  # name -> int64 variable of what the guard counts
         self.logged: Dict[str, Any] = {}  # name -> scalar tensor of all that was logged so far
         self.notes: List[str] = []  # what a user may not expect of the model
         self.networks = NetworkList()
@@ -65,9 +63,8 @@ class StepBuilder:
     def _forget_step(self) -> None:
         self.guard_values: List[GuardValues] = []  # what the guard looks at, update by update
         self.all_finite: Any = None  # bool scalar of a compiled step, False where it was refused
-        self.own_ops: List[
-            Tuple[Any, List[Any], List[Any]]
-        ] = []  # of `adopt`: op, losses, variables
+        # Op, losses and variables of each call of `Run.adopt`.
+        self.own_ops: List[Tuple[Any, List[Any], List[Any]]] = []
         self.own_variables: List[str] = []  # that the plugin updates by ops of its own, by name
         self.update_counts: Dict[str, int] = {}  # name -> how many updates of it the step has
         self.state_updates: List[Any] = []  # of forward passes, until an update takes them
