@@ -187,15 +187,14 @@ class Evaluator:
         A loss is the mean over the examples. A plugin's metric replaces a loss of the same name.
 
         Args:
-            split: the examples.
             batch_size: examples per call of the session.
             keep_examples: whether to return each example and its predictions.
             folder: an existing folder for the scorers' reports, or None for a quick score.
             keep_values: whether to return the values of the examples for intervals without a
                 folder, too.
 
-        Raises:
-            DataError: the split is empty, or does not fit the data that the model was trained on.
+        Raises DataError if the split is empty, or does not fit the data that the model was trained
+        on.
         """
         if len(split) == 0:
             raise DataError("The split to evaluate is empty.")
@@ -272,11 +271,8 @@ class Evaluator:
             batch_size: examples per call of the session; the option eval_batch_size by default.
             position: of the first example, which random numbers of the graph follow.
 
-        Returns:
-            Arrays [N, ...] by the names of the tensors.
-
-        Raises:
-            DataError: the inputs do not fit the model.
+        Returns arrays [N, ...] by the names of the tensors. Raises DataError if the inputs do not
+        fit the model.
         """
         by_name = inputs if isinstance(inputs, dict) else {"features": inputs}
         if self.graph.takes_examples:
