@@ -99,9 +99,7 @@ def test_a_run_in_training_is_refused(cli, trained):
 # --------------------------------------------------------------------------------------- a replay
 
 
-@pytest.mark.parametrize(
-    "steps, first, last", [(":", 4, 6), ("0:", 0, 6), ("2:", 2, 6), ("2:4", 2, 4), (":4", 2, 4)]
-)
+@pytest.mark.parametrize("steps, first, last", [(":", 4, 6), ("0:", 0, 6), (":4", 2, 4)])
 def test_a_segment_trains_to_the_same_bits_again_and_no_file_changes(
     cli, trained, steps, first, last
 ):

@@ -125,10 +125,9 @@ def test_other_data_is_refused_allowed_by_name_and_needs_no_allowance_later(cli,
     "before, after, words, is_renamed",
     [
         (UNCHANGED, EXTRA, "added extra.", False),
-        (EXTRA, UNCHANGED, "removed extra.", False),
         (UNCHANGED, RENAMED, "added dense/b, ", True),
     ],
-    ids=["added", "removed", "renamed"],
+    ids=["added", "renamed"],
 )
 def test_another_model_is_refused_and_begins_with_the_weights_by_the_command_that_is_said(
     cli, here, before, after, words, is_renamed
@@ -182,11 +181,11 @@ def test_a_pause_at_the_last_step_or_after_it_has_no_effect(cli, straight):
         assert bits(name) == bits(straight)
 
 
-@pytest.mark.parametrize("step", [2, 4])
-def test_a_pause_at_an_earlier_step_trains_and_tests_nothing(cli, straight, paused, step):
-    result = cli("resume", paused, "--pause-at", step)
-    assert result.code == 0 and "paused at step 4 " in result.out and "test " not in result.out
-    assert tensors(paused)["global_step"] == 4
+def test_a_pause_at_an_earlier_step_trains_and_tests_nothing(cli, straight, paused):
+    for step in 2, 4:
+        result = cli("resume", paused, "--pause-at", step)
+        assert result.code == 0 and "paused at step 4 " in result.out and "test " not in result.out
+        assert tensors(paused)["global_step"] == 4
     assert cli("resume", paused).code == 0
     assert bits(paused) == bits(straight)
 
