@@ -80,6 +80,10 @@ LONG = (
     "tests/graph/test_while_loop.py::test_a_compiled_step_agrees_with_a_plain_one[cnn]",
     "tests/gan/test_gan_clusters.py::test_other_data_with_classes_and_replicas_train_on",
     "tests/gan/test_gan_clusters.py::test_a_run_on_data_without_labels_resumes_samples_and_exports",
+    # A resume of models on data of other kinds, and of an optimizer object of tf.train; `ci` has
+    # those of streams of such data, of their parts (samples/), and of the optimizers by name.
+    "tests/graph/test_optimizer_objects.py::test_a_resumed_run_ends_with_the_same_bits[tf.train]",
+    "tests/test_kinds_of_models.py::test_a_model_resumes_exactly",
     # A run with data by name, one with the weights of another, and a resume, compiled by XLA; `ci`
     # has each without XLA, and what a resume says (test_length.py).
     "tests/test_named_data.py::test_xla_trains_on_numbers",
@@ -117,16 +121,20 @@ LONG = (
     "tests/cluster/test_cluster_samples_train.py::test_the_pods_of_the_manifest_train",
     "tests/cluster_training/test_exactness.py::test_two_runs_of_three_workers_have_the_same_bits",
     "tests/cluster_training/test_hosts.py",
+    "tests/cluster/test_resume_in_cluster.py",
+    "tests/cluster_training/test_parameter_servers.py::"
+    "test_a_run_continues_with_other_numbers_of_processes_and_alone",
     "tests/cluster_training/test_parameter_servers.py::test_a_gan_trains_its_two_networks",
 )
 # What meets the graph, the sessions or the checkpoints of TensorFlow in a way of its own.
 BOTH = (
     "tests/gan/test_gan_train_step.py",
-    "tests/graph/test_guard.py",
+    "tests/graph/test_guard.py::test_a_later_update",
+    "tests/graph/test_guard.py::test_batch_statistics",
     "tests/graph/test_networks.py",
     "tests/graph/test_optimizer_objects.py::test_a_resumed_run",
     "tests/inference/test_evaluate_predict_export.py",
-    "tests/training/test_exact_resume.py",
+    "tests/training/test_exact_resume.py::test_a_death_at_any_step",
     "tests/versions/",
 )
 
