@@ -29,7 +29,6 @@ from ..prepare import (
     ExampleHooks,
     filter_split,
     iterate,
-    subset_positions,
     unbatch,
 )
 from .batches import DEVICE, BatchForm, IteratorReader
@@ -96,8 +95,7 @@ class StreamReader(IteratorReader):
         options: ReaderOptions = DEFAULT_OPTIONS,
         hooks: ExampleHooks = NO_HOOKS,
     ):
-        self._split = filter_split(split, hooks.filter)
-        self._numbers = None if hooks.filter is None else subset_positions(split, self._split)
+        self._split, self._numbers = filter_split(split, hooks.filter)
         form = BatchForm.of(self._split, options.pads_to_longest)
         super().__init__(len(self._split), batch_size, form, options.part)
         self.kind = "mapped" if _is_mapped(split) else "stream"
