@@ -30,7 +30,6 @@ from .data.reading_options import (
     image_options,
     reading_settings,
 )
-from .data.records.schema import model_keys
 from .data.sources import open_data, uses_option
 from .data.spec import DataSpec
 from .data.structure import FEATURES
@@ -235,7 +234,7 @@ def open_other_data(
         shares=NOTHING,
         table=stored.table,
         label_scale=stored.label_scale,
-        records=model_keys(stored),
+        records=stored.record_keys,
     )
     return RunData(match_classes(dataset, stored), plugins)
 

@@ -32,7 +32,6 @@ from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_spe
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..data.reading_options import DEFAULT_IMAGES, ColumnOptions, ImageOptions
 from ..data.records.record_files import is_record_file
-from ..data.records.schema import model_keys
 from ..data.sources import open_data
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES, LABELS, pack_role
@@ -274,7 +273,7 @@ def _choose_reader(
 
 def _read_records(path: str, spec: DataSpec, images: ImageOptions) -> Flat:
     """Records, whose features have the names, shapes and types of those of the model."""
-    keys = model_keys(spec)
+    keys = spec.record_keys
     records = None if keys is None else dict(keys, labels=())
     dataset = open_data(f"tfrecord:{path}", images=images, shares=NOTHING, records=records)
     split = Split(pack_role(dataset.splits["train"].columns, FEATURES))
