@@ -232,9 +232,7 @@ def open_other_data(
         images=images,
         columns=columns,
         shares=NOTHING,
-        table=stored.table,
-        label_scale=stored.label_scale,
-        records=stored.record_keys,
+        model=stored,
     )
     return RunData(match_classes(dataset, stored), plugins)
 

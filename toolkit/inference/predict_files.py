@@ -262,9 +262,9 @@ def _choose_reader(
         columns = ColumnOptions(
             split_column="none", missing="fill" if missing == "fill" else "refuse"
         )
-        schema = dict(spec.table, labels=(), label_kind="")
+        model = spec._replace(table=dict(spec.table, labels=(), label_kind=""))
         read = functools.partial(open_data, images=images, columns=columns, shares=NOTHING)
-        return lambda path: _read_split(read(f"table:{path}", table=schema).splits["train"])
+        return lambda path: _read_split(read(f"table:{path}", model=model).splits["train"])
     if spec.feature_names:
         return lambda path: _read_named(path, spec)
     kinds = {path: _file_kind(path) for path in paths}  # a missing file ends it before any work
@@ -274,8 +274,8 @@ def _choose_reader(
 def _read_records(path: str, spec: DataSpec, images: ImageOptions) -> Flat:
     """Records, whose features have the names, shapes and types of those of the model."""
     keys = spec.record_keys
-    records = None if keys is None else dict(keys, labels=())
-    dataset = open_data(f"tfrecord:{path}", images=images, shares=NOTHING, records=records)
+    model = spec if keys is None else spec._replace(records=dict(keys, labels=()))
+    dataset = open_data(f"tfrecord:{path}", images=images, shares=NOTHING, model=model)
     split = Split(pack_role(dataset.splits["train"].columns, FEATURES))
     expected = {key: each[:2] for key, each in spec.flat.items() if not key.startswith(LABELS)}
     actual = {key: each[:2] for key, each in split.components.items() if key in expected}

@@ -84,7 +84,8 @@ def open_pairs(settings: Settings) -> Dataset:
     left = ImageFiles(folder, sides[0], index, options, names[first])
     label_scale = 0
     if second.lower() in MASK_FOLDERS:
-        masks = LabelFiles(sides[1], index, left, sides[0], settings.label_scale)
+        scale = settings.model.label_scale if settings.model else 0
+        masks = LabelFiles(sides[1], index, left, sides[0], scale)
         right: ImageFiles = masks
         label_scale = masks.known_scale
     else:

@@ -59,7 +59,7 @@ def open_tfrecord(settings: Settings) -> Dataset:
         UsageError: options contradict each other.
         DataError: there are no records, a damaged one, or one that lacks a key.
     """
-    place, model = settings.path, settings.records
+    place, model = settings.path, settings.model and settings.model.record_keys
     if model is None:
         refuse_conflicts(settings.columns)
     files, notes = find_shards(place)
@@ -138,6 +138,7 @@ class _RecordReader:
     ):
         self._settings, self._shards = settings, shards
         self._features, self._labels = features, labels
+        self._model = settings.model and settings.model.record_keys
         plans = [_plan_key(name, first, key, key in labels) for key in features + labels]
         if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
             plans += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
@@ -151,7 +152,7 @@ class _RecordReader:
         self._note_others()
         features = self._collect(self._features)
         has_images = any(plan.kind == IMAGE for plan in self._plans.values())
-        if self._settings.records is None and not has_images:
+        if self._model is None and not has_images:
             refuse_idle_images(self._settings.path, self._settings.images)
         if len(self._labels) == 1:
             return (features, *self._read_label(self._labels[0]))
@@ -159,7 +160,7 @@ class _RecordReader:
 
     def _check_labels(self) -> None:
         """Refuse labels that the first record lacks and others have."""
-        model, columns = self._settings.records, self._settings.columns
+        model, columns = self._model, self._settings.columns
         if self._labels or (model is None and columns.label_column):
             return
         left_out = {*self._features, *(columns.ignore_columns if model is None else ())}
