@@ -7,8 +7,7 @@ Legend: N examples, B batch, K batches of a chunk, ... the shape of one example.
 
 from __future__ import annotations
 
-import functools
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from .batches import DEVICE, BatchForm, BatchReader
 from .options import DEFAULT_OPTIONS, ReaderOptions
 
 LOAD_BYTES = 32 << 20  # of examples that are read before they are written into a variable
-_ORDER, _STARTS = "order", "/starts"  # names of variables, of which one ends that of a component
 _NO_EPOCH = -2  # neither an epoch nor the one before an epoch
 _KEY_LIMIT = np.iinfo(np.int64).max
 
@@ -43,20 +41,13 @@ class ResidentReader(BatchReader):
         self._split = split
         self._seed = options.seed
         self._initializers: List[Any] = []
-        # Of each variable: where a part of its values begins, the part, the op that writes it.
+        self._placeholders: List[Any] = []
+        # Of components that are loaded part by part: where a part begins, its values, the op.
         self._writes: Dict[str, Tuple[tf.Tensor, tf.Tensor, tf.Operation]] = {}
-        self._values, self._starts = {}, {}
         with tf.device(DEVICE), tf.name_scope("resident_input"):
-            for key, component in form.components.items():
-                rows, shape = len(split), list(component.shape)
-                if component.is_sequence:
-                    lengths = split.read(slice(None), [key + LENGTH])[key + LENGTH]
-                    rows, shape = max(1, int(lengths.sum())), shape[1:]
-                    self._starts[key] = self._variable(key + _STARTS, "int64", [len(split)])
-                self._values[key] = self._variable(key, component.dtype, [rows, *shape])
-            self._order = None
-            if options.shuffle:
-                self._order = self._variable(_ORDER, "int32", [1 + 2 * len(split)])
+            self._values = {key: self._add_values(key) for key in split.columns}
+            self._starts = {key: self._variable("int64", [len(split)]) for key in self.form.longest}
+            self._order = self._variable("int32", [1 + 2 * len(split)]) if options.shuffle else None
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """Batch number `step`, an int64 scalar. See `IteratorReader.batch`."""
@@ -97,24 +88,14 @@ class ResidentReader(BatchReader):
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Load the examples into the session. `step` is not used: there is nothing to restore."""
-        session.run(self._initializers)
-        for key in self._values:
-            if key in self._starts:
-                sequences = self._split.select_sequences(key)
-                starts, values = sequences.starts[:-1], sequences.values
-                self._write(session, key + _STARTS, starts.__getitem__, len(starts), 8)
-                self._write(session, key, values.__getitem__, len(values), values[:1].nbytes)
-                continue
+        session.run(self._initializers, dict(zip(self._placeholders, self._initial_values())))
+        for key, (first, values, write) in self._writes.items():
             column = self._split.columns[key]
-            row_bytes = column.nbytes // max(1, len(column))
-            read = functools.partial(self._read_rows, key)
-            self._write(session, key, read, self.num_examples, row_bytes)
-        if self._order is not None:
-            no_epoch = np.full([1 + 2 * self.num_examples], _NO_EPOCH, np.int32)
-            self._write(session, _ORDER, no_epoch.__getitem__, len(no_epoch), 4)
-
-    def _read_rows(self, key: str, part: slice) -> np.ndarray:
-        return self._split.read(part, [key])[key]
+            row_bytes = max(1, column.nbytes // max(1, len(column)))
+            count = max(1, LOAD_BYTES // row_bytes)
+            for start in range(0, self.num_examples, count):
+                part = self._split.read(slice(start, start + count), [key])[key]
+                session.run(write, {first: start, values: part})
 
     def _gather(self, positions: tf.Tensor) -> Dict[str, tf.Tensor]:
         """Flat key -> the stored examples at positions of any shape P: [*P, ...]."""
@@ -140,26 +121,51 @@ class ResidentReader(BatchReader):
         padding = tf.constant(self.form.components[key].padding, values.dtype)
         return tf.where_v2(is_value, values, padding)
 
-    def _variable(self, name: str, dtype: str, shape: Sequence[Any]) -> tf.Variable:
-        """A variable without values, into which `initialize` writes parts of them.
+    def _add_values(self, key: str) -> tf.Variable:
+        """The variable of a component: [N, ...], or all values of its sequences."""
+        component = self.form.components[key]
+        if key not in self.form.longest:
+            return self._add_rows(key, component.dtype, [self.num_examples, *component.shape])
+        count = int(self._split.columns[key + LENGTH].values.sum())
+        if self._split.index is not None:
+            count = int(self._split.columns[key + LENGTH].values[self._split.index].sum())
+        return self._variable(component.dtype, [max(1, count), *component.shape[1:]])
 
-        Otherwise the examples would be in memory twice while they are loaded. It is in no
-        collection: Savers and other initializers leave it alone.
+    def _add_rows(self, key: str, dtype: str, shape: Sequence[Any]) -> tf.Variable:
+        """A variable without values, into which `initialize` writes the examples in parts.
+
+        Otherwise the examples would be in memory twice while they are loaded.
         """
         empty = tf.raw_ops.Empty(shape=shape, dtype=tf.as_dtype(dtype))  # zeros would be a constant
         variable = tf.Variable(empty, trainable=False, collections=[], use_resource=True)
-        start, values = tf.placeholder("int64", []), tf.placeholder(dtype, [None, *shape[1:]])
-        end = start + tf.shape(values, tf.int64)[0]
-        self._writes[name] = (start, values, variable[start:end].assign(values).op)
+        start, values = tf.placeholder("int32", []), tf.placeholder(dtype, [None, *shape[1:]])
+        write = variable[start : start + tf.shape(values)[0]].assign(values)
+        self._writes[key] = (start, values, write.op)
         self._initializers.append(variable.initializer)
         return variable
 
-    def _write(self, session: tf.Session, name: str, read: Any, rows: int, row_bytes: int) -> None:
-        """Write what `read` returns for slices of so many rows into a variable."""
-        start, values, write = self._writes[name]
-        count = max(1, LOAD_BYTES // max(1, row_bytes))
-        for first in range(0, rows, count):
-            session.run(write, {start: first, values: read(slice(first, first + count))})
+    def _variable(self, dtype: str, shape: Sequence[Optional[int]]) -> tf.Variable:
+        """A variable in no collection, so that Savers and other initializers leave it alone."""
+        placeholder = tf.placeholder(dtype, shape)
+        variable = tf.Variable(placeholder, trainable=False, collections=[], use_resource=True)
+        self._placeholders.append(placeholder)
+        self._initializers.append(variable.initializer)
+        return variable
+
+    def _initial_values(self) -> Iterator[np.ndarray]:
+        """The values of the placeholders, in the order in which they were created."""
+        sequences = {key: self._split.select_sequences(key) for key in self._starts}
+        for key in self._values:
+            if key not in sequences:
+                continue
+            if len(sequences[key].values):
+                yield sequences[key].values
+            else:
+                yield np.zeros(self._values[key].shape.as_list(), sequences[key].dtype)
+        for key in self._starts:
+            yield sequences[key].starts[:-1]
+        if self._order is not None:
+            yield np.full([1 + 2 * self.num_examples], _NO_EPOCH, np.int32)
 
     def _batch_positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions of the examples of batch `step`, or of its part."""
