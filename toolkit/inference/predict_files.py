@@ -37,7 +37,7 @@ from ..data.spec import DataSpec
 from ..data.structure import FEATURES, LABELS, pack_role
 from ..data.tables.table_file import TABLE_ENDINGS
 from ..display.waits import waiting
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, suggest_path
 from ..run_data import border_means, example_hook, images_like, is_images
 from .evaluator import ModelInputs
 from .trained_model import TrainedModel
@@ -328,7 +328,7 @@ def _check_is_file(path: str) -> None:
         raise DataError(f"{path} is a folder.", hint="Name the files in it.")
     if not os.path.isfile(path):
         problem = "is not a regular file" if os.path.exists(path) else "no such file"
-        raise DataError(f"{path}: {problem}.")
+        raise DataError(f"{path}: {problem}.", hint=suggest_path(path) or "Name other files.")
 
 
 # ------------------------------------------------------------ images and arrays of one feature
