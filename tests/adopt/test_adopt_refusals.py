@@ -211,7 +211,7 @@ def test_a_script_that_is_not_there_is_told_by_its_near_name(tmp_path, monkeypat
     err = capfd.readouterr().err
     assert "There is no script folder/trian.py." in err
     assert "Did you mean 'folder/train.py'?" in err
-    assert run_command(["adopt", str(folder / "other.py")]) == 2
+    assert run_command(["adopt", str(folder / "zzz")]) == 2
     assert "Name a Python file." in capfd.readouterr().err
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 import sys
@@ -26,18 +25,18 @@ def _number(name: str, text: str, default: Optional[int] = None, least: int = 1)
     )
 
 
-@click.command("adopt")
+@click.command("adopt", short_help="Train an untouched TensorFlow 1 script.")
 @click.argument("script", metavar="[SCRIPT]", required=False)
 @click.argument("args", nargs=-1, metavar="[-- ARGS]")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/adopt/TIME].")
 @click.option("--force", is_flag=True, help="Rename a run folder that is not empty.")
 @_number("--steps", "End after N train calls")
-@_number("--commit-steps", "Commit every N train calls", 100)
-@_number("--log-steps", "Record metrics every N train calls", 10)
+@_number("--commit-steps", "Train calls per commit", 100)
+@_number("--log-steps", "Train calls per record", 10)
 @click.option("--seed", type=int, default=0, metavar="N", help="Of all noise [default 0].")
 @_number("--threads", "Threads of TensorFlow; 0: one for each core", 1, least=0)
-@_number("--keep-checkpoints", "How many checkpoints to keep", 3)
-@_number("--journal-limit", "The largest size of the journal in MB", 1000)
+@_number("--keep-checkpoints", "Checkpoints to keep", 3)
+@_number("--journal-limit", "MB that the journal may take", 1000)
 @click.option(
     "--init-from",
     metavar="PATH",
@@ -52,6 +51,7 @@ def _number(name: str, text: str, default: Optional[int] = None, least: int = 1)
 @click.option(
     "--mode",
     type=click.Choice(["auto", "drive", "lift"]),
+    metavar="auto|drive|lift",
     default="auto",
     help="drive: the script makes each call; lift: its graph trains in the loop of steps, on "
     "--data; auto: lift if --data is given and its feeds are understood [default auto].",
@@ -173,7 +173,7 @@ def _refuse_flags(
         return
     if not os.path.isfile(script):
         there = f"There is no script {script}." if script else "No script is named."
-        raise UsageError(there, hint=_near_script(script) or "Name a Python file.")
+        raise UsageError(there, hint=cli_options.suggest_path(script) or "Name a Python file.")
     if script.endswith(".meta"):
         raise UsageError(f"{script} is a graph, no script.", hint=f"toolkit adopt --meta {script}")
     if mode == "lift" and not data:
@@ -186,15 +186,6 @@ def _refuse_flags(
             "TF_CONFIG is set: the script would train in several processes, and a run is one.",
             hint="Unset it.",
         )
-
-
-def _near_script(script: str) -> str:
-    """`Did you mean 'train.py'?`, a Python file of the folder that is named; "" without one."""
-    folder, name = os.path.split(script)
-    names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-    stems = [stem for stem, end in map(os.path.splitext, names) if end == ".py"]
-    near = difflib.get_close_matches(os.path.splitext(name)[0], stems, n=1)
-    return f"Did you mean '{os.path.join(folder, near[0])}.py'?" if near else ""
 
 
 def _pin_hashes(seed: str, ctx: click.Context) -> None:
