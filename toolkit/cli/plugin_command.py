@@ -207,14 +207,19 @@ class PluginCommand(click.Command):
             ) from None
 
     def _describe_unknown(self, ctx: click.Context, error: click.NoSuchOption) -> str:
-        """Say which flags are like one that does not exist."""
+        """Say which flags are like one that does not exist: what other tools call so, else those
+        that have the name as one of their words, then those spelled like it.
+        """
         selection: Selection = ctx.obj
-        similar, more = similar_flags(error.option_name, list_flags(self.params)), ""
+        name, names, more = error.option_name, list_flags(self.params), ""
+        relatives = [flag for flag in names if name.lstrip("-") in flag.split("-")]
+        relatives += difflib.get_close_matches(name, names)
+        similar = [OTHER_NAMES[name]] if OTHER_NAMES.get(name) in names else relatives
         if not self._is_short and selection.plugins is not None:
             flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
             more = f"\nThe settings of plugin '{selection.plugin}': {', '.join(flags) or 'none'}"
         elif similar:
-            more = f" (Possible options: {', '.join(similar)})"
+            more = f" (Possible options: {', '.join(dict.fromkeys(similar))})"
         elif self._names_plugin and not selection.plugin:
             more = "\nThe options of a plugin need its name first: "
             more += f"{ctx.command_path} PLUGIN {error.option_name}"
@@ -272,13 +277,3 @@ def _refuse_two_values(params: Sequence[click.Parameter], words: Words) -> None:
 def list_flags(params: Iterable[click.Parameter]) -> List[str]:
     """Return all flags of a command, also those that switch something off."""
     return [flag for param in params for flag in [*param.opts, *param.secondary_opts]]
-
-
-def similar_flags(name: str, names: Sequence[str]) -> List[str]:
-    """Return the flag that other tools call so, else those that have the name as one of their
-    words, then those spelled like it.
-    """
-    if OTHER_NAMES.get(name) in names:
-        return [OTHER_NAMES[name]]
-    relatives = [flag for flag in names if name.lstrip("-") in flag.split("-")]
-    return list(dict.fromkeys([*relatives, *difflib.get_close_matches(name, names)]))
