@@ -93,10 +93,7 @@ def check_contract(contract: Contract, subject: Subject) -> Result:
     except ToolkitError as error:
         message = " ".join(filter(None, [error.message, error.hint]))
     except Exception as error:
-        file = subject.plugins.model.file
-        message = (
-            describe_failure(error, os.path.join(os.path.dirname(file), "__init__.py")).text + "."
-        )
+        message = describe_failure(error, subject.plugins.model.file).text + "."
     seconds = time.perf_counter() - start
     return Result(contract.name, contract.title, status, message, seconds)
 
