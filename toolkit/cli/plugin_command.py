@@ -134,10 +134,10 @@ class PluginCommand(click.Command):
     The `Selection` is the context's `obj`.
 
     Args:
-        select: loads what the words of the command name.
+        select: loads what the words of the command name. By default it is what --plugin names, or
+            the first word: `run NAME` is `run --plugin NAME`. Only the first, since words after
+            flags may be their values.
         plugin_flags: the flags that the plugins add; by default, all options of a run.
-        names_plugin: whether the first word may be the plugin: `run NAME` is `run --plugin NAME`.
-            Only the first, since words after flags may be their values.
         examples: commands for the help; "{plugin}" is the plugin, or an installed one.
         most_used: name -> a line, for each flag that the short help shows; by default the
             command's own flags.
@@ -152,7 +152,6 @@ class PluginCommand(click.Command):
         *args: Any,
         select: Callable[[Words], Selection] = select_named,
         plugin_flags: Callable[[Optional[Plugins]], List[FieldOption]] = option_flags,
-        names_plugin: bool = True,
         examples: Sequence[str] = (),
         most_used: Optional[Mapping[str, str]] = None,
         is_short: bool = True,
@@ -160,7 +159,8 @@ class PluginCommand(click.Command):
     ):
         super().__init__(*args, **kwargs)
         self.own_params = list(self.params)
-        self._select, self._plugin_flags, self._names_plugin = select, plugin_flags, names_plugin
+        self._select, self._plugin_flags = select, plugin_flags
+        self._names_plugin = select is select_named
         self._examples, self._most_used, self._is_short = examples, most_used or {}, is_short
         self._topic = ""
 

@@ -42,7 +42,6 @@ def _select(words: Words) -> Selection:
     cls=PluginCommand,
     select=_select,
     plugin_flags=lambda plugins: option_flags(plugins) if plugins else [],
-    names_plugin=False,
 )
 @click.argument("name")
 @click.option(

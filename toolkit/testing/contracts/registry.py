@@ -29,7 +29,7 @@ class Contract(NamedTuple):
 
     name: str
     title: str
-    check: Callable[[Subject], None]
+    check: Callable[[Subject], Any]
 
 
 class Result(NamedTuple):
