@@ -71,17 +71,11 @@ def test_each_example_comes_once_an_epoch_and_batches_straddle_epochs(kind):
 
 
 @both
-@pytest.mark.parametrize("start", [1, 2, 3, 7, 19])
+@pytest.mark.parametrize("start", [1, 7, 19])
 def test_a_resume_meets_the_batches_of_an_uninterrupted_run(kind, start):
     whole = read_labels(kind, numbered_split(10), 3, 25, shuffle_buffer=4)
     rest = read_labels(kind, numbered_split(10), 3, 25 - start, start=start, shuffle_buffer=4)
     assert np.array_equal(rest, whole[start:])
-
-
-@both
-def test_unshuffled_examples_come_in_their_own_order(kind):
-    rows = read_labels(kind, numbered_split(5), 2, 5, shuffle=False)
-    assert rows.ravel().tolist() == list(range(5)) * 2
 
 
 @pytest.mark.parametrize(
@@ -137,19 +131,18 @@ def read_chunks(kind, split, batch_size, size, counts, start=0, **options):
 
 
 @both
-@pytest.mark.parametrize("has_labels", [True, False])
 @pytest.mark.parametrize(
-    "counts, start, order, hooks",
+    "counts, start, order, hooks, has_labels",
     [
-        ([3, 3, 3, 3], 0, {}, {}),  # three batches of 3 are an epoch but one example
-        ([1, 3, 2, 3, 1], 0, {}, {}),
-        ([3, 2, 3], 5, {}, {}),  # from the second epoch on
-        ([3, 1, 3], 0, {"shuffle": False}, {}),
-        ([2, 1, 2], 0, {}, {"filter": is_odd, "convert": halve_size}),
+        ([3, 3, 3, 3], 0, {}, {}, True),  # three batches of 3 are an epoch but one example
+        ([1, 3, 2, 3, 1], 0, {}, {}, False),
+        ([3, 2, 3], 5, {}, {}, True),  # from the second epoch on
+        ([3, 1, 3], 0, {"shuffle": False}, {}, True),
+        ([2, 1, 2], 0, {}, {"filter": is_odd, "convert": halve_size}, False),
     ],
 )
 def test_a_chunk_has_the_same_batches_as_single_reads(
-    kind, has_labels, counts, start, order, hooks
+    kind, counts, start, order, hooks, has_labels
 ):
     size = 20 if hooks else 10
     split = Split(numbered_images(size), np.arange(size) if has_labels else None)
@@ -358,8 +351,8 @@ with tf.Session() as session:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 def test_loading_takes_the_memory_of_the_examples_once(tmp_path):
-    size = 192 << 20
-    np.save(str(tmp_path / "rows.npy"), np.full((192, 1024, 1024, 1), 255, np.uint8))
+    size = 96 << 20
+    np.save(str(tmp_path / "rows.npy"), np.full((96, 1024, 1024, 1), 255, np.uint8))
     ended = process_fixtures.run(tmp_path / "rows.npy", statements=LOADING)
     assert size / 2 < int(ended.out) < size * 1.5, ended.err
 

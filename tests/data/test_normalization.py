@@ -91,11 +91,11 @@ def plugin(tmp_path, monkeypatch):
     return "normalizing:Normalizing"
 
 
-def train(plugin, tmp_path, name="run", **options):
+def train(plugin, tmp_path, **options):
     data = write_bars(tmp_path / "bars.npz")
     options = dict({"data": data, "steps": 6, "normalize": "yes"}, **options)
-    testing.train(plugin, str(tmp_path / name), **options)
-    return RunFolder(str(tmp_path / name)).state()["data"]["spec"]
+    testing.train(plugin, str(tmp_path / "run"), **options)
+    return RunFolder(str(tmp_path / "run")).state()["data"]["spec"]
 
 
 def test_a_run_records_the_moments_of_its_training_split_and_predicts_with_them(plugin, tmp_path):
@@ -111,12 +111,11 @@ def test_a_run_records_the_moments_of_its_training_split_and_predicts_with_them(
 
 
 def test_a_run_that_continues_with_other_data_keeps_its_moments(plugin, tmp_path):
-    first = train(plugin, tmp_path)
-    train(plugin, tmp_path, steps=4, name="halves")
+    first = train(plugin, tmp_path, steps=4)
     data = write_bars(tmp_path / "other.npz", train=24)
     values = {"data": data, "steps": 6, "allow": ["data"], "normalize": "yes"}
-    testing.train(plugin, str(tmp_path / "halves"), **values)
-    spec = RunFolder(str(tmp_path / "halves")).state()["data"]["spec"]
+    testing.train(plugin, str(tmp_path / "run"), **values)
+    spec = RunFolder(str(tmp_path / "run")).state()["data"]["spec"]
     assert (spec["mean"], spec["deviation"]) == (first["mean"], first["deviation"])
     assert spec["class_counts"] != first["class_counts"]
 

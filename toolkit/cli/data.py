@@ -13,6 +13,7 @@ from ..cli_options import HelpGroup, json_option, print_json, resolve_output, wr
 from ..display.escapes import escape_line
 from ..errors import UsageError
 from .data_show import data_flags, given, show
+from .help import ShortCommand
 
 _MAX_CLASSES = 100  # whose examples a report counts
 
@@ -38,7 +39,7 @@ def list_(as_json: bool) -> None:
     return None
 
 
-@data.command()
+@data.command(cls=ShortCommand)
 @click.argument("value", metavar="DATA")
 @click.option(
     "--sheet",

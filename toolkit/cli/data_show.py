@@ -11,6 +11,7 @@ from .. import options as typed
 from ..cli_options import json_option, print_json, resolve_output, verbose_option, writing_output
 from ..errors import UsageError
 from ..plugins import Plugins, choose, load
+from .help import ShortCommand
 from .plugin_options import FieldOption
 
 _OF_TRAINING = ("data", "normalize", "reader", "resident_limit", "shuffle_buffer", "batch_size")
@@ -30,7 +31,7 @@ def given(flags: Mapping[str, Optional[str]]) -> Dict[str, str]:
     return {name: text for name, text in flags.items() if text is not None}
 
 
-@click.command()
+@click.command(cls=ShortCommand)
 @click.argument("value", metavar="[DATA]", default="mnist5k")
 @click.option(
     "-o",

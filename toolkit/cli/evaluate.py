@@ -22,34 +22,32 @@ from .common import open_with_warnings, print_metrics, say, tta_option
     "--split",
     default=None,
     metavar="train|validation|test",
-    help="Split; default: test (--follow: validation if there is one), or all of --data if it has "
-    "no splits of its own.",
+    help="Default: test (--follow: validation if there is one); all of --data without splits.",
 )
 @click.option(
     "--data",
     default=None,
     metavar="DATA",
-    help="Data to use instead of the run's own; its classes are matched by name.",
+    help="Data to use instead; classes match by name.",
 )
 @tta_option
 @click.option(
     "--follow",
     "follows",
     is_flag=True,
-    help="Evaluate the newest checkpoint, then each one as another process commits it, until the "
-    "run ends. The metrics are also added to RUN/evaluations.jsonl; no report is kept.",
+    help="Evaluate each checkpoint that another process commits, until the run ends, and add the "
+    "metrics to RUN/evaluations.jsonl; no report is kept.",
 )
 @click.option(
     "--every",
     is_flag=True,
-    help="With --follow: every checkpoint that exists, also those that appear during an "
-    "evaluation; by default the newest of them.",
+    help="With --follow: leave out no checkpoint; else the newest each time.",
 )
 @click.option(
     "--idle-secs",
     type=Seconds(0),
     metavar="S",
-    help="With --follow: how long to wait for a run to begin, or to go on after it was killed "
+    help="With --follow: how long to wait for a run to begin or go on "
     f"[default {FeedSettings().idle_secs:g}].",
 )
 @shared.trust_option
@@ -68,8 +66,9 @@ def evaluate(
 ) -> int:
     """Evaluate a trained model on a split of the data.
 
-    The plugin may write reports into the run's folder. With --follow, the exit code is that of the
-    process that trains: 0 if the run finished or paused; 138 if it was killed.
+    The plugin may write reports into the run's folder.
+    With --follow, the exit code is that of the process that trains: 0 if the run finished or
+    paused; 138 if it was killed.
     """
     subject: Dict[str, Any] = {"split": split, "data": data, "tta": tta}
     if follows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterable, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import click
 
@@ -23,6 +23,51 @@ WIDTH = 78
 HELP = re.compile("--help|-[a-z]*h[a-z]*")
 
 Sections = Dict[str, List[click.Option]]  # the visible flags of each group, by its title
+
+
+class ShortCommand(click.Command):
+    """A command whose help shows its own flags, and those of a group on demand.
+
+    Args:
+        most_used: name -> a line, for each flag that the short help shows; by default the
+            command's own flags.
+        is_short: whether the help leaves out the flags of groups.
+
+    Attributes:
+        topic: the word after --help.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        most_used: Optional[Mapping[str, str]] = None,
+        is_short: bool = True,
+        **kwargs: Any,
+    ):
+        super().__init__(*args, **kwargs)
+        self._most_used, self.is_short = most_used or {}, is_short
+        self.topic = ""
+
+    def get_help_option_names(self, ctx: click.Context) -> List[str]:
+        # Click keeps the flags of the first context that asks, which may be none of `toolkit`.
+        return ["-h", "--help"]
+
+    def make_context(
+        self, info_name: Optional[str], args: List[str], *more: Any, **extra: Any
+    ) -> click.Context:
+        args, self.topic = split_topic(args)
+        return super().make_context(info_name, args, *more, **extra)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.topic:
+            super().format_help_text(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections = group_flags(ctx, self.get_params(ctx))
+        if self.topic or not self.is_short:
+            write_topic(ctx, formatter, sections, self.topic or ALL)
+        else:
+            write_short(ctx, formatter, sections, self._most_used)
 
 
 def split_topic(args: Sequence[str]) -> Tuple[List[str], str]:

@@ -16,7 +16,7 @@ from .. import config as configuration
 from ..errors import InterruptedRun, UsageError
 from ..options import environment, variable_name
 from ..plugins import Plugins, choose, trust_everything
-from .help import ALL, group_flags, split_topic, write_short, write_topic
+from .help import ShortCommand
 from .plugin_options import (
     FieldOption,
     Selection,
@@ -128,7 +128,7 @@ def select_named(words: Words) -> Selection:
     return load_selection(plugin, extensions, origins, layers, not words.only_print)
 
 
-class PluginCommand(click.Command):
+class PluginCommand(ShortCommand):
     """A command whose flags depend on the plugin that its arguments name.
 
     The `Selection` is the context's `obj`.
@@ -139,9 +139,6 @@ class PluginCommand(click.Command):
             flags may be their values.
         plugin_flags: the flags that the plugins add; by default, all options of a run.
         examples: commands for the help; "{plugin}" is the plugin, or an installed one.
-        most_used: name -> a line, for each flag that the short help shows; by default the
-            command's own flags.
-        is_short: whether the help leaves out what is not the command's own.
 
     Attributes:
         own_params: the parameters that do not depend on plugins.
@@ -153,27 +150,19 @@ class PluginCommand(click.Command):
         select: Callable[[Words], Selection] = select_named,
         plugin_flags: Callable[[Optional[Plugins]], List[FieldOption]] = option_flags,
         examples: Sequence[str] = (),
-        most_used: Optional[Mapping[str, str]] = None,
-        is_short: bool = True,
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
         self.own_params = list(self.params)
         self._select, self._plugin_flags = select, plugin_flags
         self._names_plugin = select is select_named
-        self._examples, self._most_used, self._is_short = examples, most_used or {}, is_short
-        self._topic = ""
-
-    def get_help_option_names(self, ctx: click.Context) -> List[str]:
-        # Click keeps the flags of the first context that asks, which may be none of `toolkit`.
-        return ["-h", "--help"]
+        self._examples = examples
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        args, self._topic = split_topic(args)
         if self._names_plugin:
             args = name_plugin(args)
-            if self._topic in installed_models():
-                args = ["--plugin", self._topic, *args]
+            if self.topic in installed_models():
+                args = ["--plugin", self.topic, *args]
         help_option = self.get_help_option(ctx)
         assert help_option is not None
         words = read_words([*self.own_params, *option_flags(None), help_option], args)
@@ -215,7 +204,7 @@ class PluginCommand(click.Command):
         relatives = [flag for flag in names if name.lstrip("-") in flag.split("-")]
         relatives += difflib.get_close_matches(name, names)
         similar = [OTHER_NAMES[name]] if OTHER_NAMES.get(name) in names else relatives
-        if not self._is_short and selection.plugins is not None:
+        if not self.is_short and selection.plugins is not None:
             flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
             more = f"\nThe settings of plugin '{selection.plugin}': {', '.join(flags) or 'none'}"
         elif similar:
@@ -226,9 +215,9 @@ class PluginCommand(click.Command):
         return error.message + more + (f"\n{selection.note}" if selection.unloaded else "")
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self._topic:
-            return
         super().format_help_text(ctx, formatter)
+        if self.topic:
+            return
         name = next(iter([*filter(None, [ctx.obj.plugin]), *installed_models(), "NAME"]))
         if self._examples:
             formatter.write_paragraph()
@@ -236,11 +225,7 @@ class PluginCommand(click.Command):
             formatter.write(f"  {example.format(plugin=name)}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections = group_flags(ctx, self.get_params(ctx))
-        if self._topic or not self._is_short:
-            write_topic(ctx, formatter, sections, self._topic or ALL)
-        else:
-            write_short(ctx, formatter, sections, self._most_used)
+        super().format_options(ctx, formatter)
         if ctx.obj.unloaded:
             formatter.write_paragraph()
             formatter.write_text(ctx.obj.note)

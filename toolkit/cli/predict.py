@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write to FILE, .json, .csv or .npz, which is overwritten.",
 )
-@click.option("--features", is_flag=True, help="Also print the model's features of each example.")
+@click.option("--features", is_flag=True, help="Also print the model's features.")
 @click.option(
     "--invert",
     "is_inverted",
     is_flag=True,
-    help="Swap light and dark in all images, if the training images are the reverse of these.",
+    help="Swap light and dark, if the training images are the reverse.",
 )
 @tta_option
 @shared.trust_option

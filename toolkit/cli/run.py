@@ -199,7 +199,7 @@ def run(
     "--allow",
     multiple=True,
     metavar="NAME",
-    help="Allow another value of this option; data: other contents too; steps: a jump of the "
+    help="Allow another value of this option; data: other contents; steps: a jump of the "
     "learning rate.",
 )
 @click.option(
@@ -213,7 +213,7 @@ def run(
     multiple=True,
     metavar="NAME",
     expose_value=False,
-    help="The run's extension, if it is a file or a module: execute it.",
+    help="The run's extension, likewise.",
 )
 @train_flags
 @click.pass_context

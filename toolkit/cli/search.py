@@ -33,7 +33,22 @@ _OWN_FLAGS = (
 )
 
 
-@click.command(cls=PluginCommand)
+@click.command(
+    cls=PluginCommand,
+    most_used={
+        "search_dir": "the folder of the search",
+        "vary": "an option that varies: 1e-4..1e-2:log, 16..256 or a,b,c",
+        "plugin": "model plugin: NAME, module:[attribute], ./file.py",
+        "trials": "configurations [default 20; of a grid, all]",
+        "seeds": "seeds with which each is trained [default 1]",
+        "sampler": "how configurations are chosen",
+        "examples": "budget: examples that each trial reads; else --steps, --epochs",
+        "halving": "pause trials at rungs, and continue the best 1/N",
+        "metric": "of the validation split, chooses",
+        "workers": "trials at a time on this machine [default 1]",
+        "dry_run": "check all, print the plan; train none",
+    },
+)
 @click.option("--search-dir", metavar="DIR", help="The folder of the search.")
 @click.option(
     "--vary",
@@ -62,6 +77,7 @@ _OWN_FLAGS = (
 @click.option(
     "--sampler",
     type=click.Choice(["tpe", "random", "grid"]),
+    metavar="tpe|random|grid",
     help="How configurations are chosen [default tpe; grid for at most 64 of lists].",
 )
 @click.option(

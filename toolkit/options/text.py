@@ -75,7 +75,7 @@ class Field(NamedTuple):
     name: str
     type: str  # as in `type_name`
     default: Any
-    limits: str  # ">= 0 and < 1"
+    limits: str  # "0<=x<1"
     unit: str
     help: str
     group: str
@@ -103,13 +103,14 @@ def describe(cls: Type[Options]) -> List[Field]:
 
 
 def _describe_limits(field: FieldInfo) -> str:
-    limits = []
-    for part in field.metadata:
-        for limit, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<")):
-            bound = getattr(part, limit, None)
-            if bound is not None:
-                limits.append(f"{sign} {bound}")
-    return " and ".join(limits)
+    """The limits as click writes them: `x>=1`, `0<=x<1`."""
+    names = ("ge", "gt", "le", "lt")
+    bounds = {n: getattr(part, n) for part in field.metadata for n in names if hasattr(part, n)}
+    low = [(bounds[name], sign) for name, sign in (("ge", "="), ("gt", "")) if name in bounds]
+    high = [f"x<{sign}{bounds[name]}" for name, sign in (("le", "="), ("lt", "")) if name in bounds]
+    if low and high:
+        return f"{low[0][0]}<{low[0][1]}{high[0]}"
+    return f"x>{low[0][1]}{low[0][0]}" if low else "".join(high)
 
 
 def type_name(annotation: Any) -> str:

@@ -25,18 +25,18 @@ def _number(name: str, text: str, default: Optional[int] = None, least: int = 1)
     )
 
 
-@click.command("adopt")
+@click.command("adopt", short_help="Train an untouched TensorFlow 1 script.")
 @click.argument("script", metavar="[SCRIPT]", required=False)
 @click.argument("args", nargs=-1, metavar="[-- ARGS]")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/adopt/TIME].")
 @click.option("--force", is_flag=True, help="Rename a run folder that is not empty.")
 @_number("--steps", "End after N train calls")
-@_number("--commit-steps", "Commit every N train calls", 100)
-@_number("--log-steps", "Record metrics every N train calls", 10)
+@_number("--commit-steps", "Train calls per commit", 100)
+@_number("--log-steps", "Train calls per record", 10)
 @click.option("--seed", type=int, default=0, metavar="N", help="Of all noise [default 0].")
 @_number("--threads", "Threads of TensorFlow; 0: one for each core", 1, least=0)
-@_number("--keep-checkpoints", "How many checkpoints to keep", 3)
-@_number("--journal-limit", "The largest size of the journal in MB", 1000)
+@_number("--keep-checkpoints", "Checkpoints to keep", 3)
+@_number("--journal-limit", "MB that the journal may take", 1000)
 @click.option(
     "--init-from",
     metavar="PATH",
@@ -51,6 +51,7 @@ def _number(name: str, text: str, default: Optional[int] = None, least: int = 1)
 @click.option(
     "--mode",
     type=click.Choice(["auto", "drive", "lift"]),
+    metavar="auto|drive|lift",
     default="auto",
     help="drive: the script makes each call; lift: its graph trains in the loop of steps, on "
     "--data; auto: lift if --data is given and its feeds are understood [default auto].",

@@ -40,6 +40,7 @@ _NAME = re.compile("[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 @click.option(
     "--kind",
     type=click.Choice(["model", "extension", "command"]),
+    metavar="model|extension|command",
     default="model",
     help="What to start: a model plugin (default), an extension, or a command.",
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
@@ -22,30 +22,6 @@ MISSING_NUMBERS = frozenset(
 )
 _TRUTH = {"true": 1.0, "false": 0.0}
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
-
-
-class Texts(NamedTuple):
-    """N texts, each different one stored once.
-
-    Attributes:
-        codes: the position in `values` of each, int64 [N].
-        values: the different texts, [K], in the order of their first rows.
-        counts: how often each of them occurs, int64 [K].
-    """
-
-    codes: np.ndarray
-    values: List[str]
-    counts: np.ndarray
-
-    def row_of(self, value: str) -> int:
-        """The first row with a value."""
-        return int(np.argmax(self.codes == self.values.index(value)))
-
-    def map(self, function: Any, dtype: Any) -> np.ndarray:
-        """What a function makes of the text of each row, [N]; it is called once for each text."""
-        results = np.empty(len(self.values), dtype)
-        results[:] = [function(value) for value in self.values]
-        return results[self.codes]
 
 
 class TableColumn:
@@ -61,6 +37,9 @@ class TableColumn:
     def __init__(self, path: str, name: str, fields: Sequence[Any], is_csv: bool):
         self.path, self.name, self._fields, self._is_csv = path, name, fields, is_csv
         self._parsed: Dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._fields)
 
     def error(self, row: int, expected: str, found: str, hint: str, why: str = "") -> DataError:
         """The error for the field of a row, which is counted from 0."""
@@ -82,17 +61,43 @@ class TableColumn:
             raise self.error(row, expected, found, hint, " as in other rows")
         return list in kinds
 
+    # ----------------------------------------------------------------------------------- texts
+
     @property
-    def texts(self) -> Texts:
-        """The fields without spaces around them. Raises a DataError if they are lists."""
-        if "texts" not in self._parsed:
+    def codes(self) -> np.ndarray:
+        """The position in `values` of the text of each row, without spaces around it: int64 [N].
+
+        Raises a DataError if the fields are lists.
+        """
+        if "codes" not in self._parsed:
             if self.is_list:
                 raise self.error(0, "a value", "a list", "Name another column.")
-            codes_of: Dict[str, int] = {}
-            fields = map(str.strip, self._fields)
-            codes = np.array([codes_of.setdefault(text, len(codes_of)) for text in fields])
-            self._parsed["texts"] = Texts(codes, list(codes_of), np.bincount(codes))
-        return self._parsed["texts"]
+            code_of: Dict[str, int] = {}
+            texts = map(str.strip, self._fields)
+            self._parsed["codes"] = np.array([code_of.setdefault(t, len(code_of)) for t in texts])
+            self._parsed["values"] = list(code_of)
+        return self._parsed["codes"]
+
+    @property
+    def values(self) -> List[str]:
+        """The different texts, [K], in the order of their first rows."""
+        return self._parsed["values"] if len(self.codes) else []
+
+    def text_of(self, row: int) -> str:
+        """The text of a row."""
+        return self.values[self.codes[row]]
+
+    def row_of(self, value: str) -> int:
+        """The first row with a text."""
+        return int(np.argmax(self.codes == self.values.index(value)))
+
+    def map(self, function: Callable[[str], Any], dtype: Any) -> np.ndarray:
+        """What a function makes of the text of each row, [N]; it is called once for each text."""
+        results = np.empty(len(self.values), dtype)
+        results[:] = [function(value) for value in self.values]
+        return results[self.codes]
+
+    # --------------------------------------------------------------------------------- numbers
 
     @property
     def numbers(self) -> Optional[np.ndarray]:
@@ -107,8 +112,8 @@ class TableColumn:
             text = "".join(self._fields)
             if "_" not in text and text.isascii():  # which Python allows in numbers
                 return numbers
-        is_number = all(parse_number(text) is not None for text in self.texts.values)
-        return self.texts.map(parse_number, np.float64) if is_number else None
+        is_number = all(parse_number(text) is not None for text in self.values)
+        return self.map(parse_number, np.float64) if is_number else None
 
     def floats(self) -> np.ndarray:
         """The numbers as float32 [N], NaN where one is missing.
@@ -118,7 +123,7 @@ class TableColumn:
         """
         numbers = self.numbers
         if numbers is None:
-            raise self._text_error(next(t for t in self.texts.values if parse_number(t) is None))
+            raise self._text_error(next(t for t in self.values if parse_number(t) is None))
         with np.errstate(invalid="ignore"):  # a comparison with NaN is False
             is_too_large = np.abs(numbers) > _MAX_FLOAT32
         if is_too_large.any():
@@ -126,6 +131,35 @@ class TableColumn:
             hint = "Correct it, or scale the column."
             raise self.error(row, "a number of 32-bit floats", f"{numbers[row]:g}", hint)
         return numbers.astype(np.float32)
+
+    def _text_error(self, text: str) -> DataError:
+        """The error for a text among numbers."""
+        hint = f"Correct it, or leave the column out (--ignore-columns {self.name})."
+        if _has_comma(text):
+            hint = "Write numbers with a decimal point, and without a mark between thousands."
+        return self.error(self.row_of(text), "a number", f"'{shorten(text)}'", hint)
+
+    def refuse_stray_text(self) -> None:
+        """Raise a DataError that names the first text of a column of which most are numbers."""
+        numbers = [parse_number(text) for text in self.values]
+        is_text = np.array([number is None for number in numbers])
+        is_number = np.array([number is not None and number == number for number in numbers])
+        is_number |= [_has_comma(text) for text in self.values]
+        counts = np.bincount(self.codes)
+        if is_text.any() and counts[is_number].sum() > counts[~is_number & is_text].sum():
+            raise self._text_error(self.values[int(np.argmax(is_text))])
+
+    def refuse_header(self) -> None:
+        """Raise a DataError if the name is one of the texts: the table has no header."""
+        if self._is_csv and self.name in self.values:
+            raise DataError(
+                f"{self.path}: expected the names of the columns in the first line, found "
+                f"'{shorten(self.name)}', which is a value in row {self.row_of(self.name) + 1:,}, "
+                "too.",
+                hint="Write a first line with a name for each column.",
+            )
+
+    # ----------------------------------------------------------------------------------- lists
 
     def arrays(self) -> List[np.ndarray]:
         """Lists as N arrays of integers or float32; inner lists give them more axes.
@@ -154,33 +188,6 @@ class TableColumn:
             raise self.error(row, "finite numbers", "NaN or infinity", hint)
         return array
 
-    def _text_error(self, text: str) -> DataError:
-        """The error for a text among numbers."""
-        hint = f"Correct it, or leave the column out (--ignore-columns {self.name})."
-        if _has_comma(text):
-            hint = "Write numbers with a decimal point, and without a mark between thousands."
-        return self.error(self.texts.row_of(text), "a number", f"'{shorten(text)}'", hint)
-
-    def refuse_stray_text(self) -> None:
-        """Raise a DataError that names the first text of a column of which most are numbers."""
-        numbers = [parse_number(text) for text in self.texts.values]
-        is_text = np.array([number is None for number in numbers])
-        is_number = np.array([number is not None and number == number for number in numbers])
-        is_number |= [_has_comma(text) for text in self.texts.values]
-        counts = self.texts.counts
-        if is_text.any() and counts[is_number].sum() > counts[~is_number & is_text].sum():
-            raise self._text_error(self.texts.values[int(np.argmax(is_text))])
-
-    def refuse_header(self) -> None:
-        """Raise a DataError if the name is one of the texts: the table has no header."""
-        if self._is_csv and self.name in self.texts.values:
-            row = self.texts.row_of(self.name) + 1
-            raise DataError(
-                f"{self.path}: expected the names of the columns in the first line, found "
-                f"'{shorten(self.name)}', which is a value in row {row:,}, too.",
-                hint="Write a first line with a name for each column.",
-            )
-
 
 def parse_number(text: str) -> Optional[float]:
     """The number that a text is: NaN if it is missing, None if it is no number."""
@@ -199,3 +206,8 @@ def _has_comma(text: str) -> bool:
 def shorten(text: str, length: int = 40) -> str:
     """A text, cut off where it is long."""
     return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def join_names(names: Sequence[str], most: int = 10) -> str:
+    """Names in a sentence, without those behind the first ones."""
+    return ", ".join([*names[:most], *["..."] * (len(names) > most)])

@@ -19,10 +19,8 @@ from ..images.image_file import file_endings
 from ..images.image_files import ImageFiles
 from ..reading_options import ColumnOptions, ImageOptions
 from .columns import TableColumn, shorten
-from .repair import TableFault
-from .roles import Roles
+from .roles import TableFault
 from .schema import NUMBERS, TableSchema
-from .table_file import Table
 
 MISSING = "(missing)"  # the text of an empty field that is a category of its own
 _ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|idx|index|uuid|guid))$|[a-z](Id|ID)$")
@@ -32,33 +30,39 @@ _DATE = re.compile(
 _WORDS = re.compile(r"\S\s+\S")
 
 
-def find_schema(table: Table, roles: Roles, options: ColumnOptions) -> TableSchema:
+def find_schema(
+    columns: Sequence[TableColumn], labels: Sequence[str], options: ColumnOptions
+) -> TableSchema:
     """What each column of features becomes, by its fields.
+
+    Args:
+        columns: those of features.
+        labels: the names of the columns of labels.
+        options: of the user.
 
     Raises:
         DataError: columns look like no features, and the user did not name them.
     """
-    columns = [table.columns[name] for name in roles.features]
     kinds = {
         column.name: "images" if column.name == options.image_column else _kind_of(column)
         for column in columns
     }
     if not options.feature_columns:
         _refuse_doubtful([column for column in columns if kinds[column.name] != "images"], kinds)
-    for column in columns:
-        if kinds[column.name] in ("categories", "texts"):
-            column.refuse_header()
     names: Dict[str, Any] = {
-        kind: tuple(name for name in roles.features if kinds[name] == kind)
+        kind: tuple(name for name in kinds if kinds[name] == kind)
         for kind in ("numbers", "categories", "texts", "lists", "images")
     }
     has_missing = options.missing == "fill"
-    names["categories"] = {
-        name: tuple(sorted(t for t in table.columns[name].texts.values if t or has_missing))
-        for name in names["categories"]
-    }
+    names["categories"] = {}
+    for column in columns:
+        if kinds[column.name] in ("categories", "texts"):
+            column.refuse_header()
+        if kinds[column.name] == "categories":
+            texts = sorted(text for text in column.values if text or has_missing)
+            names["categories"][column.name] = tuple(texts)
     is_one_hot = options.categories == "one-hot"
-    return TableSchema(**names, labels=roles.labels, is_one_hot=is_one_hot)
+    return TableSchema(**names, labels=tuple(labels), is_one_hot=is_one_hot)
 
 
 def _kind_of(column: TableColumn) -> str:
@@ -68,11 +72,10 @@ def _kind_of(column: TableColumn) -> str:
     if column.numbers is not None:
         return "numbers"
     column.refuse_stray_text()
-    _, values, counts = column.texts
-    texts = [text for text in values if text]
+    texts = list(filter(None, column.values))
     if all(text.lower().endswith(file_endings()) for text in texts):
         return "images"
-    num_filled = sum(count for text, count in zip(values, counts) if text)
+    num_filled = np.count_nonzero(column.map(bool, bool))
     return "categories" if 2 * len(texts) <= num_filled else "texts"  # each occurs twice, or not
 
 
@@ -84,7 +87,7 @@ def _refuse_doubtful(columns: Sequence[TableColumn], kinds: Mapping[str, str]) -
         if kind == "numbers" and len(columns) > 1:
             reason = _doubt_numbers(column)
         elif kind in ("categories", "texts"):
-            texts = [text for text in column.texts.values if text]
+            texts = list(filter(None, column.values))
             num_words = sum(bool(_WORDS.search(text)) for text in texts)
             if all(map(_DATE.match, texts)):
                 reason = "has dates"
@@ -117,7 +120,7 @@ def _doubt_numbers(column: TableColumn) -> str:
 
 
 def build_features(
-    table: Table,
+    columns: Mapping[str, TableColumn],
     schema: TableSchema,
     rows: np.ndarray,
     numbers: np.ndarray,
@@ -126,7 +129,7 @@ def build_features(
     """The features of N rows: one array if all are numbers or one image or list, else a dict.
 
     Args:
-        table: the table.
+        columns: of the table.
         schema: what the columns become.
         rows: that have examples, int64 [n]; only their texts have to be known.
         numbers: the columns of numbers, float32 [N, F].
@@ -135,7 +138,7 @@ def build_features(
     features: Dict[str, Any] = {}
     names = schema.component_names
     for name, texts in schema.categories.items():
-        codes = _category_codes(table.columns[name], texts, rows)
+        codes = _category_codes(columns[name], texts, rows)
         if schema.is_one_hot:
             one_hot = np.equal.outer(codes, np.arange(len(texts)))
             numbers = np.concatenate([numbers, one_hot.astype(np.float32)], axis=1)
@@ -143,9 +146,9 @@ def build_features(
             class_names = [text or MISSING for text in texts]
             features[names[name]] = Column(codes, "class", class_names=class_names)
     for name in schema.texts:
-        features[names[name]] = table.columns[name].texts.map(str, object)
+        features[names[name]] = columns[name].map(str, object)
     for name in schema.lists:
-        features[names[name]] = _join_lists(table.columns[name].arrays())
+        features[names[name]] = _join_lists(columns[name].arrays())
     for component, column in images.items():
         features[component] = column.files.select(column.paths)
     if numbers.shape[1]:
@@ -158,13 +161,13 @@ def build_features(
 def _category_codes(column: TableColumn, texts: Sequence[str], rows: np.ndarray) -> np.ndarray:
     """The class number of each row's text, int32 [N]; -1 for an unknown one in no row of `rows`."""
     number_of = {text: number for number, text in enumerate(texts)}
-    codes = column.texts.map(lambda text: number_of.get(text, -1), np.int32)
+    codes = column.map(lambda text: number_of.get(text, -1), np.int32)
     is_unknown = codes[rows] < 0
     if is_unknown.any():
         row = int(rows[np.argmax(is_unknown)])
         raise DataError(
             f"{column.path}: row {row + 1:,}: the model does not know the text "
-            f"'{shorten(column.texts.values[column.texts.codes[row]])}' in '{column.name}'.",
+            f"'{shorten(column.text_of(row))}' in '{column.name}'.",
             hint=f"It was trained on {', '.join(map(repr, texts[:20]))}.",
         )
     return codes
@@ -179,17 +182,8 @@ def _join_lists(arrays: List[np.ndarray]) -> Any:
     return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else arrays
 
 
-# ---------------------------------------------------------------------------------- image files
-
-
 class TableImages(NamedTuple):
-    """The image files that a column names.
-
-    Attributes:
-        files: the different ones.
-        paths: of the N rows.
-        fields: of the N rows.
-    """
+    """The image files that a column names: the different ones, and path and field of N rows."""
 
     files: ImageFiles
     paths: List[str]
@@ -215,14 +209,12 @@ def open_images(
     Raises:
         DataError: a field is no path of a file, or a file is no image.
     """
-    codes, values, _ = column.texts
-    code_of = np.full(len(codes), codes[rows[0]], np.int32)
-    code_of[rows] = codes[rows]
-    used, positions = np.unique(code_of, return_inverse=True)
-    paths = [_find_file(column, values[code]) for code in used]
-    images = ImageFiles(column.path, paths, index, options, component)
-    row_paths = [paths[position] for position in positions]
-    return TableImages(images, row_paths, [values[code] for code in code_of])
+    used = np.full(len(column), column.codes[rows[0]])
+    used[rows] = column.codes[rows]
+    path_of = {code: _find_file(column, column.values[code]) for code in np.unique(used).tolist()}
+    files = ImageFiles(column.path, list(path_of.values()), index, options, component)
+    codes = used.tolist()
+    return TableImages(files, [path_of[c] for c in codes], [column.values[c] for c in codes])
 
 
 def _find_file(column: TableColumn, field: str) -> str:
@@ -237,4 +229,4 @@ def _find_file(column: TableColumn, field: str) -> str:
     if "://" in field:
         found = f"the address {shorten(field, 80)}"
         hint = "Download the images, and write their paths from the folder of the table."
-    raise column.error(column.texts.row_of(field), "the path of an image", found, hint)
+    raise column.error(column.row_of(field), "the path of an image", found, hint)

@@ -5,15 +5,14 @@ Legend: N rows, n rows with examples, K classes, L columns of labels.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...errors import DataError
 from ..column import MAX_CLASSES
 from .columns import TableColumn, parse_number, shorten
-from .repair import TableFault
-from .roles import LABEL_NAMES
+from .roles import LABEL_NAMES, TableFault
 
 MAX_INTEGER_CLASSES = 100  # more different whole numbers are classes only on request
 
@@ -49,14 +48,19 @@ def read_labels(
                 f"{column.path}: expected one column of classes, found {found}.",
                 hint="Name one column of classes, or set --label-kind value for a vector.",
             )
-        if len(columns) == 1:
-            return _stack_vectors(column), ()
-        return np.stack([_read_values(each, rows) for each in columns], axis=1), ()
-    if kind == "auto":
-        kind = _choose_kind(column, rows)
-    if kind == "value":
+        if len(columns) > 1:
+            return np.stack([_read_values(each, rows) for each in columns], axis=1), ()
+        vectors = column.arrays()
+        for row, vector in enumerate(vectors):
+            if vector.shape != vectors[0].shape:
+                hint = "Give each record as many labels."
+                expected, why = f"{vectors[0].shape[0]} values", " as in the first row"
+                raise column.error(row, expected, str(vector.shape[0]), hint, why)
+        return np.stack(vectors).astype(np.float32), ()
+    texts = [column.values[code] for code in np.unique(column.codes[rows])]
+    if kind == "value" or kind == "auto" and _are_values(column, texts):
         return _read_values(column, rows), ()
-    return _read_classes(column, rows, is_other)
+    return _read_classes(column, texts, MAX_CLASSES if is_other else max(20, len(rows) // 2), rows)
 
 
 def missing_labels(column: TableColumn) -> np.ndarray:
@@ -67,36 +71,19 @@ def missing_labels(column: TableColumn) -> np.ndarray:
     if column.is_list:
         return np.zeros(1, bool)  # none
     is_nan = None if column.numbers is None else np.isnan(column.numbers)
-    return column.texts.map("".__eq__, bool) if is_nan is None or is_nan.all() else is_nan
+    return column.map("".__eq__, bool) if is_nan is None or is_nan.all() else is_nan
 
 
-def _stack_vectors(column: TableColumn) -> np.ndarray:
-    vectors = column.arrays()
-    for row, vector in enumerate(vectors):
-        if vector.shape != vectors[0].shape:
-            hint = "Give each record as many labels."
-            expected, why = f"{vectors[0].shape[0]} values", " as in the first row"
-            raise column.error(row, expected, str(vector.shape[0]), hint, why)
-    return np.stack(vectors).astype(np.float32)
-
-
-def _occurs(column: TableColumn, rows: np.ndarray) -> np.ndarray:
-    """Whether each of the different texts occurs in some rows, bool [len(values)]."""
-    codes, values, _ = column.texts
-    return np.bincount(codes[rows], minlength=len(values)) > 0
-
-
-def _choose_kind(column: TableColumn, rows: np.ndarray) -> str:
-    """ "class" or "value", by the texts that occur in some rows."""
-    texts = [text for text, occurs in zip(column.texts.values, _occurs(column, rows)) if occurs]
+def _are_values(column: TableColumn, texts: Sequence[str]) -> bool:
+    """Whether labels with these texts are values, and not classes."""
     numbers = [number for number in map(parse_number, texts) if number is not None]
     if len(numbers) < len(texts):
         column.refuse_stray_text()
-        return "class"
+        return False
     if any(number != int(number) for number in numbers if number == number):
-        return "value"
+        return True
     if len(texts) <= MAX_INTEGER_CLASSES:
-        return "class"
+        return False
     raise TableFault(
         f"{column.path}: the labels '{column.name}' are {len(texts):,} different whole numbers: "
         "classes or values?",
@@ -107,33 +94,30 @@ def _choose_kind(column: TableColumn, rows: np.ndarray) -> str:
 
 def _read_values(column: TableColumn, rows: np.ndarray) -> np.ndarray:
     """A column of numbers as float32 [N]."""
-    texts = column.texts
     with np.errstate(over="ignore"):
-        numbers = texts.map(parse_number, object).astype(np.float32)  # None becomes NaN
+        numbers = column.map(parse_number, object).astype(np.float32)  # None becomes NaN
     is_wrong = ~np.isfinite(numbers[rows])
     if is_wrong.any():
         row = int(rows[np.argmax(is_wrong)])
-        found = f"'{shorten(texts.values[texts.codes[row]])}'"
         hint = "Correct it, or set --label-kind class for classes."
-        raise column.error(row, "a number", found, hint)
+        raise column.error(row, "a number", f"'{shorten(column.text_of(row))}'", hint)
     return numbers
 
 
-def _read_classes(column: TableColumn, rows: np.ndarray, is_other: bool) -> Labels:
-    pairs = zip(column.texts.values, _occurs(column, rows))
-    names_of = {text: _class_name(text) for text, occurs in pairs if occurs}
-    names = _sort_classes(list(names_of.values()))
+def _read_classes(column: TableColumn, texts: Sequence[str], most: int, rows: np.ndarray) -> Labels:
+    """A column of these texts as classes, of which there are so many at most."""
+    names = _sort_classes(list(map(_class_name, texts)))
     if column.name.lower() not in LABEL_NAMES:
         column.refuse_header()
-    if len(names) > (MAX_CLASSES if is_other else min(MAX_CLASSES, max(20, len(rows) // 2))):
+    if len(names) > min(MAX_CLASSES, most):
         raise DataError(
             f"{column.path}: expected labels of classes, found {len(names):,} different texts "
             f"in {len(rows):,} rows of '{column.name}'.",
             hint="Name the column of the labels with --label-column.",
         )
-    numbers: Dict[str, int] = {name: number for number, name in enumerate(names)}
-    number_of = {text: numbers[name] for text, name in names_of.items()}
-    return column.texts.map(lambda text: number_of.get(text, -1), np.int32), tuple(names)
+    numbers = {name: number for number, name in enumerate(names)}
+    number_of = {text: numbers[_class_name(text)] for text in texts}
+    return column.map(lambda text: number_of.get(text, -1), np.int32), tuple(names)
 
 
 def _class_name(text: str) -> str:

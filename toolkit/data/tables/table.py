@@ -16,23 +16,23 @@ Legend: N rows, n rows with examples, F columns of numbers.
 from __future__ import annotations
 
 import os
+import shlex
 from typing import AbstractSet, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ...errors import DataError, UsageError
+from ...errors import DataError, ToolkitError, UsageError
 from ..column import describe_rounding
 from ..examples import Dataset, Split, describe
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
 from ..reading_options import ColumnOptions, Settings, refuse_idle_images
-from .columns import shorten
+from .columns import join_names, shorten
 from .features import TableImages, build_features, find_schema, open_images
 from .labels import missing_labels, read_labels
-from .repair import TableFault, read_with_all_faults
-from .roles import LABEL_NAMES, choose_roles, follow_schema
+from .roles import LABEL_NAMES, Columns, TableFault, choose_roles, follow_schema
 from .schema import NUMBERS, TableSchema
-from .table_file import Table, read_table
+from .table_file import read_table
 
 SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in its column
 
@@ -42,55 +42,86 @@ def open_table(settings: Settings) -> Dataset:
 
     Raises:
         UsageError: an option names no column, or one column twice.
-        DataError: the table cannot be used.
+        DataError: the table cannot be used. All faults are in one error, with the options with
+            which there would be none, if there are such.
     """
-    table = read_table(settings.path)
-    return read_with_all_faults(
-        lambda columns: _read_dataset(table, settings._replace(columns=columns)), settings.columns
-    )
+    columns, options = read_table(settings.path), settings.columns
+    faults: List[ToolkitError] = []
+    repair = options
+    while True:
+        try:
+            dataset = _read_dataset(columns, settings._replace(columns=repair))
+            break
+        except TableFault as fault:
+            faults.append(fault)
+            for name, value in fault.repair.items():
+                if isinstance(value, tuple):
+                    value = (*getattr(repair, name), *value)
+                repair = repair._replace(**{name: value})
+        except ToolkitError as error:  # which no option repairs
+            if not faults:
+                raise
+            raise _join_faults([*faults, error], error.hint) from None
+    if not faults:
+        return dataset
+    schema = TableSchema.from_json(dataset.spec.table or {})
+    if schema.categories and not (schema.texts or schema.lists or schema.images):
+        repair = repair._replace(categories="one-hot")  # one array, as most models need
+    flags = []
+    for name, value in repair._asdict().items():
+        if value != getattr(options, name):
+            text = ",".join(value) if isinstance(value, tuple) else value
+            flags.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
+    hint = f"These options would do: {' '.join(flags)}"
+    raise _join_faults(faults, hint if len(flags) > 1 else faults[0].hint) from None
 
 
-def _read_dataset(table: Table, settings: Settings) -> Dataset:
-    options, is_other = settings.columns, settings.table is not None
+def _join_faults(faults: Sequence[ToolkitError], hint: str) -> DataError:
+    message = "; ".join(fault.message.rstrip(".") for fault in faults)
+    return DataError(message + "." * (not message.endswith("?")), hint=hint)
+
+
+def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
+    path, options, is_other = settings.path, settings.columns, settings.table is not None
     if settings.table is not None:
         schema = TableSchema.from_json(settings.table)
-        roles = follow_schema(table, schema, options)
+        labels, split, _, notes = follow_schema(path, columns, schema, options)
     else:
-        roles = choose_roles(table, options)
-        schema = find_schema(table, roles, options)
+        labels, split, features, notes = choose_roles(path, columns, options)
+        schema = find_schema([columns[name] for name in features], labels, options)
         _refuse_idle_options(schema, settings)
-    notes = list(roles.notes)
-    columns = [table.columns[name].floats() for name in schema.numbers]
-    numbers = np.stack(columns, axis=1) if columns else np.zeros((table.num_rows, 0), np.float32)
+    floats = [columns[name].floats() for name in schema.numbers]
+    num_rows = len(next(iter(columns.values())))
+    numbers = np.stack(floats, axis=1) if floats else np.zeros((num_rows, 0), np.float32)
     is_missing = np.isnan(numbers)
     has_fills = options.missing == "fill" and (not is_other or bool(schema.fills))
-    needed = {*roles.labels, *schema.images, *(() if has_fills else schema.numbers)}
-    masks = _missing_fields(table, schema, roles.labels, is_missing)
-    rows = _rows_with_values(table, masks, options.missing, needed)
-    if len(rows) < table.num_rows:
-        notes.append(f"{table.num_rows - len(rows):,} rows with empty fields are left out.")
-    label_columns = [table.columns[name] for name in roles.labels]
+    needed = {*labels, *schema.images, *(() if has_fills else schema.numbers)}
+    masks = dict(zip(schema.numbers, is_missing.T))
+    for name in (*schema.categories, *schema.texts, *schema.images):
+        masks[name] = columns[name].map("".__eq__, bool)
+    masks.update((name, missing_labels(columns[name])) for name in labels)
+    rows = _rows_with_values(columns, masks, options.missing, needed)
+    if len(rows) < num_rows:
+        notes.append(f"{num_rows - len(rows):,} rows with empty fields are left out.")
     kind = schema.label_kind or options.label_kind
-    labels, class_names = read_labels(label_columns, kind, rows, is_other)
-    if roles.labels:
+    targets, class_names = read_labels([columns[name] for name in labels], kind, rows, is_other)
+    if labels:
         schema = schema._replace(label_kind="class" if class_names else "value")
-        notes.append(_describe_labels(roles.labels, class_names))
+        notes.append(_describe_labels(labels, class_names))
     largest = np.fmax.reduce(np.abs(numbers))
     notes += describe_rounding(dict(zip(schema.numbers, largest.tolist())))
-    parts = _divide(table, roles.split, rows, is_other)
+    parts = _divide(columns, split, rows, is_other)
     images = {
-        component: open_images(
-            table.columns[name], rows, settings.images, settings.files, component
-        )
+        component: open_images(columns[name], rows, settings.images, settings.files, component)
         for name, component in schema.component_names.items()
         if name in schema.images
     }
     notes += [note for column in images.values() for note in column.files.notes]
-    features = build_features(table, schema, rows, numbers, images)
+    features = build_features(columns, schema, rows, numbers, images)
     if schema.numbers:  # as they are in the features
         whole = features[NUMBERS] if isinstance(features, dict) else features
         numbers = whole[:, : len(schema.numbers)]
-    splits = {name: Split(features, labels, part) for name, part in parts.items()}
+    splits = {name: Split(features, targets, part) for name, part in parts.items()}
     if schema.fills:
         np.copyto(numbers, np.array(schema.fills, np.float32), where=is_missing)
     finds_fills = has_fills and not is_other and bool(schema.numbers)
@@ -101,12 +132,12 @@ def _read_dataset(table: Table, settings: Settings) -> Dataset:
     if finds_fills:
         schema = schema._replace(fills=_fill(numbers, is_missing, splits["train"], schema))
     spec = describe(splits["train"], class_names)._replace(table=schema.to_json())
-    files = {os.path.basename(table.path): table.path}
-    hashes = dict(zip(files, settings.files.digests([table.path])))
+    files = {os.path.basename(path): path}
+    hashes = dict(zip(files, settings.files.digests([path])))
     for column in images.values():
         files.update(zip(column.fields, column.paths))
         hashes.update(zip(column.fields, column.files.select_digests(column.paths)))
-    return Dataset("table:" + table.path, spec, splits, files, notes, hashes)
+    return Dataset("table:" + path, spec, splits, files, notes, hashes)
 
 
 def _refuse_idle_options(schema: TableSchema, settings: Settings) -> None:
@@ -137,34 +168,28 @@ def _describe_labels(names: Sequence[str], class_names: Sequence[str]) -> str:
     if not class_names:
         return f"The labels are '{names[0]}', values."
     count, noun = len(class_names), "class" if len(class_names) == 1 else "classes"
-    listing = ", ".join(map(shorten, class_names[:10])) + (", ..." if count > 10 else "")
+    listing = join_names(list(map(shorten, class_names)))
     return f"The labels are '{names[0]}', {count:,} {noun} ({listing})."
 
 
 # ------------------------------------------------------------------------------- rows and splits
 
 
-def _missing_fields(
-    table: Table, schema: TableSchema, labels: Sequence[str], is_missing: np.ndarray
-) -> Dict[str, np.ndarray]:
-    """Where each column that is used lacks a value, bool [N]; `is_missing` is that of numbers."""
-    masks = dict(zip(schema.numbers, is_missing.T))
-    for name in (*schema.categories, *schema.texts, *schema.images):
-        masks[name] = table.columns[name].texts.map("".__eq__, bool)
-    masks.update((name, missing_labels(table.columns[name])) for name in labels)
-    return masks
-
-
 def _rows_with_values(
-    table: Table, masks: Mapping[str, np.ndarray], missing: str, needed: AbstractSet[str]
+    columns: Columns, masks: Mapping[str, np.ndarray], missing: str, needed: AbstractSet[str]
 ) -> np.ndarray:
     """The rows with examples, int64 [n]; a DataError if fields are missing that may not be.
 
-    With `missing` "fill", only the columns that are needed may not lack a value.
+    Args:
+        columns: of the table.
+        masks: where each column that is used lacks a value, bool [N].
+        missing: the option; with "fill", only the columns that are needed may not lack a value.
+        needed: the names of those.
     """
+    num_rows = len(next(iter(columns.values())))
     is_used = {name: missing != "fill" or name in needed for name in masks}
     masks = {name: mask for name, mask in masks.items() if is_used[name] and mask.any()}
-    is_complete = ~np.any([np.zeros(table.num_rows, bool), *masks.values()], axis=0)
+    is_complete = ~np.any([np.zeros(num_rows, bool), *masks.values()], axis=0)
     if is_complete.all() or (missing == "drop" and is_complete.any()):
         return np.flatnonzero(is_complete)
     hint = "Leave out the emptiest columns with --ignore-columns."
@@ -177,33 +202,33 @@ def _rows_with_values(
     row = int(np.argmin(is_complete))
     first = next(name for name, mask in masks.items() if mask[row])
     counts = ", ".join(f"{int(mask.sum()):,} in '{name}'" for name, mask in masks.items())
-    found = f"none; of {table.num_rows:,} rows such fields have {counts}"
-    error = table.columns[first].error(row, "a value", found, hint)
+    found = f"none; of {num_rows:,} rows such fields have {counts}"
+    error = columns[first].error(row, "a value", found, hint)
     raise TableFault(error.message, hint, missing="drop") if missing == "refuse" else error
 
 
 def _divide(
-    table: Table, name: Optional[str], rows: np.ndarray, is_other: bool
+    columns: Columns, name: Optional[str], rows: np.ndarray, is_other: bool
 ) -> Dict[str, np.ndarray]:
     """The rows of each split, by the column of splits; a table to evaluate may lack "train"."""
     if name is None:
         return {"train": rows}
-    column = table.columns[name]
-    unknown = [value for value in column.texts.values if value.lower() not in SPLITS]
+    column = columns[name]
+    unknown = [value for value in column.values if value.lower() not in SPLITS]
     if unknown:
         raise column.error(
-            column.texts.row_of(unknown[0]),
+            column.row_of(unknown[0]),
             "train, validation or test",
             f"'{shorten(unknown[0])}'",
             "Correct it, or use the column as a feature with --split-column none.",
         )
-    names = column.texts.map(lambda value: SPLITS[value.lower()], object)[rows]
+    names = column.map(lambda value: SPLITS[value.lower()], object)[rows]
     parts = {split: rows[names == split] for split in ("train", "validation", "test")}
     if not len(parts["train"]):
         if is_other:
             return {"train": rows}
         raise DataError(
-            f"{table.path}: expected rows of 'train' in '{name}', found none.",
+            f"{column.path}: expected rows of 'train' in '{name}', found none.",
             hint="Ignore the column with --split-column none.",
         )
     return {split: part for split, part in parts.items() if len(part)}

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import zlib
-from typing import IO, Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import IO, Any, Dict, Iterator, List, Sequence, Tuple
 
 from ...errors import DataError
 from ..images.image_file import file_endings
@@ -35,22 +35,8 @@ _OTHER_FORMATS = (
 _AS_CSV = "Save it as CSV with a header, in UTF-8."
 
 
-class Table(NamedTuple):
-    """A table.
-
-    Attributes:
-        path: of the file.
-        num_rows: N, 1 or more.
-        columns: by the names in the header, or by the keys of the first JSON record.
-    """
-
-    path: str
-    num_rows: int
-    columns: Dict[str, TableColumn]
-
-
-def read_table(path: str) -> Table:
-    """Read a table.
+def read_table(path: str) -> Dict[str, TableColumn]:
+    """The columns of a table, by the names in the header, or by the keys of the first JSON record.
 
     Raises:
         DataError: the file is no table, its columns have no names or equal ones, it has no rows, or
@@ -58,14 +44,12 @@ def read_table(path: str) -> Table:
     """
     with _open_text(path) as stream:
         fields, is_csv = _read_fields(path, stream)
-    num_rows = len(next(iter(fields.values())))
-    if not num_rows:
+    if not len(next(iter(fields.values()))):
         raise DataError(
             f"{path}: expected rows below the header, found none.",
             hint="Give one row or more for each example.",
         )
-    columns = {name: TableColumn(path, name, fields[name], is_csv) for name in fields}
-    return Table(path, num_rows, columns)
+    return {name: TableColumn(path, name, fields[name], is_csv) for name in fields}
 
 
 def _read_fields(path: str, stream: IO[str]) -> Tuple[Dict[str, List[Any]], bool]:
@@ -93,7 +77,7 @@ def _read_fields(path: str, stream: IO[str]) -> Tuple[Dict[str, List[Any]], bool
 def _open_text(path: str) -> Iterator[IO[str]]:
     """The text of a file, which is read part by part: a table is in memory once, as its fields.
 
-    The ends of its lines are unchanged but for those of old Macintoshes.
+    The ends of its lines are unchanged.
     """
     if not os.path.isfile(path):
         found = "a folder" if os.path.isdir(path) else "no such file"
@@ -114,7 +98,7 @@ def _open_text(path: str) -> Iterator[IO[str]]:
                 raise DataError(f"{path}: expected text, found null bytes.", hint=_AS_CSV)
             file.seek(0)
             codec = "utf-8-sig" if encoding == "utf-8" else encoding
-            yield io.TextIOWrapper(file, codec, newline="" if b"\n" in head else None)
+            yield io.TextIOWrapper(file, codec, newline="")
     except UnicodeError as error:
         raise DataError(
             f"{path}: expected text in {encoding.upper()}, found other bytes.",
