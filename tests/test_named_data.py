@@ -58,7 +58,7 @@ def test_a_reader_gives_each_component_of_each_example(kind, tmp_path, monkeypat
 
 @pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize(
-    "boundaries, lengths", [((2, 4), {2, 4, 5}), ((3,), {3, 5}), ((8,), {8}), ((), {1, 2, 3, 4, 5})]
+    "boundaries, lengths", [((2, 4), {2, 4, 5}), ((8,), {8}), ((), {1, 2, 3, 4, 5})]
 )
 def test_a_batch_is_padded_to_a_boundary(kind, boundaries, lengths, tmp_path, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path))
@@ -76,10 +76,14 @@ def test_a_run_on_a_stream_resumes_to_the_same_bits(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not HAS_XLA, reason="XLA compiles steps on TensorFlow 2.x")
-def test_xla_trains_on_numbers_and_refuses_text(tmp_path):
+def test_xla_trains_on_numbers(tmp_path):
     plain = train(tmp_path / "plain", Numbers, xla="off")
     compiled = train(tmp_path / "xla", Numbers, xla="on")
     assert compiled["test"]["metrics"] == pytest.approx(plain["test"]["metrics"], rel=1e-4)
+
+
+@pytest.mark.skipif(not HAS_XLA, reason="XLA compiles steps on TensorFlow 2.x")
+def test_xla_refuses_text(tmp_path):
     with pytest.raises(UsageError, match="text"):
         train(tmp_path / "text", Named, xla="on")
 

@@ -243,7 +243,6 @@ def test_a_link_to_a_plugin_of_the_user_is_not_that_plugin(cli, stranger, here):
         ["run", "--config", "run/config.json", "--print-config"],
         ["resume", "run", "--steps", "6"],
         ["evaluate", "run"],
-        ["verify", "run", "--replay", ":"],
         ["doctor", "run"],
     ],
     ids=" ".join,
@@ -325,7 +324,7 @@ def test_compiled_code_beside_the_source_is_not_executed(cli, stranger):
     assert not os.path.exists("compiled")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"plugin": 1}\n', '{"plugin": "a"}\n\xff\n'])
+@pytest.mark.parametrize("content", ["{", '{"plugin": 1}\n', '{"plugin": "a"}\n\xff\n'])
 def test_a_damaged_record_knows_nothing_and_is_continued(cli, stranger, user, content):
     path = user / "toolkit" / "trusted-plugins.jsonl"
     path.parent.mkdir(parents=True)

@@ -30,6 +30,7 @@ from typing import (
 import click
 
 from .errors import RetryError, UsageError
+from .errors import suggest_path as suggest_path  # for the commands of plugins
 
 # Of an OSError, where the user has to name another output.
 USER_ERRORS = (

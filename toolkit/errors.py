@@ -14,9 +14,10 @@ A message is one sentence with the values and the place; the hint is one sentenc
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
-from typing import Iterable
+from typing import Iterable, List
 
 
 class ToolkitError(Exception):
@@ -118,3 +119,13 @@ def suggest(name: str, valid_names: Iterable[str]) -> str:
     if matches:
         return f"Did you mean '{matches[0]}'?"
     return f"Known: {', '.join(names)}." if names else "None is known."
+
+
+def suggest_path(path: str) -> str:
+    """A hint for a path where nothing is: the most similar name beside it; else ""."""
+    folder, name = os.path.split(path)
+    matches: List[str] = []
+    if not os.path.exists(path) and os.path.isdir(folder or os.curdir):
+        with contextlib.suppress(OSError):
+            matches = difflib.get_close_matches(name, os.listdir(folder or os.curdir), n=1)
+    return f"Did you mean '{os.path.join(folder, matches[0])}'?" if matches else ""

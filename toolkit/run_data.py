@@ -18,7 +18,6 @@ from .data.normalization import Moments, examples_per_chunk, measure_moments
 from .data.prepare import (
     ExampleConverter,
     ExampleHooks,
-    filter_split,
     model_spec,
     prepare,
 )
@@ -31,7 +30,6 @@ from .data.reading_options import (
     image_options,
     reading_settings,
 )
-from .data.records.schema import model_keys
 from .data.sources import open_data, uses_option
 from .data.spec import DataSpec
 from .data.structure import FEATURES
@@ -69,22 +67,18 @@ class RunData:
             component.kind == "class" and not (key in stored and stored[key].num_classes)
             for key, component in spec.flat.items()
         ):  # the hook `convert` returns classes whose number is not that of the stored data
-            spec = self._describe_converted()
+            train_split = self._prepare_train()
+            if train_split is None:
+                raise DataError(
+                    "The number of classes that the hook 'convert' returns is not known, and the "
+                    "data is too large to count them.",
+                    hint="Declare it for the stored labels: "
+                    "toolkit.Column(values, num_classes=...).",
+                )
+            spec = describe(train_split)
         self.spec: DataSpec = spec._replace(
             class_counts=self._count_classes(spec), value_range=self._value_range(spec, recorded)
         )
-
-    def _describe_converted(self) -> DataSpec:
-        """The spec of all converted training examples, whose classes are counted."""
-        if self.splits["train"].nbytes > RESIDENT_LIMIT:
-            raise DataError(
-                "The number of classes that the hook 'convert' returns is not known, and the data "
-                "is too large to count them.",
-                hint="Declare it for the stored labels: toolkit.Column(values, num_classes=...).",
-            )
-        train = self.prepare_split("train")
-        assert train is not None  # it has examples
-        return describe(train)
 
     @property
     def splits(self) -> Dict[str, Split]:
@@ -103,6 +97,11 @@ class RunData:
             self._cache[name] = prepare(split, self.hooks)
         return self._cache[name]
 
+    def _prepare_train(self) -> Optional[Split]:
+        """The training split after the hooks; None if to convert it takes as long as an epoch."""
+        is_large = self.splits["train"].nbytes > RESIDENT_LIMIT
+        return None if is_large and self.hooks.convert else self.prepare_split("train")
+
     def normalize(self, recorded: Optional[DataSpec] = None) -> None:
         """Give the spec the mean and deviation of the training split after `filter` and `convert`;
         those with which the run began hold if it has some.
@@ -116,14 +115,14 @@ class RunData:
     def _iterate_features(self) -> Iterator[np.ndarray]:
         """The features of the training split after `filter` and `convert`, in chunks."""
         stored = self.splits["train"]
-        train = filter_split(stored, self.hooks.filter)
-        count = examples_per_chunk(train.nbytes // len(train))
+        count = examples_per_chunk(stored.nbytes // len(stored))
         if self.hooks.convert is None:
+            train = prepare(stored, self.hooks)
             for start in range(0, len(train), count):
                 yield train.take(slice(start, min(start + count, len(train))))[0]
             return
         converter = ExampleConverter(self.hooks.convert, stored)
-        examples = converter.convert_all(train)
+        examples = converter.convert_all(self.hooks.filter)
         for chunk in iter(lambda: list(itertools.islice(examples, count)), []):
             yield converter.join(chunk).features
 
@@ -132,10 +131,11 @@ class RunData:
 
         Both are NaN if a value is.
         """
-        if recorded is not None and recorded.value_range and _are_float_images(spec):
+        if not _are_float_images(spec):
+            return ()
+        if recorded is not None and recorded.value_range:
             return recorded.value_range
-        is_large = self.hooks.convert is not None and self.splits["train"].nbytes > RESIDENT_LIMIT
-        train = self.prepare_split("train") if _are_float_images(spec) and not is_large else None
+        train = self._prepare_train()
         if train is None:
             return ()
         lowest, highest = np.inf, -np.inf
@@ -147,16 +147,10 @@ class RunData:
 
     def _count_classes(self, spec: DataSpec) -> Tuple[int, ...]:
         """Training examples of each class after `filter` and `convert`; empty without classes."""
-        train = self.splits["train"]
-        if not spec.num_classes or train.class_labels is None:
+        if not spec.num_classes or self.splits["train"].class_labels is None:
             return ()
-        if self.hooks.convert is None:  # labels stay as stored, so no features are copied
-            labels = filter_split(train, self.hooks.filter).class_labels
-        elif train.nbytes <= RESIDENT_LIMIT:
-            prepared = self.prepare_split("train")
-            labels = prepared.class_labels if prepared else None
-        else:
-            return ()  # to convert all examples takes as long as an epoch
+        train = self._prepare_train()
+        labels = None if train is None else train.class_labels
         if labels is None:
             return ()
         return tuple(int(n) for n in np.bincount(labels, minlength=spec.num_classes))
@@ -238,9 +232,7 @@ def open_other_data(
         images=images,
         columns=columns,
         shares=NOTHING,
-        table=stored.table,
-        label_scale=stored.label_scale,
-        records=model_keys(stored),
+        model=stored,
     )
     return RunData(match_classes(dataset, stored), plugins)
 
@@ -299,23 +291,18 @@ def _with_label_check(convert: Callable, num_classes: int) -> Callable:
 
 
 def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:
-    """The hook "filter" or "convert" as a function of one example, or None if no plugin has it."""
+    """The hook "filter" or "convert" as a function of one example, or None if no plugin has it.
+
+    Its attribute `place` names plugin and line, to end a message.
+    """
     if not plugins.has_hook(name):
         return None
-    return ExampleHook(plugins, name)
 
+    def hook(features: Any, labels: Any) -> Any:
+        return plugins.call_hook(name, features=features, labels=labels)
 
-class ExampleHook:
-    """The hook "filter" or "convert" as a function of one example. `place` names plugin and line,
-    to end a message.
-    """
-
-    def __init__(self, plugins: Plugins, name: str):
-        self._plugins, self._name = plugins, name
-        self.place = plugins.describe_place(name)
-
-    def __call__(self, features: Any, labels: Any) -> Any:
-        return self._plugins.call_hook(self._name, features=features, labels=labels)
+    hook.place = plugins.describe_place(name)  # type: ignore[attr-defined]
+    return hook
 
 
 class Brightness(NamedTuple):

@@ -9,6 +9,7 @@ from toolkit import Column, DataError, Decoded, Split, ToolkitError
 from toolkit.data.column import Sequences
 from toolkit.data.examples import describe
 from toolkit.data.prepare import ExampleHooks, prepare
+from toolkit.data.readers.mapped import decode_splits
 
 
 def message(function, *arguments):
@@ -23,7 +24,9 @@ def test_what_is_decoded_may_be_labels_and_grey_images():
     images = Decoded(lambda row: np.full([4, 6], row), (9, 4, 6))
     split = Split(images, labels)
     assert split.labels.tolist() == list(range(9))
-    assert split.shape == (4, 6, 1) and split.take([1, 2])[0].shape == (2, 4, 6, 1)
+    assert split.shape == (4, 6, 1)
+    for part in (split, decode_splits({"train": split})["train"]):  # also once it is decoded
+        assert part.take([1, 2])[0][:, 3, 5, 0].tolist() == [1, 2]
 
 
 def test_frames_of_bytes_are_a_sequence():
@@ -86,7 +89,8 @@ def test_reading_a_few_sequences_costs_nothing_for_the_others():
 def test_each_converted_label_is_checked_for_its_range():
     answers = iter([0, 2**32 + 1])
     hooks = ExampleHooks(convert=lambda x, y: (x, next(answers)))
-    with pytest.raises(ToolkitError, match="the value 4294967297"):
+    message = "for example 1: Labels have the value 4294967297, expected"
+    with pytest.raises(ToolkitError, match=message):
         prepare(Split(np.zeros([2, 2]), [0, 1]), hooks)
 
 

@@ -76,14 +76,10 @@ def files(monkeypatch, tmp_path):
     for name, count in zip(NAMES, (20, 20, 5, 5)):
         array = numbered_images(count) if "images" in name else np.arange(count, dtype="u1") % 10
         contents[name] = gzip.compress(idx_bytes(array))
-    remote = tuple(
-        download.RemoteFile(
-            name,
-            hashlib.sha256(contents[name]).hexdigest(),
-            hashlib.sha256(gzip.decompress(contents[name])).hexdigest(),
-        )
-        for name in NAMES
-    )
+    remote = {
+        name: [hashlib.sha256(c).hexdigest() for c in (content, gzip.decompress(content))]
+        for name, content in contents.items()
+    }
     table = download.DATASETS["mnist"]._replace(files=remote, mirrors=("http://127.0.0.1:9/",))
     monkeypatch.setitem(download.DATASETS, "mnist", table)
     return contents
@@ -170,4 +166,4 @@ def test_mirrors_are_reached_by_https():
 def test_the_checksums_are_those_of_the_full_mnist():
     folder = os.environ["TOOLKIT_TEST_MNIST"]
     files = download.DATASETS["mnist"].files
-    assert all(download.is_intact(os.path.join(folder, file.name), file) for file in files)
+    assert all(download.is_intact(os.path.join(folder, name), files[name]) for name in files)

@@ -21,14 +21,6 @@ def counts(splits, classes):
     return {n: np.bincount(s.labels, minlength=classes).tolist() for n, s in splits.items()}
 
 
-@pytest.mark.parametrize("period", [2, 5, 10, 20])
-def test_labels_in_a_period_are_held_out_evenly(period):
-    labels = np.arange(2000) % period
-    split = counts(hold_out({"train": Split(examples(2000), labels)}), period)
-    assert set(split["test"]) == {200 // period}
-    assert set(split["validation"]) == {180 // period}
-
-
 @pytest.mark.parametrize("copies", [1, 2], ids=["different", "of contradictory labels"])
 def test_the_order_of_the_examples_does_not_change_the_choice(copies):
     images, labels = examples(500).repeat(copies, axis=0), np.arange(500 * copies) % 7

@@ -10,6 +10,7 @@ import pytest
 
 from toolkit.data.held_out import NOTHING
 from toolkit.data.sources import ColumnOptions, ImageOptions, open_data
+from toolkit.data.spec import DataSpec
 from toolkit.data.tables.table_file import read_table
 from toolkit.errors import DataError, ToolkitError, UsageError
 
@@ -21,8 +22,9 @@ class Rows:
 
     def __init__(self, path, schema=None, images=None, **options):
         options, images = ColumnOptions(**options), ImageOptions(**(images or {}))
+        model = schema and DataSpec((), "", table=schema)
         data = open_data(
-            f"table:{path}", columns=options, images=images, shares=NOTHING, table=schema
+            f"table:{path}", columns=options, images=images, shares=NOTHING, model=model
         )
         self.features, self.labels = data.splits["train"].features, data.splits["train"].labels
         self.splits = {name: split.index.tolist() for name, split in data.splits.items()}

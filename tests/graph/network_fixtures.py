@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple
+import functools
+from typing import Any, Dict, List, NamedTuple
 
 import numpy as np
 import pytest
-from graph_fixtures import Spec, Stream, make_plugin, make_run, session
+from graph_fixtures import Stream, make_plugin, make_run, session
 
 from toolkit import hookimpl, tf
 from toolkit.graph.build import build_inference, build_training
@@ -56,7 +57,7 @@ class OneNetwork:
 
 
 class Steps(NamedTuple):
-    """What steps did: values of variables by name before and after, and the last step's results."""
+    """Values of variables by name before and after some steps, and the results of the last one."""
 
     before: Dict[str, Any]
     after: Dict[str, Any]
@@ -66,29 +67,41 @@ class Steps(NamedTuple):
     random_ops: Any
 
 
-def make_steps(model, steps=1, in_loop=False, spec=None, features=FEATURES, **options) -> Steps:
-    """Make steps; in a loop, all but the last in one session call."""
+def history(model, calls=(1,), in_loop=False, **options) -> List[Steps]:
+    """What the steps have done after each session call; a call of a loop makes several steps."""
     plugins = Plugins(make_plugin(model))
-    run = make_run(data=spec, optimizer="sgd", learning_rate=0.1, clip="none", **options)
+    run = make_run(optimizer="sgd", learning_rate=0.1, clip="none", **options)
+    steps = []
     with tf.Graph().as_default() as graph:
-        training = build_training(plugins, run, Stream(features, LABELS), graph, in_loop)
+        training = build_training(plugins, run, Stream(FEATURES, LABELS), graph, in_loop)
         variables = {v.op.name: v for v in tf.global_variables()}
         fetches = [training.step.outputs["logits"], training.losses["loss"], training.logged]
+        random_ops = find_random_ops(training.train_op)
         with session() as tf_session:
             before = tf_session.run(variables)
-            calls = [1] * steps if not in_loop or steps == 1 else [steps - 1, 1]
             for number in calls:
                 feed = {training.loop.num_steps: number} if in_loop else {}
-                results = [None] * 3 if number > 1 else fetches
-                train = [training.train_op] + [x for x in results if x is not None]
-                values = tf_session.run(train, feed)
-            after = tf_session.run(variables)
-    return Steps(before, after, *values[1:], find_random_ops(training.train_op))
+                # A call of several steps computes no results.
+                results = fetches if number == 1 else [training.train_op] * 3
+                values = tf_session.run([training.train_op, *results], feed)[1:]
+                steps.append(Steps(before, tf_session.run(variables), *values, random_ops))
+    return steps
 
 
-def check_loop(model, steps=3):
+def make_steps(model, steps=1, **options) -> Steps:
+    """What single steps have done."""
+    return history(model, (1,) * steps, **options)[-1]
+
+
+@functools.lru_cache(maxsize=None)
+def three_steps(model) -> List[Steps]:
+    """What one, two and three single steps do to a model that several tests share."""
+    return history(model, (1, 1, 1))
+
+
+def check_loop(model):
     """Check that steps in a loop change the variables as single steps do."""
-    expected, actual = make_steps(model, steps), make_steps(model, steps, in_loop=True)
+    expected, actual = three_steps(model)[-1], history(model, (2, 1), in_loop=True)[-1]
     for name, value in expected.after.items():
         np.testing.assert_allclose(actual.after[name], value, rtol=0, atol=1e-6, err_msg=name)
     assert actual.loss == pytest.approx(expected.loss, rel=1e-6)
@@ -112,8 +125,8 @@ def network(x, training):
     return tf.matmul(x, w) + bias + tf.keras.layers.Dense(2)(x)
 
 
-def inference_variables(model, mode, spec=None):
+def inference_variables(model, mode):
     """The names of the variables of the graph of evaluation or prediction."""
-    graph = build_inference(Plugins(make_plugin(model)), make_run(mode, data=spec or Spec()))
+    graph = build_inference(Plugins(make_plugin(model)), make_run(mode))
     with graph.tf_graph.as_default():
         return sorted(variable.op.name for variable in tf.global_variables())

@@ -86,7 +86,7 @@ def apply_in_sequence(run, factors):
     return ops[-1], variables
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "momentum", "rmsprop", "adagrad", "ftrl"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "ftrl"])
 def test_a_later_update_that_is_not_finite_rolls_the_earlier_ones_back(optimizer):
     run = make_run(optimizer=optimizer, on_nonfinite="stop")
     check_stop(apply_in_sequence(run, [1.0, 2.0, INF])[0])
@@ -301,24 +301,23 @@ def check_refusal(step, policy):
 
 
 @ONLY_2
-@policies
 @pytest.mark.parametrize(
-    "build",
+    "build, policy",
     [
-        lambda: single_update(),
-        lambda: single_update(INF),
-        lambda: single_update(float("nan")),
-        updates_together,
-        lambda: sequential_updates(0, "abc"),
-        lambda: sequential_updates(1, "abc"),
-        lambda: sequential_updates(2, "abc"),
-        lambda: sequential_updates(2, "aab"),
-        lambda: sequential_updates(2, "aba"),
-        lambda: sequential_updates(1, "aaa"),
+        (lambda: single_update(), "skip"),
+        (lambda: single_update(INF), "skip"),
+        (lambda: single_update(float("nan")), "stop"),
+        (updates_together, "skip"),
+        (lambda: sequential_updates(0, "ab"), "skip"),
+        (lambda: sequential_updates(1, "abc"), "skip"),
+        (lambda: sequential_updates(1, "abc"), "stop"),
+        (lambda: sequential_updates(2, "aab"), "skip"),
+        (lambda: sequential_updates(2, "aba"), "stop"),
+        (lambda: sequential_updates(1, "aaa"), "skip"),
     ],
-    ids=["gradient", "inf", "nan", "together", "first", "second", "third", "aab", "aba", "aaa"],
+    ids=["gradient", "inf", "nan", "together", "first", "second", "stop", "aab", "aba", "aaa"],
 )
-def test_a_compiled_step_is_refused_as_a_whole_whichever_update_is_not_finite(policy, build):
+def test_a_compiled_step_is_refused_as_a_whole_whichever_update_is_not_finite(build, policy):
     with CompiledStep(build(), on_nonfinite=policy) as step:
         check_refusal(step, policy)
 
@@ -327,8 +326,7 @@ def test_a_compiled_step_is_refused_as_a_whole_whichever_update_is_not_finite(po
 @pytest.mark.parametrize(
     "options",
     [
-        *({"optimizer": name} for name in ("sgd", "momentum", "rmsprop")),
-        *({"optimizer": name} for name in ("adagrad", "ftrl", "adadelta")),
+        *({"optimizer": name} for name in ("sgd", "rmsprop", "ftrl")),
         {"weight_decay": 0.1, "clip": "norm"},
     ],
 )
@@ -339,7 +337,7 @@ def test_a_compiled_step_is_refused_as_a_whole_with_any_optimizer_decay_and_clip
 
 @ONLY_2
 @pytest.mark.parametrize(
-    "validity, updates", [((1, 1, 1), (0, 1, 1)), ((0, 1, 1), (0, 0, 1)), ((1, 0, 1), (0, 0, 1))]
+    "validity, updates", [((1, 1, 0, 1), (0, 1, 1, 1)), ((0, 1, 1), (0, 0, 1))]
 )
 def test_a_compiled_step_that_is_skipped_does_not_change_the_accumulated_mean(validity, updates):
     options = dict(SGD, accumulate=2, on_nonfinite="skip")
@@ -351,8 +349,7 @@ def test_a_compiled_step_that_is_skipped_does_not_change_the_accumulated_mean(va
 
 
 @ONLY_2
-@policies
-def test_compiled_state_updates_and_sums_are_rolled_back_by_a_later_update(policy):
+def test_compiled_state_updates_and_sums_are_rolled_back_by_a_later_update():
     a, b, statistic = (create_variable(n, [1.0, 1.0, 1.0]) for n in ("a", "b", "statistic"))
 
     def build_updates(run, validity):
@@ -363,13 +360,14 @@ def test_compiled_state_updates_and_sums_are_rolled_back_by_a_later_update(polic
         with tf.control_dependencies([first]):
             return run.minimize(fallible_loss(b.read_value(), validity), [b], "b")
 
-    with CompiledStep(build_updates, on_nonfinite=policy, accumulate=2) as step:
-        check_changes_of_invalid_step(step, policy)
+    with CompiledStep(build_updates, on_nonfinite="skip", accumulate=2) as step:
+        check_changes_of_invalid_step(step, "skip")
 
 
 @ONLY_2
-@pytest.mark.parametrize("names", ["a", "ab", "aab"])
-@pytest.mark.parametrize("options", [{}, {"optimizer": "momentum", "accumulate": 2}])
+@pytest.mark.parametrize(
+    "names, options", [("aab", {}), ("ab", {"optimizer": "momentum", "accumulate": 2})]
+)
 def test_compiled_updates_equal_those_without_xla(names, options):
     with CompiledStep(sequential_updates(None, names), **options) as step:
         for _ in range(4):

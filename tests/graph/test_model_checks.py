@@ -77,10 +77,11 @@ class Added(Regularized):
     adds = True
 
 
-@pytest.mark.parametrize("steps_per_call", [1, "auto"])
-@pytest.mark.parametrize("plugin, count", [(Regularized, 1), (Added, 0)])
+@pytest.mark.parametrize(
+    "plugin, steps_per_call, count", [(Regularized, 1, 1), (Regularized, "auto", 1), (Added, 1, 0)]
+)
 def test_a_run_says_once_how_many_losses_it_does_not_minimize(
-    tmp_path, plugin, count, steps_per_call
+    tmp_path, plugin, steps_per_call, count
 ):
     lines = []
     options = {"data": write_bars(tmp_path / "bars.npz"), "steps": 4, "evaluate": "no"}

@@ -9,10 +9,12 @@ from network_fixtures import (
     FEATURES,
     OneNetwork,
     check_loop,
+    history,
     inference_variables,
     l2,
     make_steps,
     network,
+    three_steps,
 )
 
 from toolkit import hookimpl, tf
@@ -43,8 +45,11 @@ def apply_twice(net, x, run):
     return net(x, True) + net(2 * x, True)
 
 
+FUNCTION = of(network)
+
+
 def test_the_variables_have_the_names_that_the_function_gives_them_and_a_step_trains_each():
-    steps = make_steps(of(network), 2)
+    steps = three_steps(FUNCTION)[1]
     assert not any("in_build" in name for name in steps.before)
     for name in NAMES:
         assert not np.array_equal(steps.before[name], steps.after[name]), name
@@ -57,7 +62,7 @@ def test_updates_that_an_author_runs_out_of_habit_are_not_run_twice():
             with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
                 return run.minimize(losses)
 
-    expected = make_steps(of(network), 2).after
+    expected = three_steps(FUNCTION)[1].after
     actual = make_steps(Habit(lambda run: run.function(network)), 2).after
     name = "batch_normalization/moving_mean"
     assert np.array_equal(expected[name], actual[name])
@@ -71,10 +76,14 @@ def cross_entropy(logits):
     return (np.log(np.exp(logits).sum(1)) - logits[np.arange(8), np.arange(8) % 2]).mean()
 
 
-@pytest.mark.parametrize("in_loop", [False, True])
-def test_the_losses_of_regularizers_are_those_of_the_present_weights(in_loop):
-    first, second, third = (make_steps(of(network), count, in_loop) for count in (1, 2, 3))
-    for weights, steps in ((first.before, first), (second.after, third)):
+def test_the_losses_of_regularizers_are_those_of_the_present_weights():
+    first, second, third = three_steps(FUNCTION)
+    in_loop = history(FUNCTION, (2, 1), in_loop=True)
+    for weights, steps in (
+        (first.before, first),
+        (second.after, third),
+        (in_loop[0].after, in_loop[1]),
+    ):
         expected = cross_entropy(steps.logits) + penalty(weights)
         assert steps.loss == pytest.approx(expected, rel=1e-4)
 
@@ -88,11 +97,11 @@ class Total(OneNetwork):
         return tf.losses.get_total_loss()
 
 
-@pytest.mark.parametrize("in_loop", [False, True])
-def test_the_collection_has_the_losses_of_the_step(in_loop):
-    expected = make_steps(of(network), 3)
-    actual = make_steps(Total(lambda run: run.function(network)), 3, in_loop)
-    assert np.allclose(expected.after["head/w"], actual.after["head/w"], atol=1e-6)
+def test_the_collection_has_the_losses_of_the_step():
+    expected = three_steps(FUNCTION)[-1].after["head/w"]
+    total = Total(lambda run: run.function(network))
+    assert np.allclose(expected, make_steps(total, 3).after["head/w"], atol=1e-6)
+    check_loop(total)
 
 
 def test_a_regularizer_of_a_plain_variable_is_computed_in_each_step_of_a_loop():
@@ -121,16 +130,13 @@ def test_a_draw_within_a_loop_of_the_function_stays_and_is_named():
 
 def test_a_function_is_applied_any_number_of_times_with_the_same_variables():
     model = OneNetwork(lambda run: run.function(network), apply_twice)
-    assert sorted(make_steps(model).before) == sorted(make_steps(of(network)).before)
-    check_loop(model, 2)
-
-
-def test_batch_norm_of_two_passes_moves_its_average_twice_in_their_order():
-    steps = make_steps(OneNetwork(lambda run: run.function(network), apply_twice))
-    x = np.maximum(FEATURES.dot(steps.before["dense/kernel"]), 0).mean(0)
+    first = three_steps(model)[0]
+    assert sorted(first.before) == sorted(three_steps(FUNCTION)[0].before)
+    x = np.maximum(FEATURES.dot(first.before["dense/kernel"]), 0).mean(0)
     # The second pass reads the average before either update: 0.5 x + 0.5 (2 x).
-    actual = steps.after["batch_normalization/moving_mean"]
-    assert actual == pytest.approx(1.5 * x, rel=1e-5)
+    average = first.after["batch_normalization/moving_mean"]
+    assert average == pytest.approx(1.5 * x, rel=1e-5)
+    check_loop(model)
 
 
 def test_two_functions_have_variables_of_their_own_and_may_return_structures():
@@ -328,15 +334,15 @@ def recurrent_function(x, training):
 
 
 WAYS = [sequential, sequential_with_shape, functional, Subclass]
-MODELS = [*map(of_keras, WAYS), of(network)]
+MODELS = [*map(of_keras, WAYS), FUNCTION]
 each_model = pytest.mark.parametrize("model", MODELS, ids=[*(w.__name__ for w in WAYS), "function"])
 
 
 @each_model
-@pytest.mark.parametrize("mode", ["eval", "predict"])
-def test_all_modes_have_the_same_variables(model, mode):
-    names = [name for name in make_steps(model).before if "optimizer" not in name]
-    assert inference_variables(model, mode) == sorted(names)
+def test_all_modes_have_the_same_variables(model):
+    names = sorted(name for name in three_steps(model)[0].before if "optimizer" not in name)
+    assert inference_variables(model, "eval") == names
+    assert inference_variables(model, "predict") == names
 
 
 @pytest.mark.parametrize("model", [*MODELS, of_keras(recurrent), of(recurrent_function)])
@@ -346,25 +352,25 @@ def test_a_loop_of_steps_changes_the_variables_as_single_steps_do(model):
 
 @each_model
 def test_dropout_is_drawn_by_the_run_and_an_extension_changes_nothing(model):
-    steps = make_steps(model, 2)
-    assert steps.random_ops == []
-    assert not np.array_equal(steps.logits, make_steps(model, 1).logits)
+    first, second, _ = three_steps(model)
+    assert first.random_ops == []
+    assert not np.array_equal(first.logits, second.logits)
     extended = OneNetwork(model.create, model.apply, num_ops=2)
-    assert np.array_equal(steps.logits, make_steps(extended, 2).logits)
+    assert np.array_equal(second.logits, make_steps(extended, 2).logits)
 
 
 @each_model
 def test_batch_norm_moves_its_average_once_in_a_step(model):
-    steps = make_steps(model)
+    steps = three_steps(model)[0]
     kernel = next(value for value in steps.before.values() if value.shape == (4, 5))
     expected = 0.5 * np.maximum(FEATURES.dot(kernel), 0).mean(0)
     (average,) = (value for name, value in steps.after.items() if name.endswith("moving_mean"))
     assert average == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("create", WAYS)
-def test_the_loss_has_the_regularizers_of_weights_and_outputs(create):
-    steps = make_steps(of_keras(create), 1)
+@pytest.mark.parametrize("model", MODELS[:-1], ids=[way.__name__ for way in WAYS])
+def test_the_loss_has_the_regularizers_of_weights_and_outputs(model):
+    steps = three_steps(model)[0]
     kernel = next(value for value in steps.before.values() if value.shape == (4, 5))
     outputs = 0.25 * np.sum(steps.logits**2)
     expected = cross_entropy(steps.logits) + 0.5 * np.sum(kernel**2)

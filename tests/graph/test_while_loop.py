@@ -273,11 +273,10 @@ GAN = {
     "plugin, options",
     [
         ("classifier", dict(SMALL, **MLP)),  # with dropout and augmentation
-        ("classifier", dict(SMALL, accumulate=2, mixup=0.2)),  # with batch norm
         ("gan", dict(GAN, preset="wgan-gp", discriminator_steps=3)),
         pytest.param("classifier", dict(SMALL, **MLP, xla="on"), marks=ONLY_2),
     ],
-    ids=["perceptron", "convolutions", "gan", "compiled"],
+    ids=["perceptron", "gan", "compiled"],
 )
 def test_a_classifier_and_a_gan_give_the_same_run(digits, tmp_path, plugin, options):
     results = check_same_run(tmp_path, plugin, (1, 7), data=digits, **options)

@@ -62,8 +62,8 @@ def test_fewer_classes_are_matched_by_name_and_images_get_the_size_of_the_model(
     assert result["metrics"]["accuracy"] == 1.0 and result["examples"] == 40
     assert result["split"] == "all"
     assert "no examples of 'ant'" in notes
-    large = write_images("large", first=300, count=3, size=(60, 60))
-    assert evaluate("--data", large)[0]["examples"] == 9
+    write_images("large", first=300, count=3, size=(60, 60))
+    assert evaluate("--data", "large")[0]["examples"] == 9
 
 
 def test_a_class_that_the_model_does_not_know_is_refused(evaluate, cli):

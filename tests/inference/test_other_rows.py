@@ -78,12 +78,12 @@ def test_missing_numbers_get_the_mean_of_the_training(table, spec_of):
 
 
 def test_other_labels_are_matched_to_the_columns_of_the_training(table, spec_of):
-    schema = spec_of().table
-    data = open_data("table:" + table("label,size,colour\ny,1,red\n"), shares=NOTHING, table=schema)
+    spec = spec_of()
+    data = open_data("table:" + table("label,size,colour\ny,1,red\n"), shares=NOTHING, model=spec)
     assert data.spec.class_names == ("y",)
     path = table("size,label\n1,y\n")
     with pytest.raises(DataError, match="found no 'colour'"):
-        open_data("table:" + path, shares=NOTHING, table=schema)
+        open_data("table:" + path, shares=NOTHING, model=spec)
 
 
 def test_a_run_on_a_table_evaluates_and_predicts_on_others(cli, table):

@@ -90,7 +90,6 @@ def write_image_files(folder, channels, factor=1):
 SOURCES = {
     "idx": write_idx_files,
     "npz": write_npz_file,
-    "grey images": lambda folder: write_image_files(folder, 1),
     "colour images": lambda folder: write_image_files(folder, 3),
     "large images": lambda folder: write_image_files(folder, 1, factor=2),
 }
@@ -118,7 +117,12 @@ def train_on(cli, here):
 
 @pytest.mark.parametrize(
     "source, plugin",
-    [*((source, LINEAR) for source in SOURCES), ("colour images", "./converting.py")],
+    [
+        ("idx", LINEAR),
+        ("npz", LINEAR),
+        ("large images", LINEAR),
+        ("colour images", "./converting.py"),
+    ],
 )
 def test_the_test_files_have_the_accuracy_of_the_runs_test(cli, train_on, source, plugin):
     files, labels, accuracy = train_on(source, plugin)

@@ -112,11 +112,12 @@ def test_other_data_is_scored_with_the_splits_of_the_run(cli, run):
     assert result["data"] == "npz:other.npz" and result["examples"] == 9
 
 
-def test_the_runs_data_at_another_place_gives_its_splits(cli, run):
+@pytest.mark.parametrize("data", ["npz:moved/bars.npz", "moved/bars.npz"])
+def test_the_runs_data_at_another_place_gives_its_splits(cli, run, data):
     os.mkdir("moved")
     shutil.copy("bars.npz", "moved/bars.npz")
     lose_data()
-    result = json.loads(cli("evaluate", run, "--json", "--data", "npz:moved/bars.npz").out)
+    result = json.loads(cli("evaluate", run, "--json", "--data", data).out)
     assert result["lines"] == ["brightness against 13 of 40"]
     assert result["data"] == "npz:moved/bars.npz"
 

@@ -146,35 +146,36 @@ def whole(data, tmp_path_factory):
     return Whole(final_state(run), events(run))
 
 
+def check_deaths(plugin, run, deaths, expected, **options):
+    """Check that a run which dies after these steps in turn ends as the `expected` one does."""
+    for step in deaths:
+        train(plugin, run, dies_at=step, **options)
+    train(plugin, run)
+    assert final_state(run) == expected.state, deaths
+    assert events(run) == expected.events, deaths
+
+
+def test_a_death_at_any_step_leaves_no_trace(data, whole):
+    assert len(whole.events) > 20
+    options = dict(OPTIONS, data=data)
+    check_deaths(Noisy, "evaluation", [5], whole, **options)
+    check_deaths(Noisy, "end", [17], whole, **options)
+    # Before the first commit, twice between two, and at one.
+    check_deaths(Noisy, "row", [1, 9, 9, 12], whole, **options)
+    check_deaths(Noisy, "other calls", [7], whole, steps_per_call=1, **options)
+
+
 @pytest.mark.parametrize(
-    ("plugin", "reader", "deaths"),
-    [
-        # Before the first commit, at one, at one with an evaluation, between two, at the end.
-        (Noisy, "resident", (1, 4, 5, 7, 17)),
-        (Noisy, "stream", (7,)),
-        (SometimesNan, "resident", (10,)),
-    ],
+    "plugin, reader, death", [(Noisy, "stream", 7), (SometimesNan, "resident", 10)]
 )
-def test_a_death_at_any_step_leaves_no_trace(data, monkeypatch, plugin, reader, deaths):
+def test_a_death_leaves_no_trace_in_a_stream_or_after_skipped_steps(
+    data, monkeypatch, plugin, reader, death
+):
     monkeypatch.setenv("TOOLKIT_CACHE", "cache")
     options = dict(OPTIONS, data=data, reader=reader, on_nonfinite="skip")
     train(plugin, "whole", **options)
-    expected, expected_events = final_state("whole"), events("whole")
-    assert len(expected_events) > 20
-    for step in deaths:
-        run = f"died-{step}"
-        train(plugin, run, dies_at=step, **options)
-        train(plugin, run)
-        assert final_state(run) == expected, step
-        assert events(run) == expected_events, step
-
-
-@pytest.mark.parametrize("deaths, more", [((3, 9, 9, 14), {}), ((9,), {"steps_per_call": 1})])
-def test_deaths_leave_no_trace_in_other_calls_or_in_a_row(data, whole, deaths, more):
-    for step in deaths:
-        train(Noisy, "run", dies_at=step, **dict(OPTIONS, data=data, **more))
-    train(Noisy, "run")
-    assert final_state("run") == whole.state
+    whole = Whole(final_state("whole"), events("whole"))
+    check_deaths(plugin, "died", [death], whole, **options)
 
 
 def test_early_stopping_happens_at_the_same_step(data):
@@ -186,12 +187,9 @@ def test_early_stopping_happens_at_the_same_step(data):
     assert final_state("died") == final_state("whole")
 
 
-def test_an_evaluation_does_not_depend_on_the_steps_of_checkpoints(data):
-    records = []
-    for name, steps in (("few", 100), ("many", 1)):
-        train(Noisy, name, **dict(OPTIONS, data=data, checkpoint_steps=steps))
-        records.append(RunFolder(name).metrics.read())
-    assert records[0] == records[1]
+def test_an_evaluation_does_not_depend_on_the_steps_of_checkpoints(data, whole):
+    train(Noisy, "run", **dict(OPTIONS, data=data, checkpoint_steps=1))
+    assert final_state("run")[1] == whole.state[1]  # the bytes of metrics.jsonl
 
 
 @pytest.mark.parametrize("moment", ["before the entry", "after the entry", "in the evaluation"])

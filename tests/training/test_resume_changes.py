@@ -125,10 +125,9 @@ def test_other_data_is_refused_allowed_by_name_and_needs_no_allowance_later(cli,
     "before, after, words, is_renamed",
     [
         (UNCHANGED, EXTRA, "added extra.", False),
-        (EXTRA, UNCHANGED, "removed extra.", False),
         (UNCHANGED, RENAMED, "added dense/b, ", True),
     ],
-    ids=["added", "removed", "renamed"],
+    ids=["added", "renamed"],
 )
 def test_another_model_is_refused_and_begins_with_the_weights_by_the_command_that_is_said(
     cli, here, before, after, words, is_renamed
@@ -157,16 +156,11 @@ def straight(golden):
     return str(golden(*FLAGS, name="straight") / "run")
 
 
-@pytest.fixture
-def paused(golden):
-    """The same run, paused at step 4."""
-    return str(golden(*FLAGS, "--pause-at", 4, name="paused") / "run")
-
-
 def test_a_run_that_pauses_several_times_ends_with_the_same_bits(cli, here, straight):
     assert start_run(cli, "run", LINEAR, "--pause-at", 1).code == 0
-    for step in 3, 4:
-        result = cli("resume", "run", "--pause-at", step)
+    # A pause at a step that is behind trains nothing.
+    for pause_at, step in (3, 3), (4, 4), (2, 4), (4, 4):
+        result = cli("resume", "run", "--pause-at", pause_at)
         assert result.code == 0
         assert f"paused at step {step} " in result.out and "test " not in result.out
         assert tensors("run")["global_step"] == step
@@ -180,15 +174,6 @@ def test_a_pause_at_the_last_step_or_after_it_has_no_effect(cli, straight):
         result = start_run(cli, name, LINEAR, "--pause-at", step)
         assert result.code == 0 and "reached step 6 " in result.out and "test " in result.out
         assert bits(name) == bits(straight)
-
-
-@pytest.mark.parametrize("step", [2, 4])
-def test_a_pause_at_an_earlier_step_trains_and_tests_nothing(cli, straight, paused, step):
-    result = cli("resume", paused, "--pause-at", step)
-    assert result.code == 0 and "paused at step 4 " in result.out and "test " not in result.out
-    assert tensors(paused)["global_step"] == 4
-    assert cli("resume", paused).code == 0
-    assert bits(paused) == bits(straight)
 
 
 # ----------------------------------------------------------------------------------- continue

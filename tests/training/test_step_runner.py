@@ -221,8 +221,14 @@ def with_failing_step(step, value):
     return Failing
 
 
-@forms
-@pytest.mark.parametrize("value, more", [(np.inf, {}), (np.nan, {"log_steps": 6})], ids=str)
+@pytest.mark.parametrize(
+    "form, value, more",
+    [
+        pytest.param({"steps_per_call": 1}, np.nan, {"log_steps": 6}, id="single"),
+        pytest.param({"steps_per_call": 50}, np.inf, {}, id="loop"),
+        pytest.param({"xla": "on"}, np.nan, {"log_steps": 6}, id="xla", marks=ONLY_2),
+    ],
+)
 def test_the_error_names_the_diverged_step_and_the_state_before_it_is_saved(
     data, form, value, more
 ):
@@ -324,8 +330,14 @@ def test_a_record_has_the_means_of_the_steps_that_happened_since_the_one_before(
         assert record["learning_rate"] == each[span[-1]]["learning_rate"]
 
 
-@pytest.mark.parametrize("is_in_list", [True, False], ids=["beside the loss", "alone"])
-@forms
+@pytest.mark.parametrize(
+    "form, is_in_list",
+    [
+        pytest.param({"steps_per_call": 1}, True, id="single, beside the loss"),
+        pytest.param({"steps_per_call": 50}, False, id="loop, alone"),
+        pytest.param({"xla": "on"}, True, id="xla, beside the loss", marks=ONLY_2),
+    ],
+)
 def test_a_hook_reads_variables_after_its_step(data, form, is_in_list):
     hooks = []
 

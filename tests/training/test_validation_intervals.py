@@ -95,17 +95,12 @@ def test_the_commit_log_has_the_last_and_the_best_evaluation_with_intervals(trai
         assert not [name for name in record if "interval" in name]
 
 
-@pytest.mark.parametrize("pause_at", [1, 3])
-def test_a_run_that_pauses_and_continues_has_the_evaluations_of_an_undisturbed_one(train, pause_at):
+def test_a_run_that_pauses_or_is_killed_has_the_evaluations_of_an_undisturbed_one(
+    train, monkeypatch
+):
     whole = evaluations_of(train("whole"))
-    paused = evaluations_of(train("parts", pause_at=pause_at))
-    assert paused["last"]["step"] == pause_at
-    assert paused["best"]["step"] == min(pause_at, 2)
-    assert evaluations_of(train("parts")) == whole
-
-
-def test_a_kill_before_it_is_recorded_changes_no_evaluation(train, monkeypatch):
-    whole = evaluations_of(train("whole"))
+    paused = evaluations_of(train(pause_at=1))
+    assert paused["last"]["step"] == paused["best"]["step"] == 1
 
     class Killed(BaseException):
         pass
@@ -119,8 +114,8 @@ def test_a_kill_before_it_is_recorded_changes_no_evaluation(train, monkeypatch):
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(Validation, "_record_state", die)
-        train("killed")
-    folder = train("killed")
+        train()
+    folder = train()
     assert evaluations_of(folder) == whole
     steps = [r["step"] for r in folder.metrics.read() if r["kind"] == "eval"]
     assert steps == [1, 2, 3, 4]

@@ -11,6 +11,8 @@ from typing import Any, Callable, Iterator, List, Optional
 
 from . import streams
 
+MAX_FLAGS = 16  # of a command, that an error lists
+
 
 def main(argv: Optional[List[str]] = None) -> None:
     """Run the command line and leave with its exit code. A user's mistake prints no traceback."""
@@ -79,7 +81,7 @@ def _exit_code(call: Callable[[], Any]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        _print_error(error.format_message())
+        _print_error(error.format_message() + _way_out(error))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         _print_error("Interrupted.")
@@ -91,6 +93,23 @@ def _exit_code(call: Callable[[], Any]) -> int:
         if error.code is not None and not isinstance(error.code, int):
             _print_error(str(error.code))
         return error.code if isinstance(error.code, int) else int(error.code is not None)
+
+
+def _way_out(error: Any) -> str:
+    """Usage, flags or commands, for an error of click that names none of them."""
+    import click
+
+    context = getattr(error, "ctx", None)
+    if context is None or "\n" in error.format_message():
+        return ""
+    if isinstance(error, click.MissingParameter):
+        return "\n" + context.get_usage()
+    flags = [max(p.opts, key=len) for p in context.command.params if isinstance(p, click.Option)]
+    if isinstance(error, (click.NoSuchOption, click.BadOptionUsage)) and len(flags) <= MAX_FLAGS:
+        return f"\nOptions: {', '.join(flags)}"
+    if isinstance(context.command, click.Group):
+        return f"\nCommands: {', '.join(context.command.list_commands(context))}"
+    return ""
 
 
 def _print_error(message: str, error: Optional[BaseException] = None) -> None:

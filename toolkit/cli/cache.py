@@ -61,4 +61,4 @@ def _entries() -> List:
     from ..data.arrays.download import DATASETS
     from ..data.files.cache import list_entries
 
-    return list_entries({name: [f.name for f in d.files] for name, d in DATASETS.items()})
+    return list_entries({name: d.files for name, d in DATASETS.items()})

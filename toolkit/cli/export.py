@@ -9,7 +9,10 @@ import click
 
 from .. import cli_options as shared
 from ..display.waits import waiting
+from ..errors import UsageError
 from ..storage.run_folder import open_run
+
+OTHER_FORMATS = (".onnx", ".h5", ".hdf5", ".keras", ".pb", ".tflite")
 
 
 @click.command()
@@ -24,6 +27,11 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
 
     The SavedModel is loaded again, and its predictions are compared with the model's.
     """
+    if folder.lower().endswith(OTHER_FORMATS):
+        raise UsageError(
+            f"{folder} would be a SavedModel, which is a folder, by the name of another format.",
+            hint="Name a folder; converters of that format read it.",
+        )
     path = shared.resolve_output(folder, is_folder=True)
     open_run(run_folder)  # a mistake is said before the import of TensorFlow
     from ..inference.export import describe_input_hooks

@@ -7,6 +7,7 @@ click reads the words of a command twice. The first time, the flags of plugins a
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
 
@@ -190,10 +191,11 @@ class PluginCommand(ShortCommand):
             word = re.search(r"unexpected extra arguments? \((\S+)", error.message)
             if word is None or not self._names_plugin:
                 raise
-            raise click.UsageError(
-                f"{error.message}\nThe plugin is the first word: {ctx.command_path} "
-                f"{word.group(1).rstrip(')')} [OPTIONS]"
-            ) from None
+            name = word.group(1).rstrip(")")
+            hint = f"The plugin is the first word: {ctx.command_path} {name} [OPTIONS]"
+            if os.path.exists(name):
+                hint = f"Data are named by a flag: --data {name}"
+            raise click.UsageError(f"{error.message}\n{hint}") from None
 
     def _describe_unknown(self, ctx: click.Context, error: click.NoSuchOption) -> str:
         """Say which flags are like one that does not exist: what other tools call so, else those

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import os
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -70,34 +71,28 @@ def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
         value: the `--data` value, for the report and error messages.
 
     Returns:
-        A report of JSON values: the spec, each split, duplicates across splits, SHA-256 of files.
+        A report of JSON values: "shape" and "dtype" of the only features, "components" by flat key
+        if they are named, each split, duplicates across splits, SHA-256 of files.
     """
     splits: Dict[str, Any] = {}
     hashes: Dict[str, Set[bytes]] = {}
     for name, split in dataset.splits.items():
         splits[name], hashes[name] = _check_split(split, dataset.spec, f"{value} ({name})")
+    report: Dict[str, Any] = {"data": value, "ok": True, "corrupt": []}
+    spec = dataset.spec
+    if not spec.feature_names:
+        report.update(shape=list(spec.shape), dtype=spec.dtype)
+    if spec.components:
+        report["components"] = {key: component.describe() for key, component in spec.components}
     return {
-        "data": value,
-        "ok": True,
-        "corrupt": [],
-        **_describe_components(dataset.spec),
-        "classes": list(dataset.spec.class_names),
+        **report,
+        "classes": list(spec.class_names),
         "splits": splits,
         "in_train_and_test": len(hashes["train"] & hashes.get("test", set())),
         "in_train_and_validation": len(hashes["train"] & hashes.get("validation", set())),
         "notes": dataset.notes,
         "sha256": dataset.sha256,
     }
-
-
-def _describe_components(spec: DataSpec) -> Dict[str, Any]:
-    """JSON values: "shape" and "dtype" of the only features, "components" by flat key if named."""
-    result: Dict[str, Any] = {}
-    if not spec.feature_names:
-        result.update(shape=list(spec.shape), dtype=spec.dtype)
-    if spec.components:
-        result["components"] = {key: component.describe() for key, component in spec.components}
-    return result
 
 
 def check_is_images(dataset: Dataset, hint: str) -> None:
@@ -134,11 +129,9 @@ def contact_sheet(dataset: Dataset, path: str, split: str = "train", count: int 
 def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, Any], Set[bytes]]:
     """The report of a split, and the hashes of its examples."""
     keys = [key for key in split.columns if split.components[key].kind != "text"]
-    ranges = {key: _Range() for key in keys if key != LABELS or split.class_labels is None}
-    for part in iterate_slices(split):
-        flat = split.read(part, list(ranges))
-        for key, range_ in ranges.items():
-            range_.add(flat[key], part.start, f"{source}: {describe_key(key)}")
+    if split.class_labels is not None:
+        keys.remove(LABELS)
+    ranges = _measure_ranges(split, keys, source)
     hashes = [hashlib.md5(b"".join(parts)).digest() for parts in feature_bytes(split)]
     report: Dict[str, Any] = {
         "examples": len(split),
@@ -146,47 +139,39 @@ def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, A
         "duplicates": len(hashes) - len(set(hashes)),
         "labelled": split.has_labels,
     }
-    if FEATURES in ranges:
-        report.update(shape=list(split.shape), dtype=split.dtype, **ranges.pop(FEATURES).as_json())
+    if FEATURES in keys:
+        report.update(shape=list(split.shape), dtype=split.dtype, **ranges.pop(FEATURES, {}))
     if ranges:
-        report["ranges"] = {key: range_.as_json() for key, range_ in ranges.items()}
+        report["ranges"] = ranges
     if split.class_labels is not None:
         counts = np.bincount(split.class_labels, minlength=spec.num_classes)
         report["class_counts"] = dict(zip(spec.class_names, counts.tolist()))
     return report, set(hashes)
 
 
-class _Range:
-    """The lowest and highest value of a component, and the mean, over chunks of examples."""
+def _measure_ranges(split: Split, keys: Sequence[str], source: str) -> Dict[str, Dict[str, Any]]:
+    """The values "min", "max" and "mean" of components by flat key, over chunks of examples.
 
-    def __init__(self) -> None:
-        self._lowest, self._highest = np.inf, -np.inf
-        self._total, self._count = 0.0, 0
-
-    def add(self, array: np.ndarray, start: int, subject: str) -> None:
-        """Count a chunk of examples [n, ...]. Raises a DataError if a value is not finite.
-
-        Args:
-            start: the position of the first.
-            subject: begins the message.
-        """
-        with np.errstate(invalid="ignore"):  # the sum of infinities of both signs is invalid
-            total = array.sum(dtype=np.float64)
-        if not np.isfinite(total):
-            raise DataError(
-                f"{subject}: expected finite numbers, found NaN or infinity in examples {start} to "
-                f"{start + len(array) - 1}.",
-                hint="Repair or remove them.",
-            )
-        self._lowest = min(self._lowest, array.min())
-        self._highest = max(self._highest, array.max())
-        self._total += float(total)
-        self._count += array.size
-
-    def as_json(self) -> Dict[str, Any]:
-        """The values "min", "max" and "mean"."""
-        return {
-            "min": np.asarray(self._lowest).item(),
-            "max": np.asarray(self._highest).item(),
-            "mean": round(self._total / max(1, self._count), 6),
+    Raises a DataError if a value is not finite.
+    """
+    chunks: Dict[str, List[Any]] = collections.defaultdict(list)
+    for part in iterate_slices(split):
+        for key, array in split.read(part, keys).items():
+            with np.errstate(invalid="ignore"):  # the sum of infinities of both signs is invalid
+                total = float(array.sum(dtype=np.float64))
+            if not np.isfinite(total):
+                raise DataError(
+                    f"{source}: {describe_key(key)}: expected finite numbers, found NaN or "
+                    f"infinity in examples {part.start} to {part.start + len(array) - 1}.",
+                    hint="Repair or remove them.",
+                )
+            chunks[key].append((array.min(), array.max(), total, array.size))
+    ranges = {}
+    for key, parts in chunks.items():
+        lowest, highest, totals, sizes = zip(*parts)
+        ranges[key] = {
+            "min": min(lowest).item(),
+            "max": max(highest).item(),
+            "mean": round(sum(totals) / max(1, sum(sizes)), 6),
         }
+    return ranges

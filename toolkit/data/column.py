@@ -17,10 +17,16 @@ from ..errors import DataError
 from .decoded import Decoded, as_rows
 from .structure import FEATURES, LABELS, describe_key
 
-KINDS = ("image", "class", "value", "text")
 MAX_CLASSES = 1 << 20
 VOID = 255  # in images of classes: a pixel of no class
 TEXT = "string"  # the dtype of text, as TensorFlow names it
+# The dtypes in memory that values of each kind may have.
+KINDS = {
+    "image": ("uint8", "float32"),
+    "class": ("uint8", "int32", "int64"),
+    "value": ("uint8", "int32", "int64", "float32", "bool"),
+    "text": (TEXT,),
+}
 _BE = ("is", "are")  # verbs of a sentence
 _TEXT_BYTES = 64  # assumed of one text
 _CHUNK = 4096  # examples that are checked at once
@@ -203,11 +209,6 @@ class Column:
         """Whether a read only copies; False if it decodes."""
         return not isinstance(self.values, Decoded)
 
-    @property
-    def lengths(self) -> np.ndarray:
-        """The lengths of M sequences, int32 [M]."""
-        return self.values.lengths
-
     def with_values(self, values: Any) -> Column:
         """A column of other values with the same declarations, not yet bound."""
         column = copy.copy(self)
@@ -219,22 +220,17 @@ class Column:
         column = copy.copy(self)
         column.key = key
         column.values = _as_values(key, self.values)
-        column.component = self._describe(key, column.values)
-        if column.component.kind == "image" and len(column.component.shape) == 2:
-            column._add_channel()
-        if column.component.is_sequence and isinstance(column.values, Sequences):
-            column._check_range(column.values.values)  # of padded ones, the padding is not checked
+        column._adds_channel = False
+        component = column.component = self._describe(key, column.values)
+        if component.is_sequence:  # of padded ones, the padding is not checked
+            column._check_range(column.values.values)
+        elif component.kind == "image" and len(component.shape) == 2:  # [H, W] becomes [H, W, 1]
+            column.component = component._replace(shape=(*component.shape, 1))
+            if isinstance(column.values, np.ndarray):
+                column.values = column.values[..., np.newaxis]
+            else:
+                column._adds_channel = True
         return column
-
-    def _add_channel(self) -> None:
-        """Make images [H, W] those of one channel; sequences stay as they are."""
-        if self.component.is_sequence:
-            return
-        self.component = self.component._replace(shape=(*self.component.shape, 1))
-        if isinstance(self.values, np.ndarray):
-            self.values = self.values[..., np.newaxis]
-        else:
-            self._adds_channel = True
 
     def take(self, rows: Any, length: Optional[int] = None) -> np.ndarray:
         """Read some examples.
@@ -283,20 +279,19 @@ class Column:
         if lowest <= int(array.min()) and int(array.max()) <= highest:
             return
         is_wrong = (array < lowest) | (array > highest)
-        if is_class and self.component.shape:
-            is_wrong &= array != VOID
+        hint = "Store smaller numbers."
+        if is_class:
+            mark = f", or mark what has no class by {VOID}" if self.component.shape else ""
+            hint = f"Number classes from 0{mark}; leave out examples without a class."
+            is_wrong &= (array != VOID) | (not self.component.shape)
         if is_wrong.any():
             place = ""
             if rows is not None:
-                row = as_rows(rows, len(self))[np.argwhere(is_wrong)[0][0]]
-                place = f" in example {row}"
-            mark = f", or mark what has no class by {VOID}" if self.component.shape else ""
+                place = f" in example {as_rows(rows, len(self))[np.argwhere(is_wrong)[0][0]]}"
             raise DataError(
                 f"{_subject(self.key)} the value {array[is_wrong][0]}{place}, expected {lowest} to "
                 f"{highest}.",
-                hint=f"Number classes from 0{mark}; leave out examples without a class."
-                if is_class
-                else "Store smaller numbers.",
+                hint=hint,
             )
 
     @property
@@ -345,7 +340,11 @@ class Column:
     def _describe(self, key: str, values: Any) -> Component:
         dtype = _memory_dtype(key, values.dtype)
         kind = self.kind or _default_kind(key, dtype)
-        _check_kind(key, kind, dtype)
+        if dtype not in KINDS[kind]:
+            raise DataError(
+                f"{_subject(key, _BE)} of type {dtype}, which is no {kind}.",
+                hint=f"The kind {kind} is {' or '.join(KINDS[kind])}.",
+            )
         shape = tuple(values.shape[1:])
         if 0 in shape:
             raise DataError(
@@ -522,22 +521,6 @@ def _memory_dtype(key: str, dtype: Any) -> str:
 def _default_kind(key: str, dtype: str) -> str:
     if dtype == TEXT:
         return "text"
-    is_label = key.partition("/")[0] == LABELS
-    if is_label:
-        return "class" if dtype in ("uint8", "int32", "int64") else "value"
+    if key.partition("/")[0] == LABELS:
+        return "class" if dtype in KINDS["class"] else "value"
     return "image" if dtype == "uint8" else "value"
-
-
-def _check_kind(key: str, kind: str, dtype: str) -> None:
-    """Refuse a kind that cannot have the dtype."""
-    allowed = {
-        "image": ("uint8", "float32"),
-        "class": ("uint8", "int32", "int64"),
-        "text": (TEXT,),
-        "value": ("uint8", "int32", "int64", "float32", "bool"),
-    }[kind]
-    if dtype not in allowed:
-        raise DataError(
-            f"{_subject(key, _BE)} of type {dtype}, which is no {kind}.",
-            hint=f"The kind {kind} is {' or '.join(allowed)}.",
-        )

@@ -326,7 +326,11 @@ def describe(split: Split, class_names: Sequence[str] = (), num_classes: int = 0
         class_names: in the order of the labels; for one class as label.
         num_classes: K, if there are no names; 0 for the largest label + 1.
     """
-    components = () if is_plain(split) else tuple(_with_class_counts(split).items())
+    flat = {} if is_plain(split) else split.components
+    for key, component in flat.items():
+        if component.kind == "class" and not component.num_classes:
+            flat[key] = component._replace(num_classes=_count_classes(split, key))
+    components = tuple(flat.items())
     only = split.components.get(FEATURES)
     shape, dtype = ((), "") if only is None else only[:2]
     spec = DataSpec(shape, dtype, components=components)  # type: ignore[arg-type]
@@ -349,15 +353,6 @@ def with_classes(spec: DataSpec, class_names: Sequence[str]) -> DataSpec:
         for key, c in spec.components
     )
     return spec._replace(num_classes=len(names), class_names=names, components=components)
-
-
-def _with_class_counts(split: Split) -> Dict[str, Component]:
-    """The components, each of classes with their number."""
-    components = split.components
-    for key, component in components.items():
-        if component.kind == "class" and not component.num_classes:
-            components[key] = component._replace(num_classes=_count_classes(split, key))
-    return components
 
 
 def _count_classes(split: Split, key: str) -> int:
@@ -427,7 +422,7 @@ def _bind_columns(flat: Dict[str, Any]) -> Dict[str, Column]:
                     f"'{key.partition('/')[2]}{LENGTH}', which is there already.",
                     hint="Leave the lengths out.",
                 )
-            columns[key + LENGTH] = Column(column.lengths, kind="value").bind(key + LENGTH)
+            columns[key + LENGTH] = Column(column.values.lengths, kind="value").bind(key + LENGTH)
     counts = {key: len(column) for key, column in columns.items()}
     if len(set(counts.values())) > 1:
         raise DataError(

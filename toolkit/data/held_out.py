@@ -99,7 +99,19 @@ def _choose_parts(
     keys = content_keys(train, shares.seed) if digests is None else _hash(digests, shares.seed)
     parts = np.zeros(len(train), np.uint8)
     if needs_test:
-        parts[_test_mask(_Groups.of(keys, train.class_labels), shares)] = _PARTS["test"]
+        groups = _Groups.of(keys, train.class_labels)
+        if not shares.folds:
+            is_test = share_mask(groups, shares.test, shares.seed)
+        elif shares.folds <= len(groups.sizes):  # the groups of a class are dealt out in turn
+            is_fold = np.arange(len(groups.sizes)) % shares.folds == shares.fold
+            is_test = is_fold[groups.members]
+        else:
+            raise UsageError(
+                f"The data has {len(groups.sizes)} different examples, which cannot be divided "
+                f"into {shares.folds} folds.",
+                hint="Set a smaller --folds.",
+            )
+        parts[is_test] = _PARTS["test"]
     if needs_validation:
         rest = np.flatnonzero(parts == _PARTS["train"])
         labels = None if train.class_labels is None else train.class_labels[rest]
@@ -116,19 +128,6 @@ def _name_choice(splits: Dict[str, Split], shares: Shares, files: Sequence[str])
     if train.class_labels is not None:
         digest.update(np.ascontiguousarray(train.class_labels).data)
     return "parts-" + digest.hexdigest()[:32]
-
-
-def _test_mask(groups: _Groups, shares: Shares) -> np.ndarray:
-    """Whether each example is in the test split, bool [N]."""
-    if not shares.folds:
-        return share_mask(groups, shares.test, shares.seed)
-    if shares.folds > len(groups.sizes):
-        raise UsageError(
-            f"The data has {len(groups.sizes)} different examples, which cannot be divided into "
-            f"{shares.folds} folds.",
-            hint="Set a smaller --folds.",
-        )
-    return fold_mask(groups, shares.folds, shares.fold)
 
 
 def _check(splits: Dict[str, Split], shares: Shares) -> None:
@@ -197,31 +196,17 @@ def content_keys(split: Split, seed: int = 0) -> np.ndarray:
 
 def _hash(contents: Iterable[Any], seed: int) -> np.ndarray:
     """A hash of each content, text or bytes: uint64 [N]. Hashes, uint64 [N], are only mixed."""
-    if isinstance(contents, np.ndarray):
-        return _mix(contents, seed)
-    salt = int(seed).to_bytes(8, "little", signed=True)
-    keys = [
-        hashlib.blake2b(
-            content.encode("ascii") if isinstance(content, str) else content,
-            digest_size=8,
-            salt=salt,
-        ).digest()
-        for content in contents
-    ]
+    if isinstance(contents, np.ndarray):  # by the finalizer of SplitMix64
+        start = np.uint64((2 * seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
+        mixed = np.asarray(contents, np.uint64) + start
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        return mixed ^ (mixed >> np.uint64(31))
+    salt, keys = int(seed).to_bytes(8, "little", signed=True), []
+    for content in contents:
+        content = content.encode("ascii") if isinstance(content, str) else content
+        keys.append(hashlib.blake2b(content, digest_size=8, salt=salt).digest())
     return np.frombuffer(b"".join(keys), "<u8")
-
-
-def _mix(hashes: np.ndarray, seed: int) -> np.ndarray:
-    """Another hash of each hash, uint64 [N], by the finalizer of SplitMix64."""
-    mixed = np.asarray(hashes, np.uint64) + np.uint64((2 * seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
-
-
-def fold_mask(groups: _Groups, folds: int, fold: int) -> np.ndarray:
-    """Whether each example is in a fold, bool [N]. The groups of a class are dealt out in turn."""
-    return (np.arange(len(groups.sizes)) % folds == fold)[groups.members]
 
 
 def share_mask(groups: _Groups, share: float, seed: int = 0) -> np.ndarray:

@@ -49,7 +49,6 @@ class ExampleConverter:
         self._first = 0  # the position of that example, in the split
         self._convert = convert
         self._split = split
-        self._columns = split.columns
         self._bound: Dict[str, Column] = {}  # those of the first example
         self._raw: Dict[str, Any] = {}  # flat key -> dtype and shape that need no further check
 
@@ -63,7 +62,7 @@ class ExampleConverter:
         Returns:
             Flat key -> array; sequences are not padded and have no lengths.
         """
-        answer = _call_hook("convert", self._convert, example[0], example[1], position)
+        answer = _call_hook("convert", self._convert, example, position)
         if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
             is_sequence = isinstance(answer, (tuple, list))
             found = f"{len(answer)} values" if is_sequence else f"one {type(answer).__name__}"
@@ -78,6 +77,7 @@ class ExampleConverter:
             if self.form and raw == self._raw:
                 return {key: self._bound[key].convert(array) for key, array in flat.items()}
             columns = {key: self._as_column(key, array) for key, array in flat.items()}
+            converted = {key: _only_value(column) for key, column in columns.items()}
         except DataError as error:
             raise ToolkitError(
                 f"The hook 'convert' returned no example for example {position}: {error.message}",
@@ -86,8 +86,7 @@ class ExampleConverter:
         form = {key: column.component for key, column in columns.items()}
         if not self.form:
             self.form, self._first, self._bound = form, position, columns
-            shapes = {key: component.shape for key, component in form.items()}
-            if shapes == {key: array.shape for key, array in flat.items()}:
+            if all(form[key].shape == array.shape for key, array in flat.items()):
                 self._raw = raw
         if form != self.form:
             raise ToolkitError(
@@ -95,22 +94,14 @@ class ExampleConverter:
                 f"{_describe(self.form)} for example {self._first}.",
                 hint="Return one shape and dtype for every example.",
             )
-        lengths = {
-            k: int(c.lengths[0]) if c.component.is_sequence else None for k, c in columns.items()
-        }
-        try:
-            return {k: column.take(slice(0, 1), lengths[k])[0] for k, column in columns.items()}
-        except DataError as error:
-            reason = error.message.replace(" in example 0", "")  # of the column of one example
-            raise ToolkitError(
-                f"The hook 'convert' returned no example for example {position}: {reason}",
-                hint=error.hint,
-            ) from error
+        return converted
 
-    def convert_all(self, subset: Split) -> Iterator[Dict[str, np.ndarray]]:
-        """Convert the examples of a subset of the split, one by one."""
-        positions = subset_positions(self._split, subset).tolist()
-        return map(self.convert, iterate(subset), positions)
+    def convert_all(self, hook: Optional[Filter] = None) -> Iterator[Dict[str, np.ndarray]]:
+        """Convert the examples of the split that a filter keeps, one by one."""
+        kept, positions = filter_split(self._split, hook)
+        return map(
+            self.convert, iterate(kept), range(len(kept)) if positions is None else positions
+        )
 
     def join(self, examples: Sequence[Mapping[str, np.ndarray]]) -> Split:
         """The split of converted examples, one or more."""
@@ -123,7 +114,7 @@ class ExampleConverter:
 
     def _as_column(self, key: str, array: np.ndarray) -> Column:
         """What the hook returned of one component, as the column of a single example."""
-        source = self._columns.get(key)
+        source = self._split.columns.get(key)
         if source is not None and source.component.is_sequence:
             values: Any = Sequences(array, np.array([0, len(array)]))
         else:
@@ -132,8 +123,15 @@ class ExampleConverter:
 
     def _declare(self, key: str, values: Any) -> Column:
         """A column with the declarations of the stored one of the same key, if there is one."""
-        source = self._columns.get(key)
+        source = self._split.columns.get(key)
         return Column(values) if source is None else source.with_values(values)
+
+
+def _only_value(column: Column) -> np.ndarray:
+    """The value of a column of one example, whose number is not that in the column."""
+    if column.component.is_sequence:
+        return column.convert(column.values.values)
+    return column.convert(column.values[:1])[0]
 
 
 def _describe(form: Mapping[str, Component]) -> str:
@@ -156,20 +154,22 @@ def prepare(split: Split, hooks: ExampleHooks) -> Split:
         ToolkitError: a hook fails or returns something invalid; the message names it.
         DataError: the filter keeps no example.
     """
-    subset = filter_split(split, hooks.filter)
     if hooks.convert is None:
-        return subset
+        return filter_split(split, hooks.filter)[0]
     converter = ExampleConverter(hooks.convert, split)
-    return converter.join(list(converter.convert_all(subset)))
+    return converter.join(list(converter.convert_all(hooks.filter)))
 
 
-def filter_split(split: Split, filter: Optional[Filter]) -> Split:
-    """The examples that a filter keeps. Raises DataError if there are none."""
+def filter_split(split: Split, filter: Optional[Filter]) -> Tuple[Split, Optional[np.ndarray]]:
+    """The examples that a filter keeps, and their positions in the split, int64 [n]; None for all.
+
+    Raises a DataError if there are none.
+    """
     if filter is None:
-        return split
+        return split, None
     mask = np.zeros(len(split), bool)
-    for position, (features, label) in enumerate(iterate(split)):
-        answer = _call_hook("filter", filter, features, label, position)
+    for position, example in enumerate(iterate(split)):
+        answer = _call_hook("filter", filter, example, position)
         if not isinstance(answer, (bool, np.bool_)):
             text = str(answer) if np.ndim(answer) == 0 else f"an array {list(np.shape(answer))}"
             raise ToolkitError(
@@ -180,18 +180,7 @@ def filter_split(split: Split, filter: Optional[Filter]) -> Split:
         mask[position] = answer
     if not mask.any():
         raise _empty_filter_error(split, filter)
-    return split.subset(mask)
-
-
-def subset_positions(split: Split, subset: Split) -> np.ndarray:
-    """The positions in `split` of the examples of its subset, int64 [len(subset)]."""
-    if subset is split or subset.index is None:
-        return np.arange(len(split))
-    if split.index is None:
-        return subset.index
-    position_of_record = np.full(split.num_records, -1, np.int64)
-    position_of_record[split.index] = np.arange(len(split))
-    return position_of_record[subset.index]
+    return split.subset(mask), np.flatnonzero(mask)
 
 
 def model_spec(spec: DataSpec, split: Split, hooks: ExampleHooks) -> DataSpec:
@@ -205,7 +194,7 @@ def model_spec(spec: DataSpec, split: Split, hooks: ExampleHooks) -> DataSpec:
     if hooks.convert is None:
         return spec
     for position, example in enumerate(iterate(split)):
-        if hooks.filter is None or _call_hook("filter", hooks.filter, *example, position=position):
+        if hooks.filter is None or _call_hook("filter", hooks.filter, example, position):
             converter = ExampleConverter(hooks.convert, split)
             only = converter.join([converter.convert(example, position)])
             converted = describe(only)
@@ -241,17 +230,17 @@ def unbatch(split: Split, flat: Mapping[str, np.ndarray]) -> Iterator[Example]:
         yield pack(example)
 
 
-def _call_hook(name: str, hook: Callable, features: Any, label: Any, position: int) -> Any:
+def _call_hook(name: str, hook: Callable, example: Example, position: int) -> Any:
     try:
-        return hook(features, label)
+        return hook(*example)
     except ToolkitError:
         raise
     except Exception as error:
         arguments = [
             f"{key} {a.dtype} {list(a.shape)}" if hasattr(a, "dtype") else f"{key} {a}"
-            for key, a in flatten(features, label).items()
+            for key, a in flatten(*example).items()
         ]
-        text = " and ".join(arguments + ["label None"] * (label is None))
+        text = " and ".join(arguments + ["label None"] * (example[1] is None))
         raise ToolkitError(
             f"The hook '{name}' failed on example {position}: {type(error).__name__}: "
             f"{str(error).rstrip('.')}.",

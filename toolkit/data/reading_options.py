@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import UsageError
 from .files.file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares
+from .spec import DataSpec
 
 
 class ImageOptions(NamedTuple):
@@ -83,9 +84,8 @@ class Settings(NamedTuple):
         shares: of the examples, held out if the source has no test or validation split.
         cache_dir: the cache folder; None for the default.
         file_index: of the files at the path; None for a new one.
-        table: the columns that a model was trained on (`DataSpec.table`); None to find them.
-        label_scale: of the label images that a model was trained on (`DataSpec.label_scale`).
-        records: the keys that a model was trained on (`DataSpec.records`); None to find them.
+        model: the spec of the data that a model was trained on, as stored, whose columns, keys and
+            classes of label images hold; None to find them.
     """
 
     path: str
@@ -94,9 +94,7 @@ class Settings(NamedTuple):
     shares: Shares = DEFAULT_SHARES
     cache_dir: Optional[str] = None
     file_index: Optional[FileIndex] = None
-    table: Optional[Mapping[str, Any]] = None
-    label_scale: int = 0
-    records: Optional[Mapping[str, Any]] = None
+    model: Optional[DataSpec] = None
 
     @property
     def files(self) -> FileIndex:

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 from ..errors import CheckpointError, DataError
 from .column import Component, describe_shape
 from .structure import FEATURES, LABELS, names_of, pack_role
+from .tables.schema import TableSchema
 
 
 class _SpecFields(NamedTuple):
@@ -86,6 +87,14 @@ class DataSpec(_SpecFields):
     def feature_names(self) -> List[str]:
         """The names of the features; [] for a single array."""
         return names_of(self.flat, FEATURES)
+
+    @property
+    def record_keys(self) -> Optional[Mapping[str, Any]]:
+        """The "features" and "labels" of other records: `records`, or the columns of a table."""
+        if self.records is not None or self.table is None:
+            return self.records
+        table = TableSchema.from_json(self.table)
+        return {"features": table.features, "labels": table.labels}
 
     def describe_features(self) -> str:
         """`examples [28, 28, 1] uint8`, `examples of photo [8, 8, 1] uint8, weight [] float32`."""

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from ..data.examples import Split
 from ..data.files.hash_list import summarize
 from ..data.same_data import check_fit
+from ..data_value import complete
 from ..errors import DataError, UsageError, suggest
 from ..options import CoreOptions
 from ..run_data import RunData, open_other_data, open_run_data
@@ -59,6 +60,7 @@ class OpenEvaluation:
         log: Callable[[str], None] = lambda text: None,
     ):
         model.set_tta(tta)
+        data = data and complete(data)
         self._model, self._data = model, data
         run_data, options, own_splits = _open_data(model, data, log)
         self._data_name = data or run_data.dataset.name

@@ -32,13 +32,12 @@ from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_spe
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..data.reading_options import DEFAULT_IMAGES, ColumnOptions, ImageOptions
 from ..data.records.record_files import is_record_file
-from ..data.records.schema import model_keys
 from ..data.sources import open_data
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES, LABELS, pack_role
 from ..data.tables.table_file import TABLE_ENDINGS
 from ..display.waits import waiting
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, suggest_path
 from ..run_data import border_means, example_hook, images_like, is_images
 from .evaluator import ModelInputs
 from .trained_model import TrainedModel
@@ -263,9 +262,9 @@ def _choose_reader(
         columns = ColumnOptions(
             split_column="none", missing="fill" if missing == "fill" else "refuse"
         )
-        schema = dict(spec.table, labels=(), label_kind="")
+        model = spec._replace(table=dict(spec.table, labels=(), label_kind=""))
         read = functools.partial(open_data, images=images, columns=columns, shares=NOTHING)
-        return lambda path: _read_split(read(f"table:{path}", table=schema).splits["train"])
+        return lambda path: _read_split(read(f"table:{path}", model=model).splits["train"])
     if spec.feature_names:
         return lambda path: _read_named(path, spec)
     kinds = {path: _file_kind(path) for path in paths}  # a missing file ends it before any work
@@ -274,9 +273,9 @@ def _choose_reader(
 
 def _read_records(path: str, spec: DataSpec, images: ImageOptions) -> Flat:
     """Records, whose features have the names, shapes and types of those of the model."""
-    keys = model_keys(spec)
-    records = None if keys is None else dict(keys, labels=())
-    dataset = open_data(f"tfrecord:{path}", images=images, shares=NOTHING, records=records)
+    keys = spec.record_keys
+    model = spec if keys is None else spec._replace(records=dict(keys, labels=()))
+    dataset = open_data(f"tfrecord:{path}", images=images, shares=NOTHING, model=model)
     split = Split(pack_role(dataset.splits["train"].columns, FEATURES))
     expected = {key: each[:2] for key, each in spec.flat.items() if not key.startswith(LABELS)}
     actual = {key: each[:2] for key, each in split.components.items() if key in expected}
@@ -329,7 +328,7 @@ def _check_is_file(path: str) -> None:
         raise DataError(f"{path} is a folder.", hint="Name the files in it.")
     if not os.path.isfile(path):
         problem = "is not a regular file" if os.path.exists(path) else "no such file"
-        raise DataError(f"{path}: {problem}.")
+        raise DataError(f"{path}: {problem}.", hint=suggest_path(path) or "Name other files.")
 
 
 # ------------------------------------------------------------ images and arrays of one feature

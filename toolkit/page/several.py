@@ -41,7 +41,8 @@ def describe_comparison(records: Sequence[RunRecord], comparison: Dict[str, Any]
         values = [[option["values"][place] for place in places] for option in options]
         texts = [", ".join(dict.fromkeys(map(show_value, each))) for each in values]
         numbers = [(metric["values"][group] or {}).get("value") for metric in others]
-        last = [records[places[0]].step, records[places[0]].seconds, records[places[0]].status]
+        first = records[places[0]]
+        last = [first.step, first.seconds and round(first.seconds), first.status]
         rows.append([names[group], spans[group], verdicts[group][0], *texts, *numbers, *last])
     table = make_table("The runs, the best first", [*columns, "step", "seconds", "status"], rows)
     for group, row in zip(order, table["rows"]):

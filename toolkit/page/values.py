@@ -38,9 +38,9 @@ def fields(value: Any) -> Dict[str, Any]:
 
 def format_number(value: float) -> str:
     """A number as a person reads it: a whole one with commas, another with about four digits."""
-    if float(value).is_integer() and abs(value) < 1e9:
+    if float(value).is_integer() and abs(value) < 1e9 or 1e3 <= abs(value) < 1e5:
         return f"{value:,.0f}"
-    if 1e-3 <= abs(value) < 1e5:
+    if 1e-3 <= abs(value) < 1e3:
         return f"{value:,.4g}" if abs(value) >= 1 else f"{value:.4f}"
     return f"{value:.3g}"
 

@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import Dict, List, NamedTuple, Set
 
-from ..errors import UsageError
+from ..errors import UsageError, suggest_path
 from .modules import SUFFIXES, find_installed
 
 
@@ -49,7 +49,7 @@ def locate(reference: str) -> SourceFiles:
 def locate_file(path: str) -> SourceFiles:
     """Locate a Python file and its neighbours. Raises UsageError if it does not exist."""
     if not os.path.isfile(path):
-        raise UsageError(f"There is no plugin file '{path}'.")
+        raise UsageError(f"There is no plugin file '{path}'.", hint=suggest_path(path))
     folder, name = os.path.split(os.path.abspath(path))
     return SourceFiles(name, folder, False, _hash_with_neighbours(folder, [name]))
 

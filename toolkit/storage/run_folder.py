@@ -29,7 +29,7 @@ import secrets
 import stat
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError, UsageError, suggest_path
 from ..files import TEMPORARY_PREFIX, make_folders, write_json
 from . import folder_lock
 from .checkpoint_store import CHECKPOINTS, QUARANTINE, CheckpointStore
@@ -273,7 +273,11 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
         fault = f"ended before its first step; continue with: toolkit resume {shell_argument(path)}"
     else:
         fault = "contains no run"
-    hint = "A run's folder has a commits.jsonl; see runs/."
+    hint = suggest_path(path) or "A run's folder has a commits.jsonl; see runs/."
+    with contextlib.suppress(OSError):
+        places = (os.path.join(path, name) for name in sorted(os.listdir(path)))
+        runs = [place for place in places if RunFolder(place).is_run]
+        hint = f"Runs in it: {', '.join(runs[:3])}." if runs else hint
     parent = RunFolder(os.path.dirname(folder.path))
     if os.path.isfile(parent.file(MANIFEST)):
         hint = f"Give the run's folder, {parent}."

@@ -177,7 +177,11 @@ def _refuse_flags(
             "A driven script reads its own data, and --data is set.",
             "Omit it.",
         ),
-        (needs_script and not os.path.isfile(script), there, "Name a Python file."),
+        (
+            needs_script and not os.path.isfile(script),
+            there,
+            cli_options.suggest_path(script) or "Name a Python file.",
+        ),
         (
             needs_script and script.endswith(".meta"),
             f"{script} is a graph, no script.",

@@ -20,6 +20,7 @@ MAX_NAME = 40  # letters of a name in report.txt
 DPI = 120  # pixels per inch of a figure
 TILE, GAP, TITLE = 118, 20, 40  # pixels of mistakes.png: side of an image, between two, at the top
 FRAME = 120  # grey level
+INK = "#7d848e"  # of text on a clear ground: legible on a white and on a dark page
 MAX_LABELLED = 25  # classes up to which confusion.png has numbers and names
 BLUE, ORANGE = np.array([0.13, 0.38, 0.66]), np.array([0.85, 0.37, 0.05])
 
@@ -269,18 +270,21 @@ def draw_mistakes(examples, indices, names, path):
     high, wide = images[0].shape[:2]
     pitch = high + (32 if short else 44)  # with a caption of one line or two
     rows = -(-len(indices) // columns)
-    canvas = np.full([TITLE + rows * pitch, columns * (TILE + GAP), 3], 255, np.uint8)
+    canvas = np.zeros([TITLE + rows * pitch, columns * (TILE + GAP), 4], np.uint8)  # clear
     height, width = canvas.shape[:2]
     figure = new_figure(width / DPI, height / DPI)
     wrong = int((examples["label"] != examples["labels"]).sum())
     title = "{} of {} mistakes, most confident first: true \u2192 predicted, probability"
-    figure.suptitle(title.format(len(indices), wrong), fontsize=10, y=1 - 12 / height, va="top")
+    figure.suptitle(
+        title.format(len(indices), wrong), fontsize=10, y=1 - 12 / height, va="top", color=INK
+    )
     for place, (image, text) in enumerate(zip(images, captions)):
         row, column = divmod(place, columns)
         bottom = TITLE + (row + 1) * pitch - 4
         left = column * (TILE + GAP) + (TILE + GAP - wide) // 2
-        canvas[bottom - high - 1 : bottom + 1, left - 1 : left + wide + 1] = FRAME
-        canvas[bottom - high : bottom, left : left + wide] = image
+        box = canvas[bottom - high - 1 : bottom + 1, left - 1 : left + wide + 1]
+        box[..., :3], box[..., 3] = FRAME, 255
+        canvas[bottom - high : bottom, left : left + wide, :3] = image
         figure.text(
             (left + wide / 2) / width,
             1 - (bottom - high - 5) / height,
@@ -288,9 +292,10 @@ def draw_mistakes(examples, indices, names, path):
             ha="center",
             va="bottom",
             fontsize=8 if short else 6.5,
+            color=INK,
         )
     figure.figimage(canvas)
-    figure.savefig(path)
+    figure.savefig(path, transparent=True)
 
 
 def caption(examples, index, names):

@@ -15,6 +15,7 @@ from .targets import label_names
 
 MAX_ROWS, MAX_COLUMNS, MAX_HEADLINE = 20, 12, 6  # of tables and quantities on the page
 MAX_PLOTS, MAX_POINTS = 6, 5000  # in scatter.png
+INK = "#7d848e"  # on a clear ground: legible on a white and on a dark page
 
 
 def write(examples, data, folder):
@@ -106,8 +107,11 @@ def draw_scatter(names, true, predicted, path):
         x, y = true[shown, i], predicted[shown, i]
         ends = [min(x.min(), y.min()), max(x.max(), y.max())]
         axes.plot(ends, ends, color="0.6", linewidth=1)
-        axes.scatter(x, y, s=9, alpha=0.6, color="#215fa8")
-        axes.set_xlabel(f"{names[i]}, true")
-        axes.set_ylabel("predicted")
+        axes.scatter(x, y, s=9, alpha=0.6, color="#2f7fd6")
+        axes.set_xlabel(f"{names[i]}, true", color=INK)
+        axes.set_ylabel("predicted", color=INK)
+        axes.tick_params(colors=INK)
+        for spine in axes.spines.values():
+            spine.set_color(INK)
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, transparent=True)

@@ -56,7 +56,12 @@ def read_label_arrays(
         kind, names = CLASS, ("False", "True")
         arrays = {split: array.astype(np.int32) for split, array in arrays.items()}
     else:
-        _check_numbers(path, arrays)
+        for split, array in arrays.items():
+            if array.dtype.kind not in "fiub":
+                raise DataError(
+                    f"{path} ({split}): expected numbers or texts as labels, found {array.dtype}.",
+                    hint="Save classes as integers or texts, and values as floats.",
+                )
         kind = _default_kind(arrays) if kind == "auto" else kind
         if kind == VALUE:
             notes = _describe_values(arrays)
@@ -108,16 +113,6 @@ def _number_texts(
     names = np.unique(np.concatenate([array.reshape(-1) for array in texts.values()]))
     numbers = {split: np.searchsorted(names, array) for split, array in texts.items()}
     return numbers, tuple(names.tolist())
-
-
-def _check_numbers(path: str, arrays: Dict[str, np.ndarray]) -> None:
-    """Raise a DataError if labels are neither numbers nor truth values."""
-    for split, array in arrays.items():
-        if array.dtype.kind not in "fiub":
-            raise DataError(
-                f"{path} ({split}): expected numbers or texts as labels, found {array.dtype}.",
-                hint="Save classes as integers or texts, and values as floats.",
-            )
 
 
 def _as_classes(path: str, split: str, array: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
-from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -142,9 +142,11 @@ def _find_keys(path: str, names: Sequence[str]) -> Dict[str, Tuple[Keys, Keys]]:
     for split, words in _WORDS.items():
         prefixes = [(x.format(word), y.format(word)) for word in words for x, y in _PREFIXES]
         whole = _WHOLE_PREFIXES if split == "train" else ()
-        pair = next(_match_prefixes(key_of, [*prefixes, *whole]), None)
-        if pair is not None:
-            pairs[split] = pair
+        for features, labels in [*prefixes, *whole]:
+            keys = _with_prefix(key_of, features)
+            if keys:
+                pairs[split] = keys, _with_prefix(key_of, labels)
+                break
     if "train" not in pairs:
         raise DataError(
             f"{path}: expected the array x_train, images, features or x, found "
@@ -152,16 +154,6 @@ def _find_keys(path: str, names: Sequence[str]) -> Dict[str, Tuple[Keys, Keys]]:
             hint=_HINT,
         )
     return pairs
-
-
-def _match_prefixes(
-    key_of: Mapping[str, str], prefixes: Sequence[Tuple[str, str]]
-) -> Iterator[Tuple[Keys, Keys]]:
-    """The keys of each pair of prefixes that names features."""
-    for features, labels in prefixes:
-        keys = _with_prefix(key_of, features)
-        if keys:
-            yield keys, _with_prefix(key_of, labels)
 
 
 def _with_prefix(key_of: Mapping[str, str], prefix: str) -> Keys:

@@ -6,7 +6,7 @@ Legend: M images, H height, W width, C channels.
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict, List, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .image_file import ImageForm, ImageHeader, format_size, parse_colour, parse
 _SUGGESTED_SIDE = 256  # pixels, at most
 _MAX_NAMES = 3  # of damaged files, in a note
 
-Shape = Tuple[int, int, int]  # (H, W, C)
+Shape = Tuple[int, ...]  # (H, W, C)
 
 
 class ImageFiles:
@@ -58,15 +58,17 @@ class ImageFiles:
         self.form, self.shape, self.notes = choose_form(
             place, paths.__getitem__, options.of(component), headers
         )
+        self._facts = repr(self.form)
 
-    def select(self, paths: Sequence[str]) -> Decoded:
+    def select(self, paths: Sequence[str]) -> Any:
         """Some of the images, uint8 [n, H, W, C]."""
+        identity = hash_texts([*self.select_digests(paths), self._facts])
+        shape = (len(paths), *self.shape)
+        return Decoded(lambda row: self.read(paths[row]), shape, identity=identity, paths=paths)
 
-        def decode(row: int) -> np.ndarray:
-            return check_shape(read_image(paths[row], self.form), self.shape, paths[row])
-
-        identity = hash_texts([*self.select_digests(paths), repr(self.form)])
-        return Decoded(decode, (len(paths), *self.shape), identity=identity, paths=paths)
+    def read(self, path: str) -> np.ndarray:
+        """The image in a file, uint8 [H, W, C]."""
+        return check_shape(read_image(path, self.form), self.shape, path)
 
     def select_digests(self, paths: Sequence[str]) -> List[str]:
         """The SHA-256 of some of the files, in the order of `paths`."""

@@ -9,13 +9,13 @@ Legend: M label images, H height, W width, K classes.
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence, Tuple
 
 import numpy as np
 
 from ...errors import DataError
 from ..column import VOID, Column
-from ..decoded import Decoded, hash_texts
+from ..decoded import hash_texts
 from ..files.file_index import FileIndex
 from ..files.parallel import map_parallel
 from .image_file import ImageForm, fit_image, open_image, turn_upright
@@ -24,7 +24,7 @@ from .image_files import ImageFiles
 _MODES = ("1", "L", "P")
 
 
-class LabelFiles:
+class LabelFiles(ImageFiles):
     """Label images, and the classes in them.
 
     Images of 0 and 255 alone have two classes. In others, 255 is no class.
@@ -36,12 +36,10 @@ class LabelFiles:
         picture_paths: of their pictures, [M].
         scale: of the label images that a model was trained on; 0 if it is not known.
 
-    Attributes:
-        digests: the SHA-256 of each file, hex digits, by its path.
+    Attributes, beside those of `ImageFiles`:
         num_classes: K.
         known_scale: 255 for images of 0 and 255, else 1; 0 if the images do not show whether 255 is
             the class 1 or no class.
-        notes: a sentence on the classes.
 
     Raises:
         DataError: a file is damaged or has another size than its picture, or no pixel has a class.
@@ -55,7 +53,6 @@ class LabelFiles:
         picture_paths: Sequence[str],
         scale: int = 0,
     ):
-        self._form, self._size = pictures.form, pictures.shape[:2]
         digests, headers = index.describe_images(paths)
         self.digests = dict(zip(paths, digests))
         differs = (headers.size != pictures.sizes).any(axis=1)
@@ -86,21 +83,16 @@ class LabelFiles:
         saved = ", saved as 0 and 255" if self._scale > 1 else ""
         void = f"; {VOID} is no class" if has_void else ""
         self.notes = [f"Each pixel has one of {self.num_classes} classes{saved}{void}."]
+        self.form, self.shape = pictures.form, pictures.shape[:2]
+        self._facts = repr((self.form, self.shape, self._scale))
 
     def select(self, paths: Sequence[str]) -> Column:
         """Some of the label images, uint8 [n, H, W], as labels."""
+        return Column(super().select(paths), "class", self.num_classes)
 
-        def decode(row: int) -> np.ndarray:
-            return read_label_image(paths[row], self._form, self._scale)
-
-        facts = repr((self._form, self._size, self._scale))
-        identity = hash_texts([*self.select_digests(paths), facts])
-        values = Decoded(decode, (len(paths), *self._size), identity=identity, paths=paths)
-        return Column(values, "class", self.num_classes)
-
-    def select_digests(self, paths: Sequence[str]) -> List[str]:
-        """The SHA-256 of some of the files, in the order of `paths`."""
-        return [self.digests[path] for path in paths]
+    def read(self, path: str) -> np.ndarray:
+        """The class numbers in a file, uint8 [H, W]."""
+        return read_label_image(path, self.form, self._scale)
 
 
 def read_label_image(path: str, form: ImageForm, scale: int = 1) -> np.ndarray:

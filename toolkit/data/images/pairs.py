@@ -19,7 +19,7 @@ import collections
 import itertools
 import os
 import re
-from typing import Dict, List, NamedTuple, NoReturn, Optional, Pattern, Sequence, Set, Tuple, Union
+from typing import Dict, List, NamedTuple, NoReturn, Optional, Pattern, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -82,18 +82,16 @@ def open_pairs(settings: Settings) -> Dataset:
     sides = [[p for each in listings.values() for p in each.paths[side]] for side in (0, 1)]
     names = component_names((first, second))
     left = ImageFiles(folder, sides[0], index, options, names[first])
-    right: Union[ImageFiles, LabelFiles]
     label_scale = 0
     if second.lower() in MASK_FOLDERS:
-        right = LabelFiles(sides[1], index, left, sides[0], settings.label_scale)
-        label_scale = right.known_scale
+        scale = settings.model.label_scale if settings.model else 0
+        masks = LabelFiles(sides[1], index, left, sides[0], scale)
+        right: ImageFiles = masks
+        label_scale = masks.known_scale
     else:
         right = ImageFiles(folder, sides[1], index, options, names[second])
-    if listings["train"].is_aligned:
-        splits, about = _pair(listings, left, right, settings.shares)
-    else:
-        assert isinstance(right, ImageFiles)
-        splits, about = _pair_domains(listings, left, right, settings.shares)
+    divide = _pair if listings["train"].is_aligned else _pair_domains
+    splits, about = divide(listings, (left, right), settings.shares)
     files = name_files(folder, sides[0] + sides[1])
     hashes = left.select_digests(sides[0]) + right.select_digests(sides[1])
     notes += left.notes + right.notes + about + describe_other_files(folder)
@@ -240,23 +238,19 @@ def _by_name(root: str, suffix: Optional[Pattern[str]] = None) -> Dict[str, str]
 
 
 def _pair(
-    listings: Dict[str, Listing],
-    left: ImageFiles,
-    right: Union[ImageFiles, LabelFiles],
-    shares: Shares,
+    listings: Dict[str, Listing], sides: Tuple[ImageFiles, ImageFiles], shares: Shares
 ) -> Tuple[Splits, List[str]]:
     """Splits of pairs, and a note: features by the names of the folders, or features and labels."""
-    names = list(component_names(listings["train"].names).values())
+    names = component_names(listings["train"].names).values()
+    is_masked = isinstance(sides[1], LabelFiles)
     splits = {}
     for split, listing in listings.items():
-        sides = [files.select(paths) for files, paths in zip((left, right), listing.paths)]
-        is_masked = isinstance(right, LabelFiles)
-        splits[split] = Split(*sides) if is_masked else Split(dict(zip(names, sides)))
-    paths = listings["train"].paths
-    groups = left.select_digests(paths[0])
-    if isinstance(right, LabelFiles):
+        images = [files.select(paths) for files, paths in zip(sides, listing.paths)]
+        splits[split] = Split(*images) if is_masked else Split(dict(zip(names, images)))
+    groups, others = (f.select_digests(p) for f, p in zip(sides, listings["train"].paths))
+    if is_masked:
         return hold_out(splits, shares, groups), []
-    groups = _group_pairs(groups, right.select_digests(paths[1]))
+    groups = _group_pairs(groups, others)
     count = sum(size for size in collections.Counter(groups).values() if size > 1)
     note = f"{count:,} pairs share images with others, and are in one split with them."
     return hold_out(splits, shares, groups), [note] if count else []
@@ -285,11 +279,10 @@ def _group_pairs(left: Sequence[str], right: Sequence[str]) -> List[str]:
 
 
 def _pair_domains(
-    listings: Dict[str, Listing], left: ImageFiles, right: ImageFiles, shares: Shares
+    listings: Dict[str, Listing], domains: Tuple[ImageFiles, ImageFiles], shares: Shares
 ) -> Tuple[Splits, List[str]]:
     """Splits of two domains; in each split the smaller domain repeats."""
     names = list(component_names(listings["train"].names).values())
-    domains = left, right
     notes: List[str] = []
     sides = [_hold_out_paths(listings, side, domains[side], shares) for side in (0, 1)]
     lonely = set(sides[0]) ^ set(sides[1])

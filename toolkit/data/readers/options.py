@@ -57,7 +57,8 @@ class ReaderOptions(NamedTuple):
         resident_limit: bytes of features.
         pads_to_longest: see `BatchForm`.
         part: the part of each batch that is read; None for all of it.
-        by_number: whether the number of a batch is known only when a step takes it.
+        by_number: whether the number of a batch is known only when a step takes it: of several
+            processes, each takes the batch whose ticket it gets.
     """
 
     kind: str = "auto"

@@ -8,7 +8,6 @@ from ...errors import UsageError
 from ..examples import Split
 from ..prepare import NO_HOOKS, ExampleHooks, prepare
 from .mapped import decode_splits
-from .numbered import NumberedDatasetReader, NumberedStreamReader
 from .options import DEFAULT_OPTIONS, ReaderOptions
 from .pipeline import DatasetReader
 from .resident import ResidentReader
@@ -51,14 +50,12 @@ def make_reader(
                 f"--reader {options.kind} has no effect: the plugin's data is a tf.data.Dataset.",
                 hint="Leave it out.",
             )
-        from_dataset = NumberedDatasetReader if options.by_number else DatasetReader
-        return from_dataset(split, batch_size, options)
+        return DatasetReader(split, batch_size, options)
     if is_resident(split, options):
         return ResidentReader(prepare(split, hooks), batch_size, options)
     if options.kind == "mapped":
         split = decode_splits({"": split}, "mapped", cache_dir=cache_dir)[""]
-    from_split = NumberedStreamReader if options.by_number else StreamReader
-    return from_split(split, batch_size, options, hooks)
+    return StreamReader(split, batch_size, options, hooks)
 
 
 def is_resident(split: Split, options: ReaderOptions) -> bool:

@@ -50,15 +50,7 @@ class ResidentReader(BatchReader):
             self._order = self._variable("int32", [1 + 2 * len(split)]) if options.shuffle else None
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
-        """One batch.
-
-        Args:
-            step: the number of the batch, an int64 scalar.
-
-        Returns:
-            features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].
-            labels: likewise; classes are int32. None if the split has no labels.
-        """
+        """Batch number `step`, an int64 scalar. See `IteratorReader.batch`."""
         with tf.name_scope("batch"):
             return self.gather(self._batch_positions(step))
 

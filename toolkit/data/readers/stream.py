@@ -11,10 +11,11 @@ Legend: N examples, B batch, K batches of a chunk, G batches of a read, ... othe
 from __future__ import annotations
 
 import atexit
+import concurrent.futures
 import os
 import threading
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -29,9 +30,9 @@ from ..prepare import (
     ExampleHooks,
     filter_split,
     iterate,
-    subset_positions,
     unbatch,
 )
+from ..structure import pack
 from .batches import DEVICE, BatchForm, IteratorReader
 from .mapped import GROUP as DECODED
 from .options import DEFAULT_OPTIONS, ReaderOptions
@@ -42,6 +43,7 @@ _READ_BYTES = 1 << 20
 _MAX_READS = 16  # batches of a read
 _MAX_THREADS = 8
 _PREFETCH = 2  # reads
+_AHEAD = 2  # batches that are read by number while another one is trained on
 _PAUSE, _MAX_WAIT = 0.05, 10.0  # seconds
 _NO_END = np.iinfo(np.int64).max
 
@@ -87,6 +89,9 @@ class StreamReader(IteratorReader):
         batch_size: B, at most as many as the filter keeps.
         options: the seed and the order; the part of each batch.
         hooks: `filter` is called here, once per example; `convert` whenever an example is read.
+
+    Attributes:
+        num_ahead: how many batches `request` should read ahead; 0 if none is read by number.
     """
 
     def __init__(
@@ -96,8 +101,7 @@ class StreamReader(IteratorReader):
         options: ReaderOptions = DEFAULT_OPTIONS,
         hooks: ExampleHooks = NO_HOOKS,
     ):
-        self._split = filter_split(split, hooks.filter)
-        self._numbers = None if hooks.filter is None else subset_positions(split, self._split)
+        self._split, self._numbers = filter_split(split, hooks.filter)
         form = BatchForm.of(self._split, options.pads_to_longest)
         super().__init__(len(self._split), batch_size, form, options.part)
         self.kind = "mapped" if _is_mapped(split) else "stream"
@@ -106,6 +110,10 @@ class StreamReader(IteratorReader):
             self._converter = ExampleConverter(hooks.convert, self._split)
             self.form = self._converted_form(options.pads_to_longest)
         self._order = EpochOrder(self.num_examples, options.seed, options.buffer_size)
+        self.num_ahead = _AHEAD if options.by_number else 0
+        self._requests: Dict[int, concurrent.futures.Future[List[np.ndarray]]] = {}
+        if options.by_number:
+            self._pool = concurrent.futures.ThreadPoolExecutor(_AHEAD)
         with tf.device(DEVICE), tf.name_scope("stream_input"):
             self._first = tf.placeholder(tf.int64, [])
             self._iterator = tf.data.make_initializable_iterator(self._dataset())
@@ -117,10 +125,23 @@ class StreamReader(IteratorReader):
             positions.set_shape([self.num_rows])
             return positions
 
+    def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
+        """The next batch, or by number that of `step`, an int64 scalar. See `IteratorReader`."""
+        if not self.num_ahead:
+            return super().batch(step)
+        with tf.device(DEVICE), tf.name_scope("batch"):
+            return pack(self.form.finish(self._read_tensors(step)))
+
+    def request(self, number: int) -> None:
+        """Begin to read a batch that a step will take soon."""
+        self._requests[number] = self._pool.submit(self._read, np.asarray(number))
+
     def initialize(self, session: tf.Session, step: int = 0) -> None:
-        """Start at batch number `step`."""
+        """Start at batch number `step`, and forget what was requested."""
         self.failure = None
-        session.run(self._iterator.initializer, {self._first: step})
+        self._requests.clear()
+        if not self.num_ahead:
+            session.run(self._iterator.initializer, {self._first: step})
 
     # --------------------------------------------------------------------------------- the batches
 
@@ -138,7 +159,7 @@ class StreamReader(IteratorReader):
     @property
     def _batches_per_read(self) -> int:
         """G: several for small batches, for which a call of Python costs more than the read."""
-        if self._converter is not None:
+        if self._converter is not None or self.num_ahead:
             return 1
         example_bytes = max(1, self._split.nbytes // self.num_examples)
         limit = min(_READ_EXAMPLES, _READ_BYTES // example_bytes)
@@ -148,12 +169,17 @@ class StreamReader(IteratorReader):
         """G batches from batch `number` on by flat key: [B, ...], or [G, B, ...]."""
         components = self.form.components
         dtypes = [tf.as_dtype(component.dtype) for component in components.values()]
-        tensors = dict(zip(components, tf.numpy_function(self._read, [number], dtypes)))
+        tensors = dict(zip(components, tf.numpy_function(self._fetch, [number], dtypes)))
         group = self._batches_per_read
         for key, tensor in tensors.items():
             shape = self.form.batch_shape(key, self.num_rows)
             tensor.set_shape(shape if group == 1 else [group, *shape])
         return tensors
+
+    def _fetch(self, number: np.ndarray) -> List[np.ndarray]:
+        """What was requested, or what is read now."""
+        request = self._requests.pop(int(number), None)
+        return self._read(number) if request is None else request.result()
 
     def _read(self, number: np.ndarray) -> List[np.ndarray]:
         """The arrays of G batches from batch `number` on; called in threads of tf.data."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import array
 import collections
 import contextlib
-import functools
 import hashlib
 import json
 import os
@@ -70,24 +69,34 @@ class KeyPlan(NamedTuple):
 
 
 class RecordIndex:
-    """The index of shards, opened from a folder of the cache.
+    """The index of shards, from the cache or built now.
 
     Args:
-        folder: the folder.
         shards: the files.
         plans: what the index has of each key.
+        cache_dir: the cache folder; None for the default.
 
     Attributes:
         ends: records of each shard and of those before it, int64 [S].
         keys: name -> number of records that have the key.
         digests: a hash of the content of each example, uint64 [M].
+
+    Raises:
+        DataError: a record is damaged, or lacks a key.
     """
 
-    def __init__(self, folder: str, shards: Sequence[Shard], plans: Sequence[KeyPlan]):
-        with open(os.path.join(folder, "index.json"), encoding="utf-8") as file:
+    def __init__(
+        self, shards: Sequence[Shard], plans: Sequence[KeyPlan], cache_dir: Optional[str] = None
+    ):
+        facts = json.dumps([_VERSION, [shard.digest for shard in shards], plans])
+        name = "index-" + hashlib.sha256(facts.encode()).hexdigest()[:32]
+        self._folder = open_entry(
+            GROUP, name, lambda folder: _write_index(shards, plans, folder), cache_dir
+        )
+        with open(os.path.join(self._folder, "index.json"), encoding="utf-8") as file:
             ends, self.keys, texts = json.load(file)
         self.ends = np.array(ends, np.int64)
-        self._folder, self._shards = folder, list(shards)
+        self._shards = shards
         self._plans = {plan.key: (number, plan.kind) for number, plan in enumerate(plans)}
         self._texts = dict(zip(self._plans, texts))
         self.digests = self._map("digests", "<u8")
@@ -125,37 +134,18 @@ class RecordIndex:
         """The values of a key, and where those of each record begin.
 
         Returns:
-            values: float32 or int64: [M, length] if all records have one length, else [T].
+            values: float32 or int64: [M] or [M, length] if all records have one length, else [T].
             starts: int64 [M + 1], or None if all records have one length.
         """
         number, kind = self._plans[key]
         values, lengths = self._map(f"values{number}", _DTYPES[kind]), self.rows(key)[:, 0]
-        if (lengths == lengths[0]).all():
-            return values.reshape(len(self), -1 if len(values) else 0), None
-        return values, np.concatenate([[0], np.cumsum(lengths)])
+        if (lengths != lengths[0]).any():
+            return values, np.concatenate([[0], np.cumsum(lengths)])
+        return values if lengths[0] == 1 else values.reshape(len(self), lengths[0]), None
 
     def _map(self, name: str, dtype: Any) -> np.ndarray:
         path = os.path.join(self._folder, name + ".bin")
         return np.memmap(path, dtype, "r") if os.path.getsize(path) else np.zeros(0, dtype)
-
-
-def open_index(
-    shards: Sequence[Shard], plans: Sequence[KeyPlan], cache_dir: Optional[str] = None
-) -> RecordIndex:
-    """The index of shards, from the cache or built now.
-
-    Args:
-        shards: the files.
-        plans: what the index has of each key.
-        cache_dir: the cache folder; None for the default.
-
-    Raises:
-        DataError: a record is damaged, or lacks a key.
-    """
-    values = json.dumps([_VERSION, [shard.digest for shard in shards], plans])
-    name = "index-" + hashlib.sha256(values.encode()).hexdigest()[:32]
-    build = functools.partial(_write_index, shards, plans)
-    return RecordIndex(open_entry(GROUP, name, build, cache_dir), shards, plans)
 
 
 # ----------------------------------------------------------------------------------------- records
@@ -171,23 +161,18 @@ def without_warnings() -> Iterator[None]:
 
 def parse_record(name: str, record: bytes, is_first: bool = False) -> Features:
     """The features of a record. Raises a DataError that names it if it is no Example."""
-    example = tf.train.Example()
-    try:
-        if example.MergeFromString(record) != len(record):
-            raise DecodeError
-        if not is_first or not _is_sequence_example(record):
-            return dict(example.features.feature)
-        finding = "a tf.train.SequenceExample"
-    except DecodeError:
-        finding = "bytes that are no tf.train.Example"
+    example, finding = tf.train.Example(), "bytes that are no tf.train.Example"
+    with contextlib.suppress(DecodeError):
+        if example.MergeFromString(record) == len(record):
+            if not is_first or not tf.train.SequenceExample.FromString(record).HasField(
+                "feature_lists"
+            ):
+                return dict(example.features.feature)
+            finding = "a tf.train.SequenceExample"
     raise DataError(
         f"{name}: expected a tf.train.Example, found {finding}.",
         hint="Write each record as tf.train.Example(...).SerializeToString().",
     )
-
-
-def _is_sequence_example(record: bytes) -> bool:
-    return tf.train.SequenceExample.FromString(record).HasField("feature_lists")
 
 
 def kind_of(features: Features, key: str) -> str:
@@ -204,8 +189,8 @@ def values_of(features: Features, key: str) -> Any:
     return np.array(values, _DTYPES[FLOATS if kind == FLOATS else INTEGERS])
 
 
-def only_value(features: Features, key: str, name: str) -> bytes:
-    """The bytes of a key in a record. Raises a DataError if it has none or several."""
+def only_value(features: Features, key: str, name: str) -> Any:
+    """The one value of a key in a record. Raises a DataError if it has none or several."""
     values = values_of(features, key)
     if len(values) != 1:
         raise _value_error(name, key, f"{len(values)} values")
@@ -254,7 +239,10 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
                         row.append(_number_text(number_of, content, plan.key, name))
                     else:
                         row.extend((position + record.index(content), len(content)))
-                    sizes = [_read_size(features, key, name) for key in plan.size_keys]
+                    sizes = []
+                    for key in plan.size_keys:
+                        _check_kind(features, key, INTEGERS, name)
+                        sizes.append(only_value(features, key, name).tobytes())
                     if plan.kind == IMAGE:
                         row.extend(_read_header(sizes, content, plan.key, name))
                     for part in (content, *sizes) if plan.is_content else ():
@@ -274,15 +262,6 @@ def _read_content(plan: KeyPlan, features: Features, name: str) -> bytes:
     if plan.kind in _DTYPES:
         return values_of(features, plan.key).tobytes()
     return only_value(features, plan.key, name)
-
-
-def _read_size(features: Features, key: str, name: str) -> bytes:
-    """The height, the width or the channels of an image whose bytes are pixels, an int64."""
-    _check_kind(features, key, INTEGERS, name)
-    values = values_of(features, key)
-    if len(values) != 1:
-        raise _value_error(name, key, f"{len(values)} values")
-    return values.tobytes()
 
 
 def _read_header(sizes: Sequence[bytes], content: bytes, key: str, name: str) -> Iterable[int]:

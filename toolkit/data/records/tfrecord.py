@@ -12,7 +12,7 @@ import functools
 import operator
 import os
 import re
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -39,7 +39,6 @@ from .record_index import (
     describe_keys,
     kind_of,
     only_value,
-    open_index,
     parse_record,
     values_of,
     without_warnings,
@@ -49,8 +48,7 @@ from .shard_names import find_shards
 IMAGE_KEYS = ("image/encoded", "image_raw", "image")
 LABEL_KEYS = ("image/class/label", "label", "class", "target", "y")
 NAME_KEY = "image/class/text"  # the names of the classes in image/class/label
-_HEIGHTS, _WIDTHS = ("height", "rows"), ("width", "cols")
-_CHANNELS = ("channels", "depth")
+_SIZES = (("height", "rows"), ("width", "cols"), ("channels", "depth"))  # of pixels
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"RIFF")
 
 
@@ -61,33 +59,42 @@ def open_tfrecord(settings: Settings) -> Dataset:
         UsageError: options contradict each other.
         DataError: there are no records, a damaged one, or one that lacks a key.
     """
-    place = settings.path
-    if settings.records is None:
+    place, model = settings.path, settings.model and settings.model.record_keys
+    if model is None:
         refuse_conflicts(settings.columns)
     files, notes = find_shards(place)
     all_paths = [path for paths in files.values() for path in paths]
     digests = settings.files.digests(all_paths)
     shards = list_shards(all_paths, digests, settings.cache_dir)
-    reader = _RecordReader(settings, shards)
-    features, labels, class_names = reader.read()
+    name, first = _first_record(place, shards)
+    if model is None:
+        keys = _choose_keys(name, first, settings.columns)
+    else:
+        labels = list(model["labels"]) if any(key in first for key in model["labels"]) else []
+        keys = list(model["features"]), labels
+        hint = f"The model was trained on the keys {', '.join(keys[0])}."
+        _check_keys(name, list(first), keys[0] + keys[1], hint)
+    reader = _RecordReader(settings, shards, name, first, *keys)
+    features, targets, class_names = reader.read()
     splits, start = {}, 0
     ends = dict(zip(all_paths, reader.index.ends.tolist()))
-    for name, paths in files.items():  # of all records, which are in the order of the files
+    for split, paths in files.items():  # of all records, which are in the order of the files
         end = ends[paths[-1]]
         if start == end:
             raise DataError(
-                f"{place} ({name}): expected one record or more, found none.", hint=HINT
+                f"{place} ({split}): expected one record or more, found none.", hint=HINT
             )
         rows = None if len(files) == 1 else np.arange(start, end)
-        splits[name] = Split(features, labels, index=rows)
+        splits[split] = Split(features, targets, index=rows)
         start = end
     contents = reader.index.digests[: len(splits["train"])]
     absolute = [os.path.abspath(path) for path in all_paths]
     folder = os.path.commonpath([os.path.dirname(path) for path in absolute])
     names = [os.path.relpath(path, folder).replace(os.sep, "/") for path in absolute]
+    records = model or {"features": tuple(keys[0]), "labels": tuple(keys[1])}
     return Dataset(
         "tfrecord:" + place,
-        describe(splits["train"], class_names)._replace(records=reader.keys),
+        describe(splits["train"], class_names)._replace(records=records),
         hold_out(splits, settings.shares, contents),
         dict(zip(names, all_paths)),
         notes + reader.notes,
@@ -95,72 +102,74 @@ def open_tfrecord(settings: Settings) -> Dataset:
     )
 
 
+def _first_record(place: str, shards: Sequence[Shard]) -> Tuple[str, Features]:
+    """The name and the features of the first record."""
+    for shard in shards:
+        for _, record in iterate_records(shard):
+            name = f"{shard.path}: record 0"
+            with without_warnings():
+                return name, parse_record(name, record, is_first=True)
+    raise DataError(f"{place}: expected one record or more, found empty files.", hint=HINT)
+
+
 class _RecordReader:
     """Turns records into features and labels.
 
+    Args:
+        settings: of the source.
+        shards: the files.
+        name: of the first record.
+        first: its features.
+        features, labels: the keys to read.
+
     Attributes:
-        index: of the records; set by `read`.
-        keys: the "features" and the "labels" that are used; set by `read`.
+        index: of the records.
         notes: sentences on what was changed or is not read.
     """
 
-    index: RecordIndex
-    keys: Mapping[str, Sequence[str]]
-
-    def __init__(self, settings: Settings, shards: Sequence[Shard]):
-        self._place, self._settings, self._shards = settings.path, settings, shards
+    def __init__(
+        self,
+        settings: Settings,
+        shards: Sequence[Shard],
+        name: str,
+        first: Features,
+        features: List[str],
+        labels: List[str],
+    ):
+        self._settings, self._shards = settings, shards
+        self._features, self._labels = features, labels
+        self._model = settings.model and settings.model.record_keys
+        plans = [_plan_key(name, first, key, key in labels) for key in features + labels]
+        if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
+            plans += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
+        self._plans = {plan.key: plan for plan in plans}
+        self.index = RecordIndex(shards, plans, settings.cache_dir)
         self.notes: List[str] = []
 
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
         """The features and the labels of all records, and the names of the classes."""
-        name, first = self._first_record()
-        model = self._settings.records
-        if model is None:
-            features, labels = _choose_keys(name, first, self._settings.columns)
-        else:
-            features = list(model["features"])
-            labels = list(model["labels"]) if any(key in first for key in model["labels"]) else []
-            hint = f"The model was trained on the keys {', '.join(features)}."
-            _check_keys(name, list(first), features + labels, hint)
-        self.keys = model or {"features": tuple(features), "labels": tuple(labels)}
-        plans = [_plan_key(name, first, key, key in labels) for key in features + labels]
-        has_images = any(plan.kind == IMAGE for plan in plans)
-        if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
-            plans += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
-        self._plans = {plan.key: plan for plan in plans}
-        self.index = open_index(self._shards, plans, self._settings.cache_dir)
-        self._check_labels(features, labels)
+        self._check_labels()
         self._note_others()
-        feature_values = self._collect(features)
-        if model is None and not has_images:
-            refuse_idle_images(self._place, self._settings.images)
-        if len(labels) == 1:
-            return (feature_values, *self._read_label(labels[0]))
-        return feature_values, self._collect(labels) if labels else None, ()
+        features = self._collect(self._features)
+        has_images = any(plan.kind == IMAGE for plan in self._plans.values())
+        if self._model is None and not has_images:
+            refuse_idle_images(self._settings.path, self._settings.images)
+        if len(self._labels) == 1:
+            return (features, *self._read_label(self._labels[0]))
+        return features, self._collect(self._labels) if self._labels else None, ()
 
-    def _first_record(self) -> Tuple[str, Features]:
-        """The name and the features of the first record."""
-        for shard in self._shards:
-            for _, record in iterate_records(shard):
-                name = f"{shard.path}: record 0"
-                with without_warnings():
-                    return name, parse_record(name, record, is_first=True)
-        raise DataError(
-            f"{self._place}: expected one record or more, found empty files.", hint=HINT
-        )
-
-    def _check_labels(self, features: List[str], labels: List[str]) -> None:
+    def _check_labels(self) -> None:
         """Refuse labels that the first record lacks and others have."""
-        model, columns = self._settings.records, self._settings.columns
-        if labels or (model is None and columns.label_column):
+        model, columns = self._model, self._settings.columns
+        if self._labels or (model is None and columns.label_column):
             return
-        left_out = {*features, *(columns.ignore_columns if model is None else ())}
+        left_out = {*self._features, *(columns.ignore_columns if model is None else ())}
         for key in LABEL_KEYS if model is None else model["labels"]:
             count = self.index.keys.get(key, 0)
             if count and key not in left_out:
                 raise DataError(
-                    f"{self._place}: expected the key '{key}' in all records or in none, found it "
-                    f"in {count:,} of {len(self.index):,} and not in the first.",
+                    f"{self._settings.path}: expected the key '{key}' in all records or in none, "
+                    f"found it in {count:,} of {len(self.index):,} and not in the first.",
                     hint="Write it in all records, or use --label-column none.",
                 )
 
@@ -182,11 +191,13 @@ class _RecordReader:
     def _collect(self, keys: Sequence[str]) -> Any:
         """One component, a vector of single numbers, or a dict of components by name."""
         values = {key: self._read_key(key) for key in keys}
-        if len(keys) > 1 and all(_is_single(each) for each in values.values()):
+        if len(keys) > 1 and all(map(_is_single, values.values())):
             self.notes += describe_rounding({key: _largest(values[key]) for key in keys})
-            return np.concatenate([values[key].astype(np.float32) for key in keys], axis=1)
+            return np.stack([values[key].astype(np.float32) for key in keys], axis=1)
         if len(keys) == 1 and not isinstance(values[keys[0]], Sequences):
-            return _column(values[keys[0]])
+            only = values[keys[0]]
+            is_row = _is_single(only) and keys[0] not in self._labels  # features have two axes
+            return _column(only[:, np.newaxis] if is_row else only)
         key_of: Dict[str, str] = {}
         for key in keys:
             name = component_name(key)
@@ -195,7 +206,7 @@ class _RecordReader:
                     f"The keys '{key_of[name]}' and '{key}' both become the component '{name}'.",
                     hint="Name one of them with --feature-columns.",
                 )
-        return {name: _column(_squeeze(values[key])) for name, key in key_of.items()}
+        return {name: _column(values[key]) for name, key in key_of.items()}
 
     def _read_key(self, key: str) -> Any:
         """An array [M, ...], sequences, or what is decoded at each read."""
@@ -204,12 +215,20 @@ class _RecordReader:
             return self._decode(key)
         if kind in (FLOATS, INTEGERS):
             values, starts = self.index.numbers(key)
-            self._check_finite(key, values, starts)
+            row = first_not_finite(values)
+            if row is not None:
+                if starts is not None:
+                    row = int(np.searchsorted(starts, row, side="right")) - 1
+                raise DataError(
+                    f"{self.index.name_of(row)}: expected finite numbers in the key '{key}', "
+                    "found NaN or infinity.",
+                    hint="Repair or remove that record.",
+                )
             return values if starts is None else Sequences(values, starts)
         if kind == NAME:
             raise DataError(
-                f"{self._place}: expected numbers in each of several keys of labels, found texts "
-                f"in the key '{key}'.",
+                f"{self._settings.path}: expected numbers in each of several keys of labels, found "
+                f"texts in the key '{key}'.",
                 hint="Name one key of texts with --label-column.",
             )
         paths = [shard.records for shard in self._shards]
@@ -221,7 +240,7 @@ class _RecordReader:
         rows, is_raw = self.index.rows(key)[:, 2:], bool(self._plans[key].size_keys)
         headers = ImageHeader(rows[:, :2], *(rows[:, 2:] == 1).T)
         options = self._settings.images.of(component_name(key))
-        form, shape, notes = choose_form(self._place, name_of, options, headers)
+        form, shape, notes = choose_form(self._settings.path, name_of, options, headers)
         self.notes += notes
 
         def decode(row: int) -> np.ndarray:
@@ -238,17 +257,6 @@ class _RecordReader:
         paths = [shard.records for shard in self._shards]
         return Decoded(decode, (len(self.index), *shape), identity=identity, paths=paths)
 
-    def _check_finite(self, key: str, values: np.ndarray, starts: Optional[np.ndarray]) -> None:
-        row = first_not_finite(values)
-        if row is not None:
-            if starts is not None:
-                row = int(np.searchsorted(starts, row, side="right")) - 1
-            raise DataError(
-                f"{self.index.name_of(row)}: expected finite numbers in the key '{key}', found NaN "
-                "or infinity.",
-                hint="Repair or remove that record.",
-            )
-
     # ----------------------------------------------------------------------------------- labels
 
     def _read_label(self, key: str) -> Tuple[Any, Tuple[str, ...]]:
@@ -257,25 +265,22 @@ class _RecordReader:
         if kind == NAME:
             if wanted == "value":
                 raise DataError(
-                    f"{self._place}: expected labels that are values in the key '{key}', found "
-                    "texts.",
+                    f"{self._settings.path}: expected labels that are values in the key '{key}', "
+                    "found texts.",
                     hint="Write values as floats, or omit --label-kind value.",
                 )
             labels, names = self.index.names(key)
             return labels, tuple(names)
         if kind == INTEGERS and wanted != "value":
-            values, _ = self.index.numbers(key)
-            if _is_single(values):
-                return self._number_classes(key, values[:, 0])
+            values, starts = self.index.numbers(key)
+            if starts is None and _is_single(values):
+                return self._number_classes(key, values)
         if wanted == "class":
             raise UsageError(
                 f"--label-kind class: the values of the key '{key}' are no classes.",
                 hint="Classes are one integer or one text in each record.",
             )
-        collected = self._collect([key])
-        if isinstance(collected, Column) and kind in (FLOATS, INTEGERS):
-            collected = Column(_squeeze(collected.values), kind="value")
-        return collected, ()
+        return self._collect([key]), ()
 
     def _number_classes(self, key: str, values: np.ndarray) -> Tuple[np.ndarray, Tuple[str, ...]]:
         """Class numbers from 0: labels that begin at 1, or higher, are counted from 1."""
@@ -302,7 +307,8 @@ class _RecordReader:
                 f"Only {num_present:,} of the {len(names):,} classes from {first} to {highest:,} "
                 f"have records, by the key '{key}'."
             )
-        has_names = key == LABEL_KEYS[0] and self._plans.get(NAME_KEY, ("", ""))[1] == NAME
+        plan = self._plans.get(NAME_KEY)
+        has_names = key == LABEL_KEYS[0] and plan is not None and plan.kind == NAME
         return labels, self._class_names(labels, names) if has_names else tuple(names)
 
     def _class_names(self, labels: np.ndarray, numbers: List[str]) -> Tuple[str, ...]:
@@ -334,13 +340,8 @@ def _largest(values: np.ndarray) -> float:
 
 
 def _is_single(values: Any) -> bool:
-    """Whether values are one number for each record, [M, 1]."""
-    return isinstance(values, np.ndarray) and values.shape[1:] == (1,)
-
-
-def _squeeze(values: Any) -> Any:
-    """Single numbers [M, 1] as [M]."""
-    return values[:, 0] if _is_single(values) else values
+    """Whether values are one number for each record, [M]."""
+    return isinstance(values, np.ndarray) and values.ndim == 1
 
 
 def component_name(key: str) -> str:
@@ -414,8 +415,12 @@ def _plan_key(name: str, features: Features, key: str, is_label: bool) -> KeyPla
     size_keys = _find_size_keys(features, key, len(content))
     if size_keys and not content.startswith(_IMAGE_STARTS):
         return KeyPlan(key, IMAGE, not is_label, size_keys)
-    if key in IMAGE_KEYS or _is_image(content, name):
+    try:
+        if key not in IMAGE_KEYS:
+            read_header(content, name)
         return KeyPlan(key, IMAGE, not is_label)
+    except DataError:
+        pass  # it is no image
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
@@ -427,14 +432,6 @@ def _plan_key(name: str, features: Features, key: str, is_label: bool) -> KeyPla
     return KeyPlan(key, NAME if is_label else SPAN, not is_label)
 
 
-def _is_image(content: bytes, name: str) -> bool:
-    try:
-        read_header(content, name)
-    except DataError:
-        return False
-    return True
-
-
 def _find_size_keys(features: Features, key: str, num_bytes: int) -> Tuple[str, ...]:
     """The keys of height, width and maybe channels of the pixels in a key; () if it has others."""
     prefix = key.rpartition("/")[0] + "/" if "/" in key else ""
@@ -443,7 +440,7 @@ def _find_size_keys(features: Features, key: str, num_bytes: int) -> Tuple[str, 
         keys = [start + name for start in dict.fromkeys((prefix, "")) for name in names]
         return next((each for each in keys if kind_of(features, each) == INTEGERS), None)
 
-    names = [find(_HEIGHTS), find(_WIDTHS), find(_CHANNELS)]
+    names = list(map(find, _SIZES))
     size_keys = tuple(name for name in names if name is not None)
     values = [values_of(features, name) for name in size_keys]
     if None in names[:2] or any(len(value) != 1 for value in values):

@@ -82,9 +82,11 @@ def _join_faults(faults: Sequence[ToolkitError], hint: str) -> DataError:
 
 
 def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
-    path, options, is_other = settings.path, settings.columns, settings.table is not None
-    if settings.table is not None:
-        schema = TableSchema.from_json(settings.table)
+    path, options = settings.path, settings.columns
+    trained = None if settings.model is None else settings.model.table
+    is_other = trained is not None
+    if trained is not None:
+        schema = TableSchema.from_json(trained)
         labels, split, _, notes = follow_schema(path, columns, schema, options)
     else:
         labels, split, features, notes = choose_roles(path, columns, options)

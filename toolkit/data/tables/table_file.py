@@ -77,7 +77,7 @@ def _read_fields(path: str, stream: IO[str]) -> Tuple[Dict[str, List[Any]], bool
 def _open_text(path: str) -> Iterator[IO[str]]:
     """The text of a file, which is read part by part: a table is in memory once, as its fields.
 
-    The ends of its lines are unchanged.
+    The ends of its lines are unchanged but for those of old Macintoshes.
     """
     if not os.path.isfile(path):
         found = "a folder" if os.path.isdir(path) else "no such file"
@@ -98,7 +98,7 @@ def _open_text(path: str) -> Iterator[IO[str]]:
                 raise DataError(f"{path}: expected text, found null bytes.", hint=_AS_CSV)
             file.seek(0)
             codec = "utf-8-sig" if encoding == "utf-8" else encoding
-            yield io.TextIOWrapper(file, codec, newline="")
+            yield io.TextIOWrapper(file, codec, newline="" if b"\n" in head else None)
     except UnicodeError as error:
         raise DataError(
             f"{path}: expected text in {encoding.upper()}, found other bytes.",
