@@ -272,11 +272,10 @@ def test_a_run_that_moved_finds_its_data(cli, here, names, data):
     check_commands(cli, far / ("run" if names == ["work/run"] else "work/run"))
 
 
-@pytest.mark.parametrize("place", ["link", "deep/er/link"])
-def test_a_run_behind_a_symbolic_link_finds_its_data(cli, here, run, place):
-    (here / place).parent.mkdir(parents=True, exist_ok=True)
-    (here / place).symlink_to(run)
-    check_commands(cli, here / place)
+def test_a_run_behind_a_symbolic_link_finds_its_data(cli, here, run):
+    (here / "deep" / "er").mkdir(parents=True)
+    (here / "deep" / "er" / "link").symlink_to(run)
+    check_commands(cli, here / "deep" / "er" / "link")
     assert read_json(run, "config.json")["data"] == "npz:../../data/bars.npz"
 
 

@@ -39,6 +39,7 @@ SHARING = (
     "samples/text-classifier/tests/test_text_classifier.py::test_an_evaluation_draws",
     "samples/vae/tests/test_vae.py::test_pictures_change_no_bit",
     "tests/classifier/test_known_answers.py",
+    "tests/gan/test_gan_plugin.py::test_a_checkpoint_holds_the_average",
     "tests/gan/test_gan_plugin.py::test_a_run_leaves_reals",
     "tests/kit/test_new_plugins_installed.py",
     "tests/search/test_search_command.py::test_a_search_leaves_a_page",
@@ -50,29 +51,44 @@ LONG = (
     "tests/docs/test_pages.py::test_a_page_works_as_a_whole",
     "tests/docs/test_pages.py::test_every_command_of_the_readme_runs_as_printed",
     "tests/docs/test_starting_page.py",
-    # Contracts of all kinds, for samples, for the deepest network and with changes of images; `ci`
-    # has those of the classifier's other networks and, for samples, their own facts.
+    # A sample of 200 steps in a notebook; `ci` has the code of the page for notebooks.
+    "tests/docs/test_notebook.py::test_the_sample_has_sixty_lines_and_runs_in_a_notebook",
+    # Contracts of all kinds, for samples, for networks of convolutions and with changes of images;
+    # `ci` has those of the classifier's perceptron and, for samples, their own facts.
     "samples/diffusion/tests/test_diffusion.py::test_a_contract_holds",
     "samples/mlflow-tracker/tests/test_mlflow_tracker.py::test_a_contract_holds",
     "samples/segmentation/tests/test_scene_segmentation.py::test_a_contract_holds",
     "samples/text-classifier/tests/test_text_classifier.py::test_a_contract_holds",
     "samples/vae/tests/test_vae.py::test_a_contract_holds",
+    "tests/classifier/test_contract.py::test_each_network_keeps_a_contract[cnn",
     "tests/classifier/test_contract.py::test_each_network_keeps_a_contract[resnet",
     "tests/classifier/test_contract.py::test_augmented",
     "tests/classifier/test_contract.py::test_accumulation_and_skipping",
-    # Own tests of a new model, which are its contracts; `ci` trains it, and checks a linear model.
+    # Own tests of a new model and a new extension, which are their contracts; `ci` trains both, and
+    # checks a linear model and extensions of it.
     "tests/kit/test_new_plugins_installed.py::test_the_tests_of_a_new_plugin_pass[fresh-model]",
+    "tests/kit/test_new_plugins_installed.py::test_the_tests_of_a_new_plugin_pass[fresh_extension]",
     "tests/regressor/test_regressor_contract.py::test_pictures",
     # The tracker of experiments, which imports a large library.
     "tests/test_third_party.py::test_the_tracker_logs_a_model_of_somebody_else",
-    # Several kills at random, and one of a run that is not reproducible; test_verify.py and
-    # test_launch_training.py have one, and test_verify.py the same comparison after a replay.
+    # Several kills at random, of real trials, and one of a run that is not reproducible;
+    # test_verify.py and test_launch_training.py have one, test_search_study.py those of processes
+    # with trials in its memory, and test_verify.py the same comparison after a replay.
     "tests/audit/test_chaos.py",
     "tests/audit/test_verify.py::test_chaos_detects_a_plugin_that_is_not_reproducible",
     "tests/search/test_search_kills.py",
+    "tests/search/test_search_command.py::"
+    "test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table",
     "plugins/gan-league/tests/test_rivals.py::test_a_tournament_that_is_killed_ends_with_the_same_table",
-    # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`.
+    # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`,
+    # scores by pixels, and in test_image_features.py which features a run has.
     "tests/gan/test_gan_contract.py",
+    "tests/gan/test_gan_plugin.py::test_other_data_is_scored_with_the_features_of_the_run",
+    # The deepest networks and the largest step of a GAN; `ci` builds and resumes smaller ones, and
+    # test_gan_networks.py has the gradients of the deep ones.
+    "tests/gan/test_gan_plugin.py::test_two_steps_move_every_kernel_of_both_networks[resnet",
+    "tests/gan/test_gan_plugin.py::"
+    "test_each_way_to_train_is_the_same_in_a_loop_and_after_a_resume[accumulated]",
     # A long training without a verdict; `ci` has the bounds of each rule.
     "tests/gan/test_gan_plugin.py::test_a_healthy_run_on_digits_has_no_verdict",
     # GANs compiled by XLA; `ci` compiles perceptrons.
@@ -93,7 +109,7 @@ LONG = (
     # Steps compiled by XLA where `ci` has another value, form or kind of the same, and a run and a
     # replay that stay compiled, of whose parts test_step_mode.py and test_verify.py have all.
     "tests/audit/test_verify.py::test_a_run_that_xla_compiled_trains_again",
-    "tests/extensions/test_combinations.py::test_an_average_under_xla_is_that_without[swa]",
+    "tests/extensions/test_combinations.py::test_an_average_under_xla_is_that_without",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[function]",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[tf.train]",
     "tests/graph/test_while_loop.py::test_a_classifier_and_a_gan_give_the_same_run[compiled]",
@@ -128,7 +144,7 @@ LONG = (
 )
 # What meets the graph, the sessions or the checkpoints of TensorFlow in a way of its own.
 BOTH = (
-    "tests/gan/test_gan_train_step.py",
+    "tests/gan/test_gan_train_step.py::test_the_generator_sees_the_new_discriminator",
     "tests/graph/test_guard.py::test_a_later_update",
     "tests/graph/test_guard.py::test_batch_statistics",
     "tests/graph/test_networks.py",

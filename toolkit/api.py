@@ -81,8 +81,6 @@ def train(
         DataError: the data cannot be used.
         InterruptedRun: after Ctrl-C; the current step is completed first.
     """
-    from .training.run_summary import list_summary_lines
-
     plugins = load_plugins(plugin, extensions, named_by)
     run_dir = run_dir or new_path("runs", plugins.model.name)
     console, argv = _choose_console(say), ["toolkit.train"]
@@ -92,8 +90,8 @@ def train(
     ) as trainer:
         trainer.check_resume()
         if not trainer.is_finished():
-            summary = trainer.train_and_test()
-            for line in list_summary_lines(summary, trainer.page):
+            trainer.train_and_test()
+            for line in trainer.lines:
                 console.show(line)
     return Trained(open_with_plugins(open_run(run_dir), plugins))
 

@@ -13,7 +13,7 @@ import math
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type
 
-from .errors import CheckpointError, UsageError
+from .errors import UsageError
 from .options import (
     FOLDER,
     ORIGINS,
@@ -27,7 +27,6 @@ from .options import (
     move_start,
     read_origins,
 )
-from .storage.commit_log import FormatError
 from .storage.run_folder import RunFolder
 
 
@@ -113,12 +112,7 @@ def read_run_config(folder: RunFolder) -> Config:
         CheckpointError: it is damaged.
         FormatError: another version of the toolkit wrote the run, with other options.
     """
-    try:
-        folder.state()
-    except FormatError:
-        raise
-    except CheckpointError:  # the run did not start, or its log is damaged: reported elsewhere
-        pass
+    folder.commits.check_format()
     folder.read_config()
     return read(folder.file("config.json"))
 

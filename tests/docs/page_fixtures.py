@@ -19,8 +19,8 @@ Blocks of other languages, or of none, are not run. Comments that a reader of th
                               tests end there.
     <!-- not run: REASON -->  before a block: it is not run.
     <!-- slow elsewhere -->   likewise, and a test of its own runs the page as a whole.
-    <!-- before: COMMAND -->  before a block: what the page takes for granted; also
-                              <!-- slow before: COMMAND -->.
+    <!-- before: COMMAND -->  before a block: what the page takes for granted; also several with
+                              ` && ` between them, and <!-- slow before: COMMAND -->.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from file_fixtures import REPOSITORY
 BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n\n?)?```(\w*)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"# (add to )?([\w./-]+\.(?:py|toml))(?: .*)?\n")
 # Of a run that names no length: few single steps, and a small network, if it has one of this name.
-STEPS = {"TOOLKIT_STEPS": "6", "TOOLKIT_STEPS_PER_CALL": "1", "TOOLKIT_NETWORK": "mlp"}
+SINGLE = {"TOOLKIT_STEPS_PER_CALL": "1"}
+STEPS = {**SINGLE, "TOOLKIT_STEPS": "6", "TOOLKIT_NETWORK": "mlp"}
 # Beside the steps, a GAN has the cheapest scores. Tests of the GAN have all of them.
 GAN_VALUES = {
     **STEPS,
@@ -55,6 +56,7 @@ PROGRAMS = {
     "python": "import runpy, sys; sys.path.insert(0, ''); sys.argv.pop(0); "
     "runpy.run_path(sys.argv[0], run_name='__main__')",
     "pytest": "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))",
+    "python -c": "import sys; sys.argv.pop(0); exec(sys.argv[0])",
 }
 STARTERS = ("launch", "search")  # commands that start processes
 # Programs of an environment without pip, which it shares. pip takes a build's packages from it.
@@ -126,8 +128,8 @@ def run_blocks(blocks, folder, execute):
         if block.marker.startswith("not run"):
             continue
         before = block.marker.partition("before: ")[2]
-        if before:
-            check(execute(before), block, before)
+        for command in before.split(" && ") if before else ():
+            check(execute(command), block, command)
         if block.language in ("python", "toml"):
             run_python(block, folder, execute)
         elif block.language == "diff":
@@ -222,8 +224,10 @@ def normalize(text):
 def shortened(command):
     """The settings for a command: a run makes few steps unless the command says how many."""
     is_run = re.match(r"toolkit run\b", command) and "--help" not in command
-    if not is_run or "--steps" in command:
+    if not is_run or "--steps-per-call" in command:
         return {}
+    if "--steps" in command:
+        return SINGLE
     return GAN_VALUES if "--plugin gan" in command else STEPS
 
 
@@ -264,8 +268,10 @@ class InProcess:
             return run_shell(command, {})
         if words[0] == "toolkit":
             return self._run_toolkit(command, words[1:])
-        if words[0] in PROGRAMS and words[1] != "-c":
-            result = process_fixtures.run(*words[1:], statements=PROGRAMS[words[0]])
+        name = "python -c" if words[:2] == ["python", "-c"] else words[0]
+        if name in PROGRAMS:
+            arguments = words[len(name.split()) :]
+            result = process_fixtures.run(*arguments, statements=PROGRAMS[name])
             return Output(result.code, result.out + result.err)
         return run_shell(command, {})
 

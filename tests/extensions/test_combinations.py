@@ -9,11 +9,13 @@ from toolkit import UsageError, testing
 from toolkit.compat import VERSION_FAMILY
 
 SETTINGS = {"steps": 4, "evaluate": "no", "batch_size": 4, "best_metric": "none"}
+SETTINGS["steps_per_call"] = "1"
 SWA = {"swa_share": 0.5, "swa_cycle": 1}
 OFF = {"swa_share": 0.0}
 ZERO = {"ema_decay": 0.0, "swa_share": 0.0, "smoothing": 0.0, "noise_eta": 0.0}
 ALL = ["ema", "swa", "label-smoothing", "gradient-noise", "profiler"]
 GAN = {
+    "preset": "quick",
     "network": "mlp",
     "width": 4,
     "sample_steps": 0,
@@ -39,7 +41,7 @@ def are_equal(one, other):
 
 
 @pytest.mark.parametrize(
-    "plugin, more", [(LINEAR, {}), ("classifier", {"network": "cnn"})], ids=["linear", "cnn"]
+    "plugin, more", [(LINEAR, {}), ("classifier", {"network": "mlp"})], ids=["linear", "mlp"]
 )
 def test_all_at_zero_strength_change_nothing(digits, here, plugin, more):
     zero = train(digits, "zero", plugin, **dict(ZERO, profile_steps="2", **more))
@@ -71,7 +73,7 @@ def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here, stre
 
 @ONLY_2
 def test_all_together_train_under_xla(data, here):
-    compiled = train(data, "compiled", xla="on", **OFF)
+    compiled = train(data, "compiled", xla="on", steps_per_call="auto", **OFF)
     tensors = testing.tensors(compiled)
     assert tensors["state/ema/count"] == 4
     assert all(np.isfinite(value).all() for value in tensors.values())
@@ -80,8 +82,9 @@ def test_all_together_train_under_xla(data, here):
 @ONLY_2
 @pytest.mark.parametrize("extension, more", [("ema", {}), ("swa", SWA)], ids=["ema", "swa"])
 def test_an_average_under_xla_is_that_without(data, here, extension, more):
-    plain = train(data, "plain", extensions=[extension], xla="off", **more)
-    compiled = train(data, "compiled", extensions=[extension], xla="on", **more)
+    more = {"extensions": [extension], "steps_per_call": "auto", **more}
+    plain = train(data, "plain", xla="off", **more)
+    compiled = train(data, "compiled", xla="on", **more)
     tensors, expected = testing.tensors(compiled), testing.tensors(plain)
     assert all(np.allclose(tensors[name], expected[name], atol=1e-5) for name in expected)
 

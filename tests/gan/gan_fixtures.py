@@ -35,6 +35,7 @@ DESCENT = {
 
 # A small network with the cheapest scores, in single steps: its graph is large without a loop.
 SMALL = {
+    "preset": "quick",
     "steps_per_call": 1,
     "width": 4,
     "batch_size": 8,
@@ -54,7 +55,7 @@ TRAINED = {"conditional": "projection", "network": "mlp", "steps": 4, "checkpoin
 def train_digits():
     """Fill the working folder with a run `run` of four steps and its data: for `made_once`."""
     data = testing.write_digits("digits.npz", count=160)
-    testing.train("gan", "run", data=data, **SMALL, **TRAINED)
+    testing.train("gan", "run", data=data, **dict(SMALL, **TRAINED))
 
 
 def options(**values):

@@ -102,4 +102,4 @@ def test_every_position_has_its_own_noise(monkeypatch):
 def test_directions_are_those_of_metrics_that_an_evaluation_has(make_evaluator):
     evaluator = make_evaluator(preset="wgan-gp")
     declared = read_directions(load_plugins("gan"), evaluator.run, evaluator.graph.losses, [])
-    assert set(declared) <= set(evaluator.metric_names)
+    assert set(declared) <= set(evaluator.metric_directions())

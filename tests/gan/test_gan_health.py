@@ -299,13 +299,13 @@ def test_the_health_of_several_updates_has_the_accuracies_of_metrics_jsonl(monke
         return judge(self, record)
 
     monkeypatch.setattr(Health, "judge", spy)
-    settings = dict(SMALL, network="mlp", discriminator_steps=3, sample_steps=1, evaluate="no")
-    settings.update(penalty="none", steps=4)
-    data = testing.write_digits(str(tmp_path / "digits.npz"), count=300)
+    settings = dict(SMALL, network="mlp", discriminator_steps=2, sample_steps=1, evaluate="no")
+    settings.update(best_metric="none", steps=2)
+    data = testing.write_digits(str(tmp_path / "digits.npz"), count=160)
     testing.train("gan", str(tmp_path / "run"), data=data, **settings)
     metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
     metrics = {m["step"]: m for m in metrics if "d_accuracy_real" in m and m["step"] in records}
-    assert sorted(metrics) == sorted(records) == [1, 2, 3, 4]
+    assert sorted(metrics) == sorted(records) == [1, 2]
     for step, record in records.items():
         assert record.accuracy_real == pytest.approx(metrics[step]["d_accuracy_real"])
         assert record.accuracy_fake == pytest.approx(metrics[step]["d_accuracy_fake"])

@@ -200,8 +200,8 @@ class Sharpness(Scorer):
 
 def test_the_names_of_scorers_are_among_the_metric_names_where_there_are_splits():
     scorers = lambda self: [Fixed(None)]  # noqa: E731
-    assert evaluator_of(scorers).metric_names == ["accuracy", "fixed", "loss"]
-    assert evaluator_of(scorers, None).metric_names == ["accuracy", "loss"]
+    assert list(evaluator_of(scorers).metric_directions()) == ["accuracy", "fixed", "loss"]
+    assert list(evaluator_of(scorers, None).metric_directions()) == ["accuracy", "loss"]
 
 
 @pytest.mark.parametrize(

@@ -109,20 +109,6 @@ def test_a_linear_model_keeps_each_contract(linear, contract):
 # ------------------------------------------------------------------------------------- extensions
 
 
-@pytest.fixture
-def extended(tmp_path):
-    """A function from an extension to a subject: it extends the small model of the kit."""
-    subjects = []
-
-    def extend(extension):
-        subjects.append(testing.Subject(testing.TINY_MODEL, tmp_path, [extension]))
-        return subjects[-1]
-
-    yield extend
-    for subject in subjects:
-        subject.close()
-
-
 ZERO = "an-extension-at-zero-strength-changes-nothing"
 
 
@@ -133,8 +119,9 @@ ZERO = "an-extension-at-zero-strength-changes-nothing"
         (faulty.NewWeights(), "extensions-keep-the-initial-weights", "extensions and without"),
     ],
 )
-def test_an_extension_that_breaks_a_contract_is_told_so(extended, extension, name, message):
-    result = check(name, extended(extension))
+def test_an_extension_that_breaks_a_contract_is_told_so(tmp_path, bars, extension, name, message):
+    with testing.Subject(LINEAR, tmp_path, [extension], data=bars) as subject:
+        result = check(name, subject)
     assert result.status == "failed" and message in result.message
 
 

@@ -17,7 +17,7 @@ from toolkit.inference.scorer_set import read_directions
 from toolkit.plugins import Plugins
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.best_metric import BestMetric, choose_best_metric
-from toolkit.training.run_summary import describe_best
+from toolkit.training.session_record import describe_best
 
 NAN, INF = math.nan, math.inf
 DECLARED = {"accuracy": "max", "loss": "min", "a:b": None}

@@ -188,7 +188,7 @@ def _train_copy(folder: RunFolder, segment: Segment, target: RunFolder, config: 
     trainer = Trainer(Job(plugins, options, target, contents, ["verify"], step), quiet())
     try:
         trainer.check_resume()
-        changes = find_session_changes(segment.session, trainer.session_facts())
+        changes = find_session_changes(segment.session, trainer.log.session_facts())
         _refuse_differences(segment, changes)
         trainer.train()
     except DivergedError as error:

@@ -14,7 +14,7 @@ from ..option_changes import has_other_length
 from ..options import CoreOptions
 from ..storage.checkpoint_feed import FeedSettings
 from ..storage.entries import UNFINISHED
-from ..storage.run_folder import has_run, open_run
+from ..storage.run_folder import RunFolder, open_run
 
 if TYPE_CHECKING:
     from ..cluster.channel import Channel
@@ -132,7 +132,7 @@ def evaluate_run(
             hint="Set --run-dir to the same shared folder for all tasks.",
         )
     awaits_change = is_replaced
-    if is_resume and has_run(run_dir):
+    if is_resume and RunFolder(os.path.abspath(run_dir)).is_run:
         folder = open_run(run_dir)
         is_unfinished = folder.state()["status"] in UNFINISHED
         awaits_change = is_unfinished or has_other_length(folder, options)

@@ -283,7 +283,6 @@ def _resume(
 
 def _train(order: Order, job: Job, is_branch: bool = False, is_trained: bool = False) -> int:
     from ..display.console import Console
-    from ..training.run_summary import list_summary_lines
     from ..training.trainer import Trainer
 
     console = Console(every_secs=job.options.console_secs)
@@ -298,7 +297,7 @@ def _train(order: Order, job: Job, is_branch: bool = False, is_trained: bool = F
         shared.print_json(summary)
         return 0
     with shared.optional_output():
-        sys.stdout.writelines(f"{line}\n" for line in list_summary_lines(summary, trainer.page))
+        sys.stdout.writelines(f"{line}\n" for line in trainer.lines)
     return 0
 
 

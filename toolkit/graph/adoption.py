@@ -32,12 +32,8 @@ class Writes(NamedTuple):
 def find_writes(
     train_op: tf.Operation, guarded_ops: Set[tf.Operation], declared: Sequence[Any] = ()
 ) -> Writes:
-    """The ops up to the last of a step that write variables.
-
-    Args:
-        train_op: the last op of the step.
-        guarded_ops: all ops that `Run.apply` made.
-        declared: further variables that the plugin says it writes.
+    """The ops up to the last of a step that write variables. `guarded_ops` are all that `Run.apply`
+    made, `declared` further variables that the plugin says it writes.
     """
     variables = variables_by_handle()
     writing_functions = _find_writing_functions()
@@ -103,23 +99,13 @@ def adopt(
     python_calls: Sequence[tf.Operation] = (),
     step_index: Any = None,
 ) -> Tuple[GuardedUpdate, GuardValues]:
-    """Guard the own updates of a step.
+    """Guard the own updates of a step, of which `train_op` is the last op and `earlier` the last
+    guarded update. The losses, float32 scalars, have to be finite. `python_calls` may write the
+    variables that the plugin declares; `step_index` is read before an own update of the step.
 
-    Args:
-        train_op: the last op of the step.
-        writes: of `find_writes`.
-        losses: float32 scalars that have to be finite.
-        options: the core's options.
-        earlier: the last guarded update of the step, or None.
-        python_calls: ops that may write the variables that the plugin declares.
-        step_index: what has to be read before an own update of the global step, or None.
-
-    Returns:
-        The updates, with the op that the step ends with; and what the guard looks at: the first
-        loss, and the norm of what the step changed.
-
-    Raises:
-        ToolkitError: an own update comes before a guarded one, which could then not undo it.
+    Returns the updates, with the op that the step ends with; and what the guard looks at: the first
+    loss, and the norm of what the step changed. Raises ToolkitError where an own update comes
+    before a guarded one, which could then not undo it.
     """
     variables = dict(writes.variables)
     if any(v.op.name == tf.GraphKeys.GLOBAL_STEP for v in variables.values()):

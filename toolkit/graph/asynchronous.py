@@ -8,7 +8,7 @@ process gets. So all processes together read each batch once.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import numpy as np
 
@@ -33,20 +33,14 @@ class Tickets(NamedTuple):
 
 
 class AsynchronousStep(PlainStep):
-    """A step on variables that several processes update, each at its own pace.
-
-    Args:
-        device: TensorFlow's name of this process: "/job:worker/task:1".
-        num_servers: how many parameter servers there are, at least 1.
-
-    Attributes:
-        tickets: of the graph that was built last.
+    """A step on variables that several processes update, each at its own pace. `device` is
+    TensorFlow's name of this process: "/job:worker/task:1".
     """
 
     def __init__(self, device: str, num_servers: int):
         self._device, self._num_servers = device, num_servers
         self._number: Any = None
-        self.tickets: Optional[Tickets] = None
+        self.tickets: Optional[Tickets] = None  # of the graph that was built last
 
     @contextlib.contextmanager
     def placing_input(self) -> Iterator[None]:
@@ -57,7 +51,7 @@ class AsynchronousStep(PlainStep):
     @contextlib.contextmanager
     def placing(self) -> Iterator[None]:
         """In the block, variables are placed on the servers, everything else on this process."""
-        with tf.device(Placement(self._device, self._num_servers)):
+        with tf.device(_place_on_servers(self._device, self._num_servers)):
             yield
 
     def read_index(self, global_step):
@@ -98,39 +92,29 @@ class AsynchronousStep(PlainStep):
         self.tickets = Tickets(self._number, first, following, value, assign, set_step, step)
 
 
-class Placement:
+def _place_on_servers(device: str, num_servers: int) -> Callable[[tf.Operation], str]:
     """A device function: variables go to the server with the fewest bytes so far, and the ops that
-    read or write them go with them; all other ops go to this process.
+    read or write them go with them; all other ops go to this process, the device.
 
     To deal them in turn would put all matrices on one of two servers, and all biases on the other.
-
-    Args:
-        device: of this process.
-        num_servers: how many parameter servers there are.
     """
+    num_bytes = [0] * num_servers
 
-    def __init__(self, device: str, num_servers: int):
-        self._bytes: List[int] = [0] * num_servers
-        self._place = tf.train.replica_device_setter(
-            worker_device=device,
-            ps_device="/job:ps",
-            ps_tasks=num_servers,
-            ps_strategy=self._choose_server,
-        )
-
-    def __call__(self, op: tf.Operation) -> str:
-        """The device of an op."""
-        for tensor in op.inputs:
-            if tensor.dtype.base_dtype == tf.resource and tensor.op.device:
-                return str(tensor.op.device)
-        return str(self._place(op))
-
-    def _choose_server(self, op: tf.Operation) -> int:
-        """The number of the server for a variable, the same in each process."""
-        server, num_bytes = self._bytes.index(min(self._bytes)), 1
+    def choose_server(op: tf.Operation) -> int:  # the same in each process
+        server, size = num_bytes.index(min(num_bytes)), 1
         with contextlib.suppress(ValueError, TypeError):  # a table has no shape
             shape = tf.TensorShape(op.get_attr("shape"))
-            size = int(tf.as_dtype(op.get_attr("dtype")).size)
-            num_bytes = max(1, (shape.num_elements() or 1) * size)
-        self._bytes[server] += num_bytes
+            size = (shape.num_elements() or 1) * int(tf.as_dtype(op.get_attr("dtype")).size)
+        num_bytes[server] += max(1, size)
         return server
+
+    place = tf.train.replica_device_setter(
+        worker_device=device, ps_device="/job:ps", ps_tasks=num_servers, ps_strategy=choose_server
+    )
+
+    def find_device(op: tf.Operation) -> str:
+        handles = [tensor for tensor in op.inputs if tensor.dtype.base_dtype == tf.resource]
+        devices = [tensor.op.device for tensor in handles if tensor.op.device]
+        return str(devices[0] if devices else place(op))
+
+    return find_device

@@ -34,15 +34,10 @@ from .while_loop import Step, StepLoop, build_compiled_loop, build_loop, make_nu
 
 
 class Batch(NamedTuple):
-    """The examples of one step as hooks get them: structures of tensors [B, ...].
+    """The examples of one step as hooks get them: structures of tensors [B, ...]."""
 
-    Attributes:
-        features: a tensor, or a dict of tensors by name.
-        labels: likewise, or None.
-    """
-
-    features: Any
-    labels: Any
+    features: Any  # a tensor, or a dict of tensors by name
+    labels: Any  # likewise, or None
 
 
 class Scalars(NamedTuple):
@@ -63,36 +58,23 @@ class StepOutputs(NamedTuple):
 
 
 class TrainingGraph(NamedTuple):
-    """The graph of training.
-
-    Attributes:
-        tf_graph: the `tf.Graph`.
-        run: what its plugins use.
-        model: what the hook `build` returned.
-        step: what can be fetched, in a call that makes one step.
-        counters: name -> int64 scalar, read after the train op.
-        train_op: makes one step, or in a loop as many as are fed.
-        step_after: int64 scalar, the global step, read after the train op.
-        loop: None where the train op makes a single step.
-        step_specs: of the step's tensors without batch and summaries, in their order; a compiled
-            loop needs them before its step is built.
-        train_op_place: ` (hook 'optimize' of plugin NAME, file:line)`, or "".
-        sums: of scalars of the steps, for their means.
-        averages: of scalars of the step over all replicas, and the sums of each. A call that
-            fetches them needs the others' part, so all replicas fetch them in the same calls.
-    """
+    """The graph of training."""
 
     tf_graph: Any
-    run: Run
-    model: Any
-    step: StepOutputs
-    counters: Dict[str, Any]
-    train_op: Any
-    step_after: Any
-    loop: Optional[StepLoop]
+    run: Run  # what its plugins use
+    model: Any  # what the hook `build` returned
+    step: StepOutputs  # what can be fetched, in a call that makes one step
+    counters: Dict[str, Any]  # name -> int64 scalar, read after the train op
+    train_op: Any  # makes one step, or in a loop as many as are fed
+    step_after: Any  # int64 scalar, the global step, read after the train op
+    loop: Optional[StepLoop]  # None where the train op makes a single step
+    # Of the step's tensors without batch and summaries, in their order; a compiled loop needs them
+    # before its step is built.
     step_specs: List[tf.TensorSpec]
-    sums: StepSums
-    train_op_place: str = ""
+    sums: StepSums  # of scalars of the steps, for their means
+    train_op_place: str = ""  # ` (hook 'optimize' of plugin NAME, file:line)`, or ""
+    # Of scalars of the step over all replicas, and the sums of each. A call that fetches them needs
+    # the others' part, so all replicas fetch them in the same calls.
     averages: Sequence[Any] = ()
 
     @property
@@ -137,16 +119,6 @@ class InferenceGraph(NamedTuple):
         features = self.placeholders if is_named else self.placeholders[FEATURES]
         return {**flatten(features), **self.label_placeholders}
 
-    def example_means(self, is_quick: bool) -> Dict[str, Any]:
-        """The tensors of `example_metrics`; a quick evaluation only needs those whose means are
-        no metrics otherwise.
-        """
-        return {
-            name: values
-            for name, values in self.example_metrics.items()
-            if not is_quick or name not in self.metrics
-        }
-
     @property
     def input_specs(self) -> ArraySpecs:
         """Name -> (dtype, shape of one) of what is fed."""
@@ -159,14 +131,8 @@ class InferenceGraph(NamedTuple):
 def build_training(
     plugins: Plugins, run: Run, reader, tf_graph, in_loop: bool = False
 ) -> TrainingGraph:
-    """build -> call -> loss -> optimize -> one train op.
-
-    Args:
-        plugins: their hooks build the model and the step.
-        run: in mode "train".
-        reader: built in `tf_graph`.
-        tf_graph: the `tf.Graph` to build in.
-        in_loop: builds the step as the body of a loop, so that a call can make several steps.
+    """build -> call -> loss -> optimize -> one train op, for a run in mode "train" whose reader is
+    in `tf_graph`; `in_loop` as the body of a loop, so that a call can make several steps.
     """
     with _construction(tf_graph, run):
         model = _build_model(plugins, run)
@@ -201,12 +167,9 @@ def build_compiled(
     step_specs: Sequence[tf.TensorSpec],
     max_steps: int,
 ) -> TrainingGraph:
-    """Build the loop of `build_training` as one op that XLA compiles.
-
-    Args:
-        run: with the strategy `XLA`.
-        step_specs: of the same step in a loop that is not compiled.
-        max_steps: how many steps a call may make; their batches are gathered before the first.
+    """Build the loop of `build_training` as one op that XLA compiles, for a run of the strategy
+    `XLA`. `step_specs` are of the same step in a loop that is not compiled; the batches of the at
+    most `max_steps` steps of a call are gathered before the first.
     """
     with _construction(tf_graph, run):
         model = _build_model(plugins, run)
@@ -402,6 +365,7 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
             for name, x in values.items():  # numpy has no bfloat16
                 is_half = x.dtype.is_floating and x.dtype.size < 4
                 example_metrics[name] = tf.identity(tf.cast(x, tf.float32) if is_half else x)
+        restored = [function() for function in step_builder_of(run).restore_functions]
         return InferenceGraph(
             graph,
             run,
@@ -415,7 +379,7 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
             resettable,
             run.position if run.mode == "eval" or has_position() else None,
             outputs,
-            step_builder_of(run).build_after_restore(),
+            tf.group(*restored) if restored else None,
         )
 
 
@@ -449,10 +413,8 @@ def _call(plugins, run, model, features, labels):
 
 @contextlib.contextmanager
 def refused_variables(plugins: Plugins, hook: str) -> Iterator[None]:
-    """Refuse global variables that a hook creates in the block.
-
-    Raises:
-        ToolkitError: names the plugin and the line that created the first of them.
+    """Refuse global variables that a hook creates in the block. Raises ToolkitError, which names
+    the plugin and the line that created the first of them.
     """
     known = {variable.op.name for variable in tf.global_variables()}
     yield

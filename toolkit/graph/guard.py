@@ -49,14 +49,9 @@ def guard_by_condition(
     more_follow: bool = False,
     step_start: Any = None,
 ) -> GuardedUpdate:
-    """Apply updates in a `tf.cond` on finite losses and gradients.
-
-    Args:
-        updates: each is applied after the gradients of all of them are known.
-        options: the core's options.
-        earlier: the updates that this step has made before, to be rolled back on a refusal.
-        more_follow: whether later updates of the step may have to roll this one back.
-        step_start: unused; `guard_by_selection` needs it.
+    """Apply updates in a `tf.cond` on finite losses and gradients, each after the gradients of all
+    are known. A refusal rolls `earlier` updates of the step back; where `more_follow`, a later one
+    may have to roll these back. `step_start` is for `guard_by_selection`.
     """
     finite = _are_finite(updates, earlier)
     slots = [update_variables(update, options) for update in updates]  # outside of the condition
@@ -90,11 +85,9 @@ def guard_by_selection(
     """Apply updates for XLA, which copies what a `tf.cond` might change and has no assertions.
 
     All changes are made, and each variable then gets its new or its old value, which XLA does in
-    the same pass. `all_finite` of the result says whether the step was refused.
-
-    Args:
-        step_start: `read_variables` from before the step: XLA runs state updates where they are
-            made, so they are not copied behind the guard but undone.
+    the same pass. `all_finite` of the result says whether the step was refused. XLA runs state
+    updates where they are made, so they are not copied behind the guard but undone: `step_start` is
+    `read_variables` from before the step.
     """
     finite = _are_finite(updates, earlier)
     for update in updates:
@@ -241,10 +234,8 @@ def read_refusal(message: str) -> Optional[List[GuardValues]]:
 
 
 def describe_refusal(values: Sequence[GuardValues]) -> str:
-    """The updates whose values are not finite: `discriminator: loss nan, gradient norm nan; ...`.
-
-    Args:
-        values: with texts in the place of tensors.
+    """The updates whose values, texts here, are not finite: `discriminator: loss nan, gradient norm
+    nan; ...`.
     """
     texts = []
     for name, loss, norm in values:

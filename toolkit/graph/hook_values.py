@@ -11,38 +11,42 @@ import numpy as np
 from ..compat import tf
 from ..plugins import Problem, describe_value
 
-_PAIR_HINT = "Return what a function of tf.metrics returns, such as tf.metrics.mean(values)."
 _NUMPY_HINT = "Compute it from the hook's tensors with TensorFlow's functions, not with numpy's."
 
 
-def _check_dict(value: Any, expected: str, hint: str) -> Optional[Problem]:
-    text = f"returned {describe_value(value)}, expected a dict of {expected}"
-    return None if isinstance(value, dict) else Problem(text, hint)
+def _problem(value: Any, expected: str, hint: str, name: Optional[str] = None) -> Problem:
+    """A value, in a dict that of a name, is not what was expected."""
+    place = "" if name is None else f" for '{name}'"
+    return Problem(f"returned {describe_value(value)}{place}, expected {expected}", hint)
 
 
 def check_outputs(value: Any) -> Optional[Problem]:
     """Of the hook `call`."""
-    problem = _check_dict(value, "tensors", "Return {name: tensor}, with a name for each output.")
-    for name, output in {} if problem else value.items():
+    if not isinstance(value, dict):
+        hint = "Return {name: tensor}, with a name for each output."
+        return _problem(value, "a dict of tensors", hint)
+    for name, output in value.items():
         if isinstance(output, (np.ndarray, np.generic)):
-            text = f"returned {describe_value(output)} for '{name}', expected a tensor"
-            return Problem(text, _NUMPY_HINT)
-    return problem
+            return _problem(output, "a tensor", _NUMPY_HINT, name)
+    return None
 
 
 def check_loss(value: Any) -> Optional[Problem]:
     """Of the hook `loss`."""
-    losses = value if isinstance(value, dict) else {"loss": value}
-    for name, loss in losses.items():
-        text = f"returned {describe_value(loss)} for '{name}', expected a scalar tensor"
+    expected = "a scalar tensor"
+    for name, loss in value.items() if isinstance(value, dict) else [("loss", value)]:
         if isinstance(loss, (list, tuple)):
-            return Problem(text, "Return one scalar, or a dict of scalars by name.")
+            hint = "Return one scalar, or a dict of scalars by name."
+            return _problem(loss, expected, hint, name)
         if not isinstance(loss, tf.Tensor):
-            return Problem(text, _NUMPY_HINT)
+            return _problem(loss, expected, _NUMPY_HINT, name)
         if loss.shape.ndims != 0:
-            return Problem(text, "Take the mean over the batch with tf.reduce_mean.")
+            return _problem(
+                loss, expected, "Take the mean over the batch with tf.reduce_mean.", name
+            )
         if not loss.dtype.is_floating:
-            return Problem(text + " of floats", "Convert it with tf.cast(loss, tf.float32).")
+            hint = "Convert it with tf.cast(loss, tf.float32)."
+            return _problem(loss, f"{expected} of floats", hint, name)
     return None
 
 
@@ -57,67 +61,66 @@ def check_train_op(value: Any) -> Optional[Problem]:
     """Of the hook `optimize`."""
     if isinstance(value, tf.Operation):
         return None
-    text = f"returned {describe_value(value)}, expected one tf.Operation"
-    return Problem(text, "Return what run.minimize returns, or a tf.group.")
+    return _problem(value, "one tf.Operation", "Return what run.minimize returns, or a tf.group.")
 
 
 def check_predictions(value: Any) -> Optional[Problem]:
     """Of the hook `predict`."""
-    hint = "Return {name: tensor}, with a name for each column of the predictions."
     if not isinstance(value, dict) or not value:
-        return Problem(f"returned {describe_value(value)}, expected a dict of tensors", hint)
+        hint = "Return {name: tensor}, with a name for each column of the predictions."
+        return _problem(value, "a dict of tensors", hint)
     for name, tensor in value.items():
-        text = f"returned {describe_value(tensor)} for '{name}'"
         if _is_variable(tensor):  # its size is compared with each batch
             continue
         if not isinstance(tensor, tf.Tensor):
-            return Problem(text + ", expected a tensor", _NUMPY_HINT)
+            return _problem(tensor, "a tensor", _NUMPY_HINT, name)
         if tensor.shape.ndims is not None and tensor.shape.as_list()[:1] != [None]:
             hint = "Compute a value of each example; what is one number for a split is a metric."
-            return Problem(text + ", expected one row for each example, [N, ...]", hint)
+            return _problem(tensor, "one row for each example, [N, ...]", hint, name)
         if name == "label" and not tensor.dtype.is_integer:
             hint = "Take tf.argmax(..., output_type=tf.int32), or give it another name."
-            return Problem(text + ", expected the predicted class as an integer", hint)
+            return _problem(tensor, "the predicted class as an integer", hint, name)
     return None
 
 
 def check_metrics(value: Any) -> Optional[Problem]:
     """Of the hook `metrics`."""
-    hint = "Return {name: tf.metrics.mean(values)}."
-    problem = _check_dict(value, "pairs (value, update_op)", hint)
+    if not isinstance(value, dict):
+        hint = "Return {name: tf.metrics.mean(values)}."
+        return _problem(value, "a dict of pairs (value, update_op)", hint)
     result: Any
-    for name, pair in {} if problem else value.items():
+    for name, pair in value.items():
         is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
         result, update = pair if is_pair else (None, None)
         # A session can run the update; `tf.metrics.mean_iou` returns an assignment to a variable.
         is_update = isinstance(getattr(update, "op", update), tf.Operation)
         if not (isinstance(result, tf.Tensor) or _is_variable(result)) or not is_update:
-            text = f"returned {describe_value(pair)} for '{name}', expected a pair"
-            return Problem(text + " (value, update_op)", _PAIR_HINT)
+            hint = "Return what a function of tf.metrics returns, such as tf.metrics.mean(values)."
+            return _problem(pair, "a pair (value, update_op)", hint, name)
         if result.shape.ndims:
-            text = f"returned {describe_value(result)} for '{name}', expected a scalar"
-            return Problem(text, "Give each number of it a metric of its own.")
-    return problem
+            hint = "Give each number of it a metric of its own."
+            return _problem(result, "a scalar", hint, name)
+    return None
 
 
 def check_example_metrics(value: Any) -> Optional[Problem]:
     """Of the hook `example_metrics`."""
-    hint = "Return {name: values}, with a bool or a number for each example."
-    problem = _check_dict(value, "tensors", hint)
-    for name, values in {} if problem else value.items():
-        text = f"returned {describe_value(values)} for '{name}'"
+    if not isinstance(value, dict):
+        hint = "Return {name: values}, with a bool or a number for each example."
+        return _problem(value, "a dict of tensors", hint)
+    for name, values in value.items():
         if isinstance(values, tuple):
             hint = "Return the values themselves; pairs of tf.metrics belong in 'metrics'."
-            return Problem(text + ", expected a tensor", hint)
+            return _problem(values, "a tensor", hint, name)
         if not isinstance(values, tf.Tensor):
-            return Problem(text + ", expected a tensor", _NUMPY_HINT)
+            return _problem(values, "a tensor", _NUMPY_HINT, name)
         if values.shape.ndims not in (None, 1) or values.shape.as_list()[:1] not in ([None], []):
             hint = "Return one value for each example; the toolkit takes the mean."
-            return Problem(text + ", expected one value for each example, [N]", hint)
+            return _problem(values, "one value for each example, [N]", hint, name)
         if not (values.dtype.is_floating or values.dtype.is_integer or values.dtype.is_bool):
-            text += ", expected bools or numbers"
-            return Problem(text, "Compare, or convert with tf.cast(values, tf.float32).")
-    return problem
+            hint = "Compare, or convert with tf.cast(values, tf.float32)."
+            return _problem(values, "bools or numbers", hint, name)
+    return None
 
 
 def _is_variable(value: Any) -> bool:
@@ -126,15 +129,14 @@ def _is_variable(value: Any) -> bool:
 
 def check_inputs(value: Any) -> Optional[Problem]:
     """Of the hook `inputs`."""
-    problem = Problem(
+    try:
+        if isinstance(value, dict) and value:
+            for dtype, shape in value.values():
+                tf.TensorSpec([None, *shape], tf.as_dtype(dtype))
+            return None
+    except (TypeError, ValueError):
+        pass
+    return Problem(
         f"returned {describe_value(value)}",
         "It returns a dict from a name to a pair (dtype, shape of one), or None.",
     )
-    if not isinstance(value, dict) or not value:
-        return problem
-    try:
-        for dtype, shape in value.values():
-            tf.TensorSpec([None, *shape], tf.as_dtype(dtype))
-    except (TypeError, ValueError):
-        return problem
-    return None

@@ -16,10 +16,8 @@ _MEMORY_FILES = (
 
 
 def check_model_size(variables: Sequence[Any]) -> None:
-    """Refuse variables that do not fit in the available memory.
-
-    Raises:
-        UsageError: names their size and the largest of them.
+    """Refuse variables that do not fit in the available memory. Raises UsageError, with their size
+    and the largest of them.
     """
     sizes = {v: (v.shape.num_elements() or 0) * int(v.dtype.base_dtype.size) for v in variables}
     total, available = sum(sizes.values()), available_memory()

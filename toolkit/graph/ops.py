@@ -26,17 +26,6 @@ def upstream(ops: Iterable[tf.Operation], with_control: bool = True) -> Set[tf.O
     return known
 
 
-def upstream_nodes(names: Iterable[str], nodes: Dict[str, Any]) -> Set[str]:
-    """The names and those of all nodes that they need, of the nodes of a graph definition."""
-    pending = list(names)
-    known = set(pending)
-    while pending:  # an input is `op`, `op:1` or `^op`
-        inputs = {text.lstrip("^").split(":")[0] for text in nodes[pending.pop()].input} - known
-        known |= inputs
-        pending += inputs
-    return known
-
-
 def function_names(node: Any) -> Iterator[str]:
     """The names of the functions that a node may call: its op, and those in its attributes."""
     yield node.op

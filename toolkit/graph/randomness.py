@@ -29,15 +29,10 @@ def seed_pair(seed: int, counter) -> tf.Tensor:
 
 
 def draw_by_position(draw: Callable[..., Any], shape: Any, position: Any, seed: int) -> tf.Tensor:
-    """float32 of `shape`: row i is a function of (seed, position + i).
+    """float32 of `shape`, examples first: row i is a function of (seed, position + i).
 
-    The numbers are drawn in blocks of examples whose positions are multiples of `BLOCK_SIZE`.
-
-    Args:
-        draw: from a shape and a seed pair, int64 [2], to numbers of that shape.
-        shape: of the numbers, the number of examples first.
-        position: int64 scalar, of the first example.
-        seed: in [0, 2**31).
+    `draw` is from a shape and a seed pair, int64 [2], to numbers of that shape. It draws blocks of
+    examples whose positions, from the int64 scalar of the first one, are multiples of `BLOCK_SIZE`.
     """
     static_shape = tf.zeros(shape).shape  # as far as it is known
     shape = tf.cast(tf.convert_to_tensor(shape), tf.int64)

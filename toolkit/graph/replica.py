@@ -80,12 +80,8 @@ class Replica:
         Where the first size is that of the part, or a small multiple k of it, the numbers are those
         of the same rows of k whole batches. So they are where the second size is that of the part.
         Numbers of any other shape are the same for all replicas; where the first size is not known
-        while the graph is built, each replica draws numbers of its own.
-
-        Args:
-            draw: from a shape and a pair of seeds to numbers.
-            shape: a list or a tensor of sizes.
-            seed_pair: int32 [2].
+        while the graph is built, each replica draws numbers of its own. `draw` is from a shape, a
+        list or a tensor of sizes, and a pair of seeds, int32 [2], to numbers.
         """
         if self.count == 1:
             return draw(shape, seed_pair)
@@ -122,14 +118,10 @@ class Replica:
     # ----------------------------------------------------------------------------------- averages
 
     def mean(self, tensors: Sequence[Any], is_differentiable: bool = False) -> List[Any]:
-        """Averages over all replicas, weighted by their examples, in one collective op.
-
-        All replicas have to call it in the same order, with tensors of the same shapes.
-
-        Args:
-            tensors: floats of any shapes.
-            is_differentiable: whether a loss may depend on the averages. Its gradient is that of
-                the whole batch.
+        """Averages of floats of any shapes over all replicas, weighted by their examples, in one
+        collective op. All replicas have to call it in the same order, with tensors of the same
+        shapes. A loss may depend on the averages if `is_differentiable`: its gradient is that of
+        the whole batch.
         """
         if self.count == 1 or not tensors:
             return list(tensors)

@@ -39,23 +39,15 @@ class ReplicaDevice(NamedTuple):
         return f"{self.kind}:{self.number}"
 
     def place(self, device: str) -> str:
-        """The device of an op.
-
-        Args:
-            device: in the graph of the replica alone; "" if nothing says it.
-        """
+        """The device of an op, from that in its replica's own graph, "" if nothing says it."""
         # What a GPU's replica has on the processor is there for all of them.
         is_elsewhere = tf.DeviceSpec.from_string(device).device_type not in (None, self.kind)
         return device if is_elsewhere and self.kind == GPU else f"/device:{self.name}"
 
 
 class ReplicaCopy:
-    """A replica in the graph of another.
-
-    Args:
-        graph: of the replica. It stays in use: its Python functions are called from the copy.
-        target: the training graph of the other replica.
-        device: of the copy.
+    """A replica in the training graph of another, the target, on a device of its own. The graph of
+    the replica stays in use: its Python functions are called from the copy.
     """
 
     def __init__(self, graph: tf.Graph, target: TrainingGraph, device: ReplicaDevice):
@@ -95,15 +87,7 @@ class ReplicaCopy:
 
 
 class ReplicaSession:
-    """A session of the common graph that runs what belongs to the graph of a replica.
-
-    Args:
-        session: of the common graph.
-        copy: of the replica.
-
-    Attributes:
-        graph: of the replica.
-    """
+    """A session of the common graph that runs what belongs to `graph`, that of a replica."""
 
     def __init__(self, session: tf.Session, copy: ReplicaCopy):
         self.graph = copy.graph

@@ -30,33 +30,7 @@ from .updates import Update, is_complete
 
 
 class StepBuilder:
-    """Builds the updates of a step.
-
-    Args:
-        options: the core's options.
-        total_steps: the length of the run, for schedules; None if it is unknown.
-        strategy: `PLAIN` or `XLA` of `step_strategy`.
-        replica: that the graph is of.
-
-    Attributes:
-        strategy: as given.
-        guard_values: what the guard looks at in the step, update by update.
-        all_finite: bool scalar of a compiled step, False where it was refused; None if it never is.
-        omitted_losses: how many losses of regularizers the step does not minimize.
-        own_variables: the names of the variables that the plugin updates by ops of its own.
-        update_counts: name -> how many updates of it the step has.
-        logged: name -> scalar tensor of all that was logged so far.
-        counters: name -> int64 scalar variable of what the guard counts.
-        notes: what a user may not expect of the model.
-        networks: those of `Run.function` and `Run.keras`.
-        model_variables: those that the hook `build` made.
-        initial_fits: what computes initial values from the training data.
-        summed: the names of the scalars that the step adds to its sums.
-        own_ops: op, losses and variables of each call of `Run.adopt`.
-        state_updates: of forward passes, until an update takes them.
-        restore_functions: what `Run.after_restore` got.
-        parameters: the variables that exist before the first update: all of the model, no slots.
-    """
+    """Builds the updates of a step, of a run of so many steps, None if that is unknown."""
 
     def __init__(
         self,
@@ -69,29 +43,31 @@ class StepBuilder:
         self._options, self._total_steps, self._replica = options, total_steps, replica
         self._user_groups = UserGroups(options)
         # What is of the graph, not of a step.
-        self.omitted_losses = 0
-        self.counters: Dict[str, Any] = {}
-        self.logged: Dict[str, Any] = {}
-        self.notes: List[str] = []
+        self.omitted_losses = 0  # of regularizers, that the step does not minimize
+        self.counters: Dict[str, Any] = {}  # name -> int64 variable of what the guard counts
+        self.logged: Dict[str, Any] = {}  # name -> scalar tensor of all that was logged so far
+        self.notes: List[str] = []  # what a user may not expect of the model
         self.networks = NetworkList()
-        self.model_variables: List[Any] = []
+        self.model_variables: List[Any] = []  # that the hook `build` made
+        self.parameters: List[Any] = []  # the variables of the model without slots
         self.initial_fits: List[InitialFit] = []
-        self.summed: List[str] = []
-        self.parameters: List[Any] = []
+        self.restore_functions: List[Callable[[], Any]] = []  # what `Run.after_restore` got
+        self.summed: List[str] = []  # the names of the scalars that the step adds to its sums
         self._rate_names: Set[str] = set()
         self._build_functions: List[Callable[[], Any]] = []  # state updates of the hook build
-        self.restore_functions: List[Callable[[], Any]] = []
         self._draws_alike = False  # whether all replicas draw the same numbers
         self._start: Optional[Dict[str, Any]] = None
         self._step_index: Any = None  # None between two steps
         self._forget_step()
 
     def _forget_step(self) -> None:
-        self.guard_values: List[GuardValues] = []
-        self.all_finite: Any = None
-        self.own_variables: List[str] = []
-        self.update_counts: Dict[str, int] = {}
-        self.state_updates: List[Any] = []
+        self.guard_values: List[GuardValues] = []  # what the guard looks at, update by update
+        self.all_finite: Any = None  # bool scalar of a compiled step, False where it was refused
+        # Op, losses and variables of each call of `Run.adopt`.
+        self.own_ops: List[Tuple[Any, List[Any], List[Any]]] = []
+        self.own_variables: List[str] = []  # that the plugin updates by ops of its own, by name
+        self.update_counts: Dict[str, int] = {}  # name -> how many updates of it the step has
+        self.state_updates: List[Any] = []  # of forward passes, until an update takes them
         self._num_collected = len(tf.get_collection(tf.GraphKeys.UPDATE_OPS))  # before these passes
         self._optimizers: Dict[str, UpdateOptimizers] = {}  # by the names of updates
         self._trained: Dict[str, Set[str]] = {}  # name of an update -> names of its variables
@@ -100,7 +76,6 @@ class StepBuilder:
         self._last: Optional[GuardedUpdate] = None
         self._last_name = ""
         self._guarded_ops: Set[Any] = set()  # all ops of guarded updates
-        self.own_ops: List[Tuple[Any, List[Any], List[Any]]] = []  # op, losses, variables
         self._state_functions: List[Callable[[], Any]] = []
         self._gradient_changes: List[Callable[..., Any]] = []
         self._rate_changes: List[Callable[..., Any]] = []
@@ -153,7 +128,7 @@ class StepBuilder:
         selected = optimizers.select(variables)
         if optimizers.freezes:  # to find the names takes time
             names = written_variables(moving)
-            self._user_groups.note(updated=names)
+            self._user_groups.updated.update(names)
             stays = [optimizers.is_frozen(name) for name in names]
             frozen = [op for op, is_frozen in zip(moving, stays) if is_frozen]
             moving = [op for op, is_frozen in zip(moving, stays) if not is_frozen]
@@ -205,7 +180,13 @@ class StepBuilder:
         for update in updates:
             self.update_counts[update.name] = self.update_counts.get(update.name, 0) + 1
         if advance_step:
-            self._check_trains()
+            if self._frozen_name is not None and not self._trained:
+                subject = f"the update '{self._frozen_name}'" if self._frozen_name else "the update"
+                raise UsageError(
+                    f"All variables that {subject} trains are frozen, and no other update of the "
+                    "step trains any.",
+                    hint="Leave some to train; see --freeze and --group.",
+                )
             self._user_groups.check()
             self._earlier, self.all_finite = [], guarded.all_finite
             op = self._advance_step(guarded)
@@ -228,11 +209,8 @@ class StepBuilder:
 
     def finish(self, train_op: tf.Operation, losses: Dict[str, Any]) -> tf.Operation:
         """Complete the step that the hook `optimize` returned: guard the plugin's own updates, then
-        update the state of extensions.
-
-        Raises:
-            UsageError: what changes gradients or rates has no effect.
-            ToolkitError: an own update cannot be guarded.
+        update the state of extensions. Raises UsageError if what changes gradients or rates has no
+        effect, ToolkitError if an own update cannot be guarded.
         """
         self._check_changes()
         train_op = self._guard_own_updates(train_op, losses)
@@ -373,16 +351,6 @@ class StepBuilder:
                 )
         self._trained[name] = variables
 
-    def _check_trains(self) -> None:
-        """Refuse a step in which all variables are frozen."""
-        if self._frozen_name is not None and not self._trained:
-            update = f"the update '{self._frozen_name}'" if self._frozen_name else "the update"
-            raise UsageError(
-                f"All variables that {update} trains are frozen, and no other update of the step "
-                "trains any.",
-                hint="Leave some to train; see --freeze and --group.",
-            )
-
     # -------------------------------------------------------------- what plugins and extensions add
 
     def update_state(self, function: Callable[[], Any]) -> None:
@@ -438,11 +406,6 @@ class StepBuilder:
                 hint="Leave out the extension that calls run.change_learning_rate, or let the "
                 "plugin pass run.minimize a name, or a function from the rate to the optimizer.",
             )
-
-    def build_after_restore(self) -> Optional[tf.Operation]:
-        """One op of what `after_restore` got; None for nothing."""
-        ops = [function() for function in self.restore_functions]
-        return tf.group(*ops) if ops else None
 
     # ------------------------------------------------------------------------- facts for the core
 

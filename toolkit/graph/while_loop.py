@@ -14,23 +14,15 @@ MAX_GROUPS = 8
 
 
 class StepLoop(NamedTuple):
-    """A loop of steps.
+    """A loop of steps."""
 
-    Attributes:
-        op: makes the steps.
-        num_steps: int32 scalar placeholder, 1 by default; None for a single step without a loop.
-        outputs: of the only step of a call that makes one: a NamedTuple whose fields are structures
-            of tensors. Fetching one tensor of a field computes the whole field, and nothing of the
-            others.
-        all_finite: bool scalar of a loop compiled by XLA, False where it refused a step; else None.
-        max_steps: the largest number of steps of a call, or None.
-    """
-
-    op: Any
-    num_steps: Any
+    op: Any  # makes the steps
+    num_steps: Any  # int32 scalar placeholder, 1 by default; None for a single step without a loop
+    # Of the only step of a call that makes one: a NamedTuple whose fields are structures of
+    # tensors. Fetching one tensor of a field computes the whole field, and nothing of the others.
     outputs: Any
-    all_finite: Any = None
-    max_steps: Optional[int] = None
+    all_finite: Any = None  # bool scalar of a compiled loop, False where it refused a step
+    max_steps: Optional[int] = None  # of a call
 
 
 Step = Tuple[Any, Any]  # the op that makes a step, and the step's outputs
@@ -95,11 +87,8 @@ def make_num_steps():
 
 
 def build_loop(make_step: Callable[[Any], Step], num_steps) -> StepLoop:
-    """Build steps in a loop of the graph.
-
-    Args:
-        make_step: adds a step, given its number in the call (int32 scalar).
-        num_steps: of `make_num_steps`.
+    """Build steps in a loop of the graph, `num_steps` of `make_num_steps`. `make_step` adds a step,
+    given its number in the call (int32 scalar).
     """
     fields: List[LoopOutputs] = []
     outputs_type: List[Any] = []
@@ -147,15 +136,10 @@ def build_compiled_loop(
     specs: List[tf.TensorSpec],
     read_all_finite: Callable[[], Optional[Any]],
 ) -> StepLoop:
-    """Build steps in a loop that XLA compiles as a whole.
-
-    Args:
-        make_step: adds a step, given its number in the call (int32 scalar) and `inputs`.
-        num_steps: of `make_num_steps`.
-        inputs: tensors from outside of the loop.
-        specs: of the tensors of the step's outputs, in their order.
-        read_all_finite: called in the body, behind the step; returns a bool scalar, or None. Where
-            the scalar is False, no further step is made.
+    """Build steps in a loop that XLA compiles as a whole, `num_steps` of `make_num_steps`.
+    `make_step` gets its number in the call (int32 scalar) and `inputs`, tensors from outside of the
+    loop. The specs are of the tensors of the step's outputs, in their order. Where the bool scalar
+    that `read_all_finite` returns behind a step is False, no further step is made.
     """
     structures: Dict[str, Any] = {}
 

@@ -28,7 +28,8 @@ def evaluate(model: TrainedModel, **subject: Any) -> Dict[str, Any]:
     and "run".
     """
     with contextlib.closing(OpenEvaluation(model, **subject)) as evaluation:
-        return dict(evaluation.report(), run=str(model.run_folder))
+        result = evaluation.report(model.checkpoint, model.run_folder)
+    return dict(result, data=evaluation.data_name, run=str(model.run_folder))
 
 
 class OpenEvaluation:
@@ -36,14 +37,11 @@ class OpenEvaluation:
 
     Args:
         model: of the run.
-        split: its name; None for the default.
-        data: the data to use in place of the run's own; None for that.
+        split: its name; None for the default: "test", or `default_split` if the run's data has it.
+            The attribute is "all" for data without splits of its own.
+        data: to use in place of the run's own.
         tta: whether to use test-time augmentation; None for the run's own choice.
-        default_split: "test", or another name to prefer to it if the run's data has such a split.
         log: called with notes on other data.
-
-    Attributes:
-        split: the name of the split; "all" for data without splits of its own.
 
     Raises:
         DataError: the data does not fit the model, or is not that of the run.
@@ -63,7 +61,7 @@ class OpenEvaluation:
         data = data and complete(data)
         self._model, self._data = model, data
         run_data, options, own_splits = _open_data(model, data, log)
-        self._data_name = data or run_data.dataset.name
+        self.data_name = data or run_data.dataset.name
         check_fit(run_data.spec.flat, model.data, "The data")
         if run_data.spec.num_classes > model.data.num_classes > 0:
             raise DataError(
@@ -87,19 +85,15 @@ class OpenEvaluation:
     def identity(self) -> Dict[str, Any]:
         """What the metrics depend on besides the checkpoint: JSON values by name."""
         has_tta = bool(getattr(self._model.options, "tta", False))
-        return {"split": self.split, "data": self._data_name, "tta": has_tta}
-
-    def report(self) -> Dict[str, Any]:
-        """Evaluate the checkpoint with which the run was opened, and write reports to the run."""
-        result = self._report(self._model.checkpoint, self._model.run_folder)
-        return dict(result, data=self._data_name)
+        return {"split": self.split, "data": self.data_name, "tta": has_tta}
 
     def measure(self, checkpoint: Checkpoint) -> Dict[str, Any]:
         """Evaluate a checkpoint of the run, and write nothing to its folder."""
-        result = self._report(checkpoint, None)
+        result = self.report(checkpoint, None)
         return dict(result, tensors=checkpoint.tensors, **self.identity())
 
-    def _report(self, checkpoint: Checkpoint, folder: Optional[RunFolder]) -> Dict[str, Any]:
+    def report(self, checkpoint: Checkpoint, folder: Optional[RunFolder]) -> Dict[str, Any]:
+        """Evaluate a checkpoint of the run, and write reports to its folder, if one is given."""
         evaluator, step, data = self._evaluator, checkpoint.step, self._data or ""
         evaluator.load(checkpoint.path)
         plugins, examples = self._model.plugins, self._examples

@@ -49,50 +49,32 @@ Call = Callable[..., List[np.ndarray]]  # fed arrays -> the values of the fetche
 
 
 class Evaluation(NamedTuple):
-    """The result of evaluating a split.
+    """The result of evaluating a split."""
 
-    Attributes:
-        metrics: name -> value over the whole split.
-        examples: arrays [N, ...] by name, in the split's order: the tensors of `predict`,
-            "features" (a `ModelFeatures`, or a dict of them) and "labels"; None unless requested.
-        lines: text of the scorers, to print below the metrics.
-        details: JSON values of the scorers.
-        depends_on: the name of a scorer's metric -> what its value depends on besides the model.
-        values: the name of a metric -> the values [N] whose mean it is; those that only an interval
-            needs, if requested or if there is a folder for reports.
-        intervals: of the metrics, but for values that are not kept; those of scorers, too.
-    """
-
-    metrics: Dict[str, float]
+    metrics: Dict[str, float]  # name -> value over the whole split
+    # Arrays [N, ...] by name, in the split's order: the tensors of `predict`, "features" (a
+    # `ModelFeatures`, or a dict of them) and "labels"; None unless requested.
     examples: Optional[Dict[str, Any]]
-    lines: List[str]
-    details: Dict[str, Any]
-    depends_on: Dict[str, Dict[str, Any]]
+    lines: List[str]  # of the scorers, to print below the metrics
+    details: Dict[str, Any]  # JSON values of the scorers
+    depends_on: Dict[str, Dict[str, Any]]  # a scorer's metric -> what else its value depends on
+    # The name of a metric -> the values [N] whose mean it is; those that only an interval needs, if
+    # requested or if there is a folder for reports.
     values: Dict[str, np.ndarray]
-    intervals: Intervals
+    intervals: Intervals  # of the metrics whose values are kept, and of those of scorers
 
 
 class Evaluator:
     """A graph for evaluation or prediction, and a session with the loaded checkpoint.
 
     Args:
-        plugins: the run's plugins.
-        options: the run's options.
+        plugins, options, folder, total_steps: of the run.
         spec: the `DataSpec` of the data that the model was trained on.
         mode: "eval" or "predict".
-        folder: the path of the run's folder, or None.
-        total_steps: the step at which training stops, or None.
         splits: returns the `Split` of a name, or None, for the plugins; without it, no scorer is
             created.
         graph: to use in place of a new one; of these plugins, options and data, and of this mode.
         predict_graph: likewise, for the predictions that scorers ask for.
-
-    Attributes:
-        run: the `Run` of the graph.
-        graph: the `InferenceGraph`.
-        session: with the values of its variables.
-        saver: of all its global variables.
-        path: the prefix of the loaded checkpoint; '' before the first `load`.
     """
 
     def __init__(
@@ -113,7 +95,7 @@ class Evaluator:
         self.run, self.graph = graph.run, graph
         self._plugins = plugins
         with self.graph.tf_graph.as_default():
-            self.saver = tf.train.Saver()
+            self.saver = tf.train.Saver()  # of all global variables
             self._initialize_locals = tf.group(
                 tf.local_variables_initializer(), tf.tables_initializer()
             )
@@ -122,7 +104,7 @@ class Evaluator:
             tf.add_to_collection(tf.saved_model.constants.MAIN_OP_KEY, self._initialize_locals)
         self.session = tf.Session(graph=self.graph.tf_graph, config=session_config(options))
         self.graph.tf_graph.finalize()
-        self.path = ""
+        self.path = ""  # the prefix of the loaded checkpoint
         self._calls: Dict[str, Call] = {}
         self._predictor: Optional[Evaluator] = None
         self._build_predictor = lambda: Evaluator(
@@ -140,12 +122,6 @@ class Evaluator:
             return []
         return [name for name in ("filter", "convert") if self._plugins.has_hook(name)]
 
-    @property
-    def metric_names(self) -> List[str]:
-        """The names of the metrics that `evaluate` returns."""
-        names = self._names_of_model()
-        return sorted(names | self._scorers.names if self._scorers else names)
-
     def _names_of_model(self) -> Set[str]:
         graph = self.graph
         return {*graph.losses, *graph.metrics, *graph.example_metrics}
@@ -154,7 +130,8 @@ class Evaluator:
         """The name of each metric -> "min" or "max", whichever is better, or None if undeclared."""
         scorers = self._scorers.scorers if self._scorers else []
         declared = read_directions(self._plugins, self.run, self.graph.losses, scorers)
-        return {name: declared.get(name) for name in self.metric_names}
+        names = self._names_of_model().union(*(scorer.names for scorer in scorers))
+        return {name: declared.get(name) for name in sorted(names)}
 
     def dependencies(self, metric: str, split: Split) -> Dict[str, Any]:
         """What values of a metric depend on besides the model: JSON values by name."""
@@ -163,11 +140,8 @@ class Evaluator:
 
     def load(self, path: str) -> None:
         """Load the variables of a checkpoint of this prefix, then initialise the local variables,
-        whose initial values may depend on the weights.
-
-        Raises:
-            CheckpointError: the checkpoint does not fit the graph.
-            RetryError: it was deleted meanwhile, by a process that trains its run.
+        whose initial values may depend on the weights. Raises CheckpointError if the checkpoint
+        does not fit the graph, RetryError if a process that trains its run deleted it meanwhile.
         """
         with self.graph.tf_graph.as_default():
             variables = variable_specs(tf.global_variables())
@@ -213,22 +187,23 @@ class Evaluator:
         A loss is the mean over the examples. A plugin's metric replaces a loss of the same name.
 
         Args:
-            split: the examples.
             batch_size: examples per call of the session.
             keep_examples: whether to return each example and its predictions.
             folder: an existing folder for the scorers' reports, or None for a quick score.
             keep_values: whether to return the values of the examples for intervals without a
                 folder, too.
 
-        Raises:
-            DataError: the split is empty, or does not fit the data that the model was trained on.
+        Raises DataError if the split is empty, or does not fit the data that the model was trained
+        on.
         """
         if len(split) == 0:
             raise DataError("The split to evaluate is empty.")
         check_fit(split.components, self.run.data, "The split")
         graph, tensors = self.graph, self.graph.predictions if keep_examples else {}
         has_intervals = keep_values or folder is not None
-        means = graph.example_means(is_quick=not has_intervals)
+        means = graph.example_metrics
+        if not has_intervals:  # those alone whose means are no metrics otherwise
+            means = {name: x for name, x in means.items() if name not in graph.metrics}
         values = _ExampleArrays("example_metrics", means, len(split))
         predictions = _ExampleArrays("predict", tensors, len(split))
         metrics = self._measure(split, batch_size, predictions, values)
@@ -296,11 +271,8 @@ class Evaluator:
             batch_size: examples per call of the session; the option eval_batch_size by default.
             position: of the first example, which random numbers of the graph follow.
 
-        Returns:
-            Arrays [N, ...] by the names of the tensors.
-
-        Raises:
-            DataError: the inputs do not fit the model.
+        Returns arrays [N, ...] by the names of the tensors. Raises DataError if the inputs do not
+        fit the model.
         """
         by_name = inputs if isinstance(inputs, dict) else {"features": inputs}
         if self.graph.takes_examples:

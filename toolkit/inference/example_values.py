@@ -57,11 +57,8 @@ def write_examples(
     means, into a folder for reports, unless a plugin wrote a file of this name.
 
     Bools are kept as such, numbers as float32. Of more than MAX_EXAMPLES examples, it has that many
-    at equal distances.
-
-    Returns:
-        The name of a metric -> the exact mean of its values in the file, where all are finite, so
-        that a reader knows them from those of another file.
+    at equal distances. Returns by the names of metrics the exact means of the values in the file,
+    where all are finite, so that a reader knows them from those of another file.
     """
     path = os.path.join(folder, EXAMPLES)
     arrays = {}

@@ -35,14 +35,9 @@ def export(
 
     TensorFlow from the version that wrote it on can load it.
 
-    Args:
-        evaluator: in mode "predict", with a loaded checkpoint.
-        folder: a new or empty folder.
-        read_inputs: returns examples to compare on, arrays by name, or None if there are none. It
-            is called if the model is fed more than images and floats, or refuses random numbers.
-
-    Returns:
-        The result as JSON values.
+    The evaluator is in mode "predict", with a loaded checkpoint; the folder is new or empty.
+    `read_inputs` returns examples to compare on, arrays by name, or None if there are none: where
+    the model is fed more than images and floats, or refuses random numbers. Returns JSON values.
 
     Raises:
         UsageError: the folder is not empty, or the model refuses random inputs and no example can

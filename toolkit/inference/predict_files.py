@@ -141,7 +141,6 @@ def read_examples(
     """Read the examples in image files, tables, TFRecord, .npz and IDX files; labels are not read.
 
     Args:
-        paths: of the files.
         spec: the `DataSpec` of the training data as stored, before the hook `convert`.
         images: how image files were read for the training, with the training images' size.
         missing: what becomes of empty fields of a table, as in `ColumnOptions`; rows are never left
@@ -150,14 +149,10 @@ def read_examples(
         convert: the hook of that name as a function of one example, or None.
         log: called with a line for each image that cannot be read, with at most one note on those
             that are scaled, and with at most one warning on inverted images.
-        brightness: the "border" and "mean" of the training images in [0, 1], to warn of images that
-            look inverted; see `toolkit.run_data.Brightness`.
+        brightness: the "border" and "mean" of the training images in [0, 1], to warn of these.
 
-    Raises:
-        DataError: a file is missing, has another shape or type, or is no image and cannot be read;
-            files are of several kinds of which one is a table or a TFRecord file; or no image can
-            be read.
-        UsageError: examples that are no images cannot be inverted.
+    Raises DataError where a file is missing, unreadable, or of another shape, type or kind than
+    others; UsageError where examples that are no images are to be inverted.
     """
     if is_inverted and not is_images(spec):
         raise UsageError(

@@ -31,17 +31,13 @@ def report(
     step: int,
     other_data: str = "",
 ) -> Dict[str, Any]:
-    """Evaluate a split with the loaded checkpoint and write the plugins' reports.
+    """Evaluate a split of a name with the loaded checkpoint of a step, and write the plugins'
+    reports.
 
     Args:
-        plugins: the run's plugins.
-        evaluator: with the loaded checkpoint.
-        folder: the run's folder; reports go to `reports/NAME-STEP` in it, if it can be written,
-            those of test-time augmentation to `reports/NAME-STEP-tta`. None to keep none: in the
-            folder of a run that another process trains, they would take the places of its own.
-        name: of the split.
-        split: its examples.
-        step: of the checkpoint.
+        folder: of the run; reports go to `reports/NAME-STEP` in it, if it can be written, those of
+            test-time augmentation to `reports/NAME-STEP-tta`. None to keep none: in the folder of a
+            run that another process trains, they would take the places of its own.
         other_data: the value of --data if it is not the run's own; such reports go to another
             folder.
 

@@ -12,9 +12,7 @@ from ..plugins import Plugins
 
 def sample_options_class(plugins: Plugins) -> Type[SampleOptions]:
     """What the hook `sample_options` of the model plugin returns; without it, `SampleOptions`.
-
-    Raises:
-        ToolkitError: the hook failed, or returned something else.
+    Raises ToolkitError if the hook failed, or returned something else.
     """
     if not plugins.has_hook("sample_options"):
         return SampleOptions

@@ -149,18 +149,10 @@ class Sampler:
         options: SampleOptions,
         in_rows: bool = False,
     ) -> SamplePlan:
-        """Decide what to draw.
-
-        Args:
-            count: the number of samples; None for as many as fill a grid.
-            seed: of all draws.
-            label: the number or name of one class for all samples; None for a mixture.
-            options: the settings of the plugin.
-            in_rows: with classes, draw rows of one class each unless the request has a count, a
-                class or columns of its own.
-
-        Raises:
-            UsageError: there is no such class, or nothing to draw.
+        """Decide what to draw: so many samples, None for as many as fill a grid, of the class of a
+        number or name, None for a mixture. With classes, draw rows of one class each if `in_rows`,
+        unless there are a count, a class or columns. Raises UsageError if there is no such class,
+        or nothing to draw.
         """
         data = self._evaluator.run.data
         if count is not None and count < 1:
@@ -183,11 +175,9 @@ class Sampler:
         return SamplePlan(request, captions=[str(name) for name in names])
 
     def draw(self, request: SampleRequest) -> Iterator[Arrays]:
-        """Yield the samples in parts: arrays [n, ...] by name, images as uint8.
-
-        Raises:
-            ToolkitError: the hook failed, or yielded something else than these samples.
-            UsageError: the request has classes, and the model knows none.
+        """Yield the samples in parts: arrays [n, ...] by name, images as uint8. Raises ToolkitError
+        if the hook failed, or yielded something else than these samples; UsageError if the request
+        has classes, and the model knows none.
         """
         request = dataclasses.replace(request, run_model=self._predict)
         parts = self._plugins.call_hook("sample", request=request, run=self._evaluator.run)
@@ -248,10 +238,8 @@ def check_draws_samples(plugins: Plugins) -> None:
 
 
 def class_number(text: str, data: Any) -> int:
-    """The number of the class of a `DataSpec` that a user's text names, or is.
-
-    Raises:
-        UsageError: there is no such class.
+    """The number of the class of a `DataSpec` that a user's text names, or is. Raises UsageError if
+    there is none.
     """
     if text in data.class_names:
         number: int = data.class_names.index(text)

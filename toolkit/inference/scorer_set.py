@@ -8,7 +8,7 @@ import contextlib
 import inspect
 import json
 import math
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional
 
 import numpy as np
 
@@ -23,19 +23,12 @@ from .scorer import Scorer, ScoreResult
 
 
 class ScorerSet:
-    """The scorers that the hook `scorers` returns. Create it after the session of the evaluation.
+    """The scorers that the hook `scorers` returns. Create it after the session of the evaluation:
+    the first session of a process fixes its number of threads, and a scorer may create a session.
 
-    The first session of a process fixes its number of threads, and a scorer may create a session.
-
-    Args:
-        plugins: the run's plugins.
-        run: the `Run` of the evaluation.
-        splits: returns the `Split` of a name, or None.
-        model_metrics: names of the losses and metrics of the model.
-        draw: draws samples with the loaded checkpoint, see `Scorer.draw`.
-
-    Raises:
-        ToolkitError: the hook returned something else, or two metrics have the same name.
+    `splits` returns the `Split` of a name, or None; `model_metrics` are the names of the losses and
+    metrics of the model; `draw` is that of `Scorer`. Raises ToolkitError if the hook returned
+    something else, or two metrics have the same name.
     """
 
     def __init__(
@@ -75,11 +68,6 @@ class ScorerSet:
                     hint="Give it another name.",
                 )
             owners.update(dict.fromkeys(scorer.names, _describe(scorer)))
-
-    @property
-    def names(self) -> Set[str]:
-        """The names of all metrics that the scorers may return."""
-        return {name for scorer in self.scorers for name in scorer.names}
 
     def dependencies(self, metric: str, split: Split) -> Dict[str, Any]:
         """See `Scorer.dependencies`; {} for a metric that no scorer computes."""
@@ -163,23 +151,13 @@ def _check_interval(scorer: Scorer, name: str, result: ScoreResult) -> Interval:
 def read_directions(
     plugins: Plugins, run: Run, losses: Iterable[str], scorers: Iterable[Scorer]
 ) -> Dict[str, str]:
-    """The declared directions of metrics.
+    """The declared directions of metrics: name -> "min" or "max", also of some that are not
+    computed.
 
     A plugin declares the direction of its metrics in the hook `metric_directions`, a scorer in its
     attribute `directions`. The loss of a model with a single loss is "min", unless the plugin
-    declares another direction.
-
-    Args:
-        plugins: the run's plugins.
-        run: the `Run` of the evaluation.
-        losses: the names of the model's losses.
-        scorers: the plugins' scorers.
-
-    Returns:
-        Name -> "min" or "max". It may name metrics that are not computed.
-
-    Raises:
-        ToolkitError: a declaration is invalid, or two of them contradict each other.
+    declares another direction. Raises ToolkitError if a declaration is invalid, or two of them
+    contradict each other.
     """
     answers = plugins.call_hook("metric_directions", run=run)
     sources = [("The hook 'metric_directions'", answer) for answer in answers]

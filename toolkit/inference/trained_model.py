@@ -25,16 +25,12 @@ from .sampling import Sampler, check_draws_samples
 
 
 class TrainedModel:
-    """What commands and `toolkit.Trained` use of a run. `close` it, or use it in a `with`.
-
-    Args:
-        run_folder: of the run.
-        plugins: of the run.
-        options: with which the run was trained.
-        checkpoint: whose weights are used; None if there is none yet.
+    """What commands and `toolkit.Trained` use of a run that was trained with these plugins and
+    options: the weights of a checkpoint, None if there is none yet. `close` it, or use it in a
+    `with`.
 
     Attributes:
-        manifest: of the run.
+        manifest: the state of the run.
         data: the `DataSpec` of the run's examples.
         stored: that of the examples as they are stored, before the hook `convert`.
     """

@@ -42,11 +42,9 @@ class BranchPoint(NamedTuple):
 
 
 def find_branch_point(folder: RunFolder, step: int) -> BranchPoint:
-    """The commit of a step of the run that becomes the parent.
-
-    Raises:
-        UsageError: there is no checkpoint of the step; the hint names those that are intact.
-        CheckpointError: it is damaged, or the commit log is.
+    """The commit of a step of the run that becomes the parent. Raises UsageError if there is no
+    checkpoint of the step, with those that are intact; CheckpointError if it or the commit log is
+    damaged.
     """
     checkpoints = {checkpoint.step: checkpoint for checkpoint in folder.checkpoints.list()}
     if step not in checkpoints:
@@ -89,11 +87,8 @@ def create_branch(
     folder: RunFolder, point: BranchPoint, path: str, config: Dict[str, Any]
 ) -> RunFolder:
     """Create the folder of a branch, whole or not at all, where there is none or an empty one.
-
-    Raises:
-        UsageError: the folder cannot be created.
-        RetryError: it cannot be written.
-        CheckpointError: the parent's files changed or went away while they were copied.
+    Raises UsageError if it cannot be created, RetryError if it cannot be written, CheckpointError
+    if the parent's files changed or went away while they were copied.
     """
     target = RunFolder(os.path.abspath(path))
     part = RunFolder(f"{target.path}.part-{secrets.token_hex(2)}")

@@ -43,17 +43,8 @@ class NextCheckpoint(NamedTuple):
 
 
 class CheckpointFeed:
-    """Waits for the checkpoints of a run, until the run ends.
-
-    Args:
-        path: of the folder of the run, which need not exist yet.
-        settings: which checkpoints, and how long to wait.
-        warn: called with a message for each checkpoint that is damaged.
-        clock, sleep: return seconds and wait for seconds.
-
-    Attributes:
-        folder: of the run.
-        is_known: whether a checkpoint was evaluated before, and is not in the feed.
+    """Waits for the checkpoints of a run, until the run ends. Its folder need not exist yet. `warn`
+    is called with a message for each checkpoint that is damaged.
     """
 
     def __init__(
@@ -65,6 +56,7 @@ class CheckpointFeed:
         sleep: Callable[[float], None] = time.sleep,
     ):
         self.folder = RunFolder(os.path.abspath(path))
+        # Whether a checkpoint was evaluated before, and is not in the feed.
         self.is_known: Callable[[Checkpoint], bool] = lambda checkpoint: False
         self._settings = settings
         self._warn, self._clock, self._sleep = warn, clock, sleep

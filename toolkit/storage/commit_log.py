@@ -102,22 +102,26 @@ class CommitLog:
             CheckpointError: the file is missing, or its first entry is damaged.
             FormatError: another version of the toolkit wrote it.
         """
-        entries = self.entries()
+        self.check_format()
         if self._state:
             return dict(self._state)
-        if not entries:
-            raise CheckpointError(f"{self.path} is missing, or has no entries.", path=self.path)
-        if not entries[0].values:
-            fault = f"entry 1 {entries[0].fault}"
-            raise CheckpointError(f"{self.path} is damaged: {fault}.", path=self.path)
-        version = (entries[0].values.get("versions") or {}).get("toolkit")
-        raise FormatError(
-            f"{self.path} is not of format {FORMAT}; version {str(version or 'unknown'):.20} of "
-            "the toolkit wrote it.",
-            hint="Read the run with the version that wrote it, or train it again: toolkit run "
-            "--config RUN/config.json",
-            path=self.path,
-        )
+        fault = "is missing, or has no entries"
+        for entry in self.entries()[:1]:
+            fault = f"is damaged: entry 1 {entry.fault}"
+        raise CheckpointError(f"{self.path} {fault}.", path=self.path)
+
+    def check_format(self) -> None:
+        """Raise FormatError if another version of the toolkit wrote the entries."""
+        first = next((entry.values for entry in self.entries()), {})
+        if first and not self._state:
+            version = (first.get("versions") or {}).get("toolkit")
+            raise FormatError(
+                f"{self.path} is not of format {FORMAT}; version {str(version or 'unknown'):.20} "
+                "of the toolkit wrote it.",
+                hint="Read the run with the version that wrote it, or train it again: toolkit run "
+                "--config RUN/config.json",
+                path=self.path,
+            )
 
     def invalidate_cache(self) -> None:
         """Read the file again when it is next needed: another process may have written to it."""

@@ -29,10 +29,8 @@ class Folder:
         return os.path.join(self.path, *parts)
 
     def make_subfolder(self, *parts: str) -> str:
-        """Create a subfolder unless it exists, and return its path.
-
-        Raises:
-            UsageError: a symbolic link is in its place, or in that of a folder above it.
+        """Create a subfolder unless it exists, and return its path. Raises UsageError if a symbolic
+        link is in its place, or in that of a folder above it.
         """
         path = self.path
         for name in os.path.join(*parts).split(os.sep):

@@ -93,14 +93,9 @@ def is_locked(path: str) -> bool:
 
 @contextlib.contextmanager
 def lock_file(path: str) -> Iterator[int]:
-    """Lock a file, which is created if it does not exist, for the time of the block.
-
-    Yields:
-        Its descriptor. A process that gets it keeps the lock if this one dies.
-
-    Raises:
-        BlockingIOError: another process does not unlock it.
-        OSError: it cannot be opened to write.
+    """Lock a file, which is created if it does not exist, for the time of the block, which gets its
+    descriptor: a process that inherits it keeps the lock if this one dies. Raises BlockingIOError
+    if another process does not unlock it, OSError if it cannot be opened to write.
     """
     descriptor = open_without_links(path, os.O_RDWR | os.O_CREAT)
     try:

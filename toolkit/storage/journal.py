@@ -33,10 +33,8 @@ class Journal:
         self._size, self._sha256 = 0, hashlib.sha256()
 
     def cut_back(self, position: Optional[FileDigest]) -> None:
-        """Remove what follows a position (None: all), and append there from now on.
-
-        Raises:
-            CheckpointError: the file is not what it was at the position.
+        """Remove what follows a position (None: all), and append there from now on. Raises
+        CheckpointError if the file is not what it was at the position.
         """
         size = position.bytes if position else 0
         with self._folder.writing():

@@ -46,20 +46,16 @@ _FORMER_CONFIG = re.compile(r"config\.json\.[0-9a-f]{4}")
 
 
 class RunFolder(Folder):
-    """The folder of one run, from `reserve` or `open_run`.
-
-    Attributes:
-        checkpoints: the committed checkpoints.
-        commits: the commit log.
-        metrics: metrics.jsonl, a function of seed and step: a resumed run has the same records.
-        speed: speed.jsonl, which depends on the machine and is never cut back.
-        is_new: whether `create` is still to be called; until then the files belong to another run.
+    """The folder of one run, from `reserve` or `open_run`. While it `is_new`, `create` is still to
+    be called, and the files belong to another run.
     """
 
     def __init__(self, path: str, is_new: bool = False, force: bool = False):
         super().__init__(path)
         self.is_new = is_new
         self._force = force
+        # The first is a function of seed and step: a resumed run has the same records. The other
+        # depends on the machine, and is never cut back.
         self.metrics = RecordLog(self, "metrics.jsonl")
         self.speed = RecordLog(self, "speed.jsonl")
         self.checkpoints = CheckpointStore(self, self.metrics)
@@ -146,10 +142,8 @@ class RunFolder(Folder):
     # --------------------------------------------------------------------------------------- lock
 
     def lock(self) -> None:
-        """Lock the folder for this process until it ends, in whatever way.
-
-        Raises:
-            UsageError: another process is training in it, or there is a symbolic link in it.
+        """Lock the folder for this process until it ends, in whatever way. Raises UsageError if
+        another process is training in it, or there is a symbolic link in it.
         """
         if self._lock is not None:
             return
@@ -204,16 +198,10 @@ def new_path(base: str, plugin: str) -> str:
 
 
 def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFolder:
-    """The folder of a new run; nothing is written until `create` is called.
-
-    Args:
-        path: of the folder.
-        force: let `create` rename an existing folder that is not empty.
-        inputs: paths that the new run reads.
-
-    Raises:
-        UsageError: the folder is not empty, and `force` is not set or would rename one of `inputs`
-            or the working directory; or it is a file.
+    """The folder of a new run; nothing is written until `create` is called, which with `force`
+    renames a folder that is not empty. Raises UsageError if it is not empty, and `force` is not set
+    or would rename the working directory or one of the `inputs`, which the run reads; or if it is a
+    file.
     """
     folder = RunFolder(os.path.abspath(path), is_new=True, force=force)
     if is_used(folder.path):
@@ -251,11 +239,6 @@ def driver_of(path: str) -> str:
         return ""
     name = config.get(DRIVER) if isinstance(config, dict) else None
     return name if isinstance(name, str) else ""
-
-
-def has_run(path: str) -> bool:
-    """Whether there is a run in a folder; see `RunFolder.is_run`."""
-    return RunFolder(os.path.abspath(path)).is_run
 
 
 def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:

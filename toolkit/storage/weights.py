@@ -225,10 +225,8 @@ def _find_latest(folder: str) -> str:
 
 def plan_weights(source: WeightSource, in_graph: Specs, renames: Dict[str, str]) -> WeightPlan:
     """Which variables of a graph, without slots, get which weights: those of one name and shape.
-
-    Raises:
-        UsageError: a renaming names a variable that does not exist, or that has another shape.
-        CheckpointError: no variable fits.
+    Raises UsageError if a renaming names a variable that does not exist, or that has another shape;
+    CheckpointError if no variable fits.
     """
     specs = source.specs
     targets = {name: spec for name, spec in in_graph.items() if not is_counter(name)}

@@ -12,19 +12,13 @@ SPLIT = "validation"
 
 
 class BestMetric(NamedTuple):
-    """The metric that chooses the best checkpoint.
-
-    Attributes:
-        name: of the metric.
-        direction: "min" where lower values are better, "max" where higher ones are.
-        note: what a user should know of the direction, as a clause; may be empty.
-        find_dependencies: returns what its values depend on besides the model, JSON values by name;
-            called where values are compared, since a network may have to be trained for it.
-    """
+    """The metric that chooses the best checkpoint."""
 
     name: str
-    direction: str
-    note: str = ""
+    direction: str  # "min" where lower values are better, "max" where higher ones are
+    note: str = ""  # what a user should know of the direction, as a clause
+    # What its values depend on besides the model, JSON values by name; called where values are
+    # compared, since a network may have to be trained for it.
     find_dependencies: Callable[[], Mapping[str, Any]] = dict
 
     @property
@@ -105,14 +99,9 @@ def read_best_value(best: Optional[Mapping[str, Any]]) -> Optional[float]:
 
 
 def choose_best_metric(text: str, directions: Mapping[str, Optional[str]]) -> BestMetric:
-    """The metric that --best-metric names.
-
-    Args:
-        text: `NAME`, `min:NAME` or `max:NAME`.
-        directions: the name of each computed metric -> its declared direction or None.
-
-    Raises:
-        UsageError: no such metric is computed, or the direction is not known.
+    """The metric that --best-metric names: `NAME`, `min:NAME` or `max:NAME`. `directions` has each
+    computed metric with its declared direction or None. Raises UsageError if no such metric is
+    computed, or the direction is not known.
     """
     prefix, _, name = text.partition(":") if ":" in text else ("", "", text)
     if prefix not in ("", "min", "max") or text.startswith(":"):

@@ -7,12 +7,12 @@ trains all. Hooks, checkpoints and evaluations see the first alone.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
 from ..compat import count_gpus, tf
-from ..errors import ToolkitError, UsageError
+from ..errors import UsageError
 from ..graph.build import TrainingGraph
 from ..graph.replica import Replica, meet
 from ..graph.replica_copy import CPU, GPU, ReplicaCopy, ReplicaDevice, ReplicaSession
@@ -47,8 +47,7 @@ class Devices(NoPeers):
         self.count = num_devices - 1
         self._devices = [ReplicaDevice(kind, number) for number in range(num_devices)]
         self._kind = kind
-        self._copies: List[ReplicaCopy] = []
-        self._sums: List[StepSums] = []  # of the graph of each copy
+        self._others: List[Tuple[TrainingPlan, ReplicaCopy]] = []
         self._meetings: List[tf.Operation] = []
         self._has_failed = False  # a call, at any op of the others
 
@@ -77,24 +76,20 @@ class Devices(NoPeers):
         self, plan: TrainingPlan, build: Callable[[Replica], TrainingPlan]
     ) -> TrainingPlan:
         first = plan.graph.run.replica
-        others = []
         for device in self._devices[1:]:
             other = build(Replica(device.number, first.count, first.batch_size))
-            others.append((other, ReplicaCopy(other.graph.tf_graph, plan.graph, device)))
-        self._copies = [copy for _, copy in others]
-        self._sums = [other.graph.sums for other, _ in others]
+            copy = ReplicaCopy(other.graph.tf_graph, plan.graph, device)
+            self._others.append((other, copy))
         with plan.graph.tf_graph.as_default():
             for device in self._devices:
                 with tf.device(device.place("")):
                     self._meetings.append(meet(len(self._devices)))
-        graph = _join(plan.graph, [(other.graph, copy) for other, copy in others])
-        reader = Readers(plan.reader, [(other.reader, copy) for other, copy in others])
-        return plan._replace(graph=graph, reader=reader)
+        return plan._replace(graph=_join(plan.graph, self._others))
 
     def begin(self, session: tf.Session, step: int) -> None:
         self._has_failed = False
         values = variable_values.read(session)
-        for copy in self._copies:
+        for other, copy in self._others:
             own, collect = ReplicaSession(session, copy), copy.graph.get_collection
             # What a Saver does not restore.
             own.run(
@@ -102,20 +97,25 @@ class Devices(NoPeers):
                 + collect(tf.GraphKeys.TABLE_INITIALIZERS)
             )
             variable_values.assign(own, values)
+            other.reader.initialize(own, step)
         session.run(self._meetings)
 
     @contextlib.contextmanager
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
         try:
             yield
-        except tf.errors.OpError:
+        except tf.errors.OpError as error:
             self._has_failed = True
+            for other, _ in self._others:  # why a read of it failed; the loop asks the first reader
+                failure = getattr(other.reader, "failure", None)
+                if failure is not None:
+                    raise failure from error
             raise
 
     def assign_sums(self, session: tf.Session, sums: StepSums, rows: np.ndarray) -> None:
         super().assign_sums(session, sums, rows)
-        for copy, other in zip(self._copies, self._sums):
-            super().assign_sums(ReplicaSession(session, copy), other, rows)
+        for other, copy in self._others:
+            super().assign_sums(ReplicaSession(session, copy), other.graph.sums, rows)
 
     def check_equal(self, session: tf.Session, step: int) -> None:
         """Compare the variables of all replicas. Raises ToolkitError where they differ.
@@ -125,38 +125,17 @@ class Devices(NoPeers):
         if self._has_failed:
             return
         hashes = variable_values.hashes(session)
-        for copy in self._copies:
+        for _, copy in self._others:
             others = variable_values.hashes(ReplicaSession(session, copy))
             check_hashes(copy.device.name, step, hashes, others)
 
 
-class Readers:
-    """The readers of all replicas, as one: the first, and others with copies of their graphs."""
-
-    def __init__(self, first: Any, others: Sequence[Tuple[Any, ReplicaCopy]]):
-        self.kind, self.in_memory = first.kind, first.in_memory
-        self._first, self._others = first, others
-
-    def initialize(self, session: tf.Session, step: int = 0) -> None:
-        """Start at batch number `step`."""
-        self._first.initialize(session, step)
-        for reader, copy in self._others:
-            reader.initialize(ReplicaSession(session, copy), step)
-
-    @property
-    def failure(self) -> Optional[ToolkitError]:
-        """Why a read failed; None where that is not known."""
-        readers = [self._first, *(reader for reader, _ in self._others)]
-        failures = (getattr(reader, "failure", None) for reader in readers)
-        return next((failure for failure in failures if failure is not None), None)
-
-
 def _join(
-    graph: TrainingGraph, others: Sequence[Tuple[TrainingGraph, ReplicaCopy]]
+    graph: TrainingGraph, others: Sequence[Tuple[TrainingPlan, ReplicaCopy]]
 ) -> TrainingGraph:
     """The graph of the first replica, whose train op makes the steps of all."""
-    copies = [copy.element(other.train_op) for other, copy in others]
-    averages = [copy.element(average) for other, copy in others for average in other.averages]
+    copies = [copy.element(other.graph.train_op) for other, copy in others]
+    averages = [copy.element(average) for other, copy in others for average in other.graph.averages]
     with graph.tf_graph.as_default():
         train_op = tf.group(graph.train_op, *copies, name="all_replicas")
         with tf.control_dependencies([train_op]):

@@ -32,24 +32,17 @@ from ..storage.session_changes import find_session_changes
 from ..storage.variables import is_weight, variable_specs
 from . import provenance
 from .initial_weights import InitialWeights, open_initial_weights, read_parents
-from .run_summary import list_summary_lines
-from .session_record import SessionRecord, TrainResult
+from .session_record import SessionRecord, TrainResult, list_summary_lines
 
 _NO_SPEC = {"shape": [], "dtype": ""}
 
 
 class Restart(NamedTuple):
-    """The checkpoint from which a driven run continues.
-
-    Attributes:
-        step: its step.
-        values: what the driver gave to `commit`.
-        tensors: what the driver gave to `commit`, by name.
-    """
+    """The checkpoint from which a driven run continues: what the driver gave to `commit`."""
 
     step: int
     values: Dict[str, Any]
-    tensors: Dict[str, np.ndarray]
+    tensors: Dict[str, np.ndarray]  # by name
 
 
 class DrivenRun:
@@ -248,7 +241,7 @@ class DrivenRun:
         variables = [v for v in variables if v.shape.is_fully_defined()]
         specs = variable_specs(variables)
         weights.plan([v for v in variables if is_weight(v.op.name, specs)])
-        for sentence in filter(None, weights.describe()):
+        for sentence in filter(None, weights.sentences):
             self.console.log(f"note   {sentence}")
         weights.assign(session)
 

@@ -41,12 +41,7 @@ from .step_runner import refusal_fetches
 
 class Follower:
     """One process of a run, not its chief: nothing is written to the job's folder. `train` may be
-    called once.
-
-    Attributes:
-        step: the number of steps so far.
-        target: the last step of the run.
-        tf_graph, reader: of the session.
+    called once. `step`, `target`, `tf_graph` and `reader` are for `translated_errors`.
     """
 
     def __init__(self, job: Job, console: Console, cluster: Cluster, channel: Channel):
@@ -63,12 +58,8 @@ class Follower:
         self.tf_graph = self._graph.tf_graph
 
     def train(self) -> NoReturn:
-        """Train until the chief ends the job.
-
-        Raises:
-            JobEnded: it has; all processes have the same exit code.
-            PeerError: another process has failed or is gone.
-            ToolkitError: this process has failed.
+        """Train until the chief ends the job: raises JobEnded, in all processes with the same exit
+        code; PeerError if another process has failed or is gone; ToolkitError if this one has.
         """
         check_port(self._cluster)
         # All processes have to train the same; the chief compares.

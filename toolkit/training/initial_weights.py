@@ -36,36 +36,25 @@ WAY_OUT = (
 class InitialWeights:
     """Values of variables before the first step, instead of their initial values; `renames` leads
     from the names of the source to those of the graph.
-
-    Attributes:
-        parent: identifies the source.
-        values: of the variables by name, once they are planned.
     """
 
     def __init__(self, source: WeightSource, renames: Dict[str, str]):
         self.parent = source.parent
         self._source, self._renames = source, renames
-        self._sentences: List[str] = []
-        self.values: Dict[str, np.ndarray] = {}
+        self.sentences: List[str] = []  # which variables begin with which weights
+        self.values: Dict[str, np.ndarray] = {}  # of the variables by name, once they are planned
 
     def plan(self, variables: Sequence[tf.Variable], class_names: Sequence[str] = ()) -> None:
         """Choose the weights of the model's variables, without slots, before a session exists; the
-        class names are those of the data.
-
-        Raises:
-            UsageError: --map is wrong.
-            CheckpointError: no variable fits.
+        class names are those of the data. Raises UsageError if --map is wrong, CheckpointError if
+        no variable fits.
         """
         source, in_graph = self._source, variable_specs(variables)
         plan = plan_weights(source, in_graph, self._renames)
         self.values = read_weights(source, plan, in_graph)
         class_note = describe_other_classes(source, plan, in_graph, class_names)
-        self._sentences = [*plan.sentences(source.describe()), class_note]
+        self.sentences = [*plan.sentences(source.describe()), class_note]
         self._source = source._replace(values={})  # those that are not used need no memory
-
-    def describe(self) -> List[str]:
-        """Which variables begin with which weights, a sentence for each kind."""
-        return self._sentences
 
     def feeds(self, graph: tf.Graph) -> Dict[tf.Tensor, np.ndarray]:
         """What to feed while the variables of a graph are initialised, so that whatever depends on
@@ -114,11 +103,8 @@ def open_initial_weights(
     """The weights that --init-from names, with the renames of --map; None if it names none.
 
     A run that began has recorded its parent. `warn` is called with a message for each damaged
-    checkpoint that is skipped.
-
-    Raises:
-        UsageError: there are no such weights, or --map is wrong.
-        CheckpointError: they cannot be read, or are not those with which the run began.
+    checkpoint that is skipped. Raises UsageError if there are no such weights, or --map is wrong;
+    CheckpointError if they cannot be read, or are not those with which the run began.
     """
     if not init_from:
         return None
@@ -144,10 +130,8 @@ def open_initial_weights(
 
 
 def check_model(folder: RunFolder, checkpoint: Checkpoint) -> None:
-    """Compare a checkpoint with the variables of the default graph, before a session exists.
-
-    Raises:
-        CheckpointError: the model is another one.
+    """Compare a checkpoint with the variables of the default graph, before a session exists. Raises
+    CheckpointError if the model is another one.
     """
     in_checkpoint = read_variable_specs(checkpoint.path)
     in_graph = variable_specs(tf.global_variables())
@@ -181,14 +165,9 @@ def compute_initial_values(
     names: Container[str],
 ) -> None:
     """Compute and assign the values of all `run.fit_initial_values` in the session of a run that
-    begins, whose variables are initialised. No op is added to the graph.
-
-    Args:
-        read_split: from the name of a split to the `Split` after `filter` and `convert`.
-        names: of the variables that initial weights gave no value.
-
-    Raises:
-        ToolkitError: a function failed, or returned arrays that do not fit the variables.
+    begins, whose variables are initialised; `names` are those of variables that initial weights
+    gave no value. No op is added to the graph. Raises ToolkitError if a function failed, or
+    returned arrays that do not fit the variables.
     """
     subject = "function of run.fit_initial_values"
     for fit in step_builder_of(run).initial_fits:

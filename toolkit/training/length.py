@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Mapping
 
 from ..errors import UsageError
 from ..graph.optimizers.schedules import decay_length, rate_share
 from ..options import CoreOptions
 
-MAX_TOTAL_STEPS = 2**63 - 1  # what the global step can count
 JUMP = 0.01  # of the full rate: a larger change by another length has to be allowed
-
-
-def whole_steps(options: CoreOptions, total: float) -> int:
-    """A length in steps, rounded up. Raises UsageError, with the option, if it is more than can be
-    counted.
-    """
-    if total > MAX_TOTAL_STEPS:
-        name = "steps" if options.steps is not None else "epochs"
-        raise UsageError(
-            f"--{name} {getattr(options, name):g} is {total:.2g} steps, more than 2^63 - 1 can be "
-            "counted.",
-            hint="Set fewer; --max-secs ends a run after a time.",
-        )
-    return math.ceil(total)
 
 
 def check_accumulation(options: CoreOptions, total: int, update_counts: Mapping[str, int]) -> None:
@@ -54,8 +38,8 @@ def check_other_length(
         return ""
     last_share = rate_share(options, step - 1, before)
     change = (
-        f"the learning rate is {_percent(share_now)} of the full rate after step {step}, and was "
-        f"{_percent(last_share)} before: the {options.schedule} schedule follows the length of "
+        f"the learning rate is {100 * share_now:.3g} % of the full rate after step {step}, and was "
+        f"{100 * last_share:.3g} % before: the {options.schedule} schedule follows the length of "
         f"the run, {now} steps instead of {before}"
     )
     if is_allowed or abs(share_now - share_before) <= JUMP:
@@ -68,8 +52,3 @@ def check_other_length(
         f"With this length {change}.",
         hint=f"Allow it with --allow steps{keep}, or start a new run.",
     )
-
-
-def _percent(share: float) -> str:
-    """A share of the full rate: the rates of updates with a rate of their own differ."""
-    return f"{100 * share:.3g} %"

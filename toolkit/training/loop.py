@@ -55,16 +55,11 @@ CLOSE_SECS = 10
 
 
 class StopKind(enum.Enum):
-    """How far a stop has come.
+    """How far a stop has come."""
 
-    DONE: the run is complete after the step under way.
-    REQUESTED: one more step is to be made and saved.
-    PAUSING: that step is under way or made; the run can continue later.
-    """
-
-    DONE = "done"
-    REQUESTED = "requested"
-    PAUSING = "pausing"
+    DONE = "done"  # the run is complete after the step under way
+    REQUESTED = "requested"  # one more step is to be made and saved
+    PAUSING = "pausing"  # that step is under way or made; the run can continue later
 
 
 def open_session(
@@ -89,20 +84,9 @@ def open_session(
 
 
 class Loop:
-    """The training loop, and its state that hooks may read. `run` may be called once.
-
-    Args:
-        trainer: what to train.
-        hooks: in their order.
-        summaries: that of the hooks which writes TensorBoard events.
-        console: shows what hooks log.
-
-    Attributes:
-        step: the number of steps so far.
-        target: the run's last step.
-        session: the raw session; None before there is one.
-        tf_graph, reader: the graph of the session, and what reads the examples in it.
-        fetches: what the loop needs of a step with hooks.
+    """The training loop, and its state that hooks may read: `step`, the number of steps so far,
+    `target`, the last one, and `session`, the raw session. `run` may be called once. Of the hooks,
+    `summaries` writes TensorBoard events.
     """
 
     def __init__(
@@ -115,6 +99,7 @@ class Loop:
         self.tf_graph = self._graph.tf_graph
         self.step, self.target = 0, trainer.total_steps
         self.session: Any = None
+        # What the loop needs of a step with hooks.
         self.fetches = [self._graph.step_after, list(self._graph.averages)]
         self.fetches += refusal_fetches(self._graph)
         self._runner = HookRunner(hooks, self)
@@ -232,11 +217,8 @@ class Loop:
         self.count(CallResult(int(step_after), 1, parse_refusal(self._graph, refusal)))
 
     def count(self, result: CallResult) -> None:
-        """Count the steps of a call.
-
-        Raises:
-            DivergedError: the guard refused one of them.
-            ToolkitError: the train op moved the global step by another number.
+        """Count the steps of a call. Raises DivergedError if the guard refused one of them,
+        ToolkitError if the train op moved the global step by another number.
         """
         expected = self.step + result.num_steps
         step = expected if result.step is None else result.step
@@ -323,7 +305,7 @@ class Loop:
         elif weights is not None:
             weights.assign(session)
         # The folder: an entry of this session; what came after the checkpoint is put aside.
-        folder.begin_session(checkpoint, self.warn, **trainer.session_facts())
+        folder.begin_session(checkpoint, self.warn, **trainer.log.session_facts())
         # At the beginning, the values that are computed from the data.
         if checkpoint is None:
             run, read_split = self._graph.run, trainer.run_data.prepare_split
@@ -337,10 +319,8 @@ class Loop:
         self.reader.initialize(session, step)
 
     def begin_session(self, session: tf.Session) -> None:
-        """Continue in a session whose state `restore` has given.
-
-        Raises:
-            RetryError: sessions were lost too often at one step.
+        """Continue in a session whose state `restore` has given. Raises RetryError if sessions were
+        lost too often at one step.
         """
         step = int(session.run(self._graph.run.global_step))
         if self.session is not None:

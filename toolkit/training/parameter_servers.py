@@ -49,19 +49,12 @@ _CLOSED = 1 << 62  # a ticket that no round has
 
 
 class Share(NamedTuple):
-    """What one process did in a round.
+    """What one process did in a round."""
 
-    Attributes:
-        num_steps: the steps that it made.
-        num_refused: the steps that its guard refused, each with a ticket of its own.
-        refused: the number of the batch of the first of these, from 0; None for none.
-        refusal: what the guard saw there.
-    """
-
-    num_steps: int
-    num_refused: int = 0
-    refused: Optional[int] = None
-    refusal: Sequence[GuardValues] = ()
+    num_steps: int  # that it made
+    num_refused: int = 0  # steps that its guard refused, each with a ticket of its own
+    refused: Optional[int] = None  # the number of the batch of the first of these, from 0
+    refusal: Sequence[GuardValues] = ()  # what the guard saw there
 
 
 class TicketRunner:

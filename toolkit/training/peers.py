@@ -52,17 +52,11 @@ _CONSEQUENCES = (tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.Una
 
 
 class Place(NamedTuple):
-    """What a process trains of a run.
+    """What a process trains of a run."""
 
-    Attributes:
-        options: of the run, as its graph needs them.
-        replica: that reads its part of each batch.
-        strategy: of a step that is not compiled.
-    """
-
-    options: CoreOptions
-    replica: Replica = ALONE
-    strategy: PlainStep = PLAIN
+    options: CoreOptions  # of the run, as its graph needs them
+    replica: Replica = ALONE  # that reads its part of each batch
+    strategy: PlainStep = PLAIN  # of a step that is not compiled
 
 
 class NoPeers:
@@ -154,11 +148,8 @@ class Peers(NoPeers):
         return f"Continue with the same command and --resume in each process: --run-dir {folder}"
 
     def join(self, facts: Dict[str, Any]) -> None:
-        """See `NoPeers`.
-
-        Raises:
-            RetryError: one has not come, or the port of this process is in use.
-            UsageError: one has other options, another plugin, other data or another version.
+        """See `NoPeers`. Raises RetryError if one has not come, or the port of this process is in
+        use; UsageError if one has other options, another plugin, other data or another version.
         """
         check_port(self._cluster)
         for task, others in self._channel.join(facts).items():

@@ -92,11 +92,9 @@ def read_git_commits(plugins: Iterable[Plugin]) -> Dict[str, Dict[str, Any]]:
     """The commit of the git work tree in which the files of each plugin lie.
 
     A work tree may be a stranger's, whose configuration and attributes can name programs to run, so
-    git only reads references and trees here.
-
-    Returns:
-        The name of a plugin -> `{"commit": ..., "branch": None with a detached head}`. There is
-        none without git, and where the commit has no file of the plugin.
+    git only reads references and trees here. The result has `{"commit": ..., "branch": None with a
+    detached head}` by the names of plugins, none without git, or where the commit has no file of
+    the plugin.
     """
     commits = {}
     for plugin in plugins:

@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Set
 
 from ..autopsy.op_traceback import plugin_lines
 from ..compat import tf
-from ..graph.ops import function_names, upstream_nodes
+from ..graph.ops import function_names, upstream
 
 
 class RandomOp(NamedTuple):
@@ -24,18 +24,19 @@ def find_random_ops(train_op: tf.Operation) -> List[RandomOp]:
 
     Each place is listed once. Ops that only initialise variables are not part of a step.
     """
-    graph_def = train_op.graph.as_graph_def()
+    graph = train_op.graph
+    graph_def = graph.as_graph_def()
     functions = {f.signature.name: f.node_def for f in graph_def.library.function}
     nodes = {node.name: node for node in graph_def.node}
-    iterators = [node.name for node in graph_def.node if node.op == "MakeIterator"]
-    ops = []
-    for name in sorted(upstream_nodes([train_op.name, *iterators], nodes)):
-        types = {node.op for node in _inner(nodes[name], functions, set()) if _is_random(node)}
+    iterators = [op for op in graph.get_operations() if op.type == "MakeIterator"]
+    found = []
+    for op in sorted(upstream([train_op, *iterators]), key=lambda op: op.name):
+        types = {node.op for node in _inner(nodes[op.name], functions, set()) if _is_random(node)}
         if types:
-            lines = plugin_lines(train_op.graph.get_operation_by_name(name))
-            location = lines[-1].location if lines else name
-            ops += [RandomOp(op_type, location) for op_type in sorted(types)]
-    return list(dict.fromkeys(ops))
+            lines = plugin_lines(op)
+            location = lines[-1].location if lines else op.name
+            found += [RandomOp(op_type, location) for op_type in sorted(types)]
+    return list(dict.fromkeys(found))
 
 
 def _is_random(node: Any) -> bool:

@@ -59,10 +59,8 @@ class RunEvaluator:
         return self._evaluator
 
     def best_metric(self) -> Optional[BestMetric]:
-        """What --best-metric names; None without it.
-
-        Raises:
-            UsageError: no such metric is computed, or its direction is not known.
+        """What --best-metric names; None without it. Raises UsageError if no such metric is
+        computed, or its direction is not known.
         """
         text = self._job.options.best_metric
         split = self._run_data.prepare_split(SPLIT)
@@ -91,10 +89,8 @@ class RunEvaluator:
 
     def test(self) -> Optional[Dict[str, Any]]:
         """Evaluate the test split with the best checkpoint, or with the last one if there is none.
-
-        Returns:
-            The result of `report` and "checkpoint" ("best" or "last"); None if there is no test
-            split or the options leave out evaluation.
+        Returns the result of `report` and "checkpoint" ("best" or "last"); None if there is no test
+        split or the options leave out evaluation.
         """
         options, folder = self._job.options, self._job.folder
         split = self._run_data.prepare_split("test")

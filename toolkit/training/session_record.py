@@ -1,4 +1,4 @@
-"""How a session of a run ended, as its commit log has it, and the page of the run.
+"""How a session of a run ended, as its commit log has it and in lines, and the page of the run.
 
 Both kinds of runs write it: those of the training loop (run_log.py) and of drivers (driven.py).
 """
@@ -7,30 +7,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ..display.console import Console
+from ..display.console import MAX_METRICS, Console
+from ..display.metrics_line import describe_level, describe_omissions, join_metrics
 from ..display.waits import waiting
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..storage.entries import FINISHED, TRAINED
+from ..storage.folder import shell_argument
 from ..storage.report_folder import hash_reports
 from ..storage.run_folder import RunFolder
+from .best_metric import WORDS
 
 
 class TrainResult(NamedTuple):
-    """How training ended.
+    """How training ended."""
 
-    Attributes:
-        step: the last step.
-        seconds: how long the loop took.
-        reason: why it ended.
-        is_done: False if it paused, to continue another time.
-    """
-
-    step: int
-    seconds: float
+    step: int  # the last one
+    seconds: float  # of the loop
     reason: str
-    is_done: bool
+    is_done: bool  # False if it paused, to continue another time
 
 
 class SessionRecord:
@@ -128,3 +124,52 @@ class SessionRecord:
     def warn(self, text: str) -> None:
         """Show a warning."""
         self._console.log("warning: " + text)
+
+
+# ----------------------------------------------------------------------------------------- in lines
+
+
+def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
+    """The lines that a run ends with, from its summary and the path of its page, "" if there is
+    none.
+    """
+    rows = [
+        ("done", f"{summary['reason']} in {summary['seconds']:.1f} s ({summary['steps']} steps)")
+    ]
+    best = summary.get("best")
+    if best and "direction" in best:
+        rows.append(("best", describe_best(best)))
+    rows += _describe_test(summary)
+    if page:
+        rows.append(("page", page))
+    rows.append(("run", summary["run"]))
+    if not summary["finished"]:
+        rows.append(("resume", f"toolkit resume {shell_argument(summary['run'])}"))
+    return [f"{name:8}{text}" for name, text in rows]
+
+
+def describe_best(best: Dict[str, Any]) -> str:
+    """What the best checkpoint has, from its record: "lowest loss 0.1234 (validation, step 5)"."""
+    value, word = best["value"], WORDS[best["direction"]]
+    place = f"validation, step {best['step']}"
+    best_value = best.get("reached", value)
+    if best_value == value:
+        return f"{word} {best['metric']} {value:.4f} ({place})"
+    reason = f"the newest within the noise, {best['noise']:.4f}, of the {word}, {best_value:.4f}"
+    return f"{best['metric']} {value:.4f} ({place}: {reason})"
+
+
+def _describe_test(summary: Dict[str, Any]) -> List[Tuple[str, str]]:
+    """The metrics and the lines of the scorers; of many metrics, the lines alone."""
+    test = summary.get("test")
+    if not test or not (test["metrics"] or test.get("lines")):
+        return []
+    source = f"{test['examples']} examples, {test['checkpoint']} checkpoint, step {test['step']}"
+    first, *lines = test.get("lines") or [""]
+    if not first or len(test["metrics"]) <= MAX_METRICS:
+        lines = [*describe_omissions(test), *([first, *lines] if first else [])]
+        first, source = join_metrics(test), source + describe_level(test)
+    rows = [("test", f"{first}  ({source})"), *(("", line) for line in lines)]
+    if "reports" in test:
+        rows.append(("reports", f"{summary['run']}/{test['reports']}"))
+    return rows

@@ -32,38 +32,25 @@ from ..preset_choice import choose_presets, update_config
 from ..run_data import RunData, open_run_data
 from ..storage.entries import Parent
 from ..storage.run_folder import RunFolder
-from .length import whole_steps
 
+MAX_TOTAL_STEPS = 2**63 - 1  # what the global step can count
 TIMED_RECORD_STEPS = 100  # at most from one record to the next of a run with --max-secs
 FEW_EXAMPLES = 1000  # an evaluation of so many takes no time that matters
 
 
 class Job(NamedTuple):
-    """What to train.
-
-    Attributes:
-        plugins: the model and its extensions.
-        options: of the core and the plugins.
-        folder: of the run.
-        config: the contents of config.json.
-        argv: the command that the manifest records.
-        pause_at: the step at which to pause, as if interrupted; None to train to the end.
-        allow_other_data: whether a resume may continue with other data.
-        allow_other_rate: whether the learning rate may jump because the run gets another length.
-        notes: sentences on the choice of options, for the first lines of the run.
-        resolved: the options before the data have chosen presets; None if no preset is open.
-    """
+    """What to train."""
 
     plugins: Plugins
-    options: CoreOptions
+    options: CoreOptions  # of the core and the plugins
     folder: RunFolder
-    config: Dict[str, Any]
-    argv: Sequence[str]
-    pause_at: Optional[int] = None
-    allow_other_data: bool = False
-    allow_other_rate: bool = False
-    notes: Sequence[str] = ()
-    resolved: Optional[Resolved] = None
+    config: Dict[str, Any]  # the contents of config.json
+    argv: Sequence[str]  # the command, for the commit log
+    pause_at: Optional[int] = None  # the step at which to pause, as if interrupted
+    allow_other_data: bool = False  # in a resume
+    allow_other_rate: bool = False  # whether it may jump because the run gets another length
+    notes: Sequence[str] = ()  # on the choice of options, for the first lines of the run
+    resolved: Optional[Resolved] = None  # the options where the data have to choose presets
 
     @property
     def origins(self) -> Dict[str, Origin]:
@@ -73,10 +60,8 @@ class Job(NamedTuple):
 
 def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
     """The job as it is trained, and its data, which decide the presets that were still open. The
-    parent has the weights with which the run begins, or began.
-
-    Raises:
-        ToolkitError: the data cannot be used, or options do not fit them.
+    parent has the weights with which the run begins, or began. Raises ToolkitError if the data
+    cannot be used, or options do not fit them.
     """
     folder, origins = job.folder, job.origins
     # The spec of the data with which the run began, if it does not begin now.
@@ -98,12 +83,18 @@ def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
 
 def total_steps(options: CoreOptions, num_examples: int) -> int:
     """The step to stop at: --steps, or the number of batches in --epochs, rounded up. Raises
-    UsageError if it is more than can be counted.
+    UsageError, with the option, if it is more than can be counted.
     """
-    if options.steps is not None:
-        return whole_steps(options, options.steps)
-    steps = options.epochs * num_examples / examples_per_step(options)
-    return whole_steps(options, max(1.0, steps))
+    name = "epochs" if options.steps is None else "steps"
+    epoch = num_examples / examples_per_step(options)
+    total = max(1.0, options.epochs * epoch) if options.steps is None else options.steps
+    if total > MAX_TOTAL_STEPS:
+        raise UsageError(
+            f"--{name} {getattr(options, name):g} is {total:.2g} steps, more than 2^63 - 1 can be "
+            "counted.",
+            hint="Set fewer; --max-secs ends a run after a time.",
+        )
+    return math.ceil(total)
 
 
 def examples_per_step(options: CoreOptions) -> int:
@@ -146,14 +137,8 @@ def evaluates(options: CoreOptions, run_data: RunData) -> bool:
 
 
 def check_options(options: CoreOptions, run_data: RunData, origins: Mapping[str, Origin]) -> None:
-    """Refuse options that do not fit the data or the machine.
-
-    Where `origins` says that no person chose it, a best metric has no effect on data without a
-    validation split.
-
-    Raises:
-        UsageError: a step reads more examples than there are, there is no validation split to
-            choose the best checkpoint by, or there are too many threads.
+    """Refuse options that do not fit the data or the machine: raises UsageError. Where `origins`
+    says that no person chose it, a best metric has no effect on data without a validation split.
     """
     cores = multiprocessing.cpu_count()
     most = max(256, 16 * cores)  # more may end the process

@@ -48,27 +48,16 @@ class StepMode(enum.Enum):
 
 
 class TrainingPlan(NamedTuple):
-    """What a session trains.
+    """What a session trains. Saver and hooks are there once the plan is complete."""
 
-    Attributes:
-        graph: of one step, or of a loop of steps.
-        reader: of the examples, in that graph.
-        options: the core's, with the number of threads chosen.
-        mode: how the graph makes steps.
-        note: what a user should know of the mode; may be empty.
-        saver: of the variables; None until the plan is complete.
-        plugin_hooks: of the hook `session_hooks`; empty until the plan is complete.
-        random_ops: those of a step whose state is not in checkpoints.
-    """
-
-    graph: TrainingGraph
-    reader: Any
-    options: CoreOptions
+    graph: TrainingGraph  # of one step, or of a loop of steps
+    reader: Any  # of the examples, in that graph
+    options: CoreOptions  # with the number of threads chosen
     mode: StepMode
-    note: str = ""
-    saver: Any = None
-    plugin_hooks: List[RunHook] = []
-    random_ops: Sequence[RandomOp] = ()
+    note: str = ""  # what a user should know of the mode
+    saver: Any = None  # of the variables
+    plugin_hooks: List[RunHook] = []  # of the hook `session_hooks`
+    random_ops: Sequence[RandomOp] = ()  # those of a step whose state is not in checkpoints
 
     @property
     def is_compiled(self) -> bool:

@@ -28,19 +28,12 @@ ENOUGH_SECS = 0.5
 
 
 class CallResult(NamedTuple):
-    """What a call of the session did.
+    """What a call of the session did."""
 
-    Attributes:
-        step: the global step after it; None if the graph does not return it.
-        num_steps: how many steps it should have made.
-        refusal: what the guard saw in a step that it refused, as texts; or None.
-        refused_step: the step that it refused, if that is counted; None: the next step.
-    """
-
-    step: Optional[int]
-    num_steps: int
-    refusal: Optional[List[GuardValues]] = None
-    refused_step: Optional[int] = None
+    step: Optional[int]  # the global step after it; None if the graph does not return it
+    num_steps: int  # how many steps it should have made
+    refusal: Optional[List[GuardValues]] = None  # what the guard saw in a refused step, as texts
+    refused_step: Optional[int] = None  # the step that it refused if it counts; None: the next one
 
 
 class StepRunner:
@@ -144,10 +137,7 @@ class FastestVariant:
     """The fastest of several functions that do the same, found by timing each in turn.
 
     After a warm-up each is timed up to MAX_TRIAL_CALLS times, or until ENOUGH_SECS were spent and
-    each had five calls. The least median time of a step wins.
-
-    Attributes:
-        next: the function to call next; the fastest one when it is known.
+    each had five calls. The least median time of a step wins: it stays the function `next`.
     """
 
     def __init__(self, variants: Sequence[Callable[[int], Any]]):

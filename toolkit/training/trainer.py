@@ -35,8 +35,7 @@ from .loop import Loop
 from .peers import NoPeers, shared_facts
 from .run_evaluator import RunEvaluator
 from .run_log import RunLog
-from .run_summary import list_summary_lines
-from .session_record import TrainResult
+from .session_record import TrainResult, list_summary_lines
 from .setup import (
     Job,
     check_own_updates,
@@ -56,28 +55,18 @@ class Trainer:
     """One training run in one process, which locks its folder. `train` may be called once.
 
     Args:
-        job: what to train.
+        job: what to train; the attribute has the presets that the data chose.
         console: shows progress.
         peers: the other processes of the run, of which this is the chief. Without them the
             process trains alone, on as many devices as the options say.
-
-    Attributes:
-        job: with the presets that the data chose.
-        peers: the others that train.
-        start: the checkpoint to continue from, or None.
-        initial_weights: those to begin with, if they are others than the model's.
-        parent: what the run began from, if this session has to record it.
-        run_data: the examples.
-        plan: of the steps.
-        total_steps: the step at which training stops.
-        page: the path of the run's page; "" until `train_and_test` has written it.
     """
 
     def __init__(self, job: Job, console: Console, peers: Optional[NoPeers] = None):
         self._console = console
         self.peers = open_devices(job.options) if peers is None else peers
-        self.start: Optional[Checkpoint] = None
-        self.page = ""
+        self.start: Optional[Checkpoint] = None  # from which to continue
+        self.page = ""  # the path of the run's page, once `train_and_test` has written it
+        self.lines: List[str] = []  # the last ones of the run, likewise
         self._opened = contextlib.ExitStack()
         try:
             self._open(job)
@@ -107,6 +96,7 @@ class Trainer:
         if weights is not None:
             parents.setdefault(WEIGHTS, weights.parent)
         self.initial_weights = weights
+        # What the run began from, if this session has to record it.
         self.parent = parents.get(WEIGHTS) if self.start is None else None
         # The data, which decide the presets that are still open: this is the job that is trained.
         self.job, self.run_data = open_job(job, parents.get(WEIGHTS))
@@ -126,7 +116,7 @@ class Trainer:
                 error.message = f"Option '{error.option}' ({origin}): {error.message}"
             raise
         self.total_steps = self.plan.total_steps
-        self._log = RunLog(self, console)
+        self.log = RunLog(self, console)
 
     def _build_plan(self, was_compiled: Optional[bool]) -> TrainingPlan:
         """The plan of all replicas of this process."""
@@ -184,10 +174,6 @@ class Trainer:
             return False
         return self.start.step >= self.total_steps
 
-    def session_facts(self) -> Dict[str, Any]:
-        """See `RunLog.session_facts`."""
-        return self._log.session_facts()
-
     # ----------------------------------------------------------------------------------- training
 
     def train_and_test(self) -> Dict[str, Any]:
@@ -201,7 +187,8 @@ class Trainer:
             self._end(has_failed=True)
             raise
         self._end(has_failed=False)
-        for line in list_summary_lines(summary, self.page):
+        self.lines = list_summary_lines(summary, self.page)
+        for line in self.lines:
             self._console.record(line)
         return summary
 
@@ -225,11 +212,11 @@ class Trainer:
         if weights is not None:
             class_names = self.run_data.dataset.spec.class_names
             weights.plan(step_builder_of(plan.graph.run).model_variables, class_names)
-        self.peers.join(shared_facts(dict(self.session_facts(), mode=plan.mode.value)))
+        self.peers.join(shared_facts(dict(self.log.session_facts(), mode=plan.mode.value)))
         # Describe the run in its folder and on the console, before the first step.
         hooks, summaries = self._build_hooks()
-        changes = [*(weights.describe() if weights else ()), self._describe_other_length(True)]
-        self._log.begin(hooks, changes, self._best_metric)
+        changes = [*(weights.sentences if weights else ()), self._describe_other_length(True)]
+        self.log.begin(hooks, changes, self._best_metric)
         # Make the session, restore it, and train.
         loop = Loop(self, hooks, summaries, console)
         console.start(self.total_steps, lambda: loop.step)
@@ -240,14 +227,14 @@ class Trainer:
             with contextlib.suppress(ToolkitError):  # the first failure is the one to report
                 summaries.close()
             if isinstance(error, ToolkitError):
-                self._log.fail(error, loop.step, loop.seconds)
+                self.log.fail(error, loop.step, loop.seconds)
             raise
         console.stop()
         summaries.close()
         costs = loop.ms_per_step()
         for line in list_costs(costs) if self.job.options.profile_hooks else ():
             console.log(line)
-        self._log.end(result, costs)
+        self.log.end(result, costs)
         return result
 
     def _build_hooks(self) -> Tuple[List[RunHook], Summaries]:
@@ -303,9 +290,9 @@ class Trainer:
         try:
             test = None if is_paused else self._evaluator.test()
         except (ToolkitError, KeyboardInterrupt) as error:
-            self._log.fail_test(error)
+            self.log.fail_test(error)
             raise
-        summary = self._log.finish(result, test)
+        summary = self.log.finish(result, test)
         self.job.plugins.call_hook("run_finished", run=self.plan.graph.run, summary=summary)
         return summary
 
@@ -313,7 +300,7 @@ class Trainer:
         """Write the page, and call the hook `run_ended` if the run has begun. The hook finds a
         page, which is written again: what the hook adds to the folder is on the last one.
         """
-        self.page = self._log.write_page()
+        self.page = self.log.write_page()
         if self.page and has_failed:
             self._console.log(f"page   {self.page}")
         plugins = self.job.plugins
@@ -328,4 +315,4 @@ class Trainer:
             self._warn(str(error))  # the first failure is the one to report
         finally:
             if self.page:
-                self.page = self._log.write_page()
+                self.page = self.log.write_page()

@@ -43,10 +43,8 @@ def _decode(array: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def assign(session: tf.Session, data: bytes) -> None:
-    """Assign what `read` returned in another process. No op is added to the graph.
-
-    Raises:
-        ToolkitError: the graph has other variables.
+    """Assign what `read` returned in another process. No op is added to the graph. Raises
+    ToolkitError if it has other variables.
     """
     variables = {variable.op.name: variable for variable in _variables(session)}
     with np.load(io.BytesIO(data), allow_pickle=False) as file:

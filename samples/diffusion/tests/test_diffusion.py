@@ -78,7 +78,7 @@ def test_image_and_noise_follow_from_the_direction(session):
 
 def test_samples_depend_on_seed_and_place_alone(tmp_path):
     run, data = str(tmp_path / "run"), testing.write_digits(str(tmp_path / "digits.npz"))
-    testing.train("diffusion", run, data=data, steps=2, **SMALL)
+    testing.train("diffusion", run, data=data, steps=2, steps_per_call=1, **SMALL)
     with open_trained(run) as trained:
         few, many, others = (
             trained.sample(count, seed=seed)["images"] for count, seed in [(3, 1), (5, 1), (3, 2)]

@@ -62,7 +62,7 @@ def test_a_scene_is_the_same_each_time_and_has_all_classes():
 def test_masks_in_files_replace_the_scenes(tmp_path):
     data, run = testing.write_pairs(tmp_path / "pairs"), str(tmp_path / "run")
     options = {"steps": 120, "batch_size": 8, "filters": 8, "levels": 1, "learning_rate": 0.02}
-    summary = testing.train("segmentation", run, data=data, **options)
+    summary = testing.train("segmentation", run, data=data, steps_per_call=1, **options)
     metrics = summary["test"]["metrics"]
     assert metrics["mean_iou"] > 0.8
     with open_trained(run) as trained:
@@ -73,7 +73,8 @@ def test_masks_in_files_replace_the_scenes(tmp_path):
 
 def test_an_evaluation_draws_the_worst_images(tmp_path):
     data, run = testing.write_pairs(tmp_path / "pairs"), str(tmp_path / "run")
-    summary = testing.train("segmentation", run, data=data, steps=2, best_metric=None, **SMALL)
+    options = dict(SMALL, steps=2, steps_per_call=1, best_metric=None)
+    summary = testing.train("segmentation", run, data=data, **options)
     assert os.listdir(os.path.join(run, "reports", "test-2")) == ["worst.png"]
     page = summary["test"]["page"]
     assert [picture["file"] for picture in page["pictures"]] == ["worst.png"]

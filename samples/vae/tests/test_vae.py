@@ -87,7 +87,7 @@ def test_data_other_than_images_is_refused(tmp_path):
 def train(folder, **options):
     """The summary of 12 steps on generated images, with the journal, in `folder`."""
     data = testing.write_digits(str(folder) + ".npz")
-    values = dict(SMALL, batch_size=8, steps=12, data=data, **options)
+    values = dict(SMALL, batch_size=8, steps=12, steps_per_call=1, data=data, **options)
     return testing.train("vae", str(folder), ["journal"], **values)
 
 
@@ -151,7 +151,7 @@ def test_the_journal_lists_each_checkpoint_and_the_end(run):
 
 
 def test_samples_of_random_codes_have_scores(tmp_path):
-    few = {"quick_samples": 100, "score_samples": 100, "two_sample": "no"}
+    few = {"quick_samples": 100, "score_samples": 100, "two_sample": "no", "steps_per_call": 1}
     values = dict(SMALL, batch_size=8, steps=4, features="pixels", **few)
     data = testing.write_digits(str(tmp_path / "digits.npz"), count=160)
     summary = testing.train("vae", str(tmp_path / "run"), ["image-scores"], data=data, **values)

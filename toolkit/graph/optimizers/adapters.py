@@ -17,20 +17,14 @@ _CLIPPING = ("clipnorm", "clipvalue", "global_clipnorm")  # arguments of Keras o
 
 
 class TrainOptimizer:
-    """A `tf.train.Optimizer`.
-
-    Args:
-        optimizer: the object.
-        scope: of the names of its own variables, with a slash at the end.
-        rate: the learning rate that it was made with; None for what the object itself says.
-
-    Attributes:
-        learning_rate: float32 scalar tensor; None if it is unknown.
+    """A `tf.train.Optimizer`, whose own variables have names in a scope with a slash at the end. It
+    was made with the rate; None for what the object itself says.
     """
 
     def __init__(self, optimizer: Any, scope: str, rate: Any = None):
         self._optimizer = optimizer
         self._scope_name = scope
+        # float32 scalar tensor; None if it is unknown.
         self.learning_rate = self._own_rate() if rate is None else rate
 
     def compute_gradients(self, loss, variables) -> List[Tuple[Any, Any]]:
@@ -134,10 +128,7 @@ def is_optimizer(value: Any) -> bool:
 
 def adapt(optimizer: Any, scope: str, rate: Any = None) -> TrainOptimizer:
     """Give an optimizer object of tf.train or Keras the interface of `TrainOptimizer`, whose
-    arguments these are.
-
-    Raises:
-        UsageError: it is no such object, or does what does not work here.
+    arguments these are. Raises UsageError if it is none, or does what does not work here.
     """
     subject = _describe(optimizer)
     if isinstance(optimizer, tf.train.SyncReplicasOptimizer):

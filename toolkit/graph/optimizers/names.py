@@ -33,15 +33,10 @@ def default_weight_decay(name: str) -> float:
 
 
 def make_optimizer(name: str, rate, arguments: Mapping[str, Any]) -> tf.train.Optimizer:
-    """Make a tf.train optimizer.
-
-    Args:
-        name: one of `optimizer_names`, or "sgd"; case, hyphens and underscores do not count.
-        rate: float32 scalar tensor, the learning rate.
-        arguments: of the optimizer's constructor by name: numbers, booleans or text.
-
-    Raises:
-        UsageError: for an unknown name or argument, or a value that the optimizer refuses.
+    """Make a tf.train optimizer with a learning rate, a float32 scalar tensor. The name is one of
+    `optimizer_names`, or "sgd"; case, hyphens and underscores do not count. The arguments of its
+    constructor are numbers, booleans or text. Raises UsageError for an unknown name or argument, or
+    a value that the optimizer refuses.
     """
     short_name = _short_name(name)
     if short_name not in optimizer_names():

@@ -43,20 +43,11 @@ class Part(NamedTuple):
 
 
 class UpdateOptimizers:
-    """The optimizers of the updates of one name in a step.
+    """The optimizers of the updates of one name in a step. The groups of the options come before
+    those of the plugin's settings.
 
-    Args:
-        name: of the updates.
-        settings: of the plugin.
-        options: the core's options.
-        user_groups: of the options; they come before the plugin's.
-        present_rate: from a full rate, or None for that of settings or options, to the rate of the
-            step, float32 scalar tensors.
-
-    Attributes:
-        frozen: the names of the variables to be trained that stay as they are.
-        has_object: whether the plugin passed an optimizer object, which has a rate of its own.
-        freezes: whether a group freezes variables.
+    `present_rate` is from a full rate, or None for that of settings or options, to the rate of the
+    step, float32 scalar tensors.
     """
 
     def __init__(
@@ -68,8 +59,8 @@ class UpdateOptimizers:
         present_rate: Callable[[Any], Any],
     ):
         self.name, self.settings = name, settings
-        self.frozen: Set[str] = set()
-        self.has_object = is_optimizer(settings.optimizer)
+        self.frozen: Set[str] = set()  # names of variables to be trained that stay as they are
+        self.has_object = is_optimizer(settings.optimizer)  # which has a rate of its own
         self._subject = f"the update '{name}'" if name else "the update"
         self._options, self._user_groups = options, user_groups
         self._present_rate = present_rate
@@ -102,13 +93,11 @@ class UpdateOptimizers:
     # ------------------------------------------------------------------------- the ops of an update
 
     def select(self, variables: Sequence[Any]) -> List[Any]:
-        """Those of the variables that are not frozen.
-
-        Raises:
-            UsageError: a group of the plugin fits none.
+        """Those of the variables that are not frozen. Raises UsageError if a group of the plugin
+        fits none.
         """
         names = [v.op.name for v in variables]
-        self._user_groups.note(names)
+        self._user_groups.trained.update(names)
         for group in self.settings.groups:
             if all(find_group(name, self.settings.groups) != group for name in names):
                 subject, trainer = f"Group '{group.pattern}'", f"{self._subject} trains"
@@ -132,7 +121,7 @@ class UpdateOptimizers:
         self._has_common_rate |= 0 in numbers
         decays = {v.op.name: self._weight_decay(v) for v in variables}
         decays = {name: decay for name, decay in decays.items() if decay}
-        self._user_groups.note(decaying=decays)
+        self._user_groups.decaying.update(decays)
         decays = {n: decay for n, decay in decays.items() if not self._user_groups.is_excluded(n)}
         parts = []
         for number in sorted(set(numbers)):

@@ -29,18 +29,13 @@ def learning_rate(
     schedule counts from the end of the warm-up.
 
     Args:
-        options: the core's options.
         step: int64 scalar tensor, the number of steps before this one.
         total_steps: the length of the run, where the schedule depends on it.
         base: the full rate, a number or a float32 scalar tensor; None for `options.learning_rate`.
         schedule: one of `SCHEDULES`, or a function (step, total_steps) -> factor on the full rate,
             which replaces the warm-up, too; None for `options.schedule`.
 
-    Returns:
-        A float32 scalar tensor.
-
-    Raises:
-        UsageError: for a schedule without a length, or that is none.
+    Returns a float32 scalar tensor. Raises UsageError for a schedule without a length, or none.
     """
     base = tf.convert_to_tensor(options.learning_rate if base is None else base, tf.float32)
     schedule = options.schedule if schedule is None else schedule

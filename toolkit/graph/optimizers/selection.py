@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List, Optional, Sequence, Set
+from typing import List, Optional, Sequence, Set
 
 from ...errors import UsageError, suggest
 from ...options.groups import Group, parse_group
@@ -35,6 +35,8 @@ class UserGroups:
 
     Attributes:
         groups: of --freeze, then of --group.
+        trained, updated, decaying: the names of variables of the step: of those to be trained, of
+            those that a pass updates, and of those that decay unless --decay-exclude excludes them.
     """
 
     def __init__(self, options):
@@ -47,24 +49,14 @@ class UserGroups:
 
     def begin_step(self) -> None:
         """Forget the variables of the step before."""
-        self._trained: Set[str] = set()
-        self._updated: Set[str] = set()
-        self._decaying: Set[str] = set()  # by settings, whether excluded or not
-
-    def note(
-        self, trained: Iterable[str] = (), updated: Iterable[str] = (), decaying: Iterable[str] = ()
-    ) -> None:
-        """Note names of variables: of those to be trained, of those that a pass updates, and of
-        those that decay unless --decay-exclude excludes them.
-        """
-        self._trained.update(trained)
-        self._updated.update(updated)
-        self._decaying.update(decaying)
+        self.trained: Set[str] = set()
+        self.updated: Set[str] = set()
+        self.decaying: Set[str] = set()
 
     @property
     def has_decay(self) -> bool:
         """Whether a variable of the step decays."""
-        return not all(map(self.is_excluded, self._decaying))
+        return not all(map(self.is_excluded, self.decaying))
 
     def is_excluded(self, name: str) -> bool:
         """Whether --decay-exclude excludes a variable from weight decay."""
@@ -72,17 +64,17 @@ class UserGroups:
 
     def check(self) -> None:
         """Raise UsageError if a flag has no effect on the variables of the step."""
-        names = sorted(self._trained)
+        names = sorted(self.trained)
         for flag, group in self._flags:
             if flag == "decay-exclude":
                 members = [name for name in names if group.fits(name)]
             else:
                 members = [name for name in names if find_group(name, self.groups) == group]
-            averages = [name for name in self._updated if find_group(name, self.groups) == group]
+            averages = [name for name in self.updated if find_group(name, self.groups) == group]
             if not members and not (group.frozen and averages):
                 raise idle_error(f"--{flag} {group.pattern}", group, names, "the run trains")
             if group.weight_decay and not any(
-                name in self._decaying and not self.is_excluded(name) for name in members
+                name in self.decaying and not self.is_excluded(name) for name in members
             ):
                 raise UsageError(
                     f"Group '{group.pattern}' has the weight decay {group.weight_decay}, but none "
@@ -90,7 +82,7 @@ class UserGroups:
                     hint="Variables of fewer than two dimensions, and those of --decay-exclude, "
                     "do not decay.",
                 )
-        if self._exclusions and not self._decaying:
+        if self._exclusions and not self.decaying:
             patterns = ", ".join(group.pattern for group in self._exclusions)
             raise UsageError(
                 f"--decay-exclude {patterns} has no effect: no variable decays without it.",

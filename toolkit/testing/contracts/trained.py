@@ -9,7 +9,7 @@ import numpy as np
 
 from ...compat import tf
 from ...data.examples import Split
-from ...graph.ops import upstream_nodes
+from ...graph.ops import upstream
 from ...inference.evaluator import Evaluator
 from ...inference.example_values import compute_intervals
 from ...inference.export import export
@@ -283,8 +283,6 @@ def _require_finite(metrics: Dict[str, float]) -> None:
 
 def _skip_if_it_draws(subject: Subject) -> None:
     """Skip where predictions use random numbers, which follow from the place of an example."""
-    graph = subject.predictor.graph
-    nodes = {node.name: node for node in graph.tf_graph.as_graph_def().node}
-    names = upstream_nodes([tensor.op.name for tensor in graph.predictions.values()], nodes)
-    if any(nodes[name].op.startswith("StatelessRandom") for name in names):
+    ops = upstream(tensor.op for tensor in subject.predictor.graph.predictions.values())
+    if any(op.type.startswith("StatelessRandom") for op in ops):
         raise Skip("its predictions draw random numbers, which follow from an example's place")

@@ -17,12 +17,8 @@ WINDOW = 100  # steps; independent of --log-steps, which does not affect the res
 
 class Guard(SessionHook):
     """Reports skipped steps, and ends a run in which every step was skipped: of the run, or from
-    one multiple of WINDOW to the next.
-
-    Args:
-        counters: name -> int64 scalar, the number of skipped steps up to and with this one; empty
-            with `--on-nonfinite stop`.
-        steps: how often to report.
+    one multiple of WINDOW to the next. `counters` are int64 scalars by name, the number of skipped
+    steps up to and with this one; none with `--on-nonfinite stop`.
     """
 
     name = "guard"

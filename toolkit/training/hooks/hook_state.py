@@ -18,11 +18,8 @@ States = Dict[str, Dict[str, Any]]
 
 
 def save(path: str, states: States) -> None:
-    """Write the states of the hooks beside a checkpoint, whose path is without its endings.
-
-    Raises:
-        OSError: the file cannot be written.
-        ToolkitError: a hook remembers what cannot be saved.
+    """Write the states of the hooks beside a checkpoint, whose path is without its endings. Raises
+    OSError if the file cannot be written, ToolkitError if a hook remembers what cannot be saved.
     """
     arrays: Dict[str, Any] = {}
     index: Dict[str, Any] = {hook: {} for hook in states}

@@ -20,10 +20,8 @@ class Metrics(SessionHook):
 
     A record has `step`, kind "train" and every number by its name: numbers that a resumed run
     computes again, to the bit. A step that the guard refused does not count; a mean of no step is
-    nan. A record of the speed has `step`, `examples_per_sec` (over the steps
-    since the record before) and `seconds` (of training since the session started).
-
-    The file `speed` takes the records of the speed; the console shows a record with
+    nan. A record of the speed has `step`, `examples_per_sec` (over the steps since the record
+    before) and `seconds` (of training since the session started). The console shows a record with
     `examples_per_sec` and `secs_left`.
     """
 

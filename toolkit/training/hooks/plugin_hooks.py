@@ -90,9 +90,8 @@ class PluginHook(RunHook):
     after it, or a mixture. TensorFlow's own hooks expect values from before the step, such as a
     global step to which they add one.
 
-    Args:
-        plugin: that returned the hook, at a place, `file:line` of its code.
-        step_ops: the ops of the graph before session hooks added theirs.
+    `place` is `file:line` of the plugin's code that returned the hook; `step_ops` are the ops of
+    the graph before session hooks added theirs.
     """
 
     def __init__(

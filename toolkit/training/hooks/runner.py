@@ -17,20 +17,13 @@ _OF_LOOP = "loop"  # the key of what the loop itself fetches
 
 
 class RunHook:
-    """A hook of a run.
-
-    Attributes:
-        hook: the hook.
-        name: names it in logs, measurements and checkpoints.
-        has_due_steps: whether it is a `SessionHook`; another one is called on every step.
-        loop: that makes the steps; `HookRunner` sets it.
-    """
+    """A hook of a run."""
 
     def __init__(self, hook: tf.train.SessionRunHook, name: str = ""):
         self.hook = hook
-        self.name = name or hook.name
-        self.has_due_steps = isinstance(hook, SessionHook)
-        self.loop: Any = None
+        self.name = name or hook.name  # in logs, measurements and checkpoints
+        self.has_due_steps = isinstance(hook, SessionHook)  # else it is called on every step
+        self.loop: Any = None  # that makes the steps; `HookRunner` sets it
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the hook."""
@@ -46,19 +39,14 @@ class RunHook:
 
 
 class HookRunner(tf.train.SessionRunHook):
-    """Calls the hooks of a run, in their order, for the loop, which is their attribute `loop`.
-
-    Attributes:
-        seconds: name of a hook -> seconds in its steps, at the start and at the end.
-        secs_in_steps: those in the steps of all hooks.
-    """
+    """Calls the hooks of a run, in their order, for the loop, which is their attribute `loop`."""
 
     def __init__(self, hooks: Sequence[RunHook], loop: Any):
         self._hooks, self._loop = hooks, loop
         # Those that say when they are due, by their names, numbered where one comes twice.
         self._with_due_steps: Dict[str, RunHook] = {}
-        self.seconds: Dict[str, float] = {}
-        self.secs_in_steps = 0.0
+        self.seconds: Dict[str, float] = {}  # of a hook in its steps, at the start and at the end
+        self.secs_in_steps = 0.0  # of all hooks
         names = [hook.name for hook in hooks]
         for index, hook in enumerate(hooks):
             number = names[:index].count(hook.name)

@@ -26,14 +26,10 @@ class Validation(SessionHook):
     A resumed run begins `best` again, and the count of early stopping, where new values cannot be
     compared with the recorded one.
 
-    Args:
-        folder: of the run.
-        steps: multiples of it are evaluated, and the last step. It is a function of the options, so
-            that a run that was killed evaluates the same steps.
-        evaluate: from the path of a checkpoint to its metrics on the validation split, and to facts
-            beside them, as in the result of a test.
-        patience: how many evaluations without an improvement end the run; 0 for no end.
-        metric: chooses the best checkpoint; None for no choice.
+    Multiples of `steps` are evaluated, and the last step: a function of the options, so that a run
+    that was killed evaluates the same steps. `evaluate` is from the path of a checkpoint to its
+    metrics on the validation split, and to facts beside them, as in the result of a test. So many
+    evaluations as the patience, 0 for no end, without an improvement end the run.
     """
 
     name = "evaluation"
@@ -46,11 +42,8 @@ class Validation(SessionHook):
         patience: int,
         metric: Optional[BestMetric],
     ):
-        self._folder = folder
-        self._steps = steps
-        self._evaluate = evaluate
-        self._patience = patience
-        self._metric = metric
+        self._folder, self._steps, self._evaluate = folder, steps, evaluate
+        self._patience, self._metric = patience, metric
         self._pending: Optional[Tuple[int, str]] = None
         self._best: Optional[Dict[str, Any]] = None
         self._waited = 0  # evaluations since the best value
