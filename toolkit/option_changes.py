@@ -19,6 +19,7 @@ from .options import (
     map_reference,
     split_step,
 )
+from .plugins import is_name, plugin_name
 from .storage.run_folder import RunFolder
 
 
@@ -167,13 +168,6 @@ def _real_values(options: Type[CoreOptions], config: Config) -> Dict[str, Any]:
 
 def _is_same(reference: str, other: str) -> bool:
     """Whether two references can be of one plugin; that of an object with hooks is only a name."""
-    if all(":" in each or each.endswith(".py") or os.sep in each for each in (reference, other)):
+    if not (is_name(reference) or is_name(other)):
         return map_reference(reference, os.path.realpath) == map_reference(other, os.path.realpath)
-    return reference == other or _name(reference) == _name(other)
-
-
-def _name(reference: str) -> str:
-    """The name, in lower case, that an object behind a reference would have."""
-    module, _, attribute = os.path.basename(reference).partition(":")
-    name = attribute or module
-    return (name[: -len(".py")] if name.endswith(".py") else name).lower()
+    return plugin_name(reference).lower() == plugin_name(other).lower()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, Type
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Type
 
 from .config import json_values, read_run_config
 from .errors import ToolkitError
@@ -27,7 +27,15 @@ def choose_presets(resolved: Resolved, run_data: RunData) -> Resolved:
         for option, (plugin, cls) in resolved.open_presets.items()
     }
     now = resolved.choose(choices)
-    _refuse_other_data(resolved, now, run_data.dataset.option_names)
+    for name in run_data.dataset.option_names:
+        values = [getattr(each.options, name) for each in (resolved, now)]
+        if values[0] != values[1]:
+            raise ToolkitError(
+                f"'{name}' is {values[1]} ({now.origins[name]}), and the data were opened with "
+                f"{values[0]}.",
+                hint="A preset that the data choose does not set what the data depend on: name "
+                "the preset.",
+            )
     reasons = [f"{option} {name}, because {why.place}" for option, (name, why) in choices.items()]
     return now._replace(notes=[*reasons, *now.notes])
 
@@ -65,18 +73,6 @@ def _choose(plugin: str, cls: Type[Options], run_data: RunData) -> Value:
             hint='Return a reason, which completes "preset NAME, because ...".',
         )
     return Value(name, Origin(DATA, reason))
-
-
-def _refuse_other_data(before: Resolved, now: Resolved, names: Iterable[str]) -> None:
-    """Raise ToolkitError if a choice changes an option that the opening of the data has read."""
-    for name in names:
-        if getattr(before.options, name) != getattr(now.options, name):
-            raise ToolkitError(
-                f"'{name}' is {getattr(now.options, name)} ({now.origins[name]}), and the data "
-                f"were opened with {getattr(before.options, name)}.",
-                hint="A preset that the data choose does not set what the data depend on: name "
-                "the preset.",
-            )
 
 
 def recorded_choices(resolved: Resolved, folder: RunFolder) -> Resolved:

@@ -36,9 +36,8 @@ def run_command(argv: List[str]) -> int:
 
     with streams.guarded() as stdout, _separate_verbosity(), Console().shown():
         code = _exit_code(lambda: _call_app(argv))
-        if stdout.error is not None:  # which was reported
-            return code
-        failure = _exit_code(stdout.flush)
+        # An error of stdout was reported.
+        failure = 0 if stdout.error is not None else _exit_code(stdout.flush)
         return code or failure
 
 

@@ -15,7 +15,7 @@ import click
 from .. import __version__
 from ..cli_options import HelpGroup
 from ..errors import InterruptedRun, ToolkitError, UsageError
-from ..plugins import choose, summarize_exception
+from ..plugins import choose, describe_failure
 from . import plugin_commands
 from .streams import OutputError
 
@@ -96,7 +96,7 @@ class LazyGroup(HelpGroup):
             if name is None or name in COMMANDS:
                 raise  # a fault of the core shows its traceback
             raise ToolkitError(
-                f"Command '{name}' failed: {summarize_exception(error)}.",
+                f"Command '{name}' failed: {describe_failure(error).text}.",
                 hint="Set TOOLKIT_VERBOSE=1 for the traceback.",
             ) from error
 

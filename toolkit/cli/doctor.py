@@ -44,6 +44,7 @@ def doctor(run_folder: str, plugin: Optional[str], extensions: Sequence[str], as
     Whether a resume with other options would be accepted says 'toolkit resume RUN --print-config'
     with these options. The exit code is 6 if something is wrong.
     """
+    from ..audit.checks import fault_of_error
     from ..audit.diagnosis import diagnose_folder
 
     folder = open_run(run_folder, allow_unstarted=True)
@@ -56,8 +57,10 @@ def doctor(run_folder: str, plugin: Optional[str], extensions: Sequence[str], as
             selection = select_from_run(folder, Words(named, []), executes_code=False)
             if not folder.is_new:
                 _add_model(diagnosis, folder, selection)
-        except ToolkitError as error:
-            _add_failure(diagnosis, error)
+        except ToolkitError as error:  # unless a check has found that file damaged
+            if not error.path or error.path not in [each.subject for each in diagnosis.faults]:
+                diagnosis.faults.append(fault_of_error("resume", error))
+                diagnosis.advice[:0] = [error.hint] if error.hint else []
     faults = [str(fault) for fault in diagnosis.faults]
     if as_json:
         print_json(dict(diagnosis._asdict(), faults=faults, run=str(folder)))
@@ -70,16 +73,6 @@ def doctor(run_folder: str, plugin: Optional[str], extensions: Sequence[str], as
     ):
         sys.stdout.writelines(f"{title:8}{escape_line(text)}\n" for text in texts)
     return 6 if faults else 0
-
-
-def _add_failure(diagnosis: Diagnosis, error: ToolkitError) -> None:
-    """Add why a resume cannot load the run, unless a check has found that file damaged."""
-    from ..audit.checks import fault_of_error
-
-    if error.path and error.path in [fault.subject for fault in diagnosis.faults]:
-        return
-    diagnosis.faults.append(fault_of_error("resume", error))
-    diagnosis.advice[:0] = [error.hint] if error.hint else []
 
 
 def _add_model(diagnosis: Diagnosis, folder: RunFolder, selection: Selection) -> None:

@@ -135,10 +135,10 @@ class PluginCommand(ShortCommand):
     The `Selection` is the context's `obj`.
 
     Args:
-        select: loads what the words of the command name.
+        select: loads what the words of the command name. By default it is what --plugin names, or
+            the first word: `run NAME` is `run --plugin NAME`. Only the first, since words after
+            flags may be their values.
         plugin_flags: the flags that the plugins add; by default, all options of a run.
-        names_plugin: whether the first word may be the plugin: `run NAME` is `run --plugin NAME`.
-            Only the first, since words after flags may be their values.
         examples: commands for the help; "{plugin}" is the plugin, or an installed one.
 
     Attributes:
@@ -150,13 +150,13 @@ class PluginCommand(ShortCommand):
         *args: Any,
         select: Callable[[Words], Selection] = select_named,
         plugin_flags: Callable[[Optional[Plugins]], List[FieldOption]] = option_flags,
-        names_plugin: bool = True,
         examples: Sequence[str] = (),
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
         self.own_params = list(self.params)
-        self._select, self._plugin_flags, self._names_plugin = select, plugin_flags, names_plugin
+        self._select, self._plugin_flags = select, plugin_flags
+        self._names_plugin = select is select_named
         self._examples = examples
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
@@ -198,14 +198,19 @@ class PluginCommand(ShortCommand):
             raise click.UsageError(f"{error.message}\n{hint}") from None
 
     def _describe_unknown(self, ctx: click.Context, error: click.NoSuchOption) -> str:
-        """Say which flags are like one that does not exist."""
+        """Say which flags are like one that does not exist: what other tools call so, else those
+        that have the name as one of their words, then those spelled like it.
+        """
         selection: Selection = ctx.obj
-        similar, more = similar_flags(error.option_name, list_flags(self.params)), ""
+        name, names, more = error.option_name, list_flags(self.params), ""
+        relatives = [flag for flag in names if name.lstrip("-") in flag.split("-")]
+        relatives += difflib.get_close_matches(name, names)
+        similar = [OTHER_NAMES[name]] if OTHER_NAMES.get(name) in names else relatives
         if not self.is_short and selection.plugins is not None:
             flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
             more = f"\nThe settings of plugin '{selection.plugin}': {', '.join(flags) or 'none'}"
         elif similar:
-            more = f" (Possible options: {', '.join(similar)})"
+            more = f" (Possible options: {', '.join(dict.fromkeys(similar))})"
         elif self._names_plugin and not selection.plugin:
             more = "\nThe options of a plugin need its name first: "
             more += f"{ctx.command_path} PLUGIN {error.option_name}"
@@ -259,13 +264,3 @@ def _refuse_two_values(params: Sequence[click.Parameter], words: Words) -> None:
 def list_flags(params: Iterable[click.Parameter]) -> List[str]:
     """Return all flags of a command, also those that switch something off."""
     return [flag for param in params for flag in [*param.opts, *param.secondary_opts]]
-
-
-def similar_flags(name: str, names: Sequence[str]) -> List[str]:
-    """Return the flag that other tools call so, else those that have the name as one of their
-    words, then those spelled like it.
-    """
-    if OTHER_NAMES.get(name) in names:
-        return [OTHER_NAMES[name]]
-    relatives = [flag for flag in names if name.lstrip("-") in flag.split("-")]
-    return list(dict.fromkeys([*relatives, *difflib.get_close_matches(name, names)]))

@@ -72,20 +72,16 @@ def load_selection(
         executes_code: whether to load files and modules that a file names, as far as they are
             trusted. What the user names, and installed plugins, are loaded in any case.
     """
-    unloaded = []
-    for reference in [plugin, *extensions]:
-        is_named_by_user = reference not in origins or is_chosen(reference)
-        if not (executes_code or is_named_by_user or is_name(reference)):
-            unloaded.append(reference)
-            locate(reference)  # refuses what does not exist
-    if not plugin or plugin in unloaded:
-        return Selection(plugin, list(extensions), None, layers, unloaded)
-    model, *others = (
-        load(name, kind, origins.get(name, ""))
-        for name, kind in [(plugin, "model"), *((name, "extension") for name in extensions)]
-        if name not in unloaded
-    )
-    return Selection(plugin, list(extensions), Plugins(model, others), layers, unloaded)
+    others = [name for name in origins if not (executes_code or is_chosen(name) or is_name(name))]
+    unloaded = [name for name in [plugin, *extensions] if name in others]
+    for name in unloaded:
+        locate(name)  # refuses what does not exist
+    plugins = None
+    if plugin and plugin not in unloaded:
+        model = load(plugin, "model", origins.get(plugin, ""))
+        names = [name for name in extensions if name not in unloaded]
+        plugins = Plugins(model, [load(n, "extension", origins.get(n, "")) for n in names])
+    return Selection(plugin, list(extensions), plugins, layers, unloaded)
 
 
 def installed_models() -> List[str]:

@@ -62,7 +62,9 @@ def predict(
     A model whose input is not an example of the data, such as a generator, takes .npz files with
     an array for each of its inputs.
     """
-    path = "" if output is None else shared.resolve_output(_check_ending(output))
+    if output is not None and not output.endswith(tuple(_WRITERS)):
+        raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
+    path = "" if output is None else shared.resolve_output(output)
     open_run(run_folder)  # a mistake is said before the import of TensorFlow
     from ..inference.predict import best_classes, columns
     from ..inference.predict_files import expand_paths, read_files
@@ -88,12 +90,6 @@ def predict(
             f"{examples.num_damaged} of {len(files)} files cannot be read; the predictions are "
             "those of the others."
         )
-
-
-def _check_ending(output: str) -> str:
-    if not output.endswith(tuple(_WRITERS)):
-        raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
-    return output
 
 
 def _warn_of_file(text: str) -> None:

@@ -185,7 +185,7 @@ def run(
         return _resume(order._replace(sets_length=sets_length), existing)
 
 
-@click.command(cls=PluginCommand, select=select_run, names_plugin=False)
+@click.command(cls=PluginCommand, select=select_run)
 @click.argument("run_folder", metavar="RUN")
 @click.option(
     "--from",

@@ -42,7 +42,6 @@ def _setting_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
     cls=PluginCommand,
     select=_select,
     plugin_flags=_setting_flags,
-    names_plugin=False,
     is_short=False,
 )
 @click.argument("run_folder", metavar="RUN")

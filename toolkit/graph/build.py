@@ -390,12 +390,12 @@ def _merge_metrics(
     metrics: Dict[str, Any] = {}
     with refused_variables(plugins, hook):
         answers = plugins.call_each(hook, check, **arguments)
-    for answer in answers:
-        names = sorted(set(metrics) & set(answer.value))
+    for function, values in answers:
+        names = sorted(set(metrics) & set(values))
         if names:
             text = f"returned the metric '{names[0]}', which another plugin returns, too"
-            raise answer.error(Problem(text, "Rename it."))
-        metrics.update(answer.value)
+            raise function.error(Problem(text, "Rename it."))
+        metrics.update(values)
     return metrics
 
 
@@ -420,13 +420,11 @@ def refused_variables(plugins: Plugins, hook: str) -> Iterator[None]:
     yield
     for variable in tf.global_variables():
         if variable.op.name not in known:
-            place = plugins.find_place(variable.op.traceback)
-            owner = place.plugin if place else plugins.model
-            noun = "plugin" if owner.kind == "model" else "extension"
+            owner, place = plugins.find_place(variable.op.traceback)
             is_state = variable.op.name.startswith(STATE)
             raise ToolkitError(
-                f"Hook '{hook}' of {noun} '{owner.name}' created the variable "
-                f"'{variable.op.name}' ({place.text if place else owner.file}).",
+                f"Hook '{hook}' of {owner.noun} '{owner.name}' created the variable "
+                f"'{variable.op.name}' ({place}).",
                 hint="Call run.state in 'build', also in an extension's wrapper of it, and keep "
                 "what it returns."
                 if is_state

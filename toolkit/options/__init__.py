@@ -11,13 +11,12 @@ sampling: `SampleOptions`, which settings of samples inherit.
 text: the text of a value, and the description of an option.
 """
 
-from .augmentation import AUGMENTATION_GROUP, OFF, AugmentationOptions
+from .augmentation import OFF, AugmentationOptions
 from .core import CoreOptions
 from .declaration import (
     AUTO,
     Options,
     changeable_options,
-    chooses_preset,
     option,
     result_options,
 )
@@ -44,50 +43,4 @@ from .resolution import (
 )
 from .sampling import SampleOptions
 from .text import Field, describe, format_value
-from .values import DATA, FLAG, NOT_SET, OPTION, PRESET, Config, Origin, Value, read_origins
-
-__all__ = [
-    "AUGMENTATION_GROUP",
-    "AUTO",
-    "DATA",
-    "ENVIRONMENT_PREFIX",
-    "FIXED_FLAGS",
-    "FLAG",
-    "FOLDER",
-    "NOT_SET",
-    "OFF",
-    "OPTION",
-    "ORIGINS",
-    "PRESET",
-    "AugmentationOptions",
-    "Config",
-    "CoreOptions",
-    "Field",
-    "Options",
-    "Origin",
-    "Resolved",
-    "SampleOptions",
-    "Value",
-    "changeable_options",
-    "chooses_preset",
-    "describe",
-    "environment",
-    "find_path",
-    "flag_name",
-    "format_value",
-    "is_path_text",
-    "join_step",
-    "map_paths",
-    "map_reference",
-    "merge",
-    "misspelt_variables",
-    "move_start",
-    "option",
-    "preset_values",
-    "read_origins",
-    "resolve",
-    "resolve_class",
-    "result_options",
-    "split_step",
-    "variable_name",
-]
+from .values import DATA, FLAG, NOT_SET, OPTION, Config, Origin, Value, read_origins

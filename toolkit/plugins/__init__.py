@@ -14,16 +14,14 @@ calls: the plugins of a run, and calls of their hooks.
 failures: an exception of a plugin in one line.
 """
 
-from .calls import Answer, Plugins
+from .calls import Plugins
 from .entry_points import Entry, list_commands, list_drivers, list_plugins
-from .failures import describe_failure, is_own_file, own_frames, summarize_exception
-from .hook_call import Check, Problem
+from .failures import describe_failure, is_own_file, own_frames
+from .hook_call import HookFunction, Problem
 from .loader import load, load_command, require_trust
 from .plugin import (
     HOOKS,
-    Implementation,
     Plugin,
-    check_hooks,
     hook_names,
     implementations,
     place_of,
@@ -39,38 +37,3 @@ from .trust import (
     trust_everything,
 )
 from .values import describe_value
-
-__all__ = [
-    "HOOKS",
-    "Answer",
-    "Check",
-    "Entry",
-    "Implementation",
-    "Plugin",
-    "Plugins",
-    "Problem",
-    "check_hooks",
-    "choose",
-    "describe_failure",
-    "describe_value",
-    "hook_names",
-    "implementations",
-    "is_chosen",
-    "is_everything_trusted",
-    "is_name",
-    "is_same",
-    "list_commands",
-    "list_drivers",
-    "list_plugins",
-    "is_own_file",
-    "load",
-    "locate",
-    "load_command",
-    "place_of",
-    "plugin_name",
-    "own_frames",
-    "require_trust",
-    "separate_command",
-    "summarize_exception",
-    "trust_everything",
-]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Mapping, Optional, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from ..errors import suggest
 
@@ -12,7 +12,7 @@ _STRUCTURES = {"outputs": "the outputs of 'call' are", "losses": "the losses are
 
 
 def explain_with_arguments(
-    error: Optional[BaseException], lines: Sequence[str], arguments: Mapping[str, Any]
+    error: BaseException, lines: Sequence[str], arguments: Mapping[str, Any]
 ) -> str:
     """The way out, one sentence; "" where the arguments do not explain the exception.
 
@@ -21,8 +21,6 @@ def explain_with_arguments(
         lines: the plugin's lines of code in the traceback.
         arguments: of the hook, by name.
     """
-    if error is None:
-        return ""
     line = lines[-1] if lines else ""
     return (
         _explain_option(error, arguments.get("run"))

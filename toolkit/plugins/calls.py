@@ -15,8 +15,8 @@ from typing import (
     Iterable,
     List,
     Mapping,
-    NamedTuple,
     Optional,
+    Sequence,
     Tuple,
     Type,
 )
@@ -28,60 +28,13 @@ from ..errors import ToolkitError, UsageError
 from ..hookspecs import MODEL_HOOKS, PROJECT
 from .argument_hints import explain_with_arguments
 from .failures import TRACEBACK_HINT, describe_failure, is_own_file
-from .hook_call import Check, HookCall, HookFailure, HookFunction, Problem, make_hook_functions
+from .hook_call import Check, HookCall, HookFunction, Problem
 from .loader import load
-from .plugin import Plugin, hook_names, implementations
+from .plugin import HOOKS, Plugin, hook_names, implementations
 from .values import describe_value
 
 if TYPE_CHECKING:
     from ..options import Options
-
-
-class _HookManager(pluggy.PluginManager):
-    """A pluggy manager that registers `implementations(plugin)` instead of all that `dir` lists."""
-
-    def __init__(self) -> None:
-        super().__init__(PROJECT)
-        self._marks: Dict[Tuple[str, str], Dict[str, Any]] = {}
-        self.add_hookspecs(hookspecs)
-
-    def register_plugin(self, plugin: Plugin) -> None:
-        """Register each function under its attribute's name, in a module made for this purpose."""
-        functions = types.ModuleType(plugin.name)
-        for implementation in implementations(plugin):
-            setattr(functions, implementation.attribute, implementation.function)
-            self._marks[plugin.name, implementation.attribute] = implementation.marks
-        self.register(functions, plugin.name)
-
-    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        return self._marks.get((plugin.__name__, name))
-
-
-class Place(NamedTuple):
-    """A line of a plugin's code."""
-
-    plugin: Plugin
-    text: str  # `file:line`
-
-
-class Answer(NamedTuple):
-    """What a plugin returned from a hook that every plugin may answer.
-
-    Attributes:
-        plugin: whose code it is.
-        subject: begins a message: "Hook 'metrics' of plugin 'x'".
-        place: `file:line` of the code.
-        value: what it returned.
-    """
-
-    plugin: Plugin
-    subject: str
-    place: str
-    value: Any
-
-    def error(self, problem: Problem) -> ToolkitError:
-        """The error for the value."""
-        return ToolkitError(f"{self.subject} {problem.text} ({self.place}).", hint=problem.hint)
 
 
 class Plugins:
@@ -97,16 +50,21 @@ class Plugins:
         self.defaults: List[Plugin] = []
         if has_defaults:
             self.defaults = self._load_defaults()
-        self._manager = _HookManager()
-        self._calls: Dict[str, HookCall] = {}
+        manager = pluggy.PluginManager(PROJECT)
+        manager.add_hookspecs(hookspecs)
         for number, plugin in enumerate(self.all):
             for earlier in self.all[:number]:
                 _check_distinct(earlier, plugin)
+            functions = types.ModuleType(plugin.name)  # without what else `dir` lists
+            for each in implementations(plugin):
+                setattr(functions, each.attribute, each.function)
             try:
-                self._manager.register_plugin(plugin)
+                manager.register(functions, plugin.name)
             except (ValueError, pluggy.PluginValidationError) as error:
                 raise UsageError(f"Plugin '{plugin.name}' cannot be registered: {error}.") from None
-        self._manager.check_pending()
+        manager.check_pending()
+        self._callers = {hook: getattr(manager.hook, hook) for hook in HOOKS}
+        self._functions: Dict[str, List[HookFunction]] = {}
 
     @classmethod
     def load(
@@ -123,9 +81,25 @@ class Plugins:
     def all(self) -> List[Plugin]:
         return [self.model, *self.defaults, *self.extensions]
 
+    def hook_functions(self, hook: str) -> List[HookFunction]:
+        """The functions of a hook: wrappers, the outermost first, then the others."""
+        if hook not in self._functions:  # they do not change after the plugins are registered
+            by_name = {plugin.name: plugin for plugin in self.all}
+            self._functions[hook] = [
+                HookFunction(
+                    by_name[each.plugin_name],
+                    hook,
+                    each.function,
+                    tuple(each.argnames),
+                    bool(each.wrapper),
+                )
+                for each in reversed(self._callers[hook].get_hookimpls())
+            ]
+        return self._functions[hook]
+
     def has_hook(self, hook: str) -> bool:
         """Whether any plugin of this run implements the hook."""
-        return bool(getattr(self._manager.hook, hook).get_hookimpls())
+        return bool(self.hook_functions(hook))
 
     def call_hook(self, hook: str, check: Optional[Check] = None, **arguments: Any) -> Any:
         """Call a hook.
@@ -142,40 +116,25 @@ class Plugins:
             ToolkitError: a plugin's code failed, or returned a wrong value, or a model hook
                 returned None. The message names plugin, hook and place of the code.
         """
-        call = self._find_call(hook)
-        try:
-            value = self.call_plugin_code(f"hook '{hook}'", call.run, arguments, check)
-        except ToolkitError as error:
-            if error.hint == TRACEBACK_HINT:
-                error.hint = self._explain(error.__cause__, arguments) or error.hint
-            raise
-        if value is None and hook in MODEL_HOOKS:
-            hint = "A model hook returns a value; is a 'return' missing?"
-            owners = call.functions if not call.answers else call.wrappers  # who took the value
-            raise owners[0].error(hook, Problem("returned None", hint))
-        return value
+        return self._call(self.hook_functions(hook), hook, check, arguments)[0]
 
-    def call_each(self, hook: str, check: Optional[Check] = None, **arguments: Any) -> List[Answer]:
+    def call_each(
+        self, hook: str, check: Optional[Check] = None, **arguments: Any
+    ) -> List[Tuple[HookFunction, Any]]:
         """Call a hook that every plugin may answer.
 
         Returns:
-            The values with their owners, in the order of the calls: the last extension first, the
-            model plugin last. Values of None are left out. A value that a wrapper put in the place
-            of another is the wrapper's.
+            The values, each behind the function that returned it, in the order of the calls: the
+            last extension first, the model plugin last. Values of None are left out. A value that a
+            wrapper put in the place of another is the wrapper's.
 
         Raises:
             ToolkitError: as in `call_hook`.
         """
-        call = self._find_call(hook)
-        values = self.call_hook(hook, check, **arguments)
+        functions = self.hook_functions(hook)
+        values, call = self._call(functions, hook, check, arguments)
         owners = {id(value): function for function, value in call.answers}
-        functions = [
-            owners.get(id(value), (call.wrappers or call.functions)[0]) for value in values
-        ]
-        return [
-            Answer(function.plugin, function.describe(hook), function.place, value)
-            for function, value in zip(functions, values)
-        ]
+        return [(owners.get(id(value), functions[0]), value) for value in values]
 
     def augment(self, features: Any, labels: Any, run: Any) -> Tuple[Any, Any]:
         """Call the hook `augment`: each plugin changes what the one before returned.
@@ -185,14 +144,13 @@ class Plugins:
         Raises:
             ToolkitError: a plugin's code failed, or returned no pair.
         """
-        for function in reversed(self._find_call("augment").functions):
-            call = HookCall("augment", [function])
+        functions = [each for each in self.hook_functions("augment") if not each.is_wrapper]
+        for function in reversed(functions):
             arguments = {"features": features, "labels": labels, "run": run}
-            (answer,) = self.call_plugin_code("hook 'augment'", call.run, arguments) or [None]
+            (answer,) = self._call([function], "augment", None, arguments)[0] or [None]
             if not isinstance(answer, tuple) or len(answer) != 2:
                 text = f"returned {describe_value(answer)}, expected the pair (features, labels)"
-                hint = "End it with 'return features, labels'."
-                raise function.error("augment", Problem(text, hint))
+                raise function.error(Problem(text, "End it with 'return features, labels'."))
             features, labels = answer
         return features, labels
 
@@ -205,10 +163,10 @@ class Plugins:
         """
         texts = []
         for hook in MODEL_HOOKS:
-            call = self._find_call(hook)
-            if call.wrappers:
-                texts.append(f"{hook}: {' > '.join(call.order)}")
-        augmenting = self._find_call("augment").order[::-1]
+            functions = self.hook_functions(hook)
+            if any(each.is_wrapper for each in functions):
+                texts.append(f"{hook}: {' > '.join(each.plugin.name for each in functions)}")
+        augmenting = [each.plugin.name for each in reversed(self.hook_functions("augment"))]
         if augmenting:
             texts.append(f"augment: {', then '.join(augmenting)}")
         return "; ".join(texts)
@@ -229,27 +187,8 @@ class Plugins:
             return function(*arguments, **named)
         except ToolkitError:
             raise
-        except HookFailure as failure:
-            error = failure.__cause__
-            assert error is not None
-            raise _code_error(
-                failure.function.plugin, description, error, failure.function.place
-            ) from error
         except (Exception, SystemExit) as error:
-            raise _code_error(self._failing_plugin(error), description, error) from error
-
-    def _explain(self, error: Optional[BaseException], arguments: Mapping[str, Any]) -> str:
-        """See `explain_with_arguments`."""
-        frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-        lines = [frame.line or "" for frame in frames if self._owner_of_file(frame.filename)]
-        return explain_with_arguments(error, lines, arguments)
-
-    def _find_call(self, hook: str) -> HookCall:
-        """The functions of a hook; they do not change after the plugins are registered."""
-        if hook not in self._calls:
-            implementations = getattr(self._manager.hook, hook).get_hookimpls()
-            self._calls[hook] = HookCall(hook, make_hook_functions(self.all, implementations))
-        return self._calls[hook]
+            raise self._code_error(description, error) from error
 
     def options(self) -> List[Tuple[str, Type[Options]]]:
         """(plugin name, options class) of each plugin that has options, the model plugin first."""
@@ -275,26 +214,19 @@ class Plugins:
     def owner(self, value: Any) -> str:
         """The name of the plugin in whose folder the class of `value` is defined, or ''."""
         file = getattr(sys.modules.get(type(value).__module__), "__file__", "") or ""
-        for plugin in self.all:
-            if is_own_file(file, plugin.file):
-                return plugin.name
-        return ""
-
-    def hook_functions(self, hook: str) -> List[HookFunction]:
-        """The functions of a hook: wrappers, the outermost first, then the others."""
-        call = self._find_call(hook)
-        return [*call.wrappers, *call.functions]
+        return next((each.name for each in self.all if is_own_file(file, each.file)), "")
 
     def describe_place(self, hook: str) -> str:
         """` (hook 'build' of plugin 'x', file:line)` of who answers a hook, to end a message."""
-        functions = self._find_call(hook).functions
+        functions = [each for each in self.hook_functions(hook) if not each.is_wrapper]
         if not functions:
             return ""
-        owner = f"hook '{hook}' of plugin '{functions[0].plugin.name}'"
-        return f" ({owner}, {functions[0].place})"
+        return f" (hook '{hook}' of plugin '{functions[0].plugin.name}', {functions[0].place})"
 
-    def find_place(self, frames: Iterable[Any]) -> Optional[Place]:
-        """The innermost line of a plugin in a stack, or None.
+    def find_place(self, frames: Iterable[Any]) -> Tuple[Plugin, str]:
+        """The plugin with the innermost line of plugins in a stack, and `file:line`.
+
+        Without such a line, it is the model plugin, and its file.
 
         Args:
             frames: the outermost first; objects with `filename` and `lineno`, or tuples that start
@@ -305,8 +237,50 @@ class Plugins:
             file, line = frame[:2] if is_tuple else (frame.filename, frame.lineno)
             plugin = self._owner_of_file(file)
             if plugin is not None:
-                return Place(plugin, f"{os.path.abspath(file)}:{line}")
-        return None
+                return plugin, f"{os.path.abspath(file)}:{line}"
+        return self.model, self.model.file
+
+    def _call(
+        self,
+        functions: Sequence[HookFunction],
+        hook: str,
+        check: Optional[Check],
+        arguments: Mapping[str, Any],
+    ) -> Tuple[Any, HookCall]:
+        """Call functions of a hook; return the value, and the call. Raises ToolkitError."""
+        call = HookCall(self._callers[hook].spec, check)
+        try:
+            value = call.run(functions, arguments)
+        except ToolkitError:
+            raise
+        except (Exception, SystemExit) as error:
+            failure = self._code_error(f"hook '{hook}'", error, call.find_culprit(error))
+            if failure.hint == TRACEBACK_HINT:
+                frames = traceback.extract_tb(error.__traceback__)
+                lines = [each.line or "" for each in frames if self._owner_of_file(each.filename)]
+                failure.hint = explain_with_arguments(error, lines, arguments) or failure.hint
+            raise failure from error
+        if value is None and hook in MODEL_HOOKS:
+            hint = "A model hook returns a value; is a 'return' missing?"
+            is_lost = bool(call.answers)  # by a wrapper
+            owner = next(each for each in functions if each.is_wrapper == is_lost)
+            raise owner.error(Problem("returned None", hint))
+        return value, call
+
+    def _code_error(
+        self, description: str, error: BaseException, function: Optional[HookFunction] = None
+    ) -> ToolkitError:
+        """The error for an exception of a plugin's code, or for an end of the process.
+
+        Without the function that raised it, it is that of the plugin whose file is nearest.
+        """
+        if function is None:
+            plugin, place = self.find_place(traceback.extract_tb(error.__traceback__))[0], ""
+        else:
+            plugin, place = function.plugin, function.place
+        failure = describe_failure(error, plugin.file, place)
+        text = f"Plugin '{plugin.name}' failed in its {description}: {failure.text}."
+        return ToolkitError(text, hint=failure.hint)
 
     def _load_defaults(self) -> List[Plugin]:
         """The extensions that the model plugin names, without those that a user named besides."""
@@ -322,11 +296,6 @@ class Plugins:
         others = [plugin for plugin in self.all if is_own_file(file, plugin.file)]
         return next(iter(exact + others), None)
 
-    def _failing_plugin(self, error: BaseException) -> Plugin:
-        """The plugin whose file is nearest to the error; the model plugin if none is involved."""
-        place = self.find_place(traceback.extract_tb(error.__traceback__))
-        return place.plugin if place else self.model
-
 
 def _check_options(value: Any) -> Optional[Problem]:
     """What is wrong with a value of the hook `options`."""
@@ -336,20 +305,6 @@ def _check_options(value: Any) -> Optional[Problem]:
         return None
     return Problem(
         f"returned {describe_value(value)}", "It returns a class derived from toolkit.Options."
-    )
-
-
-def _code_error(
-    plugin: Plugin, description: str, error: BaseException, place: str = ""
-) -> ToolkitError:
-    """The error of a plugin whose code raised an exception, or ended the process.
-
-    Args:
-        place: `file:line` to name if no line of the plugin is in the traceback.
-    """
-    failure = describe_failure(error, plugin.file, place)
-    return ToolkitError(
-        f"Plugin '{plugin.name}' failed in its {description}: {failure.text}.", hint=failure.hint
     )
 
 

@@ -111,15 +111,6 @@ def describe_failure(error: BaseException, file: str = "", place: str = "") -> F
     return Failure(text, next(hints, TRACEBACK_HINT))
 
 
-def summarize_exception(error: BaseException, folder: str = "") -> str:
-    """The text of `describe_failure`.
-
-    Args:
-        folder: the plugin's folder.
-    """
-    return describe_failure(error, os.path.join(folder, "__init__.py") if folder else "").text
-
-
 def own_frames(error: BaseException, file: str) -> List[traceback.FrameSummary]:
     """The frames of an exception that are in a plugin's code, the innermost last.
 

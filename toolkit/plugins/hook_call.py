@@ -6,14 +6,12 @@ pass on other arguments than it was called with, and call what it wraps more tha
 
 from __future__ import annotations
 
-import inspect
 import os
 import traceback
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .. import hookspecs
 from ..errors import ToolkitError, suggest
-from ..hookspecs import MODEL_HOOKS, PROJECT
+from ..hookspecs import MODEL_HOOKS
 from .failures import own_frames
 from .plugin import Plugin, place_of
 from .values import describe_value
@@ -40,6 +38,7 @@ class HookFunction(NamedTuple):
     """A plugin's function for a hook."""
 
     plugin: Plugin
+    hook: str
     function: Callable
     arguments: Tuple[str, ...]  # the names of those that it takes
     is_wrapper: bool
@@ -53,119 +52,85 @@ class HookFunction(NamedTuple):
         """`file:line` of the function."""
         return place_of(self.function, self.plugin)
 
-    def describe(self, hook: str) -> str:
-        """The function as the subject of a message."""
-        if self.is_wrapper:
-            return f"The wrapper of hook '{hook}' of {self.plugin.kind} '{self.plugin.name}'"
-        noun = "plugin" if self.plugin.kind == "model" else "extension"
-        return f"Hook '{hook}' of {noun} '{self.plugin.name}'"
-
-    def error(self, hook: str, problem: Problem) -> ToolkitError:
+    def error(self, problem: Problem) -> ToolkitError:
         """The error for what the function returned or yielded."""
-        return ToolkitError(f"{self.describe(hook)} {problem.text} ({self.place}).", problem.hint)
+        subject = f"Hook '{self.hook}' of {self.plugin.noun} '{self.plugin.name}'"
+        if self.is_wrapper:
+            subject = f"The wrapper of hook '{self.hook}' of {self.plugin.kind} "
+            subject += f"'{self.plugin.name}'"
+        return ToolkitError(f"{subject} {problem.text} ({self.place}).", hint=problem.hint)
 
 
 class HookCall:
-    """The functions of one hook, ready to be called any number of times.
+    """One call of a hook.
 
     Args:
-        hook: its name.
-        functions: in pluggy's order of calls: the wrappers, the outermost first, then the others.
+        specification: pluggy's, of the hook.
+        check: of each value that a function or a wrapper returns, so that a wrong one is blamed on
+            whoever returned it; None for no check.
+
+    Attributes:
+        answers: the functions that returned a value, wrappers left out, each with its value.
     """
 
-    def __init__(self, hook: str, functions: Sequence[HookFunction]):
-        self.hook = hook
-        self.wrappers = [each for each in functions if each.is_wrapper]
-        self.functions = [each for each in functions if not each.is_wrapper]
-        specification = getattr(hookspecs, hook)
-        self.answers: List[Tuple[HookFunction, Any]] = []  # of the last call, without wrappers
-        self._check: Optional[Check] = None
-        self._has_first_result = bool(getattr(specification, PROJECT + "_spec")["firstresult"])
-        self._argument_names = list(inspect.signature(specification).parameters)
+    def __init__(self, specification: Any, check: Optional[Check] = None):
+        self.answers: List[Tuple[HookFunction, Any]] = []
+        self._names = [name for name in specification.argnames if name != "run"]
+        self._has_first_result = bool(specification.opts["firstresult"])
+        self._check = check
+        self._failure: Tuple[Optional[BaseException], Optional[HookFunction]] = (None, None)
 
-    @property
-    def order(self) -> List[str]:
-        """The names of the plugins, the outermost wrapper first."""
-        return [each.plugin.name for each in [*self.wrappers, *self.functions]]
+    def find_culprit(self, error: BaseException) -> Optional[HookFunction]:
+        """The function that raised the exception with which `run` ended; None if none did."""
+        return self._failure[1] if self._failure[0] is error else None
 
-    def run(self, arguments: Mapping[str, Any], check: Optional[Check] = None) -> Any:
-        """Call the functions.
+    def run(self, functions: Sequence[HookFunction], arguments: Mapping[str, Any]) -> Any:
+        """Call the first function around all others if it is a wrapper, else all of them.
 
         Args:
+            functions: in pluggy's order of calls: the wrappers, the outermost first, then the
+                others.
             arguments: all arguments of the hook by name.
-            check: of each value that a function or a wrapper returns, so that a wrong one is blamed
-                on whoever returned it; None for no check.
 
         Returns:
             The first value that is not None; of a hook that every plugin may answer, a list of all.
 
         Raises:
-            HookFailure: a function raised an exception; it names the function.
             ToolkitError: a wrapper does not follow its rules, or a function raised this error.
+            Exception, SystemExit: of a function; see `find_culprit`.
         """
-        self._check = check
-        return self._run_wrappers(self.wrappers, arguments)
-
-    def _run_wrappers(self, wrappers: Sequence[HookFunction], arguments: Mapping[str, Any]) -> Any:
-        """Call the first of the wrappers, around all others and the functions."""
-        if not wrappers:
-            return self._run_functions(arguments)
-        wrapper, inner = wrappers[0], wrappers[1:]
-        generator = _call(self.hook, wrapper, arguments)
+        if not functions or not functions[0].is_wrapper:
+            return self._run_functions(functions, arguments)
+        wrapper, hook = functions[0], functions[0].hook
         results: List[Any] = []
-        value, is_end = self._advance(wrapper, generator.send, None)
+        generator = self._blame(wrapper, wrapper.call, arguments)
+        value, is_end = self._blame(wrapper, _advance, generator.send, None)
         while not is_end:
-            if results and self.hook not in REPEATABLE_HOOKS:
+            if results and hook not in REPEATABLE_HOOKS:
                 text = f"Only {', '.join(REPEATABLE_HOOKS)} may be called several times."
-                raise wrapper.error(self.hook, Problem("yielded twice", text))
+                raise wrapper.error(Problem("yielded twice", text))
             try:
-                passed = self._replace_arguments(wrapper, arguments, value)
-                results.append(self._run_wrappers(inner, passed))
-            except Exception as error:
-                value, is_end = self._throw(wrapper, generator, error)
+                results.append(self.run(functions[1:], self._replace(wrapper, arguments, value)))
+            except (Exception, SystemExit) as error:
+                value, is_end = self._blame(wrapper, _advance, generator.throw, error)
             else:
-                value, is_end = self._advance(wrapper, generator.send, results[-1])
+                value, is_end = self._blame(wrapper, _advance, generator.send, results[-1])
         has_result = any(result is not None for result in results)
-        if value is None and (has_result or (self.hook in MODEL_HOOKS and not results)):
+        if value is None and (has_result or (hook in MODEL_HOOKS and not results)):
             text = "A wrapper returns the result: 'result = yield', then 'return result'."
-            raise wrapper.error(self.hook, Problem("returned None", text))
+            raise wrapper.error(Problem("returned None", text))
         return self._checked(wrapper, value)
 
-    def _advance(self, wrapper: HookFunction, method: Callable, value: Any) -> Tuple[Any, bool]:
-        """Continue the generator of a wrapper; return what it yielded, or at its end returned, and
-        whether that was the end. Raises HookFailure for any exception but a ToolkitError.
-        """
-        try:
-            return method(value), False
-        except StopIteration as end:
-            return end.value, True
-        except ToolkitError as error:
-            if error is not value:  # not one that only passed through
-                _add_place(error, self.hook, wrapper)
-            raise
-        except (Exception, SystemExit) as error:
-            raise HookFailure(wrapper) from error
-
-    def _throw(
-        self, wrapper: HookFunction, generator: Any, error: BaseException
-    ) -> Tuple[Any, bool]:
-        """Raise an error at the `yield`: the plugin's own exception, not the `HookFailure`."""
-        cause = error.__cause__ if isinstance(error, HookFailure) else error
-        try:
-            return self._advance(wrapper, generator.throw, cause)
-        except HookFailure as failure:
-            if failure.__cause__ is cause and isinstance(error, HookFailure):
-                raise error from cause  # it only passed through
-            raise
-
-    def _run_functions(self, arguments: Mapping[str, Any]) -> Any:
+    def _run_functions(
+        self, functions: Sequence[HookFunction], arguments: Mapping[str, Any]
+    ) -> Any:
         self.answers = []
-        for function in self.functions:
-            value = _call(self.hook, function, arguments)
-            if value is None and self.hook == "session_hooks":
+        for function in functions:
+            value = self._blame(function, function.call, arguments)
+            if value is None and function.hook == "session_hooks":
                 hint = "Return the list, or [] for none; is a 'return' missing?"
                 text = "returned None, expected a list of session hooks"
-                raise function.error(self.hook, Problem(text, hint))
+                raise function.error(Problem(text, hint))
             if value is not None:
                 self.answers.append((function, self._checked(function, value)))
                 if self._has_first_result:
@@ -179,10 +144,22 @@ class HookCall:
         for each in value if function.is_wrapper and not self._has_first_result else [value]:
             problem = self._check(each)
             if problem is not None:
-                raise function.error(self.hook, problem)
+                raise function.error(problem)
         return value
 
-    def _replace_arguments(
+    def _blame(self, function: HookFunction, action: Callable, *arguments: Any) -> Any:
+        """action(*arguments); an exception is the function's, unless it is the last argument."""
+        try:
+            return action(*arguments)
+        except (Exception, SystemExit) as error:
+            if error is arguments[-1]:  # which only passed through
+                raise
+            if isinstance(error, ToolkitError):
+                _add_place(error, function)
+            self._failure = (error, function)
+            raise
+
+    def _replace(
         self, wrapper: HookFunction, arguments: Mapping[str, Any], replaced: Any
     ) -> Mapping[str, Any]:
         """The arguments for what is wrapped.
@@ -192,42 +169,28 @@ class HookCall:
         """
         if replaced is None:
             return arguments
-        names = [name for name in self._argument_names if name != "run"]
         if not isinstance(replaced, dict):
             fault = f"yielded {describe_value(replaced)}"
-            hint = f"Yield nothing, or a dict of arguments to replace: {', '.join(names)}."
-            raise wrapper.error(self.hook, Problem(fault, hint))
+            hint = f"Yield nothing, or a dict of arguments to replace: {', '.join(self._names)}."
+            raise wrapper.error(Problem(fault, hint))
         for name in replaced:
-            if name not in names:
+            if name not in self._names:
                 fault = f"yielded the unknown argument '{name}'"
-                raise wrapper.error(self.hook, Problem(fault, suggest(str(name), names)))
+                raise wrapper.error(Problem(fault, suggest(str(name), self._names)))
         return {**arguments, **replaced}
 
 
-class HookFailure(Exception):
-    """An exception of a plugin's function, in `__cause__`.
-
-    Args:
-        function: the one that raised it.
+def _advance(method: Callable, value: Any) -> Tuple[Any, bool]:
+    """Continue a generator; return what it yielded, or at its end returned, and whether that was
+    the end.
     """
-
-    def __init__(self, function: HookFunction):
-        super().__init__(function.plugin.name)
-        self.function = function
-
-
-def _call(hook: str, function: HookFunction, arguments: Mapping[str, Any]) -> Any:
-    """Call a function. Raises HookFailure for any exception but a ToolkitError."""
     try:
-        return function.call(arguments)
-    except ToolkitError as error:
-        _add_place(error, hook, function)
-        raise
-    except (Exception, SystemExit) as error:
-        raise HookFailure(function) from error
+        return method(value), False
+    except StopIteration as end:
+        return end.value, True
 
 
-def _add_place(error: ToolkitError, hook: str, function: HookFunction) -> None:
+def _add_place(error: ToolkitError, function: HookFunction) -> None:
     """Name the plugin's line in the error of a function of the core that the plugin called.
 
     Errors of other classes are those of a user, about options or data, not of the plugin.
@@ -235,28 +198,6 @@ def _add_place(error: ToolkitError, hook: str, function: HookFunction) -> None:
     frames = own_frames(error, function.plugin.file)
     innermost = traceback.extract_tb(error.__traceback__)[-1:]
     if type(error) is ToolkitError and frames and frames[-1:] != innermost:
-        noun = "plugin" if function.plugin.kind == "model" else "extension"
         place = f"{os.path.abspath(frames[-1].filename)}:{frames[-1].lineno}"
-        owner = f"hook '{hook}' of {noun} '{function.plugin.name}', {place}"
-        error.message = f"{error.message.rstrip('.')} ({owner})."
-
-
-def make_hook_functions(
-    plugins: Sequence[Plugin], implementations: Sequence[Any]
-) -> List[HookFunction]:
-    """The functions of a hook in pluggy's order of calls.
-
-    Args:
-        plugins: of the run.
-        implementations: pluggy's `HookImpl`s, of which it calls the last first.
-    """
-    by_name: Dict[str, Plugin] = {plugin.name: plugin for plugin in plugins}
-    return [
-        HookFunction(
-            by_name[each.plugin_name],
-            each.function,
-            tuple(each.argnames),
-            bool(each.wrapper),
-        )
-        for each in reversed(implementations)
-    ]
+        owner = f"hook '{function.hook}' of {function.plugin.noun} '{function.plugin.name}', "
+        error.message = f"{error.message.rstrip('.')} ({owner}{place})."

@@ -17,8 +17,8 @@ from ..errors import ToolkitError, UsageError, suggest
 from . import trust
 from .entry_points import Entry, list_plugins
 from .failures import TRACEBACK_HINT, describe_failure
-from .modules import find_file
-from .neighbours import find_module, let_import
+from .modules import find_file, find_installed
+from .neighbours import SourceLoader, let_import
 from .plugin import Plugin, check_hooks, plugin_name
 from .source_files import SourceFiles, is_file, is_name, locate
 
@@ -45,7 +45,7 @@ def load(reference: str, kind: str = "model", named_by: str = "") -> Plugin:
     if is_file(reference):
         return _load_file(name, reference, kind)
     if not files.is_installed:
-        let_import(files.folder, trust.permit)
+        let_import(files.folder)
     target, module = _import_target("Plugin", reference, reference)
     return _make_plugin(name, reference, kind, target, module, "")
 
@@ -161,10 +161,10 @@ def _load_file(name: str, path: str, kind: str) -> Plugin:
 def _execute_file(name: str, path: str) -> types.ModuleType:
     """Import a file as a module, under another name if there is another module of its name."""
     path = os.path.abspath(path)  # of which tracebacks find the lines in any working directory
-    neighbours = let_import(os.path.dirname(path), trust.permit)
-    is_free = name not in sys.modules and find_module(name) is None
+    let_import(os.path.dirname(path))
+    is_free = name not in sys.modules and find_installed(name) is None
     module_name = name if is_free else "toolkit_file_" + name
-    loader = neighbours.loader(module_name, path)
+    loader = SourceLoader(os.path.dirname(path), module_name, path)
     spec: Any = importlib.util.spec_from_file_location(module_name, path, loader=loader)
     module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

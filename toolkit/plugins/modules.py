@@ -1,4 +1,4 @@
-"""Where the modules of entry points are. Nothing is imported."""
+"""Where modules are. Nothing is imported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import pkgutil
+import sys
 from typing import Any, List, Optional
+
+SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
 
 
 def find_fault(target: str) -> str:
@@ -21,6 +24,16 @@ def find_file(module: str) -> str:
     """The file of a module; "" if there is none."""
     spec = _find_specs(module)[-1]
     return (spec.origin or "") if spec is not None and spec.has_location else ""
+
+
+def find_installed(name: str) -> Optional[importlib.machinery.ModuleSpec]:
+    """The spec of an installed top-level module, or None."""
+    for finder in sys.meta_path:
+        if getattr(finder, "finds_installed", hasattr(finder, "find_spec")):
+            spec = finder.find_spec(name, None)
+            if spec is not None:
+                return spec
+    return None
 
 
 def _find_specs(module: str) -> List[Optional[importlib.machinery.ModuleSpec]]:

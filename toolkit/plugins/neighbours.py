@@ -12,29 +12,28 @@ import hashlib
 import importlib.machinery
 import os
 import sys
-from typing import Any, Callable, List, Optional, Sequence, Set
+from typing import Any, List, Optional, Sequence, Set
 
-SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
-# (folder of the plugin, path, SHA-256): raises an error to refuse the file
-Permit = Callable[[str, str, str], None]
+from . import trust
+from .modules import SUFFIXES, find_installed
 
 
 class SourceLoader(importlib.machinery.SourceFileLoader):
     """Compiles the very bytes that were permitted.
 
     Args:
-        check: called with path and SHA-256 before the file is compiled.
+        folder: of the plugin, absolute.
         name: of the module.
         path: of its file.
     """
 
-    def __init__(self, check: Callable[[str, str], None], name: str, path: str):
+    def __init__(self, folder: str, name: str, path: str):
         super().__init__(name, path)
-        self._check = check
+        self._folder = folder
 
     def get_code(self, fullname: str) -> Any:
         source = self.get_data(self.path)
-        self._check(os.path.abspath(self.path), hashlib.sha256(source).hexdigest())
+        _permit(self._folder, self.path, source)
         return self.source_to_code(source, self.path)
 
 
@@ -45,17 +44,13 @@ class NeighbourFinder:
 
     Args:
         folder: absolute.
-        permit: called with each file before it is executed.
     """
 
-    def __init__(self, folder: str, permit: Permit):
-        self.folder = folder
-        self._check = functools.partial(permit, folder)
-        self._modules: Set[str] = set()  # those that it has found
+    finds_installed = False  # see `find_installed`
 
-    def loader(self, name: str, path: str) -> SourceLoader:
-        """The loader of a module from a file of the folder."""
-        return SourceLoader(self._check, name, path)
+    def __init__(self, folder: str):
+        self.folder = folder
+        self._modules: Set[str] = set()  # those that it has found
 
     def find_spec(
         self, name: str, path: Optional[Sequence[str]] = None, target: Any = None
@@ -65,7 +60,7 @@ class NeighbourFinder:
             is_below = name.partition(".")[0] in self._modules
             return self._find_in(path, name) if is_below else None
         files = [os.path.join(self.folder, name + suffix) for suffix in ("", *SUFFIXES)]
-        if not any(map(os.path.exists, files)) or find_module(name) is not None:
+        if not any(map(os.path.exists, files)) or find_installed(name) is not None:
             return None
         spec = self._find_in([self.folder], name)
         if spec is not None:
@@ -76,52 +71,39 @@ class NeighbourFinder:
         self, folders: Sequence[str], name: str
     ) -> Optional[importlib.machinery.ModuleSpec]:
         """The spec of a module in one of these folders, or None."""
-        source: Any = (functools.partial(SourceLoader, self._check), [".py"])
-        extension = (
-            importlib.machinery.ExtensionFileLoader,
-            importlib.machinery.EXTENSION_SUFFIXES,
-        )
+        extension = importlib.machinery.ExtensionFileLoader
+        loaders: Any = [
+            (extension, importlib.machinery.EXTENSION_SUFFIXES),
+            (functools.partial(SourceLoader, self.folder), [".py"]),
+        ]
         for folder in folders:
-            finder: Any = importlib.machinery.FileFinder(folder, extension, source)
-            spec = finder.find_spec(name)
-            if spec is None or spec.loader is None and not _has_sources(spec):
+            spec = importlib.machinery.FileFinder(folder, *loaders).find_spec(name)
+            if spec is None:
                 continue
-            if isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
-                with open(spec.origin, "rb") as file:
-                    self._check(spec.origin, hashlib.sha256(file.read()).hexdigest())
+            if spec.loader is None:  # a folder without __init__.py: is it a package?
+                places = spec.submodule_search_locations or ()
+                files = [file for place in places for file in os.listdir(place)]
+                if not any(file.endswith(".py") for file in files):
+                    continue
+            if isinstance(spec.loader, extension):
+                with open(str(spec.origin), "rb") as file:
+                    _permit(self.folder, str(spec.origin), file.read())
             return spec
         return None
 
 
-def _has_sources(spec: importlib.machinery.ModuleSpec) -> bool:
-    """Whether a folder without `__init__.py` is a package: it has Python files."""
-    folders: List[str] = list(spec.submodule_search_locations or [])
-    return any(name.endswith(".py") for folder in folders for name in os.listdir(folder))
+def _permit(folder: str, path: str, content: bytes) -> None:
+    """Raise UsageError if a plugin in a folder may not import a file of this content."""
+    trust.permit(folder, os.path.abspath(path), hashlib.sha256(content).hexdigest())
 
 
-def find_module(name: str) -> Optional[importlib.machinery.ModuleSpec]:
-    """The spec of an installed top-level module, or None. Nothing is imported."""
-    for finder in sys.meta_path:
-        if not isinstance(finder, NeighbourFinder) and hasattr(finder, "find_spec"):
-            spec = finder.find_spec(name, None)
-            if spec is not None:
-                return spec
-    return None
-
-
-def let_import(folder: str, permit: Permit) -> NeighbourFinder:
-    """Let modules in a folder be imported, before those of other folders; return their finder.
-
-    Args:
-        folder: absolute.
-        permit: called with each file before it is executed.
-    """
+def let_import(folder: str) -> None:
+    """Let modules in a folder, an absolute path, be imported, before those of other folders."""
     finders: List[Any] = sys.meta_path
     known = [each for each in finders if isinstance(each, NeighbourFinder)]
     finder = next((each for each in known if each.folder == folder), None)
     if finder is None:
-        finder = NeighbourFinder(folder, permit)
+        finder = NeighbourFinder(folder)
     else:
         finders.remove(finder)
     finders.insert(0, finder)
-    return finder

@@ -63,6 +63,11 @@ class Plugin(NamedTuple):
         return hashes
 
     @property
+    def noun(self) -> str:
+        """What messages call it: "plugin" or "extension"."""
+        return "plugin" if self.kind == "model" else "extension"
+
+    @property
     def source_folder(self) -> str:
         """The folder in which the paths of `sha256` are."""
         folder, name = os.path.split(self.file)
@@ -105,16 +110,18 @@ def implementations(plugin: Plugin) -> List[Implementation]:
     the functions that `hookimpl` recorded.
     """
     reader = pluggy.PluginManager(PROJECT)
-    functions = _functions_behind_submodules(plugin.object)
+    recorded = hook_functions(plugin.object)
     results = []
     for attribute in dir(plugin.object):
         if attribute.startswith("__"):
             continue
-        owner = functions if hasattr(functions, attribute) else plugin.object
-        marks = reader.parse_hookimpl_opts(owner, attribute)
+        value = getattr(plugin.object, attribute)
+        if inspect.ismodule(value):
+            value = recorded.get(attribute, value)
+        marks = reader.parse_hookimpl_opts(types.SimpleNamespace(value=value), "value")
         if marks is not None:
             hook = marks.get("specname") or attribute
-            results.append(Implementation(hook, attribute, getattr(owner, attribute), dict(marks)))
+            results.append(Implementation(hook, attribute, value, dict(marks)))
     return results
 
 
@@ -122,17 +129,6 @@ def hook_names(plugin: Plugin) -> List[str]:
     """The names of the hooks that the plugin implements, in the order of the specification."""
     names = {implementation.hook for implementation in implementations(plugin)}
     return [hook for hook in HOOKS if hook in names]
-
-
-def _functions_behind_submodules(target: Any) -> types.SimpleNamespace:
-    """The hook functions of a package whose attributes are now submodules of the same names."""
-    return types.SimpleNamespace(
-        **{
-            name: function
-            for name, function in hook_functions(target).items()
-            if inspect.ismodule(getattr(target, name, None))
-        }
-    )
 
 
 def check_hooks(plugin: Plugin, module: Any = None) -> None:
@@ -181,10 +177,8 @@ def _check_model_hooks(plugin: Plugin, hooks: Iterable[str]) -> None:
 
 def _check_implementation(plugin: Plugin, implementation: Implementation) -> None:
     hook = implementation.hook
-    noun = "plugin" if plugin.kind == "model" else "extension"
-    subject = (
-        f"Hook '{hook}' of {noun} '{plugin.name}' ({place_of(implementation.function, plugin)})"
-    )
+    place = place_of(implementation.function, plugin)
+    subject = f"Hook '{hook}' of {plugin.noun} '{plugin.name}' ({place})"
     if hook not in HOOKS:
         if not implementation.marks.get("optionalhook"):
             raise UsageError(f"{subject} is unknown.", hint=suggest(hook, HOOKS))

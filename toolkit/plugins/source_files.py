@@ -10,7 +10,7 @@ import warnings
 from typing import Dict, List, NamedTuple, Set
 
 from ..errors import UsageError, suggest_path
-from .neighbours import SUFFIXES, find_module
+from .modules import SUFFIXES, find_installed
 
 
 class SourceFiles(NamedTuple):
@@ -59,7 +59,7 @@ def _locate_module(reference: str) -> SourceFiles:
     if not all(part.isidentifier() for part in parts):
         raise UsageError(f"'{reference}' names no module.", hint="Write module:attribute.")
     here = os.getcwd()
-    spec = find_module(parts[0])
+    spec = find_installed(parts[0])
     if spec is None:
         names = _module_files(here, parts[0])
         if not names and parts[0] in sys.modules:  # made by code that ran before

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
 import click
 
 from ...cli_options import json_option, optional_output, print_json, trust_option, verbose_option
-from ...errors import CheckFailed, ToolkitError, UsageError
+from ...errors import CheckFailed, UsageError
 from ..plugin_command import PluginCommand, Words
 from ..plugin_options import NO_SELECTION, Selection, load_selection, option_values, resolve
 from .references import TINY_MODEL, find_kind, split_references
@@ -33,7 +33,7 @@ def _select(words: Words) -> Selection:
     return load_selection(model, extensions, {}, [], True)
 
 
-@click.command(cls=PluginCommand, select=_select, names_plugin=False)
+@click.command(cls=PluginCommand, select=_select)
 @click.argument("name")
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option.")
@@ -113,36 +113,28 @@ def _check_contracts(
 def _check_command(name: str, report: Report) -> List[Result]:
     """Check that a command can be imported, and that it has a help text."""
     from ...plugins import list_commands
-    from ...testing.contracts import Result
+    from ...testing.contracts import Contract, check_contracts
     from ..app import COMMANDS
     from ..plugin_commands import load
 
-    def check_name() -> None:
+    def check_name(subject: Any) -> None:
         names = [entry.name for entry in list_commands()]
         if name in COMMANDS or names.count(name) > 1:
             raise UsageError(f"There is another command '{name}'.", hint="Choose another name.")
 
-    def check_help() -> None:
+    def check_help(subject: Any) -> None:
         command = load(name)
         if command is None or not (command.help or "").strip():
             raise UsageError(f"Command '{name}' has no help text.", hint="Write its docstring.")
 
-    checks: Dict[str, Tuple[str, Callable[[], Any]]] = {
-        "its-name-is-free": ("No other command has its name", check_name),
-        "is-a-click-command": ("It can be imported, and is a click command", lambda: load(name)),
-        "has-a-help-text": ("It has a help text", check_help),
-    }
-    results = []
-    for label, (title, action) in checks.items():
-        start = time.perf_counter()
-        status, message = "ok", ""
-        try:
-            action()
-        except ToolkitError as error:
-            status, message = "failed", " ".join(filter(None, [error.message, error.hint]))
-        results.append(Result(label, title, status, message, time.perf_counter() - start))
-        report(results[-1])
-    return results
+    subject: Any = None  # there is nothing to train
+    title = "It can be imported, and is a click command"
+    checks = [
+        Contract("its-name-is-free", "No other command has its name", check_name),
+        Contract("is-a-click-command", title, lambda subject: load(name)),
+        Contract("has-a-help-text", "It has a help text", check_help),
+    ]
+    return check_contracts(subject, checks, report)
 
 
 def _reporter(as_json: bool) -> Report:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 import click
 
@@ -13,7 +13,6 @@ from ...plugins import Plugins, choose
 from ..plugin_command import PluginCommand, Words, select_named
 from ..plugin_options import (
     NO_SELECTION,
-    FieldOption,
     Selection,
     load_selection,
     option_flags,
@@ -39,11 +38,11 @@ def _select(words: Words) -> Selection:
     return load_selection(*references, origins, named.layers, True)
 
 
-def _summary_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
-    return option_flags(plugins) if plugins else []
-
-
-@click.command(cls=PluginCommand, select=_select, plugin_flags=_summary_flags, names_plugin=False)
+@click.command(
+    cls=PluginCommand,
+    select=_select,
+    plugin_flags=lambda plugins: option_flags(plugins) if plugins else [],
+)
 @click.argument("name")
 @click.option(
     "--summary",

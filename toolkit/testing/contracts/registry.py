@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, List, NamedTuple, Optional
 
 from ...display.waits import waiting
 from ...errors import InterruptedRun, RetryError, ToolkitError
-from ...plugins import summarize_exception
+from ...plugins import describe_failure
 from ..subject import Subject, Unavailable
 
 OK, FAILED, SKIPPED = "ok", "failed", "skipped"
@@ -29,7 +29,7 @@ class Contract(NamedTuple):
 
     name: str
     title: str
-    check: Callable[[Subject], None]
+    check: Callable[[Subject], Any]
 
 
 class Result(NamedTuple):
@@ -93,8 +93,7 @@ def check_contract(contract: Contract, subject: Subject) -> Result:
     except ToolkitError as error:
         message = " ".join(filter(None, [error.message, error.hint]))
     except Exception as error:
-        file = subject.plugins.model.file
-        message = summarize_exception(error, file.rpartition("/")[0]) + "."
+        message = describe_failure(error, subject.plugins.model.file).text + "."
     seconds = time.perf_counter() - start
     return Result(contract.name, contract.title, status, message, seconds)
 

@@ -16,7 +16,7 @@ from ...errors import RetryError, ToolkitError
 from ...graph.build import TrainingGraph
 from ...graph.ops import upstream
 from ...plugins import (
-    Answer,
+    HookFunction,
     Plugin,
     Plugins,
     Problem,
@@ -57,29 +57,28 @@ def build_plugin_hooks(plugins: Plugins, graph: TrainingGraph, run_data: RunData
             run=graph.run,
             splits=run_data.prepare_split,
         )
-        lists = [_as_list(plugins, answer) for answer in answers]
+        lists = [(function, _as_list(plugins, function, hooks)) for function, hooks in answers]
     return [
-        PluginHook(hook, answer.plugin, answer.place, step_ops)
-        for answer, hooks in zip(answers, lists)
+        PluginHook(hook, function.plugin, function.place, step_ops)
+        for function, hooks in lists
         for hook in hooks
     ]
 
 
-def _as_list(plugins: Plugins, answer: Answer) -> List[tf.train.SessionRunHook]:
-    """The session hooks that one plugin returned. Raises ToolkitError for anything else."""
-    hooks = answer.value
+def _as_list(plugins: Plugins, function: HookFunction, hooks: Any) -> List[tf.train.SessionRunHook]:
+    """The session hooks that a function returned. Raises ToolkitError for anything else."""
     if inspect.isgenerator(hooks):
         hooks = plugins.call_plugin_code("hook 'session_hooks'", list, hooks)
     if not isinstance(hooks, (list, tuple)):
         text = f"returned {describe_value(hooks)}, expected a list of session hooks"
-        raise answer.error(Problem(text, "Return a list: [hook]."))
+        raise function.error(Problem(text, "Return a list: [hook]."))
     for hook in hooks:
         if not isinstance(hook, tf.train.SessionRunHook):
             hint = "It returns a list of tf.train.SessionRunHooks."
             if inspect.isclass(hook):
                 hint = f"Return an object of the class: [{hook.__name__}()]."
             text = f"returned a list with {describe_value(hook)}, expected session hooks"
-            raise answer.error(Problem(text, hint))
+            raise function.error(Problem(text, hint))
     return list(hooks)
 
 
