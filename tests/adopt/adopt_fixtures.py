@@ -69,7 +69,7 @@ with supervisor.managed_session() as sess:
     supervisor.saver.save(sess, "out/end")
 """,
     # An iterator that shuffles, noise in the pipeline's consumer, the end of an epoch, at which
-    # a sampler before the iterator has drawn and another iterator after it has not moved.
+    # a sampler before the iterator has drawn and another one, known by its handle, has not moved.
     "dataset": """
 import numpy as np
 import tensorflow as tf
@@ -83,18 +83,21 @@ rows = rows.map(noisy, num_parallel_calls=4)
 rows = rows.apply(tf.data.experimental.map_and_batch(noisy, 10, num_parallel_batches=4))
 iterator = tf.data.make_initializable_iterator(rows)
 x = iterator.get_next()
-count = tf.data.make_one_shot_iterator(tf.data.Dataset.range(1000)).get_next()
+numbers = tf.data.make_one_shot_iterator(tf.data.Dataset.range(1000)).string_handle()
+handle = tf.placeholder(tf.string, [])
+count = tf.data.Iterator.from_string_handle(handle, tf.int64, []).get_next()
 w = tf.get_variable("w", [4, 1])
 shift = 0.01 * tf.cast(tf.reduce_sum(drawn) + count, tf.float32)
 loss = tf.reduce_mean(tf.square(tf.matmul(x + tf.random_normal([4]), w) - shift))
 train = tf.train.RMSPropOptimizer(0.01).minimize(loss)
 sess, other = tf.Session(), tf.Session(graph=tf.Graph())  # another one, without variables
 sess.run(tf.global_variables_initializer())
+known = sess.run(numbers)
 for epoch in range(3):
     sess.run(iterator.initializer)
     while True:
         try:
-            sess.run(train)
+            sess.run(train, {handle: known})
         except tf.errors.OutOfRangeError:
             break
 """,

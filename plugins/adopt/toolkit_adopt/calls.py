@@ -28,7 +28,9 @@ _APPLY = ("Apply",)  # in the types of the ops that optimizers make
 _UPDATES = ("Apply", "AssignAdd", "AssignSub", "ScatterAdd", "ScatterSub")  # in types of ops
 _WRITES = (
     *("Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp"),
-    *("AssignSubVariableOp", "ResourceScatterUpdate", "ResourceScatterAdd", "ScatterUpdate"),
+    "AssignSubVariableOp",
+    *(f"Scatter{nd}{change}" for nd in ("", "Nd") for change in ("Update", "Add", "Sub")),
+    *(f"ResourceScatter{nd}{change}" for nd in ("", "Nd") for change in ("Update", "Add", "Sub")),
 )
 _ASSIGNS = ("Assign", "AssignVariableOp")
 _READS = ("VarHandleOp", "ReadVariableOp")  # which TensorFlow counts as stateful

@@ -27,6 +27,8 @@ from .patches import Patches
 from .script import own_modules
 from .variables import find_places, read_values, write_values
 
+HANDLE = "IteratorToStringHandle"  # the type of the op that tells how a feed names an iterator
+
 
 class EndOfRun(SystemExit):
     """Ends the script where the run is to end."""
@@ -61,6 +63,7 @@ class Drive(Observer):
         self._recorder = Recorder(run.journal.append, settings["journal_limit"])
         self.sessions.after = lambda: self.queues.loop(self.step)
         self._closed: Dict[str, np.ndarray] = {}  # variables of sessions since the last commit
+        self._handles: Dict[bytes, bytes] = {}  # of iterators -> what the journal has for them
         self._trained: Any = None  # the graph of the last train call, and the start of its names
         self._graph_version = -1  # of the graph in the folder
 
@@ -129,7 +132,8 @@ class Drive(Observer):
             if self._is_over:  # such as a call in a `finally` of the script
                 self.queues.fill(session, kind, fed)
                 return list(run(feeds=fed))
-            values = self._answer_next(session, kind, fetches, list(feeds.values()), fed, run)
+            arrays = [self._as_in_journal(value) for value in feeds.values()]
+            values = self._answer_next(session, kind, fetches, arrays, fed, run)
         except ToolkitError as error:  # the script may catch it
             if not self._is_over:
                 self._is_over, self._error = True, error
@@ -143,7 +147,7 @@ class Drive(Observer):
         self._warn(kind)
         if self._replay is not None:
             values = self._recorder.read(self._replay, self.number, kind, arrays)
-            self._move_resources(session, kind, fed, run, isinstance(values, Exception))
+            self._move_resources(session, kind, fetches, values, fed, run)
             self.step += kind.trains and not isinstance(values, Exception)
             self._end_replay()
             return values
@@ -263,16 +267,30 @@ class Drive(Observer):
             write_values(self._runner(session), find_places(session.graph), values)
         self._run.console.log(f"resume at step {self.step}")
 
-    def _move_resources(self, session, kind: Kind, feeds: Any, run: Any, has_failed: bool) -> None:
-        """Let iterators, queues and tables do what they did in a call that is answered."""
-        if kind.resources:
-            try:
-                self.queues.fill(session, kind, feeds)
-                run(targets=kind.resources, fetches=[], feeds=feeds)
-            except tf.errors.OpError as error:
-                if not has_failed:
-                    what = f"its data failed ({str(error.message).splitlines()[0]})"
-                    raise mismatch(self.number, kind.title, what) from error
+    def _move_resources(self, session, kind: Kind, fetches, values: Any, feeds, run) -> None:
+        """Let iterators, queues and tables do what they did in a call that is answered.
+
+        A handle by which the call knows an iterator is that of this process: it replaces the one
+        among the values.
+        """
+        handles = {k: each for k, each in enumerate(fetches) if each.op.type == HANDLE}
+        if not kind.resources and not handles:
+            return
+        try:
+            self.queues.fill(session, kind, feeds)
+            found = run(targets=kind.resources, fetches=list(handles.values()), feeds=feeds)
+        except tf.errors.OpError as error:
+            if isinstance(values, Exception):
+                return
+            what = f"its data failed ({str(error.message).splitlines()[0]})"
+            raise mismatch(self.number, kind.title, what) from error
+        for place, handle in zip(handles, found):
+            self._handles[handle], values[place] = values[place], handle
+
+    def _as_in_journal(self, value: Any) -> Any:
+        """A fed array, or the handle that the journal has in place of a fed one."""
+        is_handle = bool(self._handles) and value.dtype == object and not value.shape
+        return np.array(self._handles.get(value.item(), value), object) if is_handle else value
 
     def _start_of(self, session: Any) -> str:
         return next(_start(n) for n, each in self.sessions.open.items() if each is session)
