@@ -29,6 +29,7 @@ def options(**values):
         ({"steps": 7}, 100, 7),
         ({"epochs": 2, "batch_size": 10}, 100, 20),
         ({"epochs": 1, "batch_size": 64}, 100, 2),
+        ({"epochs": 15, "batch_size": 60}, 1000, 250),
         ({"epochs": 0.001, "batch_size": 64}, 100, 1),
         ({"epochs": 0.05, "batch_size": 64}, 4000, 4),  # 3.125
         ({"epochs": 1e12, "batch_size": 1}, 10, 10**13),

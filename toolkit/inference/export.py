@@ -36,8 +36,9 @@ def export(
     TensorFlow from the version that wrote it on can load it.
 
     The evaluator is in mode "predict", with a loaded checkpoint; the folder is new or empty.
-    `read_inputs` returns examples to compare on, arrays by name, or None if there are none: where
-    the model is fed more than images and floats, or refuses random numbers. Returns JSON values.
+    `read_inputs` returns examples to compare on, arrays by name, or None if there are none. It is
+    called where the model is fed more than images and floats, or refuses random numbers. Returns
+    JSON values.
 
     Raises:
         UsageError: the folder is not empty, or the model refuses random inputs and no example can

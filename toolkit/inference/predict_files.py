@@ -149,7 +149,8 @@ def read_examples(
         convert: the hook of that name as a function of one example, or None.
         log: called with a line for each image that cannot be read, with at most one note on those
             that are scaled, and with at most one warning on inverted images.
-        brightness: the "border" and "mean" of the training images in [0, 1], to warn of these.
+        brightness: the "border" and "mean" of the training images in [0, 1], to warn of
+            images that look inverted.
 
     Raises DataError where a file is missing, unreadable, or of another shape, type or kind than
     others; UsageError where examples that are no images are to be inverted.

@@ -244,7 +244,7 @@ def class_number(text: str, data: Any) -> int:
     if text in data.class_names:
         number: int = data.class_names.index(text)
         return number
-    if text.isdigit() and int(text) < data.num_classes:
+    if text.isdecimal() and int(text) < data.num_classes:
         return int(text)
     if not data.num_classes:
         raise UsageError(*NO_CLASSES)

@@ -277,7 +277,7 @@ def _remove_unlocked(path: str) -> None:
     try:
         lock.acquire(create=False)
         shutil.rmtree(path)
-    except BlockingIOError:  # locked since
+    except (BlockingIOError, FileNotFoundError):  # locked since, or removed by the evaluation
         pass
     finally:
         lock.release()

@@ -5,12 +5,13 @@ hashes of those of its test.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
 import shutil
 import tempfile
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..errors import RetryError, UsageError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
@@ -22,6 +23,7 @@ from .run_folder import RunFolder
 REPORTS = "reports"
 EXAMPLES = "examples.npz"  # in a folder of reports: the name of a metric -> values [N]
 EXAMPLE_MEANS = "example_means"  # in the result: the name of a metric -> their exact mean
+_ATTEMPTS = 10  # to lock a new folder before a resume deletes it
 
 
 class ReportFolder:
@@ -39,19 +41,15 @@ def open_report_folder(run: Optional[RunFolder], name: str) -> Iterator[ReportFo
 
     Earlier reports of this name are replaced. If they are part of the run's seal and differ, they
     stay, and a hash of the new ones is appended to the name. Reports are omitted if the run folder
-    cannot be written, and without a run. Raises RetryError if the temporary folder cannot be
-    written, either.
+    cannot be written, and without a run.
+
+    Raises:
+        RetryError: the temporary folder cannot be written, either.
     """
-    parent, omission = "", ""
-    lock: Optional[FolderLock] = None
+    parent, lock, omission = "", None, ""
     if run is not None:
         try:
-            temporary_name = TEMPORARY_PREFIX + secrets.token_hex(8)
-            parent = os.path.join(run.make_subfolder(REPORTS), temporary_name)
-            os.mkdir(parent)
-            new = FolderLock(parent)  # a resume deletes the temporary folders of dead processes
-            new.acquire(create=False)
-            lock = new
+            parent, lock = _make_locked_folder(run)
         except (OSError, UsageError) as error:
             reason = error.message if isinstance(error, UsageError) else error.strerror
             omission = f"{run.file(REPORTS)} cannot be written: {reason}".rstrip(".")
@@ -76,6 +74,26 @@ def open_report_folder(run: Optional[RunFolder], name: str) -> Iterator[ReportFo
         shutil.rmtree(parent, ignore_errors=True)
         with contextlib.suppress(OSError):  # it has other reports
             os.rmdir(run.file(REPORTS))
+
+
+def _make_locked_folder(run: RunFolder) -> Tuple[str, FolderLock]:
+    """A new, locked folder in `reports`: a resume deletes the temporary folders of dead processes,
+    even one that is not locked yet.
+    """
+    for _ in range(_ATTEMPTS):
+        lock = None
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):
+            path = os.path.join(
+                run.make_subfolder(REPORTS), TEMPORARY_PREFIX + secrets.token_hex(8)
+            )
+            os.mkdir(path)
+            lock = FolderLock(path)
+            lock.acquire(create=False)
+            if lock.is_in_place():
+                return path, lock
+        if lock is not None:
+            lock.release()
+    raise OSError(errno.EBUSY, "another process removes what is written there")
 
 
 def _publish(run: RunFolder, path: str, name: str) -> str:

@@ -37,6 +37,7 @@ from .commit_log import MANIFEST, Checkpoint
 from .folder import Folder, shell_argument
 from .folder_lock import LOCK, FolderLock
 from .jsonl import read_json
+from .own_folders import is_run
 from .record_log import RecordLog
 
 EVENTS = "events"
@@ -259,7 +260,7 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
     hint = suggest_path(path) or "A run's folder has a commits.jsonl; see runs/."
     with contextlib.suppress(OSError):
         places = (os.path.join(path, name) for name in sorted(os.listdir(path)))
-        runs = [place for place in places if RunFolder(place).is_run]
+        runs = [place for place in places if is_run(place)]
         hint = f"Runs in it: {', '.join(runs[:3])}." if runs else hint
     parent = RunFolder(os.path.dirname(folder.path))
     if os.path.isfile(parent.file(MANIFEST)):

@@ -48,6 +48,7 @@ class Devices(NoPeers):
         self._devices = [ReplicaDevice(kind, number) for number in range(num_devices)]
         self._kind = kind
         self._others: List[Tuple[TrainingPlan, ReplicaCopy]] = []
+        self._reader: Any = None  # of the first replica
         self._meetings: List[tf.Operation] = []
         self._has_failed = False  # a call, at any op of the others
 
@@ -75,7 +76,7 @@ class Devices(NoPeers):
     def complete(
         self, plan: TrainingPlan, build: Callable[[Replica], TrainingPlan]
     ) -> TrainingPlan:
-        first = plan.graph.run.replica
+        first, self._reader = plan.graph.run.replica, plan.reader
         for device in self._devices[1:]:
             other = build(Replica(device.number, first.count, first.batch_size))
             copy = ReplicaCopy(other.graph.tf_graph, plan.graph, device)
@@ -104,12 +105,12 @@ class Devices(NoPeers):
     def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
         try:
             yield
-        except tf.errors.OpError as error:
+        except tf.errors.OpError:
             self._has_failed = True
-            for other, _ in self._others:  # why a read of it failed; the loop asks the first reader
+            for other, _ in self._others:  # the loop asks the first reader why a read failed
                 failure = getattr(other.reader, "failure", None)
                 if failure is not None:
-                    raise failure from error
+                    self._reader.failure = failure
             raise
 
     def assign_sums(self, session: tf.Session, sums: StepSums, rows: np.ndarray) -> None:

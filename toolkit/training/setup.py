@@ -48,7 +48,7 @@ class Job(NamedTuple):
     argv: Sequence[str]  # the command, for the commit log
     pause_at: Optional[int] = None  # the step at which to pause, as if interrupted
     allow_other_data: bool = False  # in a resume
-    allow_other_rate: bool = False  # whether it may jump because the run gets another length
+    allow_other_rate: bool = False  # whether the learning rate may jump with the run's length
     notes: Sequence[str] = ()  # on the choice of options, for the first lines of the run
     resolved: Optional[Resolved] = None  # the options where the data have to choose presets
 
@@ -86,8 +86,10 @@ def total_steps(options: CoreOptions, num_examples: int) -> int:
     UsageError, with the option, if it is more than can be counted.
     """
     name = "epochs" if options.steps is None else "steps"
-    epoch = num_examples / examples_per_step(options)
-    total = max(1.0, options.epochs * epoch) if options.steps is None else options.steps
+    if options.steps is not None:
+        total: float = options.steps
+    else:  # the product first: a quotient is rounded
+        total = max(1.0, options.epochs * num_examples / examples_per_step(options))
     if total > MAX_TOTAL_STEPS:
         raise UsageError(
             f"--{name} {getattr(options, name):g} is {total:.2g} steps, more than 2^63 - 1 can be "
