@@ -109,7 +109,7 @@ LONG = (
     # Steps compiled by XLA where `ci` has another value, form or kind of the same, and a run and a
     # replay that stay compiled, of whose parts test_step_mode.py and test_verify.py have all.
     "tests/audit/test_verify.py::test_a_run_that_xla_compiled_trains_again",
-    "tests/extensions/test_combinations.py::test_an_average_under_xla_is_that_without",
+    "tests/extensions/test_combinations.py::test_an_average_under_xla_is_that_without[swa]",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[function]",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[tf.train]",
     "tests/graph/test_while_loop.py::test_a_classifier_and_a_gan_give_the_same_run[compiled]",
@@ -124,8 +124,6 @@ LONG = (
     "tests/training/test_step_runner.py::test_hooks_of_tensorflow_work_as_in_other_programs[xla]",
     "tests/training/test_step_runner.py::"
     "test_no_call_makes_more_steps_than_an_epoch_of_data_in_memory_has[xla]",
-    "tests/training/test_step_runner.py::"
-    "test_the_error_names_the_diverged_step_and_the_state_before_it_is_saved[xla]",
     # Whole clusters; `ci` has those of other sizes, kills in test_exactness.py, the batch script
     # and the text of the manifest (test_cluster_samples.py). Two hosts are network namespaces.
     "tests/launch/test_launch_training.py::test_a_kill_changes_no_bit[2]",
@@ -137,9 +135,6 @@ LONG = (
     "tests/cluster/test_cluster_samples_train.py::test_the_pods_of_the_manifest_train",
     "tests/cluster_training/test_exactness.py::test_two_runs_of_three_workers_have_the_same_bits",
     "tests/cluster_training/test_hosts.py",
-    "tests/cluster/test_resume_in_cluster.py",
-    "tests/cluster_training/test_parameter_servers.py::"
-    "test_a_run_continues_with_other_numbers_of_processes_and_alone",
     "tests/cluster_training/test_parameter_servers.py::test_a_gan_trains_its_two_networks",
 )
 # What meets the graph, the sessions or the checkpoints of TensorFlow in a way of its own.
@@ -150,7 +145,7 @@ BOTH = (
     "tests/graph/test_networks.py",
     "tests/graph/test_optimizer_objects.py::test_a_resumed_run",
     "tests/inference/test_evaluate_predict_export.py",
-    "tests/training/test_exact_resume.py::test_a_death_at_any_step",
+    "tests/training/test_exact_resume.py::test_a_death_",
     "tests/versions/",
 )
 

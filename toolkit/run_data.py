@@ -4,6 +4,7 @@ hooks `filter` and `convert`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -275,6 +276,7 @@ def open_from_options(options: CoreOptions) -> Dataset:
 def _with_label_check(convert: Callable, num_classes: int) -> Callable:
     """The hook `convert`, whose labels have to be among the classes of the model."""
 
+    @functools.wraps(convert)  # with its `place`
     def convert_and_check(features: np.ndarray, labels: Optional[int]) -> Any:
         answer = convert(features, labels)
         is_pair = isinstance(answer, (tuple, list)) and len(answer) == 2

@@ -66,6 +66,7 @@ def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here, stre
     single = train(data, "single", steps_per_call="1", **more)
     loop = train(data, "loop", steps_per_call="4", **more)
     assert testing.fingerprint(single) == testing.fingerprint(loop)
+    more["steps_per_call"] = "4"
     train(data, "paused", pause_at=3, **more)
     paused = train(data, "paused", **more)
     assert testing.fingerprint(single) == testing.fingerprint(paused)

@@ -111,7 +111,11 @@ def test_variables_are_renamed_by_map_with_one_flag_or_several(cli, data, source
     refused = start(cli, data, *argv[2:], "--map", "nothing/=dense/")
     assert refused.code == 2 and "has no scope 'nothing/'" in refused.err
     for number, maps in enumerate(
-        [["--map", "linear/=dense/"], ["--map", "linear/w=dense/w", "--map", "linear/b=dense/b"]]
+        [
+            ["--map", "linear/=dense/"],
+            ["--map", "linear/w=dense/w", "--map", "linear/b=dense/b"],
+            ["--map", "linear/w=dense/w,linear/b=dense/b"],
+        ]
     ):
         name = f"new-{number}"
         command = ["run", "--data", data, "--run-dir", name, "--steps", 1]

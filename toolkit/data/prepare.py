@@ -130,7 +130,7 @@ class ExampleConverter:
 def _only_value(column: Column) -> np.ndarray:
     """The value of a column of one example, whose number is not that in the column."""
     if column.component.is_sequence:
-        return column.convert(column.values.values)
+        return np.array(column.convert(column.values.values))  # a hook may refill its array
     return column.convert(column.values[:1])[0]
 
 

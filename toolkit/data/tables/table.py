@@ -65,15 +65,19 @@ def open_table(settings: Settings) -> Dataset:
     if not faults:
         return dataset
     schema = TableSchema.from_json(dataset.spec.table or {})
-    if schema.categories and not (schema.texts or schema.lists or schema.images):
+    is_mixed = bool(schema.categories) and not (schema.texts or schema.lists or schema.images)
+    if len(faults) == 1:
+        more = " --categories one-hot makes one array of categories and numbers."
+        has_advice = is_mixed and settings.model is None and options.categories != "one-hot"
+        raise _join_faults(faults, faults[0].hint + more * has_advice) from None
+    if is_mixed and settings.model is None:
         repair = repair._replace(categories="one-hot")  # one array, as most models need
     flags = []
     for name, value in repair._asdict().items():
         if value != getattr(options, name):
             text = ",".join(value) if isinstance(value, tuple) else value
             flags.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
-    hint = f"These options would do: {' '.join(flags)}"
-    raise _join_faults(faults, hint if len(flags) > 1 else faults[0].hint) from None
+    raise _join_faults(faults, f"These options would do: {' '.join(flags)}") from None
 
 
 def _join_faults(faults: Sequence[ToolkitError], hint: str) -> DataError:
