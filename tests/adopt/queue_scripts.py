@@ -78,8 +78,8 @@ for part in range(2):
             sess.run(train)
 """,
     # A call that takes from a queue and from one that is filled out of it; two runners of a queue;
-    # a wait until it is full; the size of one that shuffles; a sampler beside one that depends on a variable; a call at the end,
-    # whatever ended the loop.
+    # a wait until it is full; the size of one that shuffles; a sampler beside one that depends on a
+    # variable; a call at the end, whatever ended the loop.
     "branches": FILES
     + """
 data = np.random.RandomState(1).randn(8, 4).astype("f")

@@ -176,16 +176,8 @@ def test_modules_of_the_folder_are_read_and_lend_their_names(missing):
 
 
 def test_a_module_is_read_unless_it_is_for_want_of_what_is_there(missing):
-    text = """
-        try:
-            from urllib.request import urlopen
-        except ImportError:
-            from old import urlopen
-        try:
-            import no_such_module as compat
-        except ImportError:
-            import new as compat
-        """
+    text = "try: from urllib.request import urlopen\nexcept ImportError: import old\n"
+    text += "try: import no_such_module as compat\nexcept ImportError: import new as compat\n"
     new = "import tensorflow as tf\ntf.nothing\ndef f(a: tf.nothing_here): pass\n"
     assert missing(text, old="print 'old'\n", new=new) == [("tf.nothing", "new.py", 2)]
 
