@@ -197,7 +197,9 @@ def _refuse_flags_of_drive(ctx: click.Context) -> None:
     for name, flag in names.items():
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             what = f"{flag} is for scripts that are driven, and is not known to the loop of steps."
-            raise UsageError(what, hint="Omit it, or drive a script (--mode drive).")
+            raise UsageError(
+                what, hint="Omit it, or drive the script (--mode drive, without --data)."
+            )
 
 
 def _pin_hashes(seed: str, ctx: click.Context) -> None:
