@@ -6,6 +6,7 @@ import os
 import sys
 
 import numpy as np
+import pluggy
 import pytest
 from graph_fixtures import make_plugin
 from linear_fixtures import Linear
@@ -18,8 +19,10 @@ from toolkit import (
     check_features,
     check_image_size,
     hookimpl,
+    hookspecs,
 )
 from toolkit.data.examples import describe
+from toolkit.hookspecs import PROJECT
 from toolkit.plugins import Plugins, hook_names, implementations, list_plugins, load
 
 ME = os.path.abspath(__file__)
@@ -308,6 +311,30 @@ def test_a_submodule_with_a_hooks_name_does_not_replace_the_hook(package):
     replaced = "first" not in package  # otherwise the definition of the hook came last
     assert inspect.ismodule(plugins.model.object.call) == replaced
     check_hooks_of_package(plugins)
+
+
+def test_a_plugin_has_the_hooks_that_pluggy_finds_and_no_property_is_read_that_it_does_not_read():
+    read = []
+
+    class Odd(Linear):
+        @hookimpl
+        @staticmethod
+        def metric_directions():
+            return {"size": "max"}
+
+        @property
+        def costly(self):
+            return read.append(1)
+
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    plugin = Odd()
+    manager.register(plugin)
+    expected = {caller.name for caller in manager.get_hookcallers(plugin)}, bool(read)
+    read.clear()
+    plugins = Plugins(make_plugin(Odd))
+    assert (set(hook_names(plugins.model)), bool(read)) == expected
+    assert plugins.has_hook("metric_directions") == ("metric_directions" in expected[0])
 
 
 def test_a_function_with_specname_implements_the_hook_of_that_name_beside_the_others():

@@ -243,6 +243,7 @@ def test_a_link_to_a_plugin_of_the_user_is_not_that_plugin(cli, stranger, here):
         ["run", "--config", "run/config.json", "--print-config"],
         ["resume", "run", "--steps", "6"],
         ["evaluate", "run"],
+        ["verify", "run", "--replay", ":"],
         ["doctor", "run"],
     ],
     ids=" ".join,

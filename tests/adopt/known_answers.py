@@ -108,11 +108,9 @@ def sequence_loss(seq2seq):
     logits, targets = tf.constant(images(2, 3, 4)), tf.constant([[0, 1, 2], [3, 0, 1]])
     weights = tf.constant([[1.0, 1.0, 0.0], [1.0, 0.5, 0.0]])
 
-    def averaged(steps, batch):
-        value = seq2seq.sequence_loss(logits, targets, weights, steps, batch)
-        return tf.reshape(value, [-1])
-
-    return tf.concat([averaged(*each) for each in ((1, 1), (1, 0), (0, 1), (0, 0))], 0)
+    flags = [(1, 1), (1, 0), (0, 1), (0, 0), (0, 0, 1, 1), (0, 0, 1, 0), (0, 0, 0, 1), (1, 0, 0, 1)]
+    values = [seq2seq.sequence_loss(logits, targets, weights, *each) for each in flags]
+    return tf.concat([tf.reshape(each, [-1]) for each in values], 0)
 
 
 def legacy_decoder(legacy):
@@ -180,6 +178,8 @@ SLIM = {
     "small_ones": small_ones,
     "dropout_in_evaluation": lambda s: s.dropout(images(4, 5), 0.3, is_training=False),
     "repeat_and_stack": repeat_and_stack,
+    "repeat_without_a_scope": lambda s: s.repeat(images(2, 4, 4, 3), 2, s.conv2d, 3, 3),
+    "stack_without_a_scope": lambda s: s.stack(images(2, 4, 4, 3), s.conv2d, [(2, 1), (3, 3)]),
     "network_in_arg_scopes": network_in_arg_scopes,
     "losses": losses,
     "create_train_op": create_train_op,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 
 import numpy as np
@@ -27,7 +28,7 @@ def estimator():
 def linear(estimator, **fields):
     """A model function whose loss is the square of a variable's distance to the features."""
 
-    def model_fn(features, mode):
+    def model_fn(mode, features):  # given by name, in any order
         weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
         loss = tf.reduce_mean((features - weight) ** 2)
         optimizer = tf.train.GradientDescentOptimizer(0.5)
@@ -119,7 +120,15 @@ def test_steps_that_contradict_are_refused(estimator, arguments):
         estimator.Estimator(linear(estimator)).train(lambda: None, **arguments)
 
 
-def test_several_processes_are_refused(estimator, monkeypatch):
+def test_what_a_partial_binds_stays(estimator):
+    found = estimator.Estimator(linear(estimator), params={"rate": 1})
+    found.train(functools.partial(lambda params: tf.fill([2], params), params=7.0), steps=1)
+    assert found.get_variable_value("weight") == 7.0
+
+
+def test_several_processes_and_fields_without_a_name_are_refused(estimator, monkeypatch):
+    with pytest.raises(TypeError, match="takes 9 values"):
+        estimator.RunConfig(*[None] * 9, "mirrored")
     with pytest.raises(ValueError, match="remove train_distribute"):
         estimator.RunConfig(train_distribute="mirrored")
     monkeypatch.setenv("TF_CONFIG", "{}")

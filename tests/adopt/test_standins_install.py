@@ -18,7 +18,8 @@ import tensorflow.contrib.slim as slim
 import tensorflow.contrib.layers
 from tensorflow.contrib import layers, rnn
 from tensorflow.contrib.framework import arg_scope, nest
-from tensorflow.contrib.framework.python.ops import add_arg_scope
+from tensorflow.contrib.framework.python.ops import add_arg_scope, get_or_create_global_step
+from tensorflow.contrib.framework.python.ops.variables import get_global_step
 from tensorflow.contrib.layers.python.layers import initializers, utils
 from tensorflow.contrib.slim import model_analyzer
 from tensorflow.examples.tutorials.mnist import input_data

@@ -7,11 +7,11 @@ import types
 import numpy as np
 import pytest
 from known_answers import GRAPHS, INITIALIZERS, PATH, answers
-from toolkit_adopt.standins import make_stand_in, training, variables
+from toolkit_adopt.standins import layers, make_stand_in, normalization, training, variables
 from toolkit_adopt.standins.hparams import HParams
-from toolkit_adopt.standins.layers import conv2d, dropout
+from toolkit_adopt.standins.layers import bias_add, conv2d, dropout
 from toolkit_adopt.standins.normalization import batch_norm
-from toolkit_adopt.standins.scopes import arg_scope
+from toolkit_adopt.standins.scopes import arg_scope, smart_cond
 
 from toolkit import tf
 
@@ -60,9 +60,35 @@ def test_a_scope_and_a_function_that_does_not_fit_it_are_refused():
             pass
 
 
-def test_arguments_of_batch_norm_without_a_stand_in_are_refused():
-    with pytest.raises(ValueError, match="no batch_weights, renorm and adjustment"):
-        batch_norm(np.zeros([2, 3], "f"), renorm=True)
+def test_arguments_without_a_stand_in_or_in_another_place_are_refused():
+    x, images = np.zeros([2, 3], "f"), np.zeros([2, 4, 4, 3], "f")
+    without_weights = bias_add, batch_norm, normalization.layer_norm, normalization.instance_norm
+    for layer, arguments, options, message in (
+        (batch_norm, [x], {"renorm": True}, "no batch_weights, renorm and adjustment"),
+        (layers.conv1d, [images, 2, 3], {}, "needs inputs of rank 3, not 4"),
+        (layers.separable_conv2d, [images, 2, 3, 1, 1, "SAME", "NHWC", 1, None], {}, "positional"),
+        (bias_add, [x, None, None, None, True], {}, "positional"),
+        (dropout, [x, 0.5, None, True, "ends"], {}, "positional"),
+        (make_stand_in("contrib.seq2seq").sequence_loss, [images, x, x, 1, 1, 1], {}, "not both"),
+        *[(each, [x], {"weights_regularizer": 1}, "no argument wei") for each in without_weights],
+    ):
+        with tf.Graph().as_default(), pytest.raises((TypeError, ValueError), match=message):
+            layer(*arguments, **options)
+
+
+def test_arguments_in_their_places_and_defaults_of_one_convolution_are_kept():
+    with tf.Graph().as_default(), tf.Session() as session:
+        with arg_scope([layers.convolution, layers.conv3d], activation_fn=None):
+            assert conv2d(np.zeros([1, 2, 2, 1], "f"), 1, 1).op.type == "Relu"
+        normalized = layers.fully_connected(tf.zeros([2, 3]), 2, None, batch_norm, {"renorm": 0})
+        assert "BatchNorm" in normalized.name and "P/" in layers.softmax(normalized, "P").name
+        fed = tf.placeholder_with_default(True, [])
+        slope = smart_cond(pred=fed, true_fn=lambda: 1.0, false_fn=lambda: 2.0, name="fed")
+        one, descent = tf.get_variable("one", initializer=3.0), tf.train.GradientDescentOptimizer(1)
+        step = training.create_train_op(one, descent, transform_grads_fn=lambda _: [(slope, one)])
+        session.run(tf.global_variables_initializer())
+        session.run(step)
+        assert session.run(one) == 2.0
 
 
 def test_options_of_hparams_are_parsed_in_their_types():
@@ -72,8 +98,11 @@ def test_options_of_hparams_are_parsed_in_their_types():
     assert "rate" in options and isinstance(options.rate, float) and options.get("no", 5) == 5
     with pytest.raises(KeyError, match="has no 'size', but rate"):
         options.set_hparam("size", 1)
-    with pytest.raises(ValueError, match="parses name=value"):
-        options.parse("rate")
+    options.extra = 1  # no option
+    assert options.parse("name=1,layers=[4 5]").name == "1" and "extra" not in options.values()
+    for text in ("rate", "extra=2", "rate=1,rate=2", "layers=[1.5]", "deep=a", "rate=[1]"):
+        with pytest.raises(ValueError, match="parses name=value|is of type|no list"):
+            options.parse(text)
     with pytest.raises(ValueError, match="has 'rate' already"):
         options.add_hparam("rate", 1)
 
@@ -88,6 +117,7 @@ def test_variables_are_listed_with_their_sizes(capsys):
         assert variables.get_variables_by_suffix("b") == [made]
         assert variables.get_unique_variable("a/b") is made
         assert variables.get_variables_to_restore(exclude=["a"]) == []
-        assert variables.filter_variables([made], ["b$"]) == [made]
+        assert variables.filter_variables([made], ["b:0$"]) == [made]
+        assert variables.filter_variables([made], []) == []
         assert variables.filter_variables([made], None, ["a/"]) == []
     assert "a/b:0 (float32 2x3) [6, bytes: 24]" in capsys.readouterr().out

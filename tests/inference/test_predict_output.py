@@ -81,7 +81,9 @@ def test_a_picture_that_cannot_be_read_is_left_out_with_a_line_and_a_code(cli, r
 def test_a_missing_file_ends_the_command_before_a_prediction(cli, run):
     result = cli("predict", run, "large/cat/0.png", "large/cat/9.png")
     assert (result.code, result.out) == (4, "")
-    assert result.err == "Error: large/cat/9.png: no such file.\n"
+    assert result.err == (
+        "Error: large/cat/9.png: no such file.\nDid you mean 'large/cat/5.png'?\n"
+    )
 
 
 def test_columns_of_a_csv_have_the_names_of_the_classes(cli, run):

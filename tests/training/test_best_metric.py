@@ -168,12 +168,17 @@ def test_the_best_checkpoint_is_that_of_the_best_finite_value(
     ],
     ids=str,
 )
-def test_early_stopping_ends_at_the_known_step(run, values, patience, last):
+def test_early_stopping_ends_at_the_known_step_and_leaves_nothing_to_do(
+    run, tmp_path, values, patience, last
+):
     plugin = Scripted({"score": "max"}, score=values)
     summary, _ = run(plugin, steps=6, best_metric="score", early_stopping=patience)
     assert summary["steps"] == last
     is_early = summary["reason"] == f"score has not improved in {patience} evaluations"
     assert is_early or last == 6
+    for steps in (6, 7):
+        with testing.open_trainer(plugin, str(tmp_path / "run"), steps=steps) as trainer:
+            assert trainer.is_finished() == (steps == 6)
 
 
 # ------------------------------------------------------------------------------------- on a resume

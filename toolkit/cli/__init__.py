@@ -105,7 +105,7 @@ def _way_out(error: Any) -> str:
     if isinstance(error, click.MissingParameter):
         return "\n" + context.get_usage()
     flags = [max(p.opts, key=len) for p in context.command.params if isinstance(p, click.Option)]
-    if isinstance(error, (click.NoSuchOption, click.BadOptionUsage)) and len(flags) <= MAX_FLAGS:
+    if isinstance(error, click.NoSuchOption) and len(flags) <= MAX_FLAGS:
         return f"\nOptions: {', '.join(flags)}"
     if isinstance(context.command, click.Group):
         return f"\nCommands: {', '.join(context.command.list_commands(context))}"

@@ -37,6 +37,26 @@ if TYPE_CHECKING:
     from ..options import Options
 
 
+class _HookManager(pluggy.PluginManager):
+    """Registers `implementations(plugin)`, with their marks, in place of all that `dir` lists."""
+
+    def __init__(self) -> None:
+        super().__init__(PROJECT)
+        self.add_hookspecs(hookspecs)
+        self._marks: Dict[str, Any] = {}
+
+    def register_plugin(self, plugin: Plugin) -> None:
+        functions = types.ModuleType(plugin.name)
+        found = implementations(plugin)
+        self._marks = {each.attribute: each.marks for each in found}
+        for each in found:
+            setattr(functions, each.attribute, each.function)
+        self.register(functions, plugin.name)
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        return self._marks.get(name)
+
+
 class Plugins:
     """The plugins of one run: a model plugin and any number of extensions.
 
@@ -50,16 +70,12 @@ class Plugins:
         self.defaults: List[Plugin] = []
         if has_defaults:
             self.defaults = self._load_defaults()
-        manager = pluggy.PluginManager(PROJECT)
-        manager.add_hookspecs(hookspecs)
+        manager = _HookManager()
         for number, plugin in enumerate(self.all):
             for earlier in self.all[:number]:
                 _check_distinct(earlier, plugin)
-            functions = types.ModuleType(plugin.name)  # without what else `dir` lists
-            for each in implementations(plugin):
-                setattr(functions, each.attribute, each.function)
             try:
-                manager.register(functions, plugin.name)
+                manager.register_plugin(plugin)
             except (ValueError, pluggy.PluginValidationError) as error:
                 raise UsageError(f"Plugin '{plugin.name}' cannot be registered: {error}.") from None
         manager.check_pending()

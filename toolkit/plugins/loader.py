@@ -114,8 +114,11 @@ def _find_entry(name: str, kind: str, named_by: str) -> Entry:
             if named_by  # a run keeps its plugins
             else f"Uninstall one of them, or name one of {', '.join(targets)} instead.",
         )
-    names_data = kind == "model" and os.path.exists(name)
-    hint = f"It is a path: name it with --data {name}, after a plugin." if names_data else ""
+    hint = ""
+    if kind == "model" and not named_by and os.path.exists(name):
+        hint = f"It is a path: name it with --data {name}, after a plugin."
+        if os.path.isfile(os.path.join(name, "pyproject.toml")):
+            hint = f"If it is the package of the plugin, install it: pip install -e ./{name}"
     hint = hint or suggest(name, [entry.name for entry in entries if entry.kind == kind])
     if any(entry.name == name for entry in entries):  # then it is of the other kind
         other = "--with" if kind == "model" else "--plugin"

@@ -110,18 +110,20 @@ def implementations(plugin: Plugin) -> List[Implementation]:
     the functions that `hookimpl` recorded.
     """
     reader = pluggy.PluginManager(PROJECT)
-    recorded = hook_functions(plugin.object)
+    replaced = types.SimpleNamespace()
+    for name, function in hook_functions(plugin.object).items():
+        if inspect.ismodule(getattr(plugin.object, name, None)):
+            setattr(replaced, name, function)
     results = []
     for attribute in dir(plugin.object):
         if attribute.startswith("__"):
             continue
-        value = getattr(plugin.object, attribute)
-        if inspect.ismodule(value):
-            value = recorded.get(attribute, value)
-        marks = reader.parse_hookimpl_opts(types.SimpleNamespace(value=value), "value")
+        owner = replaced if hasattr(replaced, attribute) else plugin.object
+        # pluggy itself looks the attribute up: in its later versions it evaluates no property.
+        marks = reader.parse_hookimpl_opts(owner, attribute)
         if marks is not None:
             hook = marks.get("specname") or attribute
-            results.append(Implementation(hook, attribute, value, dict(marks)))
+            results.append(Implementation(hook, attribute, getattr(owner, attribute), dict(marks)))
     return results
 
 

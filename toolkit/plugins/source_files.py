@@ -49,7 +49,9 @@ def locate(reference: str) -> SourceFiles:
 def locate_file(path: str) -> SourceFiles:
     """Locate a Python file and its neighbours. Raises UsageError if it does not exist."""
     if not os.path.isfile(path):
-        raise UsageError(f"There is no plugin file '{path}'.", hint=suggest_path(path))
+        data = f"A folder of data is named with --data {path}, after a plugin."
+        hint = data if os.path.isdir(path) else suggest_path(path)
+        raise UsageError(f"There is no plugin file '{path}'.", hint=hint)
     folder, name = os.path.split(os.path.abspath(path))
     return SourceFiles(name, folder, False, _hash_with_neighbours(folder, [name]))
 

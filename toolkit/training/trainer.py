@@ -169,10 +169,14 @@ class Trainer:
             )
 
     def is_finished(self) -> bool:
-        """Whether the run is finished, and its newest checkpoint at the target."""
-        if self.start is None or self._folder.state()["status"] != FINISHED:
+        """Whether the run is finished, and its newest checkpoint at the target; or, if it stopped
+        before the same target, at its last step.
+        """
+        state = None if self.start is None else self._folder.state()
+        if self.start is None or state is None or state["status"] != FINISHED:
             return False
-        return self.start.step >= self.total_steps
+        has_target = self._steps_before == self.total_steps
+        return self.start.step >= (state["step"] if has_target else self.total_steps)
 
     # ----------------------------------------------------------------------------------- training
 

@@ -93,7 +93,8 @@ def check_contract(contract: Contract, subject: Subject) -> Result:
     except ToolkitError as error:
         message = " ".join(filter(None, [error.message, error.hint]))
     except Exception as error:
-        message = describe_failure(error, subject.plugins.model.file).text + "."
+        file = "" if subject is None else subject.plugins.model.file  # None: of a command
+        message = describe_failure(error, file).text + "."
     seconds = time.perf_counter() - start
     return Result(contract.name, contract.title, status, message, seconds)
 

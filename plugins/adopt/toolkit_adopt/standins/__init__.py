@@ -77,6 +77,8 @@ NAMES = (  # module, where its names are today, the names
     ("contrib.data", "data.experimental", _DATA_SETS),
     ("contrib.framework", "train", f"{_STEPS} {_CHECKPOINTS}"),
     ("contrib.framework", "", "nest"),
+    ("contrib.framework.python.ops", "train", _STEPS),
+    ("contrib.framework.python.ops.variables", "train", _STEPS),
     ("contrib.losses", "losses", _LOSSES),
     ("contrib.rnn", "nn", "static_bidirectional_rnn static_rnn static_state_saving_rnn"),
     ("contrib.rnn", "nn.rnn_cell", _CELLS),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set
 
 from toolkit import tf
 
@@ -69,6 +69,7 @@ class RunConfig:
             Others, such as `train_distribute`, must be None.
 
     Raises:
+        TypeError: more values without a name than FIELDS.
         ValueError: training by several processes or devices is asked for.
     """
 
@@ -87,6 +88,8 @@ class RunConfig:
     cluster_spec, num_worker_replicas, num_ps_replicas = None, 1, 0
 
     def __init__(self, *values: Any, **fields: Any):
+        if len(values) > len(self.FIELDS):
+            raise TypeError(f"RunConfig takes {len(self.FIELDS)} values without a name at most.")
         self._fields = {**self.FIELDS, **dict(zip(self.FIELDS, values)), **fields}
         distributed = [name for name, value in fields.items() if "distribute" in name and value]
         distributed += [name for name in ("TF_CONFIG",) if os.environ.get(name)]
@@ -155,6 +158,12 @@ class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
         self._first = False
 
 
+def _argument_names(function: Any) -> Set[str]:
+    """Those of a function, or those that a partial has not bound."""
+    bound = getattr(function, "keywords", {})
+    return set(inspect.signature(function).parameters) - set(bound)
+
+
 class Estimator:
     """Trains, evaluates and predicts by a model function."""
 
@@ -167,11 +176,11 @@ class Estimator:
         self.params = dict(params or {}) if isinstance(params, (dict, type(None))) else params
         self.model_fn, self._warm_start_from = model_fn, warm_start_from
 
-    def _call(self, function: Any, mode: str, *args: Any, **more: Any) -> Any:
+    def _call(self, function: Any, mode: str, **more: Any) -> Any:
         """Call a function of the user with those of some named arguments that it has."""
         offered = {"mode": mode, "params": self.params, "config": self.config, **more}
-        names = inspect.signature(function).parameters
-        return function(*args, **{name: x for name, x in offered.items() if name in names})
+        names = _argument_names(function)
+        return function(**{name: x for name, x in offered.items() if name in names})
 
     def _read(self, input_fn: Any, mode: str) -> Any:
         """Features, labels (None without) and the hooks that the inputs need."""
@@ -191,9 +200,9 @@ class Estimator:
         tf.train.create_global_step()
         features, labels, hooks = self._read(input_fn, mode)
         labels = None if mode == ModeKeys.PREDICT else labels
-        if labels is not None and "labels" not in inspect.signature(self.model_fn).parameters:
+        if labels is not None and "labels" not in _argument_names(self.model_fn):
             raise ValueError("model_fn does not take labels, but input_fn returns labels.")
-        spec = self._call(self.model_fn, mode, features, labels=labels)
+        spec = self._call(self.model_fn, mode, features=features, labels=labels)
         missing = [name for name in _NEEDED[mode] if getattr(spec, name, None) is None]
         if not isinstance(spec, EstimatorSpec) or missing:
             raise ValueError(

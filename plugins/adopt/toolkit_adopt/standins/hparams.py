@@ -3,41 +3,68 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict
+import numbers
+import re
+from typing import Any, Dict, Tuple
+
+_CLAUSE = re.compile(r"([a-zA-Z][\w.]*)\s*=\s*(?:\[([^\]]*)\]|([^,\[]*))(?:$|,\s*)")
+
+
+def _read_bool(text: str) -> bool:
+    return text in ("true", "True") or (text not in ("false", "False") and bool(int(text)))
 
 
 class HParams:
-    """Options by name.
+    """Options by name; what else is set as an attribute is none.
 
     Args:
         values: a number, text, boolean or list each.
     """
 
     def __init__(self, **values: Any):
+        self._kinds: Dict[str, Tuple[Any, bool]] = {}  # name -> type of each value, if in a list
         for name, value in values.items():
             self.add_hparam(name, value)
 
     def add_hparam(self, name: str, value: Any) -> None:
-        """Add an option.
+        """Add an option, whose type is that of its value.
 
         Raises:
-            ValueError: there is an attribute of this name.
+            ValueError: there is an attribute of this name, or the value is an empty list.
         """
         if hasattr(self, name):
             raise ValueError(f"HParams has {name!r} already.")
+        is_list = isinstance(value, (list, tuple))
+        if is_list and not value:
+            raise ValueError(f"The list {name!r} of HParams has no value, and so no type.")
+        self._kinds[name] = type(value[0] if is_list else value), is_list
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Change an option; a number becomes one of the former value's type.
+        """Change an option; a number becomes one of its type.
 
         Raises:
             KeyError: there is none of this name.
+            ValueError: the value is of another type.
         """
         if name not in self:
-            raise KeyError(f"HParams has no {name!r}, but {', '.join(vars(self))}.")
-        former = getattr(self, name)
-        is_number = isinstance(former, (int, float)) and not isinstance(value, (list, type(None)))
-        setattr(self, name, type(former)(value) if is_number else value)
+            raise KeyError(f"HParams has no {name!r}, but {', '.join(self._kinds)}.")
+        kind, is_list = self._kinds[name]
+        if isinstance(value, list) != is_list:
+            raise ValueError(f"{name!r} of HParams is {'a' if is_list else 'no'} list.")
+        cast = [self._cast(name, each) for each in (value if is_list else [value])]
+        setattr(self, name, cast if is_list else cast[0])
+
+    def _cast(self, name: str, value: Any) -> Any:
+        """A value of an option's type, of the same type or of one that it includes."""
+        kind, _ = self._kinds[name]
+        if type(value) is kind or kind is type(None):
+            return value
+        numeric = [each for each in (numbers.Integral, numbers.Real) if issubclass(kind, each)]
+        is_one_boolean = isinstance(value, bool) or kind is bool
+        if is_one_boolean or not isinstance(value, numeric[0] if numeric else kind):
+            raise ValueError(f"{name!r} of HParams is of type {kind.__name__}, not {value!r}.")
+        return kind(value)
 
     def override_from_dict(self, values_dict: Dict[str, Any]) -> HParams:
         """`set_hparam` of several."""
@@ -46,34 +73,40 @@ class HParams:
         return self
 
     def parse(self, values: str) -> HParams:
-        """Change options by a text such as "rate=0.1,layers=[1,2],name=a".
+        """Change options by a text such as "rate=0.1,layers=[1,2],name=a", read by their types.
 
         Raises:
-            ValueError: the text has another form.
-            KeyError: there is no option of a name.
+            ValueError: the text has another form, or a name twice or without an option.
         """
+        parsed: Dict[str, Any] = {}
         rest = values.strip()
         while rest:
-            name, found, rest = rest.partition("=")
-            end = rest.find("]") + 1 if rest.startswith("[") else rest.find(",")
-            end = len(rest) if end <= 0 else end
-            text, rest = rest[:end], rest[end:].lstrip(",")
-            if not found or not text:
-                raise ValueError(f"HParams parses name=value,...; not {values!r}.")
+            clause = _CLAUSE.match(rest)
+            if clause is None or clause[1] not in self or clause[1] in parsed:
+                names = ", ".join(self._kinds)
+                raise ValueError(f"HParams parses name=value,... of {names} once; not {rest!r}.")
+            name, items, text = clause.groups()
+            kind, _ = self._kinds[name]
+            read = _read_bool if kind is bool else kind
             try:
-                value = json.loads(text.replace("True", "true").replace("False", "false"))
-            except ValueError:
-                value = text
-            self.set_hparam(name.strip(), value)
-        return self
+                found = [
+                    read(x) for x in ([text] if items is None else re.findall("[^ ,]+", items))
+                ]
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"{name!r} of HParams is of type {kind.__name__}, not {clause[0]!r}."
+                ) from None
+            parsed[name] = found[0] if items is None else found
+            rest = rest[clause.end() :]
+        return self.override_from_dict(parsed)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of an option, or a default."""
-        return vars(self).get(key, default)
+        return getattr(self, key) if key in self else default
 
     def values(self) -> Dict[str, Any]:
         """Name -> value."""
-        return dict(vars(self))
+        return {name: getattr(self, name) for name in self._kinds}
 
     def to_json(self, indent=None, separators=None, sort_keys=False) -> str:
         """The values as JSON."""
@@ -84,7 +117,7 @@ class HParams:
         return self.override_from_dict(json.loads(values_json))
 
     def __contains__(self, key: str) -> bool:
-        return key in vars(self)
+        return key in self._kinds
 
     def __repr__(self) -> str:
         return f"HParams({self.values()})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Optional
 
 from toolkit import tf
 
@@ -25,6 +25,7 @@ OPTIONS: Dict[str, Any] = {
     "trainable": True,  # whether the variables are in TRAINABLE_VARIABLES
     "scope": None,  # of the variables; a name with a number by default
 }
+COMMON = ("reuse", "variables_collections", "outputs_collections", "trainable", "scope")
 
 
 class Layer:
@@ -80,22 +81,27 @@ class Layer:
 
 @contextlib.contextmanager
 def open_layer(
-    name: str, inputs: Any, options: Dict[str, Any], data_format: Any = None
+    name: str,
+    inputs: Any,
+    options: Dict[str, Any],
+    data_format: Any = None,
+    own: Optional[Dict[str, Any]] = None,
 ) -> Iterator[Layer]:
     """A layer in a variable scope.
 
     Args:
         name: of the scope by default.
         inputs: what becomes a tensor.
-        options: some of OPTIONS.
+        options: some of OPTIONS; with `own`, some of COMMON.
         data_format: such as "NCHW"; channels are last by default.
+        own: further ones of OPTIONS, of a layer that has no weights.
 
     Raises:
-        TypeError: an option is none of OPTIONS.
+        TypeError: an option is none of these.
     """
-    unknown = sorted(set(options) - set(OPTIONS))
+    unknown = sorted(set(options) - set(OPTIONS if own is None else COMMON))
     if unknown:
         raise TypeError(f"A layer {name} has no argument {', '.join(unknown)}.")
-    options = {**OPTIONS, **options}
+    options = {**OPTIONS, **options, **(own or {})}
     with tf.variable_scope(options["scope"], name, [inputs], reuse=options["reuse"]) as scope:
         yield Layer(tf.convert_to_tensor(inputs), options, data_format, scope)

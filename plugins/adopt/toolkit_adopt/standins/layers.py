@@ -1,8 +1,8 @@
 """The layers of `tf.contrib.layers` but the normalizations: convolutions, pooling, dense, dropout.
 
 Names of variables and scopes, collections, defaults and arguments are those of TensorFlow 1.15;
-arguments of `layer.OPTIONS` are given by name. Images are [N, H, W, C], or [N, C, H, W]
-with data_format "NCHW".
+the last of them, which docs/adopt_names.md says, are given by name. Images are [N, H, W, C], or
+[N, C, H, W] with data_format "NCHW".
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ def convolution(
     padding="SAME",
     data_format=None,
     rate=1,
+    *,
+    conv_dims=None,
     **options,
 ):
-    """A convolution over one to three axes, by the rank of its inputs."""
+    """A convolution over `conv_dims` axes, one to three; by the rank of its inputs by default."""
     with open_layer("Conv", inputs, options, data_format) as layer:
         axes = layer.rank - 2
-        if axes not in (1, 2, 3):
-            raise ValueError(f"A convolution needs inputs of rank 3 to 5, not {layer.rank}.")
+        if axes not in ((1, 2, 3) if conv_dims is None else (conv_dims,)):
+            needed = "3 to 5" if conv_dims is None else conv_dims + 2
+            raise ValueError(f"This convolution needs inputs of rank {needed}, not {layer.rank}.")
         weights = layer.variable(
             "weights", [*_pair(kernel_size, axes), layer.channels, num_outputs]
         )
@@ -47,7 +50,21 @@ def convolution(
         return layer.finish(outputs)
 
 
-conv1d = conv2d = conv3d = convolution1d = convolution2d = convolution3d = convolution
+def _convolution(axes: int) -> Any:
+    """`convolution` over a number of axes, which has default arguments of its own in blocks."""
+
+    def convolve(*args: Any, **kwargs: Any) -> Any:
+        plain = convolution.__wrapped__  # type: ignore[attr-defined]  # of arg_scope's wrapper
+        return plain(*args, conv_dims=axes, **kwargs)
+
+    convolve.__name__ = f"convolution{axes}d"  # of the scopes that `repeat` and `stack` open
+    convolve.__doc__ = convolution.__doc__
+    return add_arg_scope(convolve)
+
+
+conv1d = convolution1d = _convolution(1)
+conv2d = convolution2d = _convolution(2)
+conv3d = convolution3d = _convolution(3)
 
 
 @add_arg_scope
@@ -93,6 +110,7 @@ def separable_convolution2d(
     padding="SAME",
     data_format="NHWC",
     rate=1,
+    *,
     pointwise_initializer=None,
     **options,
 ):
@@ -115,9 +133,17 @@ separable_conv2d = separable_convolution2d
 
 
 @add_arg_scope
-def fully_connected(inputs, num_outputs, activation_fn=tf.nn.relu, **options):
+def fully_connected(
+    inputs,
+    num_outputs,
+    activation_fn=tf.nn.relu,
+    normalizer_fn=None,
+    normalizer_params=None,
+    **options,
+):
     """A dense layer over the last axis of [..., features]."""
-    options["activation_fn"] = activation_fn
+    options.update(activation_fn=activation_fn, normalizer_fn=normalizer_fn)
+    options["normalizer_params"] = normalizer_params
     with open_layer("fully_connected", inputs, options) as layer:
         weights = layer.variable("weights", [layer.channels, int(num_outputs)])
         product = tf.matmul if layer.rank == 2 else functools.partial(tf.tensordot, axes=1)
@@ -144,13 +170,14 @@ def bias_add(
     activation_fn=None,
     initializer=_ZEROS,
     regularizer=None,
+    *,
     data_format="NHWC",
     **options,
 ):
     """Add a variable "biases" to the channels."""
-    options.update(activation_fn=activation_fn, biases_initializer=initializer)
-    options["biases_regularizer"] = regularizer
-    with open_layer("BiasAdd", inputs, options, data_format) as layer:
+    own = {"biases_initializer": initializer, "biases_regularizer": regularizer}
+    own["activation_fn"] = activation_fn
+    with open_layer("BiasAdd", inputs, options, data_format, own) as layer:
         return layer.finish(layer.inputs)
 
 
@@ -204,7 +231,7 @@ def flatten(inputs):
 
 
 @_op("Dropout", tf.variable_scope)
-def dropout(inputs, keep_prob=0.5, noise_shape=None, is_training=True, seed=None):
+def dropout(inputs, keep_prob=0.5, noise_shape=None, is_training=True, *, seed=None):
     """Keep each input with a probability and divide it by that; keep all but in training."""
     inputs = tf.convert_to_tensor(inputs)
     return smart_cond(
@@ -222,10 +249,11 @@ def one_hot_encoding(labels, num_classes, on_value=1.0, off_value=0.0):
     return tf.one_hot(labels, num_classes, on_value=on_value, off_value=off_value)
 
 
-@_op("softmax", tf.variable_scope)
-def softmax(logits):
+@add_arg_scope
+def softmax(logits, scope=None):
     """The softmax over the last axis."""
-    return tf.nn.softmax(logits)
+    with tf.variable_scope(scope, "softmax"):
+        return tf.nn.softmax(logits)
 
 
 @_op("UnitNorm", tf.variable_scope)

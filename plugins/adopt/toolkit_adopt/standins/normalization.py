@@ -14,13 +14,8 @@ from toolkit import tf
 from .layer import Layer, open_layer
 from .scopes import add_arg_scope, constant_value, get_variable_collections, smart_cond
 
-_WITHOUT = {  # arguments of batch_norm that have no stand-in, with what leaves them out
-    "batch_weights": None,
-    "renorm": False,
-    "adjustment": None,
-    "renorm_clipping": None,
-    "renorm_decay": 0.99,
-}
+# Arguments of batch_norm that have no stand-in.
+_WITHOUT = ("batch_weights", "adjustment", "renorm", "renorm_clipping", "renorm_decay")
 
 
 class _Parameters:
@@ -48,8 +43,8 @@ class _Parameters:
         )
 
 
-def _without_biases(options: Dict[str, Any], activation_fn: Any) -> Dict[str, Any]:
-    return {**options, "activation_fn": activation_fn, "biases_initializer": None}
+def _without_biases(activation_fn: Any) -> Dict[str, Any]:
+    return {"activation_fn": activation_fn, "biases_initializer": None}
 
 
 @add_arg_scope
@@ -89,18 +84,18 @@ def batch_norm(
     Raises:
         ValueError: an argument that is not available, or an unknown number of channels.
     """
-    given = {name: options.pop(name, default) for name, default in _WITHOUT.items()}
-    if any(given[name] is not _WITHOUT[name] for name in ("batch_weights", "renorm", "adjustment")):
+    weights, adjustment, renorm, *_ = [options.pop(name, None) for name in _WITHOUT]
+    if weights is not None or adjustment is not None or renorm:
         raise ValueError(
             "The stand-in of batch_norm has no batch_weights, renorm and adjustment: leave them "
             "out, or run the script on TensorFlow 1.15."
         )
-    own = {"initializers": param_initializers, "regularizers": param_regularizers}
-    opened = open_layer("BatchNorm", inputs, _without_biases(options, activation_fn), data_format)
-    with opened as layer:
+    parameters = {"initializers": param_initializers, "regularizers": param_regularizers}
+    own = _without_biases(activation_fn)
+    with open_layer("BatchNorm", inputs, options, data_format, own) as layer:
         fused = fused is not False and layer.rank in (2, 4)
         dtype = tf.float32 if fused else layer.inputs.dtype.base_dtype
-        variables = _Parameters(layer, [layer.channels], options, **own)
+        variables = _Parameters(layer, [layer.channels], options, **parameters)
         wanted = {"beta": center, "gamma": scale}
         # By default 1.15 made them by a layer of `tf.layers`, which begins with gamma.
         is_of_layers = updates_collections is tf.GraphKeys.UPDATE_OPS
@@ -181,7 +176,8 @@ def layer_norm(
     **options,
 ):
     """Normalize each example over its axes."""
-    with open_layer("LayerNorm", inputs, _without_biases(options, activation_fn)) as layer:
+    own = _without_biases(activation_fn)
+    with open_layer("LayerNorm", inputs, options, own=own) as layer:
         inputs = layer.inputs
         variables = _Parameters(layer, inputs.shape[begin_params_axis:].as_list(), options)
         offset, factor = variables.make("beta", center), variables.make("gamma", scale)
@@ -205,10 +201,10 @@ def instance_norm(
     **options,
 ):
     """Normalize each channel of each example."""
-    options_of_layer = _without_biases(options, activation_fn)
-    with open_layer("InstanceNorm", inputs, options_of_layer, data_format) as layer:
-        own = {"initializers": param_initializers}
-        variables = _Parameters(layer, [layer.channels], options, **own)
+    own = _without_biases(activation_fn)
+    with open_layer("InstanceNorm", inputs, options, data_format, own) as layer:
+        parameters = {"initializers": param_initializers}
+        variables = _Parameters(layer, [layer.channels], options, **parameters)
         offset = _along_channels(layer, variables.make("beta", center))
         factor = _along_channels(layer, variables.make("gamma", scale))
         axes = [each for each in range(1, layer.rank) if each != layer.axis]

@@ -8,26 +8,18 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
-import inspect
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Union
 
 from toolkit import tf
 
 Scope = Dict[str, Dict[str, Any]]  # key of a function -> its default arguments
 
-_names: Dict[str, Tuple[str, ...]] = {}  # key of each decorated function -> names with defaults
 _scopes: List[Scope] = [{}]  # of the blocks around the present statement, the inmost last
-
-
-def _key(function: Callable[..., Any]) -> str:
-    return getattr(function, "_key_op", str(function))
 
 
 def add_arg_scope(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let blocks of `arg_scope` give a function default arguments (a decorator)."""
-    key = _key(function)
-    parameters = inspect.signature(function).parameters.values()
-    _names[key] = tuple(each.name for each in parameters if each.default is not each.empty)
+    key = getattr(function, "_key_op", str(function))
 
     @functools.wraps(function)
     def scoped(*args: Any, **kwargs: Any) -> Any:
@@ -61,7 +53,8 @@ def arg_scope(functions: Union[Scope, Iterable[Callable[..., Any]]], **kwargs: A
         for function in functions:
             if not has_arg_scope(function):
                 raise ValueError(f"{function} is not decorated with @add_arg_scope.")
-            scope[_key(function)] = {**scope.get(_key(function), {}), **kwargs}
+            key = function._key_op
+            scope[key] = {**scope.get(key, {}), **kwargs}
     else:
         raise TypeError(f"arg_scope needs a list of functions or a scope, not {functions!r}.")
     _scopes.append(scope)
@@ -78,12 +71,7 @@ def current_arg_scope() -> Scope:
 
 def has_arg_scope(function: Callable[..., Any]) -> bool:
     """Whether a function is decorated."""
-    return _key(function) in _names
-
-
-def arg_scoped_arguments(function: Callable[..., Any]) -> Tuple[str, ...]:
-    """The names of the arguments of a decorated function that have defaults."""
-    return _names[_key(function)]
+    return hasattr(function, "_key_op")
 
 
 def collect_named_outputs(collections: Any, alias: str, outputs: Any) -> Any:
@@ -118,9 +106,9 @@ def constant_value(value: Any) -> Any:
     return None if hasattr(value, "initializer") else value  # a variable has one
 
 
-def smart_cond(condition: Any, if_true: Callable[[], Any], if_false: Callable[[], Any]) -> Any:
+def smart_cond(pred, true_fn=None, false_fn=None, name=None) -> Any:
     """One of two results: by Python where the condition is known, else by `tf.cond`."""
-    value = constant_value(condition)
+    value = constant_value(pred)
     if value is None:
-        return tf.cond(condition, if_true, if_false)
-    return if_true() if value else if_false()
+        return tf.cond(pred, true_fn, false_fn, name=name)
+    return true_fn() if value else false_fn()

@@ -68,8 +68,13 @@ def create_train_op(
     colocate_gradients_with_ops=False,
     gradient_multipliers=None,
     check_numerics=True,
+    *,
+    transform_grads_fn=None,
 ):
-    """The loss, whose evaluation makes a training step."""
+    """The loss, whose evaluation makes a training step.
+
+    `transform_grads_fn`, of `tf.contrib.training`, gets and gives (gradient, variable) pairs.
+    """
     step = tf.train.get_or_create_global_step() if global_step is _OF_GRAPH else global_step
     total_loss = _after_updates(total_loss, update_ops)
     pairs = optimizer.compute_gradients(
@@ -79,6 +84,8 @@ def create_train_op(
         aggregation_method=aggregation_method,
         colocate_gradients_with_ops=colocate_gradients_with_ops,
     )
+    if transform_grads_fn:
+        pairs = transform_grads_fn(pairs)
     if gradient_multipliers:
         pairs = multiply_gradients(pairs, gradient_multipliers)
     if clip_gradient_norm > 0:

@@ -106,13 +106,14 @@ def get_unique_variable(var_op_name: str) -> Any:
 def filter_variables(
     var_list: Iterable[Any], include_patterns=None, exclude_patterns=None, reg_search=True
 ) -> List[Any]:
-    """Those of some variables whose name one pattern includes and none excludes."""
+    """Those whose name (with its ":0") one pattern includes and none excludes."""
     find = re.search if reg_search else re.match
 
     def matches(var: Any, patterns: Iterable[str]) -> bool:
-        return any(find(pattern, var.op.name) for pattern in patterns)
+        return any(find(pattern, var.name) for pattern in patterns)
 
-    kept = [var for var in var_list if not include_patterns or matches(var, include_patterns)]
+    patterns = [""] if include_patterns is None else include_patterns
+    kept = [var for var in var_list if matches(var, patterns)]
     return [var for var in kept if not matches(var, exclude_patterns or ())]
 
 
