@@ -69,7 +69,8 @@ with supervisor.managed_session() as sess:
     supervisor.saver.save(sess, "out/end")
 """,
     # An iterator that shuffles, noise in the pipeline's consumer, the end of an epoch, at which
-    # a sampler before the iterator has drawn and another one, known by its handle, has not moved.
+    # a sampler before the iterator has drawn and another one, known by its handle, has not moved;
+    # the handle is asked for before each call.
     "dataset": """
 import numpy as np
 import tensorflow as tf
@@ -92,10 +93,10 @@ loss = tf.reduce_mean(tf.square(tf.matmul(x + tf.random_normal([4]), w) - shift)
 train = tf.train.RMSPropOptimizer(0.01).minimize(loss)
 sess, other = tf.Session(), tf.Session(graph=tf.Graph())  # another one, without variables
 sess.run(tf.global_variables_initializer())
-known = sess.run(numbers)
 for epoch in range(3):
     sess.run(iterator.initializer)
     while True:
+        known = sess.run(numbers)
         try:
             sess.run(train, {handle: known})
         except tf.errors.OutOfRangeError:
@@ -186,7 +187,8 @@ with tf.Session() as sess:
         sess.run([two.op, four.op])
 """,
     # Dropout in a loop over steps, noise in loops within loops, another one at each turn; negative
-    # samples of an op that remembers how much it drew, in train calls and between.
+    # samples of an op that remembers how much it drew, in train calls and between, one of which
+    # trains by scatters alone.
     "noise": HEAD
     + """
 cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(3), state_keep_prob=0.5)
@@ -204,10 +206,12 @@ context = tf.reshape(tf.cast(tf.abs(y) * 5, tf.int64), [-1, 1])
 sampled = tf.reduce_mean(tf.nn.nce_loss(weights, biases, context, last, 5, 50))
 loss = tf.reduce_mean(tf.square(tf.reduce_sum(last, 1, keepdims=True) - y + total[0])) + rows[0]
 train = tf.train.AdamOptimizer(0.05).minimize(loss + sampled)
+scatter = tf.train.GradientDescentOptimizer(0.1).minimize(sampled, var_list=[weights, biases])
 with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())
-    for i in range(12):
+    for i in range(6):
         feed = batch()
+        sess.run(scatter, feed)
         _, drawn = sess.run([train, rows], feed)
         assert len(set(drawn)) == 5
         sess.run(sampled, feed)

@@ -78,8 +78,8 @@ for part in range(2):
             sess.run(train)
 """,
     # A call that takes from a queue and from one that is filled out of it; two runners of a queue;
-    # a wait until it is full; a sampler beside one that depends on a variable; a call at the end,
-    # whatever ended the loop.
+    # a wait until it is full; the size of one that shuffles; a sampler beside one that depends on a
+    # variable; a call at the end, whatever ended the loop.
     "branches": FILES
     + """
 data = np.random.RandomState(1).randn(8, 4).astype("f")
@@ -89,6 +89,9 @@ queue = tf.FIFOQueue(9, tf.float32, [[]])
 for value in (1.0, 2.0):
     tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(value)]))
 values = queue.dequeue_many(2)
+shuffled = tf.RandomShuffleQueue(9, 2, tf.float32, [[]])
+tf.train.add_queue_runner(tf.train.QueueRunner(shuffled, [shuffled.enqueue(1.0)]))
+size = shuffled.size()
 alpha = tf.get_variable("alpha", [], initializer=tf.ones_initializer(), trainable=False)
 samples = [tf.random_gamma([], alpha), tf.random_gamma([4], 2.0)]
 train, loss = fit(rows + samples[1])
@@ -99,8 +102,10 @@ with tf.Session() as sess:
         pass
     try:
         for i in range(12):
-            assert list(sess.run([train, number, values])[2]) == [1.0, 2.0]
+            found = sess.run([train, number, values, size])
+            assert list(found[2]) == [1.0, 2.0] and found[3] == 0
             sess.run(samples)
+        assert sess.run(size) == 9
     finally:
         sess.run(rows)
 """,

@@ -104,5 +104,7 @@ def test_a_graph_without_a_train_op_is_told_which_it_has(tmp_path, monkeypatch, 
     words = ["--data", "npz:data.npz", "--run-dir", "run"]
     assert run_command(["adopt", "--meta", "graph.meta", *words]) == 2
     assert "Set --train-op NAME,... The graph has first, second." in capfd.readouterr().err
+    assert run_command(["adopt", "--meta", "graph.meta", "--journal-limit", "5"]) == 2
+    assert "--journal-limit is for scripts that are driven" in capfd.readouterr().err
     assert run_command(["adopt", "graph.meta"]) == 2
     assert "toolkit adopt --meta graph.meta" in capfd.readouterr().err

@@ -114,9 +114,11 @@ def test_a_dry_run_says_how_a_gan_would_be_lifted(tmp_path, capfd):
     assert f"lift    --mode lift --data DATA would train with {words}\n" in capfd.readouterr().out
 
 
-def test_a_lifted_script_begins_with_its_values_and_trains_on_the_data(tmp_path):
+def test_a_lifted_script_begins_with_its_values_and_trains_on_the_data(tmp_path, capfd):
     path = write(tmp_path, CLASSIFIER, RATE="value = 0.01")
     words = ["--mode", "lift", "--data", "npz:data.npz", "--steps", "1", "--seed", "5"]
+    assert adopt(path, *words[2:], "--threads", "2") == 2
+    assert "--threads is for scripts that are driven" in capfd.readouterr().err
     assert adopt(path, *words, "--log-steps", "1") == 0
     run = path.parent / "run"
     config = json.loads((run / "config.json").read_text())

@@ -75,6 +75,8 @@ def test_a_name_is_given_with_file_and_line_once_as_far_as_it_is_missing(missing
             "import tensorflow as t; l = t.contrib.layers; m = l; m.nothing",
             "tf.contrib.layers.nothing",
         ),
+        ("from tensorflow.compat import v1 as t; import tensorflow as t; t.nothing", "tf.nothing"),
+        ("import tensorflow as t; c = t.compat.v1; c = t; c.nothing", "tf.nothing"),
     ],
 )
 def test_each_form_of_import_is_followed(missing, line, name):
@@ -171,6 +173,13 @@ def test_modules_of_the_folder_are_read_and_lend_their_names(missing):
         ("tf.contrib.slim.no_layer", "script.py", 4),
         ("tf.nothing", "script.py", 5),
     ]
+
+
+def test_a_module_is_read_unless_it_is_for_want_of_what_is_there(missing):
+    text = "try: from urllib.request import urlopen\nexcept ImportError: import old\n"
+    text += "try: import no_such_module as compat\nexcept ImportError: import new as compat\n"
+    new = "import tensorflow as tf\ntf.nothing\ndef f(a: tf.nothing_here): pass\n"
+    assert missing(text, old="print 'old'\n", new=new) == [("tf.nothing", "new.py", 2)]
 
 
 def test_packages_and_relative_imports_are_followed(missing, tmp_path):

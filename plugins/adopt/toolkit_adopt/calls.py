@@ -25,12 +25,15 @@ from .noise import STATEFUL
 from .patches import Patches
 
 _APPLY = ("Apply",)  # in the types of the ops that optimizers make
-_UPDATES = ("Apply", "AssignAdd", "AssignSub", "ScatterAdd", "ScatterSub")  # in types of ops
 _WRITES = (
     *("Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp"),
     "AssignSubVariableOp",
-    *(f"Scatter{nd}{change}" for nd in ("", "Nd") for change in ("Update", "Add", "Sub")),
-    *(f"ResourceScatter{nd}{change}" for nd in ("", "Nd") for change in ("Update", "Add", "Sub")),
+    *(
+        f"{kind}Scatter{nd}{change}"
+        for kind in ("", "Resource")
+        for nd in ("", "Nd")
+        for change in ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max")
+    ),
 )
 _ASSIGNS = ("Assign", "AssignVariableOp")
 _READS = ("VarHandleOp", "ReadVariableOp")  # which TensorFlow counts as stateful
@@ -80,7 +83,7 @@ class Kind(NamedTuple):
         scalars: the places and names of fetched float scalars.
         summaries: the places of fetched summaries.
         takes: the ops that take from queues, each with its queue.
-        sizes: the queues of which it tells the size, and takes nothing.
+        sizes: the queues of which it tells the size; none if it trains, or takes from a queue.
         resources: ops whose state no variable has, which a resume runs again: iterators, tables,
             queues, the variables by which they are filled, and random ops that remember how much
             they drew.
@@ -190,9 +193,8 @@ class Calls:
         drawing = [op for op in reached if op.type in STATEFUL]
         moved = [op for op in drawing if _can_run_again(op, fed)]
         takes = self._find_takes(reached)
-        sizes = {queue_of(op): op for op in reached if op.type == "QueueSizeV2"}
-        for _, queue in takes:
-            sizes.pop(queue, None)
+        told = {queue_of(op): op for op in reached if op.type == "QueueSizeV2"}
+        sizes = {} if trains or takes else told
         return Kind(
             text=repr(key),
             fetches=tuple(_short(name) for name in (*key[0], *key[1])),
@@ -357,9 +359,9 @@ def growing(graph: Any) -> Iterator[None]:
 
 def is_update(op: Any) -> bool:
     """Whether an op changes a variable while a script trains: it neither begins nor restores it."""
-    if any(word in op.type for word in _UPDATES):
+    if op.type not in _ASSIGNS:
         return bool(written_variable(op))
-    if op.type not in _ASSIGNS or _is_initializer(op):
+    if _is_initializer(op):
         return False
     source = op.inputs[1].op
     while source.type == "Identity":

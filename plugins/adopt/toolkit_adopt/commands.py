@@ -94,6 +94,8 @@ def adopt(
     answers the calls from the journal up to the last commit, and goes on from there.
     """
     _refuse_flags(script or "", mode, data, model_fn, meta, dry_run)
+    if model_fn or meta or mode == "lift" and not dry_run:
+        _refuse_flags_of_drive(ctx)
     if model_fn or meta:
         words = ["lift", "--meta", meta] if meta else ["--plugin", write_plugin(model_fn or "")]
         return _go_on(ctx, ["run", *words, *_list_flags(ctx), *([script] if script else []), *args])
@@ -122,6 +124,7 @@ def adopt(
     if mode == "lift" or mode == "auto" and data:
         words = _lift(settings, mode)
         if words:
+            _refuse_flags_of_drive(ctx)
             return _go_on(ctx, ["run", "lift", *words, *_list_flags(ctx)])
         return _go_on(ctx, _without_data(ctx.find_root().obj))
     return _train(DrivenRun.begin("adopt", settings, run_dir, force), ctx, as_json, ())
@@ -186,6 +189,17 @@ def _refuse_flags(
             "TF_CONFIG is set: the script would train in several processes, and a run is one.",
             hint="Unset it.",
         )
+
+
+def _refuse_flags_of_drive(ctx: click.Context) -> None:
+    """Refuse what the loop of steps, which trains what is lifted, does not know."""
+    names = {"threads": "--threads", "journal_limit": "--journal-limit"}
+    for name, flag in names.items():
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            what = f"{flag} is for scripts that are driven, and is not known to the loop of steps."
+            raise UsageError(
+                what, hint="Omit it, or drive the script (--mode drive, without --data)."
+            )
 
 
 def _pin_hashes(seed: str, ctx: click.Context) -> None:

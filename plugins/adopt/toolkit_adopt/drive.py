@@ -284,8 +284,11 @@ class Drive(Observer):
                 return
             what = f"its data failed ({str(error.message).splitlines()[0]})"
             raise mismatch(self.number, kind.title, what) from error
-        for place, handle in zip(handles, found):
-            self._handles[handle], values[place] = values[place], handle
+        if isinstance(values, Exception):
+            return
+        for place, handle in zip(handles, found):  # the first that the journal has names it
+            self._handles.setdefault(handle, values[place])
+            values[place] = handle
 
     def _as_in_journal(self, value: Any) -> Any:
         """A fed array, or the handle that the journal has in place of a fed one."""

@@ -80,14 +80,16 @@ class Observation(Observer):
         return 0
 
     def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
-        graph = session.graph
+        self.graphs += [] if session.graph in self.graphs else [session.graph]
         try:
-            kind, numbered = self.prepare(session, targets, fetches, feeds)
-            self.queues.fill(session, kind, numbered)
+            return self._answer(session, targets, fetches, feeds, run)
         except ToolkitError as error:  # the script may catch it
             self.refusal = error
             raise
-        self.graphs += [] if graph in self.graphs else [graph]
+
+    def _answer(self, session, targets, fetches, feeds, run) -> List[Any]:
+        graph = session.graph
+        kind, numbered = self.prepare(session, targets, fetches, feeds)
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
         if kind.trains:
             if not self.trained or kind.losses and not any(k.losses for k in self.trained):
@@ -97,6 +99,7 @@ class Observation(Observer):
                 )
             self.training_graphs += [] if graph in self.training_graphs else [graph]
         taken = _find_taken(kind)
+        self.queues.fill(session, kind, numbered)
         values = run(fetches=[*fetches, *taken], feeds=numbered)
         result: List[Any] = values[: len(fetches)]
         names = [*kind.feeds, *(tensor.name for tensor in taken)]
@@ -153,11 +156,12 @@ def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observatio
     except ToolkitError as error:
         seen.refusal = error
     except Exception as error:
-        if seen.refusal is None:
+        if seen.refusal is None and seen.sessions.failure is None:
             raise ToolkitError(
                 f"{os.path.basename(path)} failed: {type(error).__name__}: {error}.",
                 hint="See that it runs with its arguments; -v shows the traceback.",
             ) from error
+    seen.refusal = seen.refusal or seen.sessions.failure
     seen.files = sorted(_list_files(folder) - before)
     return seen
 

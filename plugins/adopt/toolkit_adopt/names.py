@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import os
+import sys
 import types
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set
 
@@ -89,7 +91,7 @@ class _TensorFlow:
 
     def module(self, path: str) -> Optional[types.ModuleType]:
         """The module at a path; None if there is none."""
-        path = path.replace(ROOT + ".compat.v1", ROOT, 1)
+        path = _canonical(path)
         parent = path.rpartition(".")[0]
         if path in self._stand_ins or parent in self._stand_ins and parent != ROOT:
             return self._stand_ins.get(path)
@@ -100,7 +102,7 @@ class _TensorFlow:
 
     def first_missing(self, path: str) -> Optional[str]:
         """The part of a path up to the first name that does not exist; None if all do."""
-        first, *parts = path.replace(ROOT + ".compat.v1", ROOT, 1).split(".")
+        first, *parts = _canonical(path).split(".")
         owner: Any = self.module(first)
         for part in parts:
             if not isinstance(owner, (types.ModuleType, type)):
@@ -139,51 +141,43 @@ class _Script:
                 hint="Code of Python 2 must be converted first, as by '2to3 -w'.",
             )
         aliases: List[Any] = []  # names, each with the value that it gets
+        targets: Set[int] = set()  # the identities of the nodes of these names
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
                 aliases += [(target, node.value) for target in node.targets]
+                targets.update(map(id, node.targets))
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                self._import(path, node, names)
-            elif not any(node is target for target, _ in aliases):
+                self._import_tensorflow(node, names)
+            elif id(node) not in targets:
                 for name in _names_bound_by(node):
                     _bind(names, name)
             self.named.update(filter(None, (getattr(node, "id", ""), getattr(node, "attr", ""))))
+        _Loader(self, path, names).visit(tree)
         for target, value in aliases:
             _bind(names, target.id, _resolve(value, names))
         _Reader(self, path, names).visit(tree)
         return names
 
-    def _import(self, path: str, node: Any, names: Names) -> None:
-        """Bind what a statement imports, after its modules of the script's folder are read."""
+    def _import_tensorflow(self, node: Any, names: Names) -> None:
+        """Bind what a statement imports of TensorFlow."""
         if isinstance(node, ast.Import):
             for alias in node.names:
-                top = alias.name.split(".")[0]
-                is_root = top == ROOT
-                if not is_root:
-                    self._load_module(path, alias.name, 0)
-                bound = alias.name if alias.asname else top
-                _bind(names, alias.asname or top, bound if is_root else None)
+                if _is_of_tensorflow(alias.name):
+                    _bind(names, alias.asname or ROOT, alias.name if alias.asname else ROOT)
             return
-        module = node.module or ""
-        is_root = not node.level and module.split(".")[0] == ROOT
-        own = self._load_module(path, module, node.level) if module and not is_root else {}
         self.named.update(alias.name for alias in node.names)
-        for alias in node.names:
-            inner = f"{module}.{alias.name}" if module else alias.name
+        module = "" if node.level else node.module
+        for alias in node.names if _is_of_tensorflow(module) else ():
             if alias.name == "*":
-                found = self.tensorflow.module(module) if is_root else None
+                found = self.tensorflow.module(module)
                 public = getattr(found, "__all__", None) or [n for n in dir(found) if n[0] != "_"]
-                stars = {name: f"{module}.{name}" for name in public} if is_root else own
-                for name, value in stars.items():
-                    _bind(names, name, value)
-            elif is_root:
-                _bind(names, alias.asname or alias.name, inner)
+                for name in public:
+                    _bind(names, name, f"{module}.{name}")
             else:
-                self._load_module(path, inner, node.level)
-                _bind(names, alias.asname or alias.name, own.get(alias.name))
+                _bind(names, alias.asname or alias.name, f"{module}.{alias.name}")
 
-    def _load_module(self, path: str, module: str, level: int) -> Names:
-        """The names of a module of the script's folder that a file imports; none of others."""
+    def load_module(self, path: str, module: str, level: int) -> Optional[Names]:
+        """The names of a module of the script's folder that a file imports; None for others."""
         folder = self._folder if not level else path
         for _ in range(level):
             folder = os.path.dirname(folder)
@@ -191,7 +185,16 @@ class _Script:
         for candidate in (base + ".py", os.path.join(base, "__init__.py")):
             if os.path.isfile(candidate):
                 return self.load(candidate)
-        return {}
+        return None
+
+
+def _is_of_tensorflow(module: str) -> bool:
+    return module.split(".")[0] == ROOT
+
+
+def _canonical(path: str) -> str:
+    """A path in TensorFlow, of which `compat.v1` is the whole."""
+    return path.replace(ROOT + ".compat.v1", ROOT, 1)
 
 
 def _names_bound_by(node: ast.AST) -> List[str]:
@@ -206,6 +209,7 @@ def _names_bound_by(node: ast.AST) -> List[str]:
 
 def _bind(names: Names, name: str, value: Optional[str] = None) -> None:
     """A name that a file binds to different things, wherever, may be any of them."""
+    value = value and _canonical(value)
     names[name] = value if names.get(name, value) == value else None
 
 
@@ -213,7 +217,7 @@ def _resolve(node: ast.AST, names: Names) -> Optional[str]:
     """The path in TensorFlow of a chain of attributes; None for all others."""
     if isinstance(node, ast.Attribute):
         owner = _resolve(node.value, names)
-        return None if owner is None else f"{owner}.{node.attr}"
+        return None if owner is None else _canonical(f"{owner}.{node.attr}")
     return names.get(node.id) if isinstance(node, ast.Name) else None
 
 
@@ -231,8 +235,11 @@ class _Reader(ast.NodeVisitor):
         if missing is not None and self._guarded is not None:
             self._guarded.append(missing)
         elif missing is not None:
-            use = Missing(missing, self._path, line, self._is_conditional)
-            self._script.uses.append((use, self._function))
+            self._note(missing, line)
+
+    def _note(self, missing: str, line: int) -> None:
+        use = Missing(missing, self._path, line, self._is_conditional)
+        self._script.uses.append((use, self._function))
 
     def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
@@ -240,12 +247,12 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            if alias.name.split(".")[0] == ROOT:
+            if _is_of_tensorflow(alias.name):
                 self._check(alias.name, node.lineno)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = node.module or ""
-        if not node.level and module.split(".")[0] == ROOT:
+        if not node.level and _is_of_tensorflow(module):
             for alias in node.names:
                 name = module if alias.name == "*" else f"{module}.{alias.name}"
                 self._check(name, node.lineno)
@@ -266,7 +273,8 @@ class _Reader(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: Any) -> None:
         former = self._function
-        self._visit_all([*node.decorator_list, node.args])
+        defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+        self._visit_all([*node.decorator_list, *defaults])
         if former is None:
             self._function = "" if node.decorator_list else node.name  # a decorator may call it
         self._visit_all(node.body)
@@ -297,6 +305,46 @@ class _Reader(ast.NodeVisitor):
         self._is_conditional, self._guarded = former
 
     visit_IfExp = visit_If
+
+
+class _Loader(_Reader):
+    """Loads the modules of the script's folder that one file imports, and binds what they lend it.
+
+    What a handler would import for want of something that is there is not loaded.
+    """
+
+    def _note(self, missing: str, line: int) -> None:
+        """Leave that to the reader."""
+
+    def _load(self, module: str, level: int) -> Names:
+        found = self._script.load_module(self._path, module, level)
+        top = module.split(".")[0]
+        is_absent = found is None and not level and top not in sys.modules
+        if is_absent and self._guarded is not None and importlib.util.find_spec(top) is None:
+            self._guarded.append(top)
+        return found or {}
+
+    def visit_Import(self, node: ast.Import) -> None:
+        super().visit_Import(node)
+        for alias in node.names:
+            if not _is_of_tensorflow(alias.name):
+                self._load(alias.name, 0)
+                _bind(self._names, alias.asname or alias.name.split(".")[0])
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        super().visit_ImportFrom(node)
+        module, level = node.module or "", node.level or 0
+        if not level and _is_of_tensorflow(module):
+            return
+        own = self._load(module, level) if module else {}
+        for alias in node.names:
+            if alias.name == "*":
+                for name, value in own.items():
+                    _bind(self._names, name, value)
+            else:
+                inner = f"{module}.{alias.name}" if module else alias.name
+                self._script.load_module(self._path, inner, level)
+                _bind(self._names, alias.asname or alias.name, own.get(alias.name))
 
 
 def _catches_absence(handler: ast.ExceptHandler) -> bool:

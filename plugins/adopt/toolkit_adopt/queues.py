@@ -10,7 +10,7 @@ Before a call that reaches a dequeue or a reader, the enqueue ops of that queue'
 turn, those of the queues before it first, until the queue has what the call takes. One that
 shuffles or sorts is filled to its capacity, as it chooses from what it has. One whose data ends
 closes its queue, as the thread would. So what a call gets is a function of the calls before it. A
-call that tells a queue's size, and takes nothing from it, finds it filled to its capacity. A
+call that tells a queue's size, and neither trains nor takes, finds it filled to its capacity. A
 resume does the same for each call that the journal answers, and takes what the call took: readers,
 and the generator of a `RandomShuffleQueue`, whose seed is the run's, then stand where they stood.
 """
@@ -136,7 +136,7 @@ class Queues:
     def _fill(self, session: Any, kind: Kind, queue: Any, need: int) -> bool:
         """Let a queue have what a call takes from it; return whether anything was put into it."""
         runner = self._runners.get(session, {}).get(queue)
-        if queue.type == "RandomShuffleQueueV2":
+        if queue.type == "RandomShuffleQueueV2" and queue not in kind.sizes:
             need += queue.get_attr("min_after_dequeue")
         if runner is not None and queue.type in _CHOOSING:
             need = max(need, self._capacity(session, queue))

@@ -8,7 +8,7 @@ modules = LazyModules(__package__)
 
 
 class Lifted:
-    """The hooks of a model that `graph.make_model` made; a subclass has the hook `build`."""
+    """The hooks of a `graph.LiftedModel`; a subclass has the hook `build`."""
 
     @hookimpl
     def call(self, model, features, labels, run):
