@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from score_fixtures import SHAPE, SPLITS
-from toolkit_image_scores import damage, distances
+from toolkit_image_scores import damage
 from toolkit_image_scores.damage import explain_refusal, locate
 from toolkit_image_scores.features import pixel_features
 from toolkit_image_scores.sets import ImageSet
@@ -16,7 +16,7 @@ from toolkit.data.reading_options import Settings
 
 MARKS = [
     {"name": name, "distance": distance}
-    for name, distance in [("real images", 1.0), ("a 5-tap blur", 2.0), ("one class missing", 5.0)]
+    for name, distance in [("real images", 1.0), ("a 5-tap blur", 2.0), ("Gaussian pixels", 5.0)]
 ]
 
 
@@ -80,12 +80,11 @@ def test_real_images_come_first_and_damage_in_its_order():
     )
     names, distances = ([mark[key] for mark in place["ruler"]] for key in ("name", "distance"))
     assert distances == sorted(distances)
-    assert names[0] == "real images" and len(names) == len(set(names)) == 8
+    assert names[0] == "real images" and len(names) == len(set(names)) == 7
     for less, more in (
         ("a 5-tap blur", "Gaussian pixels"),
         ("100 images repeated", "10 images repeated"),
         ("100 images repeated", "each class's mean image"),
-        ("one class missing", "shuffled patches"),
     ):
         assert names.index(less) < names.index(more), (less, more)
     assert json.loads(json.dumps(place)) == place
@@ -101,21 +100,7 @@ def noise_values(labels, count=30):
 def test_without_labels_and_with_few_images_some_marks_are_left_out():
     names = set(noise_values(None))
     assert "a 5-tap blur" in names
-    assert not names & {"one class missing", "each class's mean image", "100 images repeated"}
-
-
-@pytest.mark.parametrize("counts, has_mark", [((29, 1), True), ((9, 9), False), ((15,), False)])
-def test_a_class_is_left_out_only_where_ten_images_remain(counts, has_mark):
-    labels = np.repeat(np.arange(len(counts)), counts)
-    assert ("one class missing" in noise_values(labels)) is has_mark
-
-
-def test_only_classes_without_which_enough_images_remain_make_the_mark():
-    features, labels = random().standard_normal((22, 3)), np.repeat([0, 1], [18, 4])
-    reference = distances.moments(features)
-    expected = distances.frechet_distance(features[:18], features)  # 18 without class 1, else 4
-    assert damage.missing_class_distance(features, labels, reference) == expected
-    assert damage.missing_class_distance(features[:2], np.array([0, 1]), reference) is None
+    assert not names & {"each class's mean image", "100 images repeated"}
 
 
 @pytest.mark.parametrize("num_classes, is_damage", [(30, False), (7, False), (6, True), (1, False)])
@@ -147,9 +132,8 @@ def test_each_image_is_replaced_by_the_mean_of_its_class():
     [
         (0.5, "nearer than real images"),
         (1.5, "between real images and a 5-tap blur"),
-        (2.0, "between a 5-tap blur and one class missing"),
-        (3.0, "between a 5-tap blur and one class missing"),
-        (9.0, "farther than one class missing"),
+        (2.0, "between a 5-tap blur and Gaussian pixels"),
+        (9.0, "farther than Gaussian pixels"),
     ],
 )
 def test_a_distance_lies_between_two_marks(distance, place):

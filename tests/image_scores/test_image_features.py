@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import types
 
 import numpy as np
@@ -15,7 +14,6 @@ from score_fixtures import (
     QuarterClassifier,
     make_images,
     make_options,
-    write_quarters,
 )
 from toolkit_image_scores import features
 from toolkit_image_scores.features import network_features, open_features, pixel_features
@@ -69,7 +67,9 @@ def test_a_run_gives_features_labels_and_its_hash():
 
 
 def test_a_run_without_features_is_refused_with_a_way_out():
-    with pytest.raises(UsageError, match="predicts label, probability, and no features") as error:
+    with pytest.raises(
+        UsageError, match="plugin 'classifier' predicts no features of images"
+    ) as error:
         network_features(QuarterClassifier(features=False))
     assert "pixels" in error.value.hint
 
@@ -79,13 +79,8 @@ def test_a_run_that_takes_no_images_has_no_features(monkeypatch):
         raise DataError("Inputs: expected z, found features.")
 
     monkeypatch.setattr(QuarterClassifier, "predict", predict)
-    with pytest.raises(UsageError, match="plugin 'classifier' predicts from other inputs than im"):
+    with pytest.raises(UsageError, match="plugin 'classifier' predicts no features of images"):
         network_features(QuarterClassifier())
-
-
-def test_a_run_on_images_of_another_shape_is_refused():
-    with pytest.raises(DataError, match=r"are of images \[8, 8, 1\], but these are \[9, 8, 1\]"):
-        network_features(QuarterClassifier()).compute(np.zeros((2, 9, 8, 1), np.uint8))
 
 
 def test_a_run_on_floats_is_fed_floats():
@@ -160,23 +155,13 @@ def test_a_run_that_is_not_there_is_a_users_mistake():
         open_features(make_options(features="nowhere"), SPEC, SPLITS["train"])
 
 
-def test_a_run_is_opened_by_its_folder_and_closed_when_it_does_not_fit(monkeypatch, tmp_path):
+def test_a_run_is_opened_by_its_folder_and_has_to_fit(monkeypatch, tmp_path):
     trained = QuarterClassifier(SPEC._replace(shape=(12, 8, 1)))
     monkeypatch.setattr(toolkit, "open_trained", lambda path: trained, raising=False)
     with pytest.raises(DataError, match=r"images \[12, 8, 1\]"):
         open_features(make_options(features=str(tmp_path)), SPEC, SPLITS["train"])
-    assert trained.is_closed
     trained.data = SPEC
     assert open_features(make_options(features=str(tmp_path)), SPEC).size == 4
-
-
-@pytest.fixture(scope="module")
-def classifier_run(tmp_path_factory):
-    """The folder of a small classifier, trained on the quarters."""
-    folder = tmp_path_factory.mktemp("classifier")
-    settings = {"data": write_quarters(folder), "network": "mlp", "steps": 60}
-    toolkit.train("classifier", str(folder / "run"), settings)
-    return str(folder / "run")
 
 
 class Cache:
@@ -206,8 +191,7 @@ def cache(monkeypatch):
 
 
 def test_auto_takes_a_good_classifier_and_else_a_network_without_labels(cache):
-    features = cache.features()
-    assert features.name == "classifier of mnist5k" and features.accuracy == 0.994
+    assert cache.features().name == "classifier of mnist5k"
     assert [call[0] for call in cache.calls] == ["classifier"]
     cache.trained.summary = {"test": {"metrics": {"accuracy": 0.5}, "examples": 100}}
     assert cache.features().name == "self-supervised, of mnist5k"
@@ -244,9 +228,8 @@ def test_a_batch_has_no_more_examples_than_there_are(cache):
 STRANGER = "import os\nopen(os.path.join(os.path.dirname(__file__), 'executed'), 'w').close()\n"
 
 
-def test_code_that_the_run_of_the_features_names_is_not_executed(tmp_path, classifier_run):
-    run = tmp_path / "run"
-    shutil.copytree(classifier_run, str(run))
+def test_code_that_the_run_of_the_features_names_is_not_executed(trained):
+    run = trained / "run"
     (run / "stranger.py").write_text(STRANGER)
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(dict(config, plugin="./stranger.py")))

@@ -9,7 +9,7 @@ Legend: N images, H height, W width, C channels, F features, n samples.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
@@ -41,23 +41,24 @@ def compare_with_training(
 
     Returns:
         JSON values, see `compare_distances`, with those in "pixels" if they are measured; and the
-        pairs of a sheet, see `choose_pairs`; none if these are no images.
+        pairs of a sheet, see `choose_pairs`, by pixels if they are measured; none if these are no
+        images.
     """
     drawn = slice(NUM_COMPARED)
     compared = even_positions(len(reals), NUM_COMPARED)
-    columns = [neighbours.nearest(fakes.features[drawn], training.features)]
+    matches = neighbours.nearest(fakes.features[drawn], training.features)
     real_matches = neighbours.nearest(reals.features[compared], training.features)
-    details = compare_distances(columns[0][1], real_matches[1])
+    details = compare_distances(matches[1], real_matches[1])
     if fakes.source.ndim != 4:
         return details, []
     if len(training.source) <= MAX_TRAINING_IMAGES:
         starts = range(0, len(training), CHUNK)
         parts = (blurred_pixels(training.images(slice(at, at + CHUNK))) for at in starts)
         pixels = np.concatenate(list(parts))
-        columns.append(neighbours.nearest(blurred_pixels(fakes.images(drawn)), pixels))
+        matches = neighbours.nearest(blurred_pixels(fakes.images(drawn)), pixels)
         real_matches = neighbours.nearest(blurred_pixels(reals.images(compared)), pixels)
-        details["pixels"] = compare_distances(columns[1][1], real_matches[1])
-    return details, choose_pairs(columns)
+        details["pixels"] = compare_distances(matches[1], real_matches[1])
+    return details, choose_pairs(matches)
 
 
 def compare_distances(samples: np.ndarray, reals: np.ndarray) -> Dict[str, Any]:
@@ -98,27 +99,18 @@ def blurred_pixels(images: np.ndarray) -> np.ndarray:
     return tiles.mean(axis=(2, 4)).reshape(count, -1)
 
 
-def choose_pairs(columns: Sequence[Matches]) -> List[Tuple[int, int]]:
-    """The pairs of a sheet, row by row: two random samples, then two of the nearest.
-
-    No pair is there twice: what is nearest in features may be so in pixels, too.
+def choose_pairs(matches: Matches) -> List[Tuple[int, int]]:
+    """The pairs of a sheet, row by row: two random samples, then two of the nearest; none twice.
 
     Args:
-        columns: the matches in features and, where they are measured, those in pixels; the nearest
-            of both are shown.
+        matches: of the samples.
 
     Returns:
         The row of a sample and of a training image in each pair.
     """
-    first = columns[0][0]
-    orders = [
-        [(int(row), int(nearest[row])) for row in np.argsort(distance, kind="stable")]
-        for nearest, distance in columns
-    ]
-    half = 2 * min(ROWS, len(first) // 4)
-    nearest = list(dict.fromkeys(pair for pairs in zip(*orders) for pair in pairs))[:half]
-    random = [pair for pair in enumerate(map(int, first)) if pair not in nearest]
-    sheet: List[Tuple[int, int]] = []
-    for start in range(0, half, 2):
-        sheet += random[start : start + 2] + nearest[start : start + 2]
-    return sheet
+    positions, distances = matches
+    half = 2 * min(ROWS, len(positions) // 4)
+    order = np.argsort(distances, kind="stable")
+    nearest, random = order[:half], np.sort(order[half:])[:half]
+    rows = np.concatenate([random.reshape(-1, 2), nearest.reshape(-1, 2)], axis=1).ravel()
+    return [(int(row), int(positions[row])) for row in rows]

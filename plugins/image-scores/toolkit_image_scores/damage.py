@@ -17,14 +17,13 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 import numpy as np
 
 from . import neighbours
-from .distances import Moments, frechet_distance, frechet_floor
-from .sets import MIN_IMAGES, ImageSet, even_positions
+from .distances import frechet_distance, frechet_floor
+from .sets import ImageSet, even_positions
 
 CHUNK = 1000  # images that are damaged at a time
 REAL = "real images"
 NUM_REPEATED, FEW_REPEATED = 100, 10
 PATCHES = 4  # per side of an image whose patches are shuffled
-MAX_CLASSES = 10  # of more classes, so many are left out in turn; their median is the mark
 IMAGES_PER_CLASS = 5  # on average: the mean of one image is that image, which is no damage
 
 DISTANCE = "frechet_distance"  # lower is better; higher, of the other measures
@@ -66,9 +65,6 @@ def measure(training: ImageSet, count: int, reference: ImageSet) -> Values:
         if name in severe:
             shares = neighbours.compare(features, reference.features, real_radii=reference.radii)
             values[name].update(shares._asdict())
-    if labels is not None:
-        distance = missing_class_distance(training.features[rows], labels, reference.moments)
-        values.update({} if distance is None else {"one class missing": {DISTANCE: distance}})
     return values
 
 
@@ -76,11 +72,8 @@ def damage_features(
     training: ImageSet, rows: np.ndarray, labels: Optional[np.ndarray]
 ) -> Iterator[Tuple[str, np.ndarray]]:
     """Yield the features [N, F] of rows of a set as they are (`REAL`) and by each damage's name."""
-    random, images, features = (
-        np.random.default_rng(0),
-        training.images(rows),
-        training.features[rows],
-    )
+    random, images, features = np.random.default_rng(0), training.images(rows), training.features
+    features = features[rows]
     yield REAL, features
     for name, damaged_images in damage_images(images, random):
         yield name, training.compute(damaged_images)[0]
@@ -152,22 +145,6 @@ def shuffle_patches(images: np.ndarray, random: np.random.Generator) -> np.ndarr
     return result
 
 
-def missing_class_distance(
-    features: np.ndarray, labels: np.ndarray, reference: Moments
-) -> Optional[float]:
-    """The distance without one class: the median over the classes, whose distances differ.
-
-    None if there is no class without which `MIN_IMAGES` images remain.
-    """
-    classes, counts = np.unique(labels, return_counts=True)
-    classes = classes[len(labels) - counts >= MIN_IMAGES]
-    if not len(classes):
-        return None
-    positions = np.linspace(0, len(classes) - 1, min(len(classes), MAX_CLASSES)).astype(int)
-    distances = [frechet_distance(features[labels != k], reference) for k in classes[positions]]
-    return float(np.median(distances))
-
-
 # --------------------------------------------------------------------------------------- the ruler
 
 
@@ -183,7 +160,7 @@ def place(features: np.ndarray, values: Values, reference: ImageSet) -> Dict[str
     Returns:
         "ruler", the marks in order of their distance, {"name": of the damage, "distance": float};
         "n_ruler", N; "ruler_distance" of the samples, "ruler_floor", and "place", as "between a
-        5-tap blur and one class missing".
+        5-tap blur and Gaussian pixels".
     """
     names = sorted(values, key=lambda name: values[name][DISTANCE])
     marks = [{"name": name, "distance": values[name][DISTANCE]} for name in names]
@@ -235,8 +212,8 @@ def judge(values: Values, num_images: int, n: int, m: int, size: int) -> Dict[st
         if real is not None:
             refusal = refusal or explain_refusal(name, real, damages, min(num_images, m))
         if values or refusal:
-            judgements[name] = {"real": real, "damages": damages}
-            judgements[name].update({"refusal": refusal} if refusal else {})
+            reason = {"refusal": refusal} if refusal else {}
+            judgements[name] = {"real": real, "damages": damages, **reason}
     return judgements
 
 
@@ -274,15 +251,10 @@ def refusals(details: Mapping[str, Any]) -> Dict[str, str]:
     return {name: each["refusal"] for name, each in measures.items() if each.get("refusal")}
 
 
-def remove_refused(details: Mapping[str, Any], best_metric: str = "") -> Dict[str, Any]:
+def remove_refused(details: Mapping[str, Any]) -> Dict[str, Any]:
     """The content of scores.json with None in place of each refused measure.
 
     The value is still under "measures", beside those of the damaged images.
-
-    Args:
-        details: the content.
-        best_metric: the metric by which the run chose its best checkpoint; "" for none. If its
-            measure is refused, it is the value of "refused_best_metric".
     """
     names, result = refusals(details), dict(details, measures=dict(details["measures"]))
     for name in names:
@@ -291,6 +263,4 @@ def remove_refused(details: Mapping[str, Any], best_metric: str = "") -> Dict[st
         result[name] = None
     if DISTANCE in names:
         result.update(frechet_ratio=None, place=None)
-    if best_metric.replace("_ratio", "_distance") in names:
-        result["refused_best_metric"] = best_metric
     return result

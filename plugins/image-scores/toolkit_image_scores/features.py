@@ -10,7 +10,7 @@ import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
-from toolkit_agreement.training import MIN_IMAGES, train_once
+from toolkit_agreement import MIN_IMAGES, train_once
 
 import toolkit
 from toolkit import DataError, UsageError, statistics
@@ -25,9 +25,7 @@ NUM_STEPS, BATCH_SIZE = 150, 64  # of a training: less than a tenth of the time 
 # it, classes that it confuses are near each other, and samples between two classes look real.
 GOOD_SHARE = 0.8
 
-
-# Maps images uint8 [N, H, W, C] to features float32 [N, F], and to predicted classes int [N], or
-# None. Raises DataError: the images have another shape.
+# Images uint8 [N, H, W, C] -> features float32 [N, F], and predicted classes int [N] or None.
 Compute = Callable[[np.ndarray], Tuple[np.ndarray, Optional[np.ndarray]]]
 
 
@@ -40,7 +38,6 @@ class Features(NamedTuple):
         size: F.
         compute: makes features of images.
         knows_classes: whether it predicts classes, too.
-        accuracy: of the classes on test images, in [0, 1], or None if it is unknown.
         close: releases resources.
     """
 
@@ -49,7 +46,6 @@ class Features(NamedTuple):
     size: int
     compute: Compute
     knows_classes: bool = False
-    accuracy: Optional[float] = None
     close: Callable[[], None] = lambda: None
 
 
@@ -63,21 +59,16 @@ def pixel_features(shape: Sequence[int]) -> Features:
     size = int(np.prod([*map(len, weights), *shape[len(weights) :]]))
 
     def compute(images: np.ndarray) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-        check_shape(shape, images.shape[1:], "pixels")
         parts = []
         for start in range(0, len(images), CHUNK):
             means = images[start : start + CHUNK].astype(np.float32) / 255
             for axis, cells in zip((2, 1), reversed(weights)):
-                means = np.tensordot(
-                    means, cells, axes=(axis, 1)
-                )  # in the end [N, C, cells, cells]
+                means = np.tensordot(means, cells, axes=(axis, 1))  # last [N, C, cells, cells]
             parts.append(means)
         return np.concatenate(parts).reshape(len(images), size), None
 
     description = f"pixels: {size} features of {list(shape)}"
-    return Features(
-        "pixels", hashlib.sha256(description.encode("utf-8")).hexdigest(), size, compute
-    )
+    return Features("pixels", hashlib.sha256(description.encode()).hexdigest(), size, compute)
 
 
 def cell_weights(size: int) -> np.ndarray:
@@ -101,7 +92,6 @@ def network_features(trained: Any, name: str = "") -> Features:
     name = name or f"{trained.plugin} {trained.folder}, step {trained.step}"
 
     def predict(images: np.ndarray) -> Dict[str, np.ndarray]:
-        check_shape(trained.data.shape, images.shape[1:], name)
         is_bytes = trained.data.dtype == "uint8"
         return trained.predict(images if is_bytes else images.astype(np.float32) / 255)
 
@@ -109,30 +99,17 @@ def network_features(trained: Any, name: str = "") -> Features:
         columns = predict(images)
         return columns["features"].reshape(len(images), -1), columns.get("label")
 
-    plugin = f"{trained.folder}: plugin '{trained.plugin}'"
-    hint = "Name a classifier's run with --features, or use --features pixels."
-    try:  # with a black image
-        columns = predict(np.zeros((1, *trained.data.shape), np.uint8))
-    except DataError as error:  # a generator, for example
-        raise UsageError(
-            f"{plugin} predicts from other inputs than images, and has no features.", hint=hint
-        ) from error
+    try:
+        columns = predict(np.zeros((1, *trained.data.shape), np.uint8))  # a black image
+    except DataError:  # a generator predicts from other inputs
+        columns = {}
     if columns.get("features") is None:
-        names = ", ".join(sorted(columns))
-        raise UsageError(f"{plugin} predicts {names}, and no features.", hint=hint)
-    knows_classes, size = columns.get("label") is not None, int(columns["features"].size)
-    test = (trained.summary or {}).get("test") or {}
-    accuracy = (test.get("metrics") or {}).get("accuracy")
-    return Features(name, trained.sha256, size, compute, knows_classes, accuracy, trained.close)
-
-
-def check_shape(expected: Sequence[int], shape: Sequence[int], name: str) -> None:
-    """Check the shape of images against that of the features' images. Raises DataError."""
-    if tuple(shape) != tuple(expected):
-        raise DataError(
-            f"The features ({name}) are of images {list(expected)}, but these are {list(shape)}.",
-            hint="Use features of a run with the same image_size and channels, or auto.",
+        raise UsageError(
+            f"{trained.folder}: plugin '{trained.plugin}' predicts no features of images.",
+            hint="Name a classifier's run with --features, or use --features pixels.",
         )
+    knows_classes, size = columns.get("label") is not None, int(columns["features"].size)
+    return Features(name, trained.sha256, size, compute, knows_classes, trained.close)
 
 
 # ------------------------------------------------------------------------------------------- choice
@@ -198,12 +175,13 @@ def open_features(options: Any, data: Any, train: Any = None) -> Features:
     if kind == "pixels":
         return pixel_features(data.shape)
     trained = toolkit.open_trained(kind)
-    try:
-        check_shape(trained.data.shape, data.shape, kind)
-        return network_features(trained)
-    except BaseException:
-        trained.close()
-        raise
+    own, shape = (list(each.shape) for each in (trained.data, data))
+    if own != shape:
+        raise DataError(
+            f"The features ({kind}) are of images {own}, but these are {shape}.",
+            hint="Use features of a run with the same image_size and channels, or auto.",
+        )
+    return network_features(trained)
 
 
 def recognizes_classes(trained: Any, train: Any) -> bool:
@@ -213,7 +191,6 @@ def recognizes_classes(trained: Any, train: Any) -> bool:
     has to cover `GOOD_SHARE`, and so has the lower end of its 95 % interval: the fewer test images
     there are, the more of them have to be right. Without test images, those of the validation
     count.
-
     """
     results = [(trained.summary or {}).get("test"), trained.validation]
     measured = [each for each in results if each and "accuracy" in each.get("metrics", {})]

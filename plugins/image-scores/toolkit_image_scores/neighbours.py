@@ -48,8 +48,7 @@ def compare(
         num_precise += int(is_near.any(axis=1).sum())
         is_covered |= is_near.any(axis=0)
         is_recalled |= (block <= fake_radii[start : start + len(block)]).any(axis=0)
-    shares = (float(np.mean(each)) for each in (is_recalled, is_covered))
-    return Neighbours(num_precise / len(fakes), *shares)
+    return Neighbours(num_precise / len(fakes), float(is_recalled.mean()), float(is_covered.mean()))
 
 
 def radii(features: np.ndarray, k: int = K) -> np.ndarray:

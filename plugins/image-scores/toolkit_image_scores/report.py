@@ -16,28 +16,17 @@ from toolkit import save_grid
 from . import damage, two_sample
 
 PAIRS_PER_ROW = 4  # of the sheet of nearest images
-GIVEAWAYS_PER_ROW, GIVEAWAY_ROWS = 8, 5
 COPIED_TIMES = 3  # so many times the share of near samples that is expected suggests copies
 COPIED_RATIO = 0.5  # and so does a lower nearest-neighbour ratio
 MAX_CLASSES = 200  # of the page's table
-MANY = 0.9  # of the samples are recognised: a first advice is what every generator begins with
+CHOOSING = (damage.DISTANCE, "coverage")  # measures by which a best checkpoint may be chosen
 
 NO_COPIES = "no sign of copied training images"
-SHEETS = {
-    "giveaways.png": {
-        "title": "Left: the surest fakes. Right: those that look most real to the network. Below "
-        "each: the probability of being real",
-        "alt": "Generated images, each with the probability of being real that a network gives it",
-    },
-    "nearest.png": {
-        "title": "Left: random samples. Right: the nearest. Each with its nearest training image",
-        "alt": "Pairs of a generated image and the training image that is nearest to it",
-    },
+NEAREST = {
+    "file": "nearest.png",
+    "title": "Left: random samples. Right: the nearest. Each with its nearest training image",
+    "alt": "Pairs of a generated image and the training image that is nearest to it",
 }
-ADVICE = [
-    "Look at the surest fakes: that is what gives the samples away.",
-    "If they still got better at the end, train longer with --steps.",
-]
 
 
 class Fact(NamedTuple):
@@ -54,11 +43,10 @@ def list_facts(details: Dict[str, Any]) -> List[Fact]:
     facts = [*_two_sample(details), *_distance(details), *_shares(details)]
     for name, reason in damage.refusals(details).items():
         subject = "the Frechet distance" if name == damage.DISTANCE else name
-        facts.append(Fact(f"{subject} says nothing here: {reason}", warning=5))
-    metric = details.get("refused_best_metric")
-    if metric:
-        text = f"the best checkpoint was chosen by {metric}, which says nothing here; set "
-        facts.append(Fact(text + "--best-metric none to use the last one", True, 5))
+        text = f"{subject} says nothing here: {reason}"
+        if name in CHOOSING:
+            text += "; if it chose the best checkpoint, --best-metric none uses the last one"
+        facts.append(Fact(text, warning=5))
     if details.get("nearest"):
         facts += _nearest(details["nearest"])
     if details.get("classes"):
@@ -71,8 +59,6 @@ def list_facts(details: Dict[str, Any]) -> List[Fact]:
         facts.append(Fact(text + "images", warning=1))
     features = details["features"]
     text = f"features {features['name']}, F = {features['size']}, sha256 {features['sha256'][:16]}"
-    accuracy = features.get("accuracy")
-    text += "" if accuracy is None else f", test accuracy {accuracy:.1%}"
     return [*facts, Fact(text)]
 
 
@@ -81,14 +67,13 @@ def page_content(details: Dict[str, Any], files: Sequence[str]) -> Dict[str, Any
 
     `files` are the names of those of the report.
     """
-    facts, test = list_facts(details), details.get("two_sample")
+    facts = list_facts(details)
     warnings = sorted((fact for fact in facts if fact.warning), key=lambda fact: fact.warning)
     return {
         "headline": [fact.headline for fact in facts if fact.headline],
-        "pictures": [dict(sheet, file=name) for name, sheet in SHEETS.items() if name in files],
+        "pictures": [NEAREST] if NEAREST["file"] in files else [],
         "tables": _tables(details),
         "warnings": [{"text": fact.text} for fact in warnings],
-        "advice": ADVICE if test and test["low"] >= MANY else [],
     }
 
 
@@ -111,20 +96,18 @@ def _two_sample(details: Dict[str, Any]) -> List[Fact]:
         return [Fact(f"no two-sample test: {reason}", True, 4)] if reason else []
     counts = f"n = {test['n']:,}, m = {test['m']:,}"
     share, low, high = (100 * test[name] for name in ("accuracy", "low", "high"))
-    text = (
-        f"{share:.0f} % of samples and real images are recognised as generated or real; 50 % would "
-        f"be indistinguishable (95 % interval {low:.0f} to {high:.0f} %; {counts})"
-    )
+    text = f"{share:.0f} % of samples and real images are recognised as generated or real; 50 % "
+    text += "would be indistinguishable"
     headline = {
         "name": "two-sample accuracy",
         "value": test["accuracy"],
         **two_sample.as_interval(test).as_json(),
         "direction": "min",
         "ends": [two_sample.CHANCE, 1.0],
-        "text": f"{share:.1f} % of the samples and real images are told apart by a network; 50 % "
-        "would be indistinguishable.",
+        "text": f"{text}.",
         "note": counts,
     }
+    text += f" (95 % interval {low:.0f} to {high:.0f} %; {counts})"
     return [Fact(text, True, headline=headline)]
 
 
@@ -152,11 +135,8 @@ def _distance(details: Dict[str, Any]) -> List[Fact]:
     low, high = (short(distance["interval"][end]) for end in ("low", "high"))
     terms = "floor: the FD that two sets of real images reach by sampling noise"
     if place:
-        text, terms = (
-            f"{text}, on the ruler {place}",
-            f"{terms}; ruler: the FD of real images with ",
-        )
-        terms += "known damage"
+        text += f", on the ruler {place}"
+        terms += "; ruler: the FD of real images with known damage"
     return [
         Fact(text, True, headline=headline),
         Fact(terms),
@@ -274,35 +254,13 @@ def _tables(details: Dict[str, Any]) -> List[Dict[str, Any]]:
 def draw_nearest(samples: np.ndarray, images: np.ndarray, folder: str) -> List[str]:
     """Write nearest.png: pairs of a sample ("fake") and a training image ("real").
 
-    Both are uint8 [n, H, W, C]. Returns the names of the written files.
+    Both are uint8 [n, H, W, C]. Returns the names of the written files: none if the channels of the
+    images make no picture.
     """
+    if samples.shape[3] not in (1, 3, 4):
+        return []
     pairs = np.stack([samples, images], axis=1)  # [n, 2, H, W, C]
     sheet = pairs.reshape((-1, *samples.shape[1:]))  # [2n, H, W, C]
-    return _draw("nearest.png", sheet, 2 * PAIRS_PER_ROW, ["fake", "real"] * len(samples), folder)
-
-
-def draw_giveaways(images: np.ndarray, logits: np.ndarray, folder: str) -> List[str]:
-    """Write giveaways.png: left the surest fakes, right those that look most real to the network.
-
-    Below each is the probability, by the network of the two-sample test, that it is real. Where the
-    network recognises all samples, it is small on the right, too.
-
-    Args:
-        images: uint8 [n, H, W, C]; of fewer than a row, nothing is drawn.
-        logits: float [n], of being real.
-        folder: for the file, whose name is returned, if it is written.
-    """
-    half, rows = GIVEAWAYS_PER_ROW // 2, min(GIVEAWAY_ROWS, len(images) // GIVEAWAYS_PER_ROW)
-    order, count = np.argsort(logits, kind="stable"), rows * half
-    fakest, realest = (part[:count].reshape(rows, half) for part in (order, order[::-1]))
-    sheet = np.concatenate([fakest, realest], axis=1).ravel()
-    captions = [f"{share:.0%}" for share in (1 + np.tanh(logits[sheet] / 2)) / 2]  # sigmoids
-    return _draw("giveaways.png", images[sheet], 2 * half, captions, folder)
-
-
-def _draw(name: str, sheet: Any, columns: int, captions: List[str], folder: str) -> List[str]:
-    """Draw images, unless there are none, or their channels make no picture."""
-    if not len(sheet) or sheet.ndim != 4 or sheet.shape[3] not in (1, 3, 4):
-        return []
-    save_grid(os.path.join(folder, name), sheet, columns, captions)
-    return [name]
+    path = os.path.join(folder, NEAREST["file"])
+    save_grid(path, sheet, 2 * PAIRS_PER_ROW, ["fake", "real"] * len(samples))
+    return [NEAREST["file"]]

@@ -66,8 +66,7 @@ class ImageScorer(toolkit.Scorer):
             folder: None for the quick score, otherwise the folder of scores.json and the sheets.
         """
         if len(split) < MIN_IMAGES:
-            count = "1 image" if len(split) == 1 else f"{len(split)} images"
-            line = f"no score: the split has {count}, and a score needs {MIN_IMAGES} or more"
+            line = f"no score: it needs {MIN_IMAGES} images or more, and the split has {len(split)}"
             return toolkit.ScoreResult({}, [line])
         self._open()  # perhaps trained now: a wait of its own
         with toolkit.waiting("Scoring the samples"):
@@ -109,9 +108,11 @@ class ImageScorer(toolkit.Scorer):
     def _draw(self, count: int, seed: int) -> Tuple[ImageSet, Optional[np.ndarray]]:
         """Samples, and the classes for which they were generated, if their plugin says so."""
         parts = list(self.draw(count, seed))
-        if "images" not in parts[0]:
+        shape = self._data.shape
+        if "images" not in parts[0] or parts[0]["images"].shape[1:] != tuple(shape):
+            found = ", ".join(f"{name} {list(part.shape[1:])}" for name, part in parts[0].items())
             raise DataError(
-                f"The samples are {', '.join(parts[0])}, and no 'images' that could be scored.",
+                f"The samples are {found}, and no 'images' {list(shape)} that could be scored.",
                 hint="Name them 'images' in the hook 'sample', or leave out --with image-scores.",
             )
         images = np.concatenate([to_bytes(part["images"]) for part in parts])
@@ -163,9 +164,9 @@ class ImageScorer(toolkit.Scorer):
         near = even_positions(len(fakes), num_damaged or len(fakes))
         features, values, files = self._open(), {}, ["scores.json", "scores.txt"]
         details = self._measure_distance(fakes, classes, reals)
-        value = details["frechet_distance"]["mean"]
-        interval = frechet_interval(value, fakes.features, reals.features)
-        details["frechet_distance"]["interval"] = interval.as_json()
+        distance = details["frechet_distance"]
+        interval = frechet_interval(distance["mean"], fakes.features, reals.features)
+        distance["interval"] = interval.as_json()
         details["training_reals"] = sum(digest in digests for digest in reals.digests)
         if training is not None and count >= MIN_IMAGES:
             values = damage.measure(training, num_damaged, reals)
@@ -182,13 +183,11 @@ class ImageScorer(toolkit.Scorer):
         details["measures"] = damage.judge(
             values, num_damaged, len(fakes), len(reals), features.size
         )
-        names = ("name", "sha256", "size", "accuracy")
-        details["features"] = {name: getattr(features, name) for name in names}
+        details["features"] = {n: getattr(features, n) for n in ("name", "sha256", "size")}
         if self._options.two_sample:
-            result = two_sample.compare_with_split(fakes.source, reals.source, train, digests)
-            details.update(result[0])
-            files += report.draw_giveaways(*result[1:], folder)
-        details = damage.remove_refused(details, self._best_metric())
+            test = two_sample.compare_with_split(fakes.source, reals.source, train, digests)
+            details.update(test)
+        details = damage.remove_refused(details)
         report.write_scores(details, folder)
         return toolkit.ScoreResult(
             metrics_of(details),
@@ -197,12 +196,6 @@ class ImageScorer(toolkit.Scorer):
             depends_on=self.dependencies(reals.source, details["n"]),
             intervals=intervals_of(details),
         )
-
-    def _best_metric(self) -> str:
-        """The metric by which the run chooses its best checkpoint; "" if it chooses none."""
-        metric = (self._options.best_metric or "").split(":")[-1]
-        is_chosen = self._options.evaluate and self._splits("validation") is not None
-        return metric if is_chosen else ""
 
 
 def have_same_examples(a: Any, b: Any) -> bool:

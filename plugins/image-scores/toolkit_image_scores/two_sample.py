@@ -44,15 +44,13 @@ MIN_PASSES = 10
 SHIFT_SHARE = 1 / 14  # of the side: the largest shift of a training image
 CHUNK = 500  # images whose logits are computed at a time
 
-Result = Tuple[Dict[str, Any], np.ndarray, np.ndarray]
-
 
 def compare_with_split(
     fakes: np.ndarray,
     split: Any,
     train: Any = None,
     training_digests: AbstractSet[bytes] = frozenset(),
-) -> Result:
+) -> Dict[str, Any]:
     """The test of generated images against a split.
 
     Real images on which the generator or the test's network is trained are not tested.
@@ -64,8 +62,7 @@ def compare_with_split(
         training_digests: `hash_images` of further images on which it was trained.
 
     Returns:
-        "two_sample", see `compare_sets`, or None and perhaps "no_two_sample", why there is none;
-        the tested samples, and their logits.
+        "two_sample", see `compare_sets`, or None and perhaps "no_two_sample", why there is none.
     """
     training = None
     if train is not None:
@@ -73,59 +70,51 @@ def compare_with_split(
         training_digests = training_digests | set(hash_images(training))
     reals = read_images(split, even_positions(len(split), MAX_TESTED))
     if reals.ndim != 4:  # but numbers
-        return {"two_sample": None}, fakes[:0], np.zeros(0)
+        return {"two_sample": None}
     unseen = reals[[digest not in training_digests for digest in hash_images(reals)]]
     if min(len(fakes), len(unseen)) < MIN_TESTED:
         hint = " (--test-share holds out more)" if len(unseen) == len(reals) else ""
         lack = f"{MIN_TESTED} held-out images, and there are {len(unseen)}{hint}"
         if len(fakes) < MIN_TESTED:
             lack = f"{MIN_TESTED} samples, and there are {len(fakes)}"
-        return {"two_sample": None, "no_two_sample": f"it needs {lack}"}, fakes[:0], np.zeros(0)
-    details, positions, logits = compare_sets(unseen, fakes, training)
-    return {"two_sample": details}, fakes[positions], logits
+        return {"two_sample": None, "no_two_sample": f"it needs {lack}"}
+    return {"two_sample": compare_sets(unseen, fakes, training)}
 
 
 def compare_sets(
-    reals: np.ndarray,
-    fakes: np.ndarray,
-    training: Optional[np.ndarray] = None,
-    num_steps: Optional[int] = None,
-) -> Result:
+    reals: np.ndarray, fakes: np.ndarray, training: Optional[np.ndarray] = None
+) -> Dict[str, float]:
     """Train a network to tell two sets apart, and test it.
 
     Args:
         reals: uint8 [m, H, W, C], held out.
         fakes: uint8 [n, H, W, C].
         training: uint8 [N, H, W, C], on which the generator was trained. They are never tested.
-        num_steps: of the training; by default what NUM_STEPS, MAX_SIDE and MAX_PASSES allow.
 
     Returns:
-        JSON values; int [n], the positions of the tested ones among the generated images; and their
-        logits, float [n], above 0 where one is taken for real. Of the values, "accuracy" is the
-        share that the network tells apart, the mean of "fakes" and "reals", the recognised shares
-        of both sets; 0.5 where they are alike. "low" and "high": of its 95 % interval. "n" and "m":
-        tested generated and real images.
+        "accuracy" is the share that the network tells apart, the mean of "fakes" and "reals", the
+        recognised shares of both sets; 0.5 where they are alike. "low" and "high": of its 95 %
+        interval. "n" and "m": tested generated and real images.
     """
     random = np.random.RandomState(0)
     training, used, tested_reals, tested_fakes = divide_sets(reals, fakes, training, random)
-    steps, seed = num_steps or default_steps(training), random.randint(2**31 - 1)
+    steps, seed = count_steps(training), random.randint(2**31 - 1)
     tested = [reals[tested_reals], fakes[tested_fakes]]
     real_logits, fake_logits = judge_images(training, fakes[used], tested, steps, seed)
     real_share, fake_share = float(np.mean(real_logits > 0)), float(np.mean(fake_logits <= 0))
-    low, high = interval(real_share, len(real_logits), fake_share, len(fake_logits))
-    details = {
+    ends = find_interval(real_logits, fake_logits)
+    return {
         "accuracy": (real_share + fake_share) / 2,
-        "low": low,
-        "high": high,
+        "low": ends.low,
+        "high": ends.high,
         "n": len(fake_logits),
         "m": len(real_logits),
         "fakes": fake_share,
         "reals": real_share,
     }
-    return details, tested_fakes, fake_logits
 
 
-def default_steps(images: np.ndarray) -> int:
+def count_steps(images: np.ndarray) -> int:
     """The steps of a training on as many real images, [N, H, W, C]."""
     side = (images.shape[1] * images.shape[2]) ** 0.5
     passes = MAX_PASSES * -(-len(images) // HALF_BATCH)
@@ -166,22 +155,16 @@ def as_interval(values: Mapping[str, Any]) -> statistics.Interval:
     return statistics.Interval(values["low"], values["high"], LEVEL, METHOD)
 
 
-def interval(
-    real_share: float, num_reals: int, fake_share: float, num_fakes: int
-) -> Tuple[float, float]:
-    """The 95 % interval of the mean of two shares.
+def find_interval(real_logits: np.ndarray, fake_logits: np.ndarray) -> statistics.Interval:
+    """The 95 % interval of the mean of the recognised shares of two sets.
 
-    Wilson's interval of each share, combined as Newcombe does: the squares of the distances from
-    the shares to their lower ends add up to that of the mean, and likewise the upper ends.
-    Newcombe (1998), Interval estimation for the difference between independent proportions,
-    Statistics in Medicine 17, method 10.
+    The mean is 1/2 plus half of the difference between the shares that are taken for real, whose
+    interval is Newcombe's.
     """
-    shares, counts = (real_share, fake_share), (num_reals, num_fakes)
-    ends = [statistics.wilson(round(s * count), count, LEVEL) for s, count in zip(shares, counts)]
-    below = sum((share - end.low) ** 2 for share, end in zip(shares, ends)) ** 0.5 / 2
-    above = sum((end.high - share) ** 2 for share, end in zip(shares, ends)) ** 0.5 / 2
-    accuracy = (real_share + fake_share) / 2
-    return max(0.0, accuracy - below), min(1.0, accuracy + above)
+    sides = [real_logits > 0], [fake_logits > 0]
+    difference = statistics.separate(*sides, LEVEL, is_paired=False)
+    low, high = (CHANCE + end / 2 for end in (difference.low, difference.high))
+    return statistics.Interval(max(0.0, low), min(1.0, high), LEVEL, METHOD)
 
 
 # ------------------------------------------------------------------------------------- the network
@@ -211,24 +194,20 @@ def judge_images(
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
         global_step = tf.train.get_or_create_global_step()
         rate = tf.train.cosine_decay(LEARNING_RATE, global_step, num_steps)
-        loss = tf.reduce_mean(losses)
-        step = tf.train.AdamOptimizer(rate).minimize(loss, global_step)
-        initialize = tf.global_variables_initializer()
+        step = tf.train.AdamOptimizer(rate).minimize(tf.reduce_mean(losses), global_step)
     part = reals[:CHUNK]  # of all, the differences would be floats that fill the memory
     mean, deviation = np.float32(np.mean(part)), np.float32(np.std(part) + 1)
     targets = np.repeat(np.array([1, 0], np.float32), HALF_BATCH)
     batches = zip(draw_positions(len(reals), random), draw_positions(len(fakes), random))
     is_shifted = num_steps * HALF_BATCH >= MIN_PASSES * len(reals)
     config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
-    text = "Training a network to tell samples from real images"
-    with tf.Session(graph=graph, config=config) as session, toolkit.waiting(
-        text, num_steps
-    ) as wait:
+    bar = toolkit.waiting("Training a network to tell samples from real images", num_steps)
+    with tf.Session(graph=graph, config=config) as session, bar as wait:
 
         def run(fetched: Any, batch: np.ndarray) -> Any:
             return session.run(fetched, {images: (batch - mean) / deviation, labels: targets})
 
-        session.run(initialize)
+        session.run(tf.global_variables_initializer())
         for number, (real_rows, fake_rows) in zip(range(num_steps), batches):
             batch = np.concatenate([reals[real_rows], fakes[fake_rows]])
             run(step, shift(batch, random) if is_shifted else batch)
