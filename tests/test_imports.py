@@ -181,8 +181,7 @@ def test_only_compat_imports_tensorflow_and_reads_a_version():
 PUBLIC_NAMES = {
     "toolkit_gan.options": {"GanOptions"},
     "toolkit_gan.presets": {"PRESETS"},
-    "toolkit_agreement": {"network"},
-    "toolkit_agreement.training": {"MIN_IMAGES", "train_once"},
+    "toolkit_agreement": {"MAX_FILTERS", "MIN_IMAGES", "train_once"},
     "toolkit_image_scores.options": {"ImageScoresOptions"},
     "toolkit_image_scores.report": {"short"},
     "toolkit_image_scores.scorer": {"ImageScorer"},

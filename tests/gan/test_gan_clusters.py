@@ -6,13 +6,12 @@ import types
 import numpy as np
 import pytest
 from gan_fixtures import SMALL, make_run, options
-from toolkit_agreement import network as agreement
 from toolkit_gan import architecture, clusters, kmeans, sampling
 from toolkit_gan import cluster_features as features
 from toolkit_gan import model as models
 
 import toolkit
-from toolkit import DataError, DataSpec, Split, UsageError, testing, tf
+from toolkit import DataError, DataSpec, Split, UsageError, convolutions, testing, tf
 from toolkit.graph.replica import Replica
 from toolkit.graph.run import step_builder_of
 
@@ -242,26 +241,41 @@ def test_clusters_within_classes_in_the_graph():
     np.testing.assert_allclose(np.bincount(drawn, minlength=5) / 3000, expected, atol=0.03)
 
 
+FILTERS = [3, 16, 16, 32, 32, 64, 64]  # of the images, then of each convolution
+
+
 def test_a_network_gives_the_same_numbers_in_the_graph_and_before(monkeypatch):
     run = make_run(shape=(16, 16, 3), conditional="clusters", clusters=4, cluster_features="self")
-    random = np.random.RandomState(0)
-    channels, weights = 3, []
-    for filters in agreement.layer_widths((16, 16, 3)):
-        kernel = random.standard_normal((3, 3, channels, filters)) * 0.3
-        weights.append((kernel, np.ones(filters), np.full(filters, 0.1)))
-        channels = filters
+    random, shapes = np.random.RandomState(0), {}
+    for number, (inputs, filters) in enumerate(zip(FILTERS, FILTERS[1:]), start=1):
+        shapes[f"agreement/conv{number}/kernel"] = (3, 3, inputs, filters)
+        for name in ("moving_mean", "moving_variance", "beta", "gamma"):
+            shapes[f"agreement/norm{number}/{name}"] = (filters,)
+    tensors = {
+        name: np.float32(random.uniform(-0.3, 0.3, s) if len(s) == 4 else random.uniform(1, 2, s))
+        for name, s in shapes.items()
+    }
 
     class Network:
         data, checkpoint = types.SimpleNamespace(dtype="uint8"), "checkpoint"
 
         def predict(self, images):
+            x = tf.constant(images / np.float32(255))
+            for number in range(1, len(FILTERS)):
+                kernel = tensors[f"agreement/conv{number}/kernel"]
+                mean, variance, beta, gamma = (
+                    tensors[f"agreement/norm{number}/{name}"]
+                    for name in ("moving_mean", "moving_variance", "beta", "gamma")
+                )
+                x = tf.nn.conv2d(x, kernel, 1, "SAME")
+                x = convolutions.halve(x) if number in (2, 4) else x
+                x = tf.nn.relu((x - mean) / np.sqrt(variance + np.float32(1e-3)) * gamma + beta)
             with tf.Session() as tf_session:
-                single = [tuple(np.float32(x) for x in layer) for layer in weights]
-                scaled = tf.constant(images / np.float32(255))
-                return {"features": tf_session.run(agreement.embed(scaled, single))}
+                return {"features": tf_session.run(tf.reduce_mean(x, axis=[1, 2]))}
 
+    reader = types.SimpleNamespace(get_tensor=tensors.get)
     monkeypatch.setattr(features, "train_once", lambda *_: contextlib.nullcontext(Network()))
-    monkeypatch.setattr(agreement, "read_weights", lambda path: weights)
+    monkeypatch.setattr(features.tf.train, "load_checkpoint", lambda path: reader)
     split = make_split(shape=(16, 16, 3))
     model, tf_session = fitted(run, split)
     expected, _ = model._values.read(split, np.arange(60))

@@ -11,10 +11,8 @@ from toolkit import AugmentationOptions, DataSpec, option
 # Images are moved, turned, zoomed, bent and made brighter, none of which changes what a digit, a
 # letter or an icon shows; none is mirrored. Only images in colour change theirs, and little: a red
 # light is no green one.
-GREY = {
-    **{"crop": 0.1, "rotate": 15.0, "zoom": 0.2, "elastic": 0.7},
-    **{"brightness": 0.2, "contrast": 0.2},
-}
+MOVES = {"crop": 0.1, "rotate": 15.0, "zoom": 0.2, "elastic": 0.7}
+GREY = dict(MOVES, brightness=0.2, contrast=0.2)
 COLOUR = dict(GREY, saturation=0.3, hue=0.03)
 
 
@@ -25,11 +23,7 @@ class AgreementOptions(AugmentationOptions):
         "epochs": 20.0,
         "batch_size": 64,
     }
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "none": {},
-        "grey": GREY,
-        "colour": COLOUR,
-    }
+    presets: ClassVar[Mapping[str, Any]] = {"none": {}, "grey": GREY, "colour": COLOUR}
 
     augment: Literal["auto", "none", "grey", "colour"] = option(  # type: ignore[assignment]
         "auto",

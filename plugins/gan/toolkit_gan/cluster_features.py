@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
-from toolkit_agreement import network
-from toolkit_agreement.training import train_once
+from toolkit_agreement import MAX_FILTERS, train_once
 
-from toolkit import tf
+from toolkit import convolutions, tf
 
 from .architecture import num_values
 from .images import to_unit_range
@@ -65,21 +64,14 @@ class NetworkValues:
     is_whitened = True  # its few strongest directions say little of what an image shows
 
     def __init__(self, run):
-        self._options, self._data = run.options, run.data
-        self._weights, channels = [], run.data.shape[2]
-        for number, filters in enumerate(network.layer_widths(run.data.shape), start=1):
-            shapes = {"kernel": [3, 3, channels, filters], "factor": [filters], "offset": [filters]}
-            self._weights.append(
-                tuple(variable(f"conv{number}/{name}", shape) for name, shape in shapes.items())
-            )
-            channels = filters
-        self.size = channels
-        self.variables = [each for layer in self._weights for each in layer]
+        self._options, self._data, layers = run.options, run.data, FixedLayers()
+        self._stages = convolutions.Stages(layers, run.data.shape, MAX_FILTERS)
+        self.size = self._stages.size
+        self._names, self.variables = map(list, zip(*layers.variables.items()))
 
     def __call__(self, images):
         """float32 [N, D] of images float32 [N, H, W, C] in [-1, 1]."""
-        weights = [tuple(each.read_value() for each in layer) for layer in self._weights]
-        return network.embed((images + 1) / 2, weights)
+        return self._stages((images + 1) / 2, training=False)
 
     def read(self, split: Any, positions: np.ndarray) -> Tuple[np.ndarray, List[np.ndarray]]:
         """As that of `PixelValues`; trains the network if it is not in the cache."""
@@ -91,8 +83,39 @@ class NetworkValues:
                 if trained.data.dtype != "uint8":
                     images = to_unit_range(images)
                 chunks.append(trained.predict(images)["features"])
-            weights = network.read_weights(trained.checkpoint)
-        return np.concatenate(chunks), [each for layer in weights for each in layer]
+            reader = tf.train.load_checkpoint(trained.checkpoint)
+            weights = [reader.get_tensor(f"agreement/{name}") for name in self._names]
+        return np.concatenate(chunks), weights
+
+
+class FixedLayers:
+    """Layers for `convolutions.Stages` whose variables training does not change.
+
+    Attributes:
+        variables: by the names that they have in the scope of a trained network.
+    """
+
+    def __init__(self):
+        self.variables: Dict[str, Any] = {}
+
+    def conv(self, name, channels, filters):
+        (kernel,) = self._add(name, kernel=[3, 3, channels, filters])
+        return lambda x: convolutions.convolve(x, kernel.read_value())
+
+    def norm(self, name, channels):
+        names = ("moving_mean", "moving_variance", "beta", "gamma")
+        variables = self._add(name, **dict.fromkeys(names, [channels]))
+
+        def apply(x, training):
+            values = [each.read_value() for each in variables]
+            return tf.nn.batch_normalization(x, *values, convolutions.NORM_EPSILON)
+
+        return apply
+
+    def _add(self, layer, **shapes):
+        names = [f"{layer}/{name}" for name in shapes]
+        self.variables.update({n: variable(n, shape) for n, shape in zip(names, shapes.values())})
+        return [self.variables[name] for name in names]
 
 
 VALUES: Dict[str, Callable[[Any], Any]] = {"pixels": PixelValues, "self": NetworkValues}

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
-from toolkit_agreement.training import MIN_IMAGES
+from toolkit_agreement import MIN_IMAGES
 
 import toolkit
 from toolkit import DataError, UsageError, tf
