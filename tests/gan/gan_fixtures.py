@@ -49,7 +49,10 @@ SMALL = {
     "sample_steps": 2,
     "log_steps": 1,
 }
-TRAINED = {"conditional": "projection", "network": "mlp", "steps": 4, "checkpoint_steps": 2}
+TRAINED = {
+    **{"conditional": "projection", "network": "mlp", "steps": 4, "checkpoint_steps": 2},
+    **{"discriminator_steps": 2, "schedule": "cosine", "reader": "stream", "diff_augment": "flip"},
+}
 
 
 def train_digits():

@@ -54,12 +54,8 @@ def make_evaluator(tmp_path):
 
 
 METHODS = [  # none of which mixes the examples of a batch in the discriminator
-    {},
-    {"preset": "lsgan", "network": "resnet", "conditional": "none", "discriminator_norm": "none"},
-    {"preset": "wgan-gp"},
     {"preset": "r1r2", "conditional": "acgan"},
-    {"loss": "relativistic", "conditional": "concat"},
-    {"discriminator_norm": "layer", "latent": "uniform"},
+    {"loss": "relativistic", "conditional": "concat", "latent": "uniform"},
     {"diff_augment": "flip,colour,translation,cutout", "lecam": 0.3},
 ]
 
@@ -77,7 +73,7 @@ def measure(evaluator, split, size):
 def test_the_batch_size_does_not_change_the_metrics(make_evaluator, method, monkeypatch):
     monkeypatch.setattr(randomness, "BLOCK_SIZE", 6)
     evaluator = make_evaluator(**method)
-    whole, *others = [measure(evaluator, SPLITS["test"], size) for size in (COUNT, 1, 6, 10)]
+    whole, *others = [measure(evaluator, SPLITS["test"], size) for size in (COUNT, 1, 10)]
     assert len(set(np.round(whole[1]["real_logit"], 5))) == COUNT
     assert sorted(whole[0]) == ["d_loss", "g_loss"]
     for metrics, examples in others:

@@ -7,7 +7,6 @@ import types
 
 import numpy as np
 import pytest
-from gan_fixtures import SMALL
 from linear_fixtures import Linear, write_bars
 from toolkit_gan import health as rules
 from toolkit_gan.health import Health, HealthHook, Record, describe, spread
@@ -289,23 +288,3 @@ def test_in_a_run_the_hook_works_on_due_steps_and_records_its_verdicts(tmp_path)
         records = [json.loads(line) for line in file]
     events = [(r["step"], r["verdict"]) for r in records if r.get("event") == "health"]
     assert events == [(1000, "total-collapse")]
-
-
-def test_the_health_of_several_updates_has_the_accuracies_of_metrics_jsonl(monkeypatch, tmp_path):
-    records, judge = {}, Health.judge
-
-    def spy(self, record):
-        records[record.step] = record
-        return judge(self, record)
-
-    monkeypatch.setattr(Health, "judge", spy)
-    settings = dict(SMALL, network="mlp", discriminator_steps=2, sample_steps=1, evaluate="no")
-    settings.update(best_metric="none", steps=2)
-    data = testing.write_digits(str(tmp_path / "digits.npz"), count=160)
-    testing.train("gan", str(tmp_path / "run"), data=data, **settings)
-    metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
-    metrics = {m["step"]: m for m in metrics if "d_accuracy_real" in m and m["step"] in records}
-    assert sorted(metrics) == sorted(records) == [1, 2]
-    for step, record in records.items():
-        assert record.accuracy_real == pytest.approx(metrics[step]["d_accuracy_real"])
-        assert record.accuracy_fake == pytest.approx(metrics[step]["d_accuracy_fake"])

@@ -100,7 +100,7 @@ def test_the_scale_of_a_kernel_goes_by_what_one_output_sees(make, inputs):
 # ------------------------------------------------------------- convolutions, as TensorFlow has them
 
 SIDES = [(12, 16), (9, 14)]
-CHANNELS = [(1, 16), (3, 5), (16, 3), (17, 20)]  # on both sides of what counts as wide
+CHANNELS = [(3, 5), (16, 3), (17, 20)]  # on both sides of what counts as wide
 
 
 @pytest.fixture(params=[False, True], ids=["without-onednn", "with-onednn"])
@@ -132,7 +132,7 @@ def own_down(x, kernel):
 
 @pytest.mark.parametrize("channels, filters", CHANNELS)
 @pytest.mark.parametrize("sides", SIDES)
-@pytest.mark.parametrize("stride, size", [(1, 3), (1, 5), (1, 1), (2, 4), (1, 4), (2, 3), (2, 5)])
+@pytest.mark.parametrize("stride, size", [(1, 3), (1, 1), (2, 4), (1, 4), (2, 3)])
 def test_a_convolution_has_the_value_and_the_slopes_of_tensorflows_own(
     onednn, stride, size, sides, channels, filters
 ):

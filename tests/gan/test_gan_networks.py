@@ -87,7 +87,7 @@ def test_layers_have_the_sizes_that_image_and_width_give_them(shape, values, exp
     assert {name: shapes[name] for name in expected} == expected
 
 
-SHAPES = [(8, 8, 1), (28, 28, 1), (64, 64, 3), (8, 96, 1), (33, 65, 4)]
+SHAPES = [(8, 96, 1), (17, 33, 4)]
 ATTENTIVE = {"conditional": "projection", "generator_conditional": "batch-norm", "attention": 16}
 
 
@@ -257,21 +257,11 @@ def test_projection_adds_the_inner_product_with_the_row_of_the_label():
 BOTH_NORMS = {"discriminator_norm": "layer", "spectral_norm": True}
 
 
-PENALISED = [
-    {},
-    {"discriminator_norm": "layer"},
-    {"spectral_norm": True},
-    BOTH_NORMS,
-    {"conditional": "concat"},
-    {"conditional": "acgan"},
-    dict(BOTH_NORMS, conditional="projection"),
-]
-
-
 @pytest.mark.parametrize(
     "network, values",
-    [(network, values) for network in NETWORKS for values in PENALISED]
-    + [("r3gan", {}), ("r3gan", {"conditional": "projection"})],
+    [(network, dict(BOTH_NORMS, conditional="projection")) for network in NETWORKS]
+    + [("r3gan", {"conditional": "projection"})]
+    + [("dcgan", {"conditional": conditional}) for conditional in ("concat", "acgan")],
     ids=str,
 )
 def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(network, values):
@@ -310,8 +300,9 @@ def updates():
     return tf.get_collection(tf.GraphKeys.UPDATE_OPS)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("conditional", CONDITIONAL)
+@pytest.mark.parametrize(
+    "network, conditional", [("mlp", "acgan"), ("dcgan", "projection"), ("resnet", "concat")]
+)
 def test_one_read_makes_one_power_iteration_per_kernel(network, conditional):
     values = {"network": network, "conditional": conditional}
     discriminator = Discriminator(make_run(spectral_norm=True, **values))
@@ -329,9 +320,8 @@ def test_one_read_makes_one_power_iteration_per_kernel(network, conditional):
     assert not set(names_of(vectors)) & set(names_of(tf.trainable_variables()))
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-def test_after_some_steps_every_kernel_has_norm_one(network):
-    values = {"network": network, "conditional": "projection"}
+def test_after_some_steps_every_kernel_has_norm_one():
+    values = {"network": "resnet", "conditional": "projection", "width": 2}
     discriminator = Discriminator(make_run(spectral_norm=True, **values))
     improved, stored = discriminator.read(iterate=True), discriminator.read()
     kernels = [n for n in stored if n.endswith("kernel")]
@@ -365,8 +355,10 @@ def test_a_read_under_a_dependency_sees_the_updates_before_it():
 
 @pytest.mark.parametrize(
     "values",
-    [{"network": network, "conditional": "concat"} for network in NETWORKS]
-    + [{"conditional": "projection", "generator_conditional": "batch-norm", "attention": 4}],
+    [
+        {"network": "resnet", "conditional": "concat", "width": 2},
+        {"conditional": "projection", "generator_conditional": "batch-norm", "attention": 4},
+    ],
 )
 def test_a_step_can_be_built_in_a_loop_of_the_graph_and_reaches_every_variable(values):
     run = make_run(spectral_norm=True, **values)

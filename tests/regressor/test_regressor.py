@@ -9,7 +9,7 @@ import pytest
 from toolkit_regressor import reports
 from toolkit_regressor.targets import Targets, label_names
 
-from toolkit import DataError, Split, open_trained, testing, tf
+from toolkit import DataError, Split, open_data, open_trained, testing, tf
 from toolkit.data.examples import describe
 
 NO_LABELS = {"label_column": ["none"], "label_kind": "auto"}
@@ -41,9 +41,8 @@ def prices(here):
     return write_rows("prices.csv", "area,town,price in EUR,rent", rows[::3] + rows[1::3])
 
 
-@pytest.mark.parametrize("reader", ["resident", "stream"])
-def test_houses_are_predicted_nearly_as_well_as_chance_allows(here, reader):
-    metrics = train(reader=reader, batch_size=64, epochs=60)
+def test_houses_are_predicted_nearly_as_well_as_chance_allows(here):
+    metrics = train(batch_size=64, epochs=60)
     assert metrics["mean_absolute_error"] < 12  # 8 by chance alone; 133 by the mean alone
     labels, predicted = predictions_of()
     errors = predicted["value"] - labels
@@ -147,11 +146,6 @@ def test_each_plugin_names_the_other_where_the_labels_are_of_its_kind(cli, price
     assert result.code == 4 and "--plugin classifier" in result.err
 
 
-def test_a_table_too_small_to_hold_rows_out_is_learned_without_them(here):
-    data = write_rows("rows.csv", "town,label", [("ab"[i % 2], i % 2) for i in range(40)])
-    assert testing.train("regressor", "run", **dict(SMALL, data=data, steps=2))["test"] is None
-
-
 def test_whole_numbers_beyond_the_number_of_classes_are_values(here):
     data = write_rows("rows.csv", "a,label", [(i * i % 97, i * 1000) for i in range(150)])
-    assert train(data=data, steps=1)["mean_absolute_error"] > 0
+    assert open_data("regressor", {"data": data}).spec.labels.kind == "value"

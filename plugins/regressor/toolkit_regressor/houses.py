@@ -16,8 +16,8 @@ COUNTS = {"train": 600, "validation": 100, "test": 200}
 
 def open_split(name, options):
     """The `Split` of this name; None if `--data` names other data, which the core opens."""
-    seed = list(COUNTS).index(name)
-    return Split(*generate(COUNTS[name], seed)) if options.data == HOUSES else None
+    own = options.data == HOUSES
+    return Split(*generate(COUNTS[name], seed=list(COUNTS).index(name))) if own else None
 
 
 def generate(count, seed):

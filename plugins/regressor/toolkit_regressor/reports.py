@@ -43,8 +43,7 @@ def write(examples, data, folder):
     pictures = [{"file": "scatter.png", "title": "Predicted and true", "alt": "A point an example"}]
     if not isinstance(features, dict) and features.ndim == 4 and features.shape[3] in (1, 3):
         save_grid(os.path.join(folder, "worst.png"), features[worst], columns=10)
-        title = "Worst predictions, in the order of the table"
-        pictures.append({"file": "worst.png", "title": title, "alt": "Images"})
+        pictures.append({"file": "worst.png", "title": "Worst predictions", "alt": "Images"})
     headline = [dict(q, name=f"{q['name']} of {n}") for n, qs in scores.items() for q in qs]
     page = {"headline": headline[:MAX_HEADLINE], "pictures": pictures}
     page["tables"] = [worst_table(names, true, predicted, worst, features, data)]
@@ -54,8 +53,7 @@ def write(examples, data, folder):
 def score(true, predicted):
     """The quantities of the page for one number; true and predicted are float64 [N]."""
     squares, spread = np.square(predicted - true), np.square(true - true.mean())
-    chance = float(np.abs(true - true.mean()).mean())
-    note = f"{chance:.4g} if each prediction were the mean"
+    note = f"{np.abs(true - true.mean()).mean():.4g} if each prediction were the mean"
     error = mean_of(np.abs(predicted - true), "mean absolute error", note)
     root = mean_of(squares, "root mean squared error", "large errors count more")
     for end in {"value", "low", "high"} & set(root):

@@ -44,10 +44,9 @@ def label_names(data):
 
 def new_moments(scope, size):
     """Mean and deviation, float32 [size] each: variables that are saved, exported, not trained."""
-    starts = {"mean": tf.zeros_initializer(), "deviation": tf.ones_initializer()}
     return [
-        tf.get_variable(f"{scope}/{name}", [size], initializer=start, trainable=False)
-        for name, start in starts.items()
+        tf.get_variable(f"{scope}/{name}", [size], initializer=start(), trainable=False)
+        for name, start in (("mean", tf.zeros_initializer), ("deviation", tf.ones_initializer))
     ]
 
 
