@@ -91,7 +91,8 @@ LONG = (
     "tests/search/test_search_kills.py",
     "tests/search/test_search_command.py::"
     "test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table",
-    "plugins/gan-league/tests/test_rivals.py::test_a_tournament_that_is_killed_ends_with_the_same_table",
+    "plugins/gan-league/tests/test_tournament.py::"
+    "test_a_tournament_that_is_killed_ends_with_the_same_table",
     # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`,
     # scores by pixels, and in test_image_features.py which features a run has.
     "tests/gan/test_gan_contract.py",

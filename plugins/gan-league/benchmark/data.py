@@ -1,19 +1,14 @@
 """Data sets of the GAN league that have to be prepared: emoji from an npm package, MNIST without
 labels.
-
-    python plugins/gan-league/benchmark/data.py emoji FOLDER
-    python plugins/gan-league/benchmark/data.py unlabelled FOLDER_OF_IDX_FILES FILE.npz
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import os
 import re
 import subprocess
-import sys
 import tarfile
 import tempfile
 
@@ -89,24 +84,3 @@ def _read_images(folder: str, name: str) -> np.ndarray:
         content = file.read()
     shape = np.frombuffer(content[4:_IDX_HEADER], ">i4")
     return np.frombuffer(content[_IDX_HEADER:], np.uint8).reshape(*shape, 1)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    emoji = commands.add_parser("emoji")
-    emoji.add_argument("folder")
-    unlabelled = commands.add_parser("unlabelled")
-    unlabelled.add_argument("folder")
-    unlabelled.add_argument("path")
-    arguments = parser.parse_args()
-    if arguments.command == "emoji":
-        sys.stdout.write(f"{prepare_emoji(arguments.folder)} pictures\n")
-    else:
-        remove_labels(arguments.folder, arguments.path)
-
-
-if __name__ == "__main__":
-    main()

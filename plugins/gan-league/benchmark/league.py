@@ -66,12 +66,10 @@ class Round(NamedTuple):
     Attributes:
         data: that all train on.
         minutes: of CPU time for each run.
-        seeds: with which each trains.
     """
 
     data: DataSet
     minutes: float
-    seeds: int
 
 
 # ------------------------------------------------------------------------------------------- rounds
@@ -142,7 +140,7 @@ def run_round(arguments: argparse.Namespace, each: Round) -> None:
     command = [
         *(sys.executable, "-m", "toolkit", "gan-league"),
         *("--dir", folder_of(arguments.dir, each), "--presets", arguments.presets),
-        *("--cpu-minutes", f"{each.minutes:g}", "--seeds", str(each.seeds)),
+        *("--cpu-minutes", f"{each.minutes:g}", "--seeds", str(arguments.seeds)),
         *(*program_flags(arguments), *each.data.flags, *arguments.flags, "--json"),
     ]
     for flag, value in SCORE_FLAGS.items():
@@ -152,38 +150,19 @@ def run_round(arguments: argparse.Namespace, each: Round) -> None:
     # If this round fails, the page must not show one with other flags or other code in its place.
     with contextlib.suppress(FileNotFoundError):
         os.remove(result_path(arguments.dir, each))
-    code, output = run_command(command)
-    if code:
-        if code < 0 or code >= 128:  # killed or interrupted
-            raise SystemExit(code)
-        sys.stderr.write(f"It ended with exit code {code} and is left out.\n")
-        return
-    with atomic_write(result_path(arguments.dir, each)) as file:
-        file.write(output)
-
-
-def run_command(command: Sequence[str]) -> Tuple[int, bytes]:
-    """Run a command, and return its exit code and what it wrote to stdout.
-
-    An interruption of the league is passed on to it, and its end awaited. It does not outlive the
-    league.
-    """
-    process = subprocess.Popen(
+    ending = subprocess.run(
         command,
         stdout=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C reaches the league alone
+        check=False,
         preexec_fn=lambda: supervisor.end_with_parent(signal.SIGTERM),
     )
-    signums = (signal.SIGINT, signal.SIGTERM)
-    handlers = [
-        signal.signal(each, lambda signum, _: process.send_signal(signum)) for each in signums
-    ]
-    try:
-        output, _ = process.communicate()
-    finally:
-        for signum, handler in zip(signums, handlers):
-            signal.signal(signum, handler)
-    return process.returncode, output
+    if ending.returncode:
+        if ending.returncode < 0 or ending.returncode >= 128:  # killed or interrupted
+            raise SystemExit(ending.returncode)
+        sys.stderr.write(f"It ended with exit code {ending.returncode} and is left out.\n")
+        return
+    with atomic_write(result_path(arguments.dir, each)) as file:
+        file.write(ending.stdout)
 
 
 def folder_of(folder: str, each: Round) -> str:
@@ -212,17 +191,15 @@ def write_page(arguments: argparse.Namespace, sets: Sequence[DataSet], command: 
     """Write the page of all tournaments that have ended, and a picture for each data set."""
     path = arguments.markdown
     lines = ["# The league of GANs", "", *describe_league(arguments, command), ""]
-    entrants: List[Entrant] = []
     for data in sets:
-        rounds = [Round(data, *budget) for budget in arguments.budgets]
+        rounds = [Round(data, budget) for budget in arguments.budgets]
         results = [(each, read_entrants(arguments.dir, each)) for each in rounds]
         pairs = [(each, rows) for each, rows in results if rows]
         if pairs:
-            entrants += [row for _, rows in pairs for row in rows]
             picture = f"{os.path.splitext(path)[0]}-{data.name}.png"
             lines += section(pairs, picture)
     with atomic_write(path) as file:
-        file.write(("\n".join(lines) + "\n" + result_page.legend_of(entrants)).encode())
+        file.write(("\n".join(lines) + "\n" + result_page.LEGEND).encode())
 
 
 def describe_league(arguments: argparse.Namespace, command: str) -> List[str]:
@@ -248,7 +225,6 @@ def describe_command(words: Sequence[str]) -> str:
     for position, word in enumerate(words[:-1]):
         if word in PATHS:
             result[position + 1] = PATHS[word]
-    result = [word for word in result if word != "--page-only"]
     return " ".join(map(shlex.quote, ["python", "plugins/gan-league/benchmark/league.py", *result]))
 
 
@@ -256,7 +232,7 @@ def section(results: Sequence[Tuple[Round, List[Entrant]]], picture: str) -> Lis
     """The lines of a data set: a table with all budgets, verdicts, and samples of the largest."""
     data = results[0][0].data
     every = [row for _, rows in results for row in rows]
-    columns = ["CPU minutes", *result_page.columns_of(every)]
+    columns = ["CPU minutes", *result_page.COLUMNS]
     lines = [f"## {data.title}", "", result_page.describe_scores(every, data.name), ""]
     lines += ["| " + " | ".join(columns) + " |", "|--:|---" + (len(columns) - 2) * "|--:" + "|"]
     for each, rows in results:
@@ -336,43 +312,28 @@ def main() -> None:
     own, rest = (words, []) if "--" not in words else split_at(words, "--")
     arguments = parse(own)
     arguments.flags = rest
-    arguments.budgets = parse_budgets(arguments.cpu_minutes, arguments.seeds)
+    arguments.budgets = parse_budgets(arguments.cpu_minutes)
     sets = list_data(arguments)
     command = describe_command(words)
-    for budget in [] if arguments.page_only else arguments.budgets:
+    for budget in arguments.budgets:
         for data in sets:
-            run_round(arguments, Round(data, *budget))
+            run_round(arguments, Round(data, budget))
             write_page(arguments, sets, command)
-    write_page(arguments, sets, command)
 
 
-def parse_budgets(minutes: str, seeds: str) -> List[Tuple[float, int]]:
-    """Return the budgets in CPU minutes, the smallest first, each with its number of seeds.
-
-    Args:
-        minutes: numbers that commas separate.
-        seeds: one number for all budgets, or one for each.
+def parse_budgets(text: str) -> List[float]:
+    """Return the budgets in CPU minutes, which commas separate, the smallest first.
 
     Raises:
-        SystemExit: a budget or a number of seeds is no positive number, or there are not as many
-            of both.
+        SystemExit: one is no positive number.
     """
-    budgets, counts = minutes.split(","), seeds.split(",")
-    if not all(count.isdecimal() and int(count) for count in counts):
-        raise SystemExit(f"--seeds is '{seeds}', expected positive whole numbers.")
-    if len(counts) not in (1, len(budgets)):
-        raise SystemExit(
-            f"--seeds has {len(counts)} numbers and --cpu-minutes has {len(budgets)}: expected one "
-            "for all budgets, or one for each."
-        )
     try:
-        numbers = [float(each) for each in budgets]
+        numbers = [float(each) for each in text.split(",")]
     except ValueError:
         numbers = [0.0]
     if not all(0 < each < math.inf for each in numbers):
-        raise SystemExit(f"--cpu-minutes is '{minutes}', expected positive numbers.")
-    pairs = zip(numbers, counts * len(budgets) if len(counts) == 1 else counts)
-    return sorted({each: int(count) for each, count in pairs}.items())
+        raise SystemExit(f"--cpu-minutes is '{text}', expected positive numbers.")
+    return sorted(set(numbers))
 
 
 def split_at(words: Sequence[str], word: str) -> Tuple[Sequence[str], Sequence[str]]:
@@ -395,8 +356,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--peers37", default="", help="Python 3.7 with TensorFlow 1.15, TF-GAN")
     parser.add_argument("--peers311", default="", help="Python with TensorFlow 2 and PyTorch")
     parser.add_argument("--cpu-minutes", default="2,5,20", help="budgets, separated by commas")
-    parser.add_argument("--seeds", default="5", help="of all budgets, or of each: 5,5,1")
-    parser.add_argument("--page-only", action="store_true", help="write the page again")
+    parser.add_argument("--seeds", type=int, default=5, help="with which each trains")
     return parser.parse_args(words)
 
 

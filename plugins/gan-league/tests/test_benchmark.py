@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -45,7 +46,7 @@ def make_score(distance, accuracy, half=0.1):
 
 
 def make_row(name, scores, program="python"):
-    facts = {"plugin": "", "status": "finished", "reason": "", "step": 0, "cpu_secs": 9.0}
+    facts = {"status": "finished", "reason": "", "step": 0, "cpu_secs": 9.0}
     return dict(facts, name=name, scores=scores, paths=["run"], program=program)
 
 
@@ -63,8 +64,9 @@ def test_the_page_has_a_row_for_each_budget_and_no_path_of_the_machine(league, m
         with open(f"league/mnist5k/{minutes}-minutes.json", "w") as file:
             json.dump({"rows": rows}, file)
     words = ["--dir", "league", "--cpu-minutes", "0.2,5,20", "--data-sets", "mnist5k"]
-    words += ["--markdown", "gan.md", "--peers37", "/opt/p/python", "--page-only"]
+    words += ["--markdown", "gan.md", "--peers37", "/opt/p/python"]
     monkeypatch.setattr(sys, "argv", ["league.py", *words])
+    monkeypatch.setattr(league, "run_round", lambda arguments, each: None)
     league.main()
     with open("gan.md") as file:
         page = file.read()
@@ -80,7 +82,7 @@ def test_the_page_has_a_row_for_each_budget_and_no_path_of_the_machine(league, m
 
 def place_of(league, rows):
     """The verdict by the FD."""
-    each = league.Round(league.DataSet("d", "D", []), 2.0, 1)
+    each = league.Round(league.DataSet("d", "D", []), 2.0)
     text = next(league.verdicts(each, [league.Entrant(**row) for row in rows]))
     return text.partition("2 CPU minutes: ")[2]
 
@@ -136,14 +138,6 @@ def parse(league, *words):
     return arguments
 
 
-def test_each_budget_may_have_its_own_number_of_seeds(league):
-    assert league.parse_budgets("2,20,5", "3,1,2") == [(2, 3), (5, 2), (20, 1)]
-    assert league.parse_budgets("2,5", "4") == [(2, 4), (5, 4)]
-    for seeds, message in (("3,1", "has 2 numbers and --cpu-minutes has 3"), ("3,,1", "is '3,,1'")):
-        with pytest.raises(SystemExit, match=f"--seeds {message}"):
-            league.parse_budgets("2,5,20", seeds)
-
-
 SETS = "mnist5k, mnist, mnist-unlabelled, fashion, emoji"
 
 
@@ -162,9 +156,11 @@ def test_a_data_set_that_the_league_cannot_have_ends_it(league, names, message):
 
 
 def test_a_round_that_fails_leaves_no_older_result_for_the_page(league, monkeypatch):
-    each = league.Round(league.DataSet("d", "D", []), 2.0, 1)
-    results = iter([(0, b'{"rows": []}'), (1, b"")])
-    monkeypatch.setattr(league, "run_command", lambda command: next(results))
+    each = league.Round(league.DataSet("d", "D", []), 2.0)
+    endings = iter(
+        subprocess.CompletedProcess([], *end) for end in ((0, b'{"rows": []}'), (1, b""))
+    )
+    monkeypatch.setattr(league.subprocess, "run", lambda *_, **__: next(endings))
     os.makedirs("league/d")
     for expected in ([], None):
         league.run_round(parse(league), each)

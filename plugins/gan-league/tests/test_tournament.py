@@ -1,155 +1,180 @@
-"""`toolkit gan-league`: what it trains, and what it reads of the runs."""
+"""`toolkit gan-league`: what it trains, what it reads of the runs, and a whole tournament."""
 
 from __future__ import annotations
 
 import json
-import pathlib
+import os
+import types
 
+import click
+import numpy as np
+import process_fixtures
 import pytest
+from file_fixtures import REPOSITORY
+from score_fixtures import SPEC, SPLITS, QuarterClassifier, make_images, make_options
 from toolkit_gan.presets import PRESETS
-from toolkit_gan_league import result_page, standings, timing, training
+from toolkit_gan_league import judge, programs, result_page, standings, timing, training
+from toolkit_gan_league.rivals import Rival, parse_rivals
+from toolkit_image_scores import damage
+from toolkit_image_scores.features import network_features
+from toolkit_image_scores.scorer import ImageScorer
 
-from toolkit import ToolkitError, UsageError
+from toolkit import InterruptedRun, ToolkitError, UsageError, testing
 
-
-def write_json(path, value):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value))
-
-
-def scores(distance, low, high):
-    return {
-        **{"n": 100, "m": 50, "frechet_floor": 0.5, "frechet_ratio": distance / 0.5},
-        "frechet_distance": {"mean": distance, "interval": {"low": low, "high": high}},
-        **{"precision": 0.5, "recall": 0.25, "coverage": 0.75, "classes": {"lost": [3, 7]}},
-        "features": {"name": "cnn"},
-    }
+# ---------------------------------------------------------------------------------- the command
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """The folder of a league: quick with two seeds, dcgan with one, wgan that diverged."""
-    values_of_presets = (("dcgan", [8.0]), ("quick", [1.0, 3.0]), ("wgan", []))
-    for preset, values in values_of_presets:
-        paths = [f"trials/{preset}-s{seed}" for seed in range(max(1, len(values)))]
-        place = tmp_path / "presets" / preset
-        for path, value in zip(paths, values):
-            test = {"reports": "reports/test-20"}
-            manifest = {"summary": {"test": test}, "versions": {"tensorflow": "2.21"}}
-            write_json(place / path / "manifest.json", manifest)
-            write_json(place / path / "config.json", {"data": "mnist5k"})
-            report = place / path / "reports" / "test-20" / "scores.json"
-            write_json(report, scores(value, value - 0.25, value + 0.25))
-        status, reason = ("finished", "") if values else ("diverged", "Step 3 | is not finite.")
-        facts = {"status": status, "reason": reason, "step": 20, "cpu_secs": 60.0 * len(paths)}
-        row = dict(facts, number=0, values={}, paths=paths)
-        write_json(place / "table.json", {"rows": [row], "again": f"train {preset}"})
-    return str(tmp_path)
+def make_plan(folder="cup", presets="quick", plugins=(), flags=(), minutes=2.0, seeds=1):
+    return training.plan(str(folder), presets, plugins, minutes, seeds, flags)
 
 
-def test_a_preset_of_which_a_seed_failed_is_not_ranked_by_the_others(folder):
-    path = pathlib.Path(folder, "presets", "quick", "table.json")
-    table = json.loads(path.read_text())
-    table["rows"][0].update(status="diverged", reason="Seed 1: Step 3 is not finite.")
-    write_json(path, table)
-    entrants = standings.read_entrants(folder)
-    assert [each.name for each in entrants] == ["dcgan", "quick", "wgan"]
-    assert result_page.cells_of(entrants[1])[4] == "diverged: Seed 1: Step 3 is not finite."
-
-
-def test_the_lowest_mean_distance_over_seeds_is_first_and_a_failure_last(folder):
-    entrants = standings.read_entrants(folder)
-    quick, dcgan, wgan = map(result_page.cells_of, entrants)
-    assert quick == [
-        *("quick", "2", "20", "60 s", "2.00 [1.00, 3.00]", "4.0"),
-        *("-", "0.75", "0.50", "0.25", "2"),
-    ]
-    assert dcgan[4:6] == ["8.00 [7.75, 8.25]", "16"]
-    assert wgan[:5] == ["wgan", "0", "20", "60 s", "diverged: Step 3 | is not finite."]
-    header, *_, failure = result_page.table_lines(entrants)
-    assert "diverged: Step 3 | is not finite." in failure  # which widens no column
-    assert header.index("x floor") - header.index("FD") == len("2.00 [1.00, 3.00]  ")
-    result = standings.as_json(folder, entrants)
-    assert result["again"] == "train quick"
-    first, _, last = result["rows"]
-    assert (first["distance"], first["floor"], first["lost"]) == (2.0, 0.5, 2.0)
-    assert last["distance"] is None
-
-
-def test_the_page_has_the_command_the_common_facts_and_a_row_for_each_without_html(folder):
-    best, second, failure = standings.read_entrants(folder)
-    entrants = [best._replace(name="<b>&"), second, failure._replace(reason="a <img> |\nb")]
-    page = result_page.markdown(entrants, "toolkit x", "a.png")
-    assert "\n    toolkit x\n" in page and "](a.png)" in page
-    assert "&lt;b>&amp; and dcgan are not separated: they differ by a factor of 4.62 [" in page
-    assert "Data `mnist5k`, TensorFlow 2.21; FD of 100 samples and 50 test images" in page
-    rows = [line for line in page.splitlines() if line.startswith("| ")]
-    assert len(rows) == 4 and rows[0].startswith("| preset |")
-    assert "| diverged: a &lt;img> \\| b |" in rows[-1]
-    assert page.count("&lt;b>&amp;") == 3  # in the table, the verdict and the list of samples
-    assert "<b>" not in page and "<img>" not in page
-
-
-@pytest.mark.parametrize("flags, out", [(["--json"], "{}"), ([], "")])
-def test_a_dry_run_has_no_results(cli, monkeypatch, flags, out):
-    monkeypatch.setattr(training, "train", lambda context, plan: None)
-    argv = ["gan-league", "--dir", "cup", "--presets", "quick,wgan", "--dry-run", *flags]
-    answer = cli(*argv)
-    assert answer.code == 0 and "".join(answer.out.split()) == "".join(out.split())
-
-
-def test_the_verdict_is_of_the_first_two_rows_that_have_scores(folder):
-    entrants = standings.read_entrants(folder)
-    verdict = standings.as_json(folder, entrants)["verdict"]
-    expected = "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 ["
-    assert verdict.startswith(expected)
-    assert standings.find_verdict(entrants[::2]) == ""
-
-
-def test_without_a_distance_the_two_sample_accuracy_ranks(folder):
-    entrants = standings.read_entrants(folder)[:2]
-    tests = [{"accuracy": value, "low": value - 0.03, "high": value + 0.03} for value in (0.9, 0.6)]
-    others = [
-        each._replace(scores=[dict(scores(1.0, 0, 2), frechet_distance=None, two_sample=test)])
-        for each, test in zip(entrants, tests)
-    ]
-    assert standings.choose_measure(entrants) is standings.DISTANCE
-    quick, dcgan = others
-    assert standings._ranked(others) == [dcgan, quick]
-    assert standings.find_verdict([dcgan, quick]).startswith(
-        "By the two-sample accuracy, dcgan is better than quick by 0.300 ["
-    )
-    assert result_page.cells_of(quick)[4:7] == ["-", "2.0", "90 [87, 93]"]
+def test_a_plugin_may_have_flags_and_its_path_spaces():
+    texts = ["./my plugins/a.py", "vae --code 8 --set 'hidden=3,4'"]
+    _, rival, other = parse_rivals("quick", texts, least=1)
+    words = ["--plugin", "./my plugins/a.py", "--with", "image-scores"]
+    assert rival == Rival("a", "--plugin './my plugins/a.py'", words)
+    assert other.words[-4:] == ["--code", "8", "--set", "hidden=3,4"]
+    assert other.folder == "vae-code-8-set-hidden=3-4"
 
 
 @pytest.mark.parametrize(
-    "flags, minutes", [([], 2.0), (["--steps", "4"], None), (["--examples=9"], None)]
+    "texts, message",
+    [
+        ([""], "names no plugin"),
+        (["vae --code '8"], "No closing quotation"),
+        (["vae", "vae"], "Two values of --plugin are called 'vae'"),
+        (["a/x.py", "b/x.py"], "are called 'x'"),
+        (["vae --steps 3"], "--steps is equal for all"),
+        (["vae --data=mnist"], "--data is equal for all"),
+        (["vae --score-samples 32"], "--score-samples is equal for all"),
+    ],
 )
-def test_the_result_has_the_cpu_minutes_unless_a_flag_sets_another_budget(
-    cli, folder, tmp_path_factory, monkeypatch, flags, minutes
-):
-    monkeypatch.setattr(training, "train", lambda context, plan: None)
-    argv = ["gan-league", "--dir", folder, "--presets", "quick,dcgan,wgan", "--json", *flags]
-    argv += ["--markdown", str(tmp_path_factory.mktemp("page") / "page.md")]
-    monkeypatch.setattr(result_page, "write_samples", lambda entrants, path: False)
-    answer = cli(*argv)
-    assert answer.code == 0, answer.err
-    result = json.loads(answer.out)
-    assert result["cpu_minutes"] == minutes and len(result["rows"]) == 3
+def test_a_plugin_that_would_not_compete_on_equal_terms_is_refused(texts, message):
+    with pytest.raises(UsageError, match=message):
+        parse_rivals("quick", texts, least=1)
+
+
+def test_all_searches_have_the_same_seeds_and_budget():
+    plan = make_plan(plugins=["vae --code 8"], flags=["--data", "mnist"], seeds=3)
+    preset, plugin = (" ".join(plan.words_of(rival)) for rival in plan.rivals)
+    equal = "--seeds 3 --data mnist"
+    place = os.path.join("cup", "searches", "quick")
+    assert preset == f"--search-dir {place} --plugin gan --preset quick {equal}"
+    place = os.path.join("cup", "searches", "vae-code-8")
+    assert plugin == f"--search-dir {place} --plugin vae --with image-scores --code 8 {equal}"
+    assert plan.minutes == 2.0 and make_plan(flags=["--steps=7"], plugins=["vae"]).minutes is None
 
 
 @pytest.mark.parametrize("text", ["quick", "quick,quick", "quick,other"])
 def test_two_known_presets_are_needed_or_all_by_default(text):
     with pytest.raises(UsageError, match=f"two or more of auto, {', '.join(PRESETS)}"):
-        training.check_presets(text)
-    assert training.check_presets("") == list(PRESETS)
+        make_plan(presets=text)
+    assert [rival.name for rival in make_plan(presets="").rivals] == list(PRESETS)
 
 
-def test_the_budget_is_cpu_time_unless_a_flag_sets_another():
-    plan = training.plan("f", "quick,wgan", [], 1.5, 2, ["--data", "mnist"])
-    assert plan.minutes == 1.5 and not any("--steps" in words for words in plan.searches)
-    plan = training.plan("f", "quick,wgan", [], 1.5, 2, ["--steps=7"])
-    assert plan.minutes is None and all(words[-1] == "--steps=7" for words in plan.searches)
+@pytest.mark.parametrize("flag", ["--vary=width=2,4", "--search-dir", "--preset"])
+def test_what_the_tournament_sets_is_refused(flag):
+    with pytest.raises(UsageError, match=f"{flag.split('=')[0]} is what the tournament sets"):
+        make_plan(plugins=["vae"], flags=[flag, "x"])
+
+
+# --------------------------------------------------------------------------- trained and continued
+
+
+class Searches:
+    """In the place of the command `search`: writes a table, unless it is to fail.
+
+    Attributes:
+        seen: the folder of each search, and whether it was a dry run.
+        failures: the errors by folder, each raised once.
+    """
+
+    def __init__(self):
+        self.seen, self.steps, self.failures = [], [], {}
+
+    def __call__(self, context, words):
+        folder, is_dry = words[words.index("--search-dir") + 1], "--dry-run" in words
+        self.steps += words[words.index("--steps") + 1 :][:1] if "--steps" in words else []
+        self.seen.append((os.path.basename(folder), is_dry))
+        if is_dry:
+            return
+        os.makedirs(folder, exist_ok=True)
+        open(os.path.join(folder, "study.json"), "w").close()
+        failure = self.failures.pop(os.path.basename(folder), None)
+        if not isinstance(failure, InterruptedRun):  # which comes before the table
+            open(os.path.join(folder, "table.json"), "w").close()
+        if failure is not None:
+            raise failure
+
+
+@pytest.fixture
+def plan(tmp_path):
+    plan = make_plan(tmp_path / "cup", "quick,wgan", ["vae", "diffusion"])
+    return plan._replace(minutes=None)
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    searches = Searches()
+    monkeypatch.setattr(training, "search", searches)
+    return searches
+
+
+NAMES = ["quick", "wgan", "vae", "diffusion"]
+CHECKS = [(name, True) for name in NAMES]
+TRAININGS = [(name, False) for name in NAMES]
+
+
+def test_all_are_checked_before_one_trains_and_one_that_diverges_does_not_end_it(plan, searches):
+    searches.failures["vae"] = ToolkitError("No configuration finished.")
+    training.train(None, plan)
+    assert searches.seen == CHECKS + TRAININGS
+
+
+def test_all_are_timed_before_one_trains_for_cpu_time(plan, searches, monkeypatch):
+    timed = []
+
+    def count_steps(words, cpu_secs):
+        timed.append((words[1], cpu_secs))
+        return len(timed)
+
+    monkeypatch.setattr(training.timing, "count_steps", count_steps)
+    training.train(None, plan._replace(minutes=1.5))
+    assert timed == [(folder, 90) for folder in map(plan.folder_of, plan.rivals)]
+    assert searches.seen == TRAININGS and searches.steps == ["1", "2", "3", "4"]
+
+
+def test_an_interrupted_tournament_continues_without_a_second_check(plan, searches):
+    searches.failures["vae"] = InterruptedRun("Interrupted.", signum=2)
+    with pytest.raises(InterruptedRun):
+        training.train(None, plan)
+    searches.seen.clear()
+    training.train(None, plan)
+    assert searches.seen == [("diffusion", True), *TRAININGS]
+
+
+def test_an_interrupted_tournament_continues_with_its_own_command():
+    @click.command(context_settings={"ignore_unknown_options": True})
+    @click.argument("words", nargs=-1)
+    def search(words):
+        raise InterruptedRun("Interrupted.", hint="Continue with: toolkit search", signum=2)
+
+    with pytest.raises(InterruptedRun) as error:
+        training.search(click.Context(click.Group("toolkit", commands=[search])), [])
+    assert error.value.hint == "Continue with the same command."
+
+
+@pytest.mark.parametrize(
+    "cause", [click.UsageError("No such option"), UsageError("No such option")]
+)
+def test_a_mistake_in_the_flags_of_a_plugin_names_it(plan, monkeypatch, cause):
+    def search(context, words):
+        if "vae" in words:
+            raise cause
+
+    monkeypatch.setattr(training, "search", search)
+    with pytest.raises(UsageError, match="--plugin 'vae': No such option"):
+        training.train(None, plan)
 
 
 def test_the_steps_of_a_budget_are_those_of_the_later_part_of_a_short_run(monkeypatch):
@@ -176,7 +201,225 @@ def test_a_run_is_timed_or_has_a_sentence(tmp_path):
         timing._train(words, 0.1)
 
 
-@pytest.mark.parametrize("flag", ["--vary", "--vary=width=2,4", "--search-dir", "--preset"])
-def test_what_the_tournament_sets_is_refused(flag):
-    with pytest.raises(UsageError, match=f"{flag.split('=')[0]} is what the tournament sets"):
-        training.search_words("f", "quick", 2, [flag, "x"])
+# ------------------------------------------------------------------------------------- the result
+
+
+def write_json(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def scores(distance, low, high):
+    return {
+        **{"n": 100, "m": 50, "frechet_floor": 0.5, "frechet_ratio": distance / 0.5},
+        "frechet_distance": {"mean": distance, "interval": {"low": low, "high": high}},
+        **{"precision": 0.5, "recall": 0.25, "coverage": 0.75, "classes": {"lost": [3, 7]}},
+        "features": {"name": "cnn", "sha256": "ab"},
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of a tournament: quick with two seeds, dcgan with one, wgan that diverged."""
+    values_of_presets = (("dcgan", [8.0]), ("quick", [1.0, 3.0]), ("wgan", []))
+    for preset, values in values_of_presets:
+        paths = [f"trials/{preset}-s{seed}" for seed in range(max(1, len(values)))]
+        place = tmp_path / "searches" / preset
+        for path, value in zip(paths, values):
+            test = {"reports": "reports/test-20"}
+            manifest = {"summary": {"test": test}, "versions": {"tensorflow": "2.21"}}
+            write_json(place / path / "manifest.json", manifest)
+            write_json(place / path / "config.json", {"data": "mnist5k"})
+            report = place / path / "reports" / "test-20" / "scores.json"
+            write_json(report, scores(value, value - 0.25, value + 0.25))
+        status, reason = ("finished", "") if values else ("diverged", "Step 3 | is not finite.")
+        facts = {"status": status, "reason": reason, "step": 20, "cpu_secs": 60.0 * len(paths)}
+        row = dict(facts, number=0, values={}, paths=paths)
+        write_json(place / "table.json", {"rows": [row], "again": f"train {preset}"})
+    return tmp_path
+
+
+def read(folder):
+    return standings.read_entrants(make_plan(folder, "dcgan,quick,wgan"))
+
+
+def test_a_preset_of_which_a_seed_failed_is_not_ranked_by_the_others(folder):
+    path = folder / "searches" / "quick" / "table.json"
+    table = json.loads(path.read_text())
+    table["rows"][0].update(status="diverged", reason="Seed 1: Step 3 is not finite.")
+    write_json(path, table)
+    entrants = read(folder)
+    assert [each.name for each in entrants] == ["dcgan", "quick", "wgan"]
+    assert result_page.cells_of(entrants[1])[4] == "diverged: Seed 1: Step 3 is not finite."
+
+
+def test_scores_on_other_features_are_not_compared(folder):
+    (path,) = (folder / "searches" / "dcgan").glob("trials/*/reports/*/scores.json")
+    write_json(path, dict(scores(0.1, 0.0, 0.2), m=49))
+    dcgan = [each for each in read(folder) if each.name == "dcgan"][0]
+    cell = result_page.cells_of(dcgan)[4]
+    assert dcgan.scores == []
+    assert cell == "not comparable: other features, or numbers of images, than those of quick"
+
+
+def test_the_lowest_mean_distance_over_seeds_is_first_and_a_failure_last(folder):
+    entrants = read(folder)
+    quick, dcgan, wgan = map(result_page.cells_of, entrants)
+    assert quick == [
+        *("quick", "2", "20", "60 s", "2.00 [1.00, 3.00]", "4.0"),
+        *("-", "0.75", "0.50", "0.25", "2"),
+    ]
+    assert dcgan[4:6] == ["8.00 [7.75, 8.25]", "16"]
+    assert wgan[:5] == ["wgan", "0", "20", "60 s", "diverged: Step 3 | is not finite."]
+    header, *_, failure = result_page.table_lines(entrants)
+    assert "diverged: Step 3 | is not finite." in failure  # which widens no column
+    assert header.index("x floor") - header.index("FD") == len("2.00 [1.00, 3.00]  ")
+    result = standings.as_json(str(folder), entrants)
+    assert result["again"] == "train quick"
+    first, _, last = result["rows"]
+    assert (first["distance"], first["floor"], first["lost"]) == (2.0, 0.5, 2.0)
+    assert last["distance"] is None
+
+
+def test_a_dry_run_has_no_results(cli, monkeypatch):
+    monkeypatch.setattr(training, "train", lambda context, plan: None)
+    answer = cli("gan-league", "--dir", "cup", "--presets", "quick,wgan", "--dry-run", "--json")
+    assert answer.code == 0 and answer.out.strip() == "{}"
+
+
+def test_the_verdict_is_of_the_first_two_rows_that_have_scores(folder):
+    entrants = read(folder)
+    verdict = standings.as_json(str(folder), entrants)["verdict"]
+    expected = "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 ["
+    assert verdict.startswith(expected)
+    assert standings.find_verdict(entrants[::2]) == ""
+
+
+def test_without_a_distance_the_two_sample_accuracy_ranks(folder):
+    entrants = read(folder)[:2]
+    tests = [{"accuracy": value, "low": value - 0.03, "high": value + 0.03} for value in (0.9, 0.6)]
+    others = [
+        each._replace(scores=[dict(scores(1.0, 0, 2), frechet_distance=None, two_sample=test)])
+        for each, test in zip(entrants, tests)
+    ]
+    assert standings.choose_measure(entrants) is standings.DISTANCE
+    quick, dcgan = others
+    assert standings._ranked(others) == [dcgan, quick]
+    assert standings.find_verdict([dcgan, quick]).startswith(
+        "By the two-sample accuracy, dcgan is better than quick by 0.300 ["
+    )
+    assert result_page.cells_of(quick)[4:7] == ["-", "2.0", "90 [87, 93]"]
+
+
+# ----------------------------------------------------------------------------- scores of programs
+
+
+@pytest.fixture
+def tournament(tmp_path, monkeypatch):
+    """A judge, the scores of its run, and an entry for each score that is computed."""
+    nothing = dict.fromkeys(damage.SEVERE, ())  # the means of quarters notice no blur
+    monkeypatch.setattr(damage, "SEVERE", nothing)
+    features, counts = network_features(QuarterClassifier()), []
+
+    class Scorer(ImageScorer):
+        def __init__(self, run, splits):
+            super().__init__(run, splits, features=features)
+
+        def score(self, *arguments):
+            counts.append(1)
+            return super().score(*arguments)
+
+    run = types.SimpleNamespace(
+        options=make_options(), data=SPEC, split=SPLITS.get, close=lambda: None
+    )
+    monkeypatch.setattr(judge, "ImageScorer", Scorer)
+    monkeypatch.setattr(judge, "open_trained", lambda path: run)
+    (tmp_path / "report").mkdir()
+    scorer = Scorer(run, SPLITS.get)
+    scorer.draw = lambda count, seed: [{"images": IMAGES}]
+    scorer.score(SPLITS["test"], None, str(tmp_path / "report"))
+    scores = json.loads((tmp_path / "report" / "scores.json").read_text())
+    return types.SimpleNamespace(judge=judge.Judge("run", scores), scores=scores, counts=counts)
+
+
+IMAGES = make_images(np.arange(300) % 4, 5)
+
+
+def test_equal_images_of_a_program_and_of_a_preset_have_equal_scores_once(tournament, tmp_path):
+    plan = training.plan(str(tmp_path), "quick", [], 1, 2, [], ["other=sh"])
+    write_json(tmp_path / "searches" / "quick" / "study.json", {"seeds": [5, 6]})
+    for seed in (5, 6):
+        run = tmp_path / "programs" / "other" / f"s{seed}"
+        write_json(
+            run / "result.json", {"status": "finished", "reason": "", "cpu_secs": 4.0 * seed}
+        )
+        np.savez(str(run / programs.IMAGES), images=IMAGES)
+    for _ in range(2):  # of which the second computes nothing
+        entrant = standings._score_program(plan, plan.programs[0], tournament.judge)
+        assert entrant.scores == [tournament.scores] * 2 and entrant.cpu_secs == 22.0
+    assert len(tournament.counts) == 1 + 2
+    (run / programs.IMAGES).write_text("damaged")
+    entrant = standings._score_program(plan, plan.programs[0], tournament.judge)
+    assert (entrant.status, entrant.scores) == ("not scored", [])
+    reason = "not scored: its file of images is not one of numpy.savez"
+    assert result_page.cells_of(entrant)[:5] == ["other", "0", "-", "22 s", reason]
+
+
+def test_other_features_than_those_of_the_scores_are_refused(tournament):
+    scores = dict(tournament.scores, features={"sha256": "0" * 64})
+    with pytest.raises(UsageError, match="features of the scores have changed"):
+        judge.Judge("run", scores)
+
+
+# ---------------------------------------------------------------------------------- the whole of it
+
+SCORES = ["--features", "pixels", "--quick-samples", "100", "--score-samples", "100"]
+SMALL = ["--steps", "4", "--batch-size", "8", "--xla", "off", *SCORES]
+TINY = "--width 2 --latent-size 4 --norm-samples 20 --sample-count 9 --network mlp"
+
+
+def test_a_plugin_that_draws_nothing_is_refused_before_anything_trains(cli, tmp_path):
+    words = ["--presets", "quick", "--plugin", "classifier", "--data", "mnist5k", *SMALL]
+    result = cli("gan-league", "--dir", "cup", *words)
+    assert result.code == 2 and "no hook 'sample'" in result.err
+    assert not list(tmp_path.glob("cup/searches/*/trials"))
+
+
+# Its processes wait after a commit while there is a file `hold`.
+HOLD = """
+import os, time
+
+@hookimpl
+def checkpoint_saved():
+    while os.path.exists("hold"):
+        open("held", "w").close()
+        time.sleep(0.01)
+"""
+
+
+def test_a_tournament_that_is_killed_ends_with_the_same_table(cli, tmp_path):
+    data = testing.write_digits(str(tmp_path / "digits.npz"), count=240)
+    with open(os.path.join(REPOSITORY, "samples", "plugins", "two_updates_gan.py")) as file:
+        (tmp_path / "rival.py").write_text(file.read() + HOLD)
+    rivals = [f"{tmp_path / 'rival.py'} --metric min:generator", f"gan --preset quick {TINY}"]
+    words = ["--presets", "quick", "--data", data, *SMALL]
+    words += [word for rival in rivals for word in ("--plugin", rival)]
+    (tmp_path / "hold").touch()
+    killed = process_fixtures.start("gan-league", "--dir", "cup", *words)
+    process_fixtures.wait_for_file(tmp_path / "held", among=[killed])
+    process_fixtures.kill(killed)
+    (tmp_path / "hold").unlink()
+    results = [
+        cli("gan-league", "--dir", each, *words, "--json") for each in ("cup", "undisturbed")
+    ]
+    for result in results:
+        assert result.code == 0, result.err
+    first, second = (
+        [
+            (row["name"], row["status"], row["step"], row["scores"])
+            for row in json.loads(each.out)["rows"]
+        ]
+        for each in results
+    )
+    assert first == second and all(row[3] for row in first)
+    assert {row[0].split()[0] for row in first} == {"quick", "rival", "gan"}

@@ -39,25 +39,20 @@ from toolkit import cli_options
 @click.option(
     "--seeds", type=click.IntRange(1, 100), default=1, metavar="K", help="Runs of each one."
 )
-@click.option("--markdown", metavar="FILE", help="Write the result as a page, samples beside it.")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
 @cli_options.trust_option
 @cli_options.json_option
 @cli_options.verbose_option
 @click.pass_context
-def gan_league(
-    context, folder, presets, plugins, programs, cpu_minutes, seeds, markdown, flags, as_json
-):
+def gan_league(context, folder, presets, plugins, programs, cpu_minutes, seeds, flags, as_json):
     """Train presets, plugins and programs for equal CPU time on your data, and rank their images.
 
-    FLAGS are those of 'toolkit search' and 'toolkit run', such as --data, --workers or --network;
-    those of the GAN alone hold for the presets. Killed or interrupted, the same command continues.
-    For example: toolkit gan-league --dir runs/league --cpu-minutes 5 --data images:photos
-    --workers 2
+    FLAGS hold for all; they are those of 'toolkit search' and 'toolkit run', such as --data or
+    --workers. Killed or interrupted, the same command continues. For example: toolkit gan-league
+    --dir runs/league --cpu-minutes 5 --data images:photos --workers 2
     """
     from . import result_page, standings, training
 
-    page = "" if markdown is None else cli_options.resolve_output(markdown)
     plan = training.plan(
         os.path.abspath(folder), presets, plugins, cpu_minutes, seeds, flags, programs
     )
@@ -66,12 +61,6 @@ def gan_league(
         return cli_options.print_json({}) if as_json else None
     standings.train_programs(plan)
     entrants = standings.rank(plan)
-    if page:
-        own = {"dir": folder, "presets": presets, "plugin": plugins, "program": programs}
-        own.update({"cpu-minutes": f"{cpu_minutes:g}", "seeds": seeds, "markdown": markdown})
-        command = training.command_text(own, flags)
-        with cli_options.writing_output(page):
-            result_page.write_page(entrants, command, page)
     if as_json:
         result = standings.as_json(plan.folder, entrants)
         return cli_options.print_json(dict(result, cpu_minutes=plan.minutes))

@@ -19,7 +19,6 @@ import fcntl
 import glob
 import hashlib
 import json
-import math
 import os
 import re
 import shlex
@@ -46,12 +45,7 @@ DRAWING_SECS_PER_IMAGE = 0.1
 IDLE_SECS = 600.0  # without any CPU time, after which a program hangs
 _MARK = ".trained"  # follows the name of the output
 _MAX_SCRIPT_BYTES = 1 << 24
-_MAX_TIMES = 100  # as large as the images: larger arrays, though compressed, are not read
 _TAIL_BYTES = 4000  # of a log, in which its last line is searched
-# What a terminal takes for a colour, a move of its cursor, a title or another command.
-_ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]"
-)
 # What reading a file raises that numpy.savez did not write, or not to its end.
 _DAMAGE = (
     *(OSError, ValueError, TypeError, AttributeError, EOFError, MemoryError, RuntimeError),
@@ -456,8 +450,7 @@ def _last_line(path: str) -> str:
 
 def _as_plain_text(text: str) -> str:
     """A text on one line without what controls a terminal."""
-    letters = _ESCAPES.sub("", text)
-    return " ".join("".join(c if c.isprintable() else " " for c in letters).split())
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def open_images(path: str, count: int, shape: Sequence[int]) -> np.ndarray:
@@ -471,7 +464,7 @@ def open_images(path: str, count: int, shape: Sequence[int]) -> np.ndarray:
     Raises:
         DataError: the file is missing or has other contents.
     """
-    images = load_images(path, _MAX_TIMES * count * int(np.prod(shape)))
+    images = load_images(path)
     if images.dtype != np.uint8 or images.shape != (count, *shape):
         raise DataError(
             f"it wrote {images.dtype} {list(images.shape)}, expected uint8 {[count, *shape]}"
@@ -479,19 +472,14 @@ def open_images(path: str, count: int, shape: Sequence[int]) -> np.ndarray:
     return images
 
 
-def load_images(path: str, max_bytes: float = math.inf) -> np.ndarray:
+def load_images(path: str) -> np.ndarray:
     """Return the array `images` of an npz file, or its only one, with an axis of channels.
-
-    Args:
-        path: of the file.
-        max_bytes: of its arrays; more, which are soon compressed, would fill the memory.
 
     Raises:
         DataError: the file is missing or has other contents.
     """
     names: List[str] = []
     try:
-        _check_size(path, max_bytes)
         with np.load(path, allow_pickle=False) as arrays:
             names = list(arrays)
             name = "images" if "images" in names or len(names) != 1 else names[0]
@@ -505,11 +493,3 @@ def load_images(path: str, max_bytes: float = math.inf) -> np.ndarray:
     if not isinstance(images, np.ndarray):  # the bytes of a file of another kind
         raise DataError("its file of images is not one of numpy.savez")
     return images[..., np.newaxis] if images.ndim == 3 else images
-
-
-def _check_size(path: str, max_bytes: float) -> None:
-    """Check, before a file is read, that its arrays are not too large. Raises DataError."""
-    with zipfile.ZipFile(path) as file:
-        size = sum(member.file_size for member in file.infolist())
-    if size > max_bytes:
-        raise DataError(f"it wrote arrays of {size} bytes, expected {max_bytes} at most")

@@ -1,14 +1,14 @@
-"""The result of `toolkit gan-league` as a table for a terminal, and as a page with samples."""
+"""The result of `toolkit gan-league` as a table; parts of the page of the benchmark."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 from toolkit_image_scores.report import short
 
-from toolkit import atomic_write, open_trained, save_grid, statistics
+from toolkit import open_trained, save_grid, statistics
 
 from . import programs, standings
 from .standings import (
@@ -17,8 +17,6 @@ from .standings import (
     Entrant,
     Measure,
     estimates_of,
-    find_verdict,
-    has_others,
     means_of,
 )
 
@@ -43,13 +41,7 @@ LEGEND = """\
   before a run begins, by a short timing, which is less exact on a busy machine. Where a preset's
   clusters come from a network (`cluster_features=self`), that timing trains it, once, into the
   cache: neither the budget nor "CPU" counts it.
-"""
-PLUGINS_LEGEND = """\
-- Plugins are no presets of the GAN: their images are drawn by their hook `sample`, from the best
-  checkpoint if they choose one and else from the last, and scored by the same code, on the same
-  features and test images, in the same numbers. The time that drawing takes is not counted.
-"""
-PROGRAMS_LEGEND = """\
+- Other plugins draw their images by their hook `sample`, and score them themselves.
 - Programs are other tools. Each gets the training images of the presets and as many cores as a
   preset has threads, and trains by itself for the CPU time of the budget, all its processes
   included; one that takes half as much again, and 30 seconds for its start, is killed. Its samples
@@ -60,20 +52,11 @@ PROGRAMS_LEGEND = """\
 
 # ------------------------------------------------------------------------------------------- table
 
-_MORE_COLUMNS = (
-    *("seeds", "steps", "CPU", "FD", "x floor", "two-sample"),
+COLUMNS = (
+    *("method", "seeds", "steps", "CPU", "FD", "x floor", "two-sample"),
     *("coverage", "precision", "recall", "lost"),
 )
 _NUM_FACTS = 4  # columns of an entrant without scores, before its reason
-
-
-def columns_of(entrants: Sequence[Entrant]) -> List[str]:
-    """The names of the columns."""
-    kinds = ["preset"]
-    kinds += ["plugin"] * any(each.plugin for each in entrants)
-    kinds += ["program"] * any(each.program for each in entrants)
-    *first, last = kinds
-    return [f"{', '.join(first)} or {last}" if first else last, *_MORE_COLUMNS]
 
 
 def cells_of(entrant: Entrant) -> List[str]:
@@ -86,7 +69,7 @@ def cells_of(entrant: Entrant) -> List[str]:
     ]
     if not entrant.scores:
         reason = f": {entrant.reason}" if entrant.reason else ", without scores"
-        rest = [""] * (len(_MORE_COLUMNS) - _NUM_FACTS)
+        rest = [""] * (len(COLUMNS) - _NUM_FACTS - 1)
         return [*facts, f"{entrant.status}{reason}", *rest]
     means = means_of(entrant)
     shares = [means[name] for name in ("coverage", "precision", "recall")]
@@ -122,21 +105,12 @@ def _ends_of(estimates: Sequence[statistics.Estimate]) -> Tuple[float, float]:
 
 def table_lines(entrants: Sequence[Entrant]) -> List[str]:
     """The table for a terminal."""
-    rows = [columns_of(entrants), *map(cells_of, entrants)]
+    rows = [COLUMNS, *map(cells_of, entrants)]
     # A reason is as long as it is: nothing is beside it, and it widens no column.
     sizes = [[len(cell) if row[-1] else 0 for cell in row[_NUM_FACTS:]] for row in rows]
     widths = [max(len(row[n]) for row in rows) for n in range(_NUM_FACTS)]
     widths += map(max, zip(*sizes))
     return ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
-
-
-def markdown_table(entrants: Sequence[Entrant]) -> List[str]:
-    """The table for a page."""
-    columns = columns_of(entrants)
-    lines = ["| " + " | ".join(columns) + " |", "|---" + (len(columns) - 1) * "|--:" + "|"]
-    return lines + [
-        "| " + " | ".join(escape(cell) for cell in cells_of(each)) + " |" for each in entrants
-    ]
 
 
 def escape(text: str) -> str:
@@ -149,33 +123,6 @@ def escape(text: str) -> str:
 # -------------------------------------------------------------------------------------------- page
 
 
-def markdown(entrants: Sequence[Entrant], command: str, picture: str) -> str:
-    """The result as a page.
-
-    Args:
-        entrants: as they are ranked.
-        command: that makes this page again.
-        picture: the name of the file with samples; "" for none.
-    """
-    title = "GAN presets and others" if has_others(entrants) else "GAN presets"
-    lines = [f"# {title} at equal time", "", f"    {command}", "", describe_scores(entrants), ""]
-    lines += [*markdown_table(entrants), ""]
-    verdict = find_verdict(entrants)
-    lines += [escape(verdict), ""] if verdict else []
-    if picture:
-        names = [escape(each.name) for each in entrants if each.scores]
-        lines += [f"![Samples, a row for each]({picture})", ""]
-        lines += [f"From above: {', '.join(names)}.", ""]
-    return "\n".join(lines) + "\n" + legend_of(entrants)
-
-
-def legend_of(entrants: Sequence[Entrant]) -> str:
-    """What the columns of their table mean."""
-    legend = LEGEND
-    legend += PLUGINS_LEGEND * any(each.plugin for each in entrants)
-    return legend + PROGRAMS_LEGEND * any(each.program for each in entrants)
-
-
 def describe_scores(entrants: Sequence[Entrant], data: str = "") -> str:
     """What all distances have in common: data, features, numbers of images, floor, versions.
 
@@ -183,7 +130,8 @@ def describe_scores(entrants: Sequence[Entrant], data: str = "") -> str:
         entrants: at least one preset with scores.
         data: the name of the data; "" for the value of its option.
     """
-    for path, score in _runs_of_presets(entrants):
+    runs = (pair for each in entrants if not each.program for pair in zip(each.paths, each.scores))
+    for path, score in runs:
         manifest, config = (
             standings.read_json(path, "manifest.json"),
             standings.read_json(path, "config.json"),
@@ -203,12 +151,6 @@ def describe_scores(entrants: Sequence[Entrant], data: str = "") -> str:
     return "No run has scores."
 
 
-def _runs_of_presets(entrants: Sequence[Entrant]) -> Iterator[Tuple[str, Dict[str, Any]]]:
-    for entrant in entrants:
-        if not (entrant.plugin or entrant.program):
-            yield from zip(entrant.paths, entrant.scores)
-
-
 # ----------------------------------------------------------------------------------------- samples
 
 
@@ -219,15 +161,6 @@ def write_samples(entrants: Sequence[Entrant], path: str) -> bool:
         return False
     save_grid(path, np.concatenate(rows), NUM_IMAGES)
     return True
-
-
-def write_page(entrants: Sequence[Entrant], command: str, path: str) -> None:
-    """Write the page to a file, and its picture beside it."""
-    picture = f"{os.path.splitext(path)[0]}-samples.png"
-    has_picture = write_samples(entrants, picture)
-    with atomic_write(path) as file:
-        text = markdown(entrants, command, os.path.basename(picture) if has_picture else "")
-        file.write(text.encode())
 
 
 def _draw(entrant: Entrant) -> np.ndarray:

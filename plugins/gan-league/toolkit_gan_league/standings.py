@@ -1,19 +1,19 @@
 """`toolkit gan-league`: presets, plugins and programs at equal CPU time and seeds, by their
 scores on the test split.
 
-The presets were scored by their own runs; samples of the others are scored here, by the same code.
+Presets and plugins were scored by their own runs; the images of programs are scored here, by the
+same code.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import math
 import operator
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from toolkit_image_scores.report import short
@@ -21,9 +21,10 @@ from toolkit_image_scores.report import short
 from toolkit import InterruptedRun, RetryError, ToolkitError, open_trained, statistics
 
 from . import programs
-from .programs import Program, ProgramRun, Task
-from .rivals import Judge, Rival
-from .training import PRESET_FOLDER, Plan, preset_folder, rival_folder
+from .judge import Judge
+from .programs import Program, Task
+from .rivals import Rival
+from .training import Plan
 
 LEVEL = 0.95  # of the intervals in scores.json, and of all verdicts that are made together
 
@@ -33,7 +34,6 @@ class Entrant(NamedTuple):
 
     Attributes:
         name: of the preset or of the program; of the plugin, with its own flags.
-        plugin: its reference; "" for a preset or a program.
         status: of its row in the table of the search.
         reason: why it did not finish; "" if it did.
         paths: of the runs.
@@ -44,7 +44,6 @@ class Entrant(NamedTuple):
     """
 
     name: str
-    plugin: str
     status: str
     reason: str
     paths: List[str]
@@ -74,9 +73,9 @@ class Measure(NamedTuple):
 
 
 def train_programs(plan: Plan) -> None:
-    """Run the programs of a tournament whose presets are trained."""
+    """Run the programs of a tournament whose presets and plugins are trained."""
     if plan.programs:
-        path, _ = _first_scored_run(read_entrants(plan.folder, plan.presets))
+        path, _ = _first_scored_run(read_entrants(plan))
         with open_trained(path) as trained:
             split = trained.split("train")
             programs.train(plan.programs, plan.folder, split, _task(plan, trained, split))
@@ -87,7 +86,7 @@ def _task(plan: Plan, trained: Any, split: Any) -> Task:
 
     Args:
         plan: of the tournament.
-        trained: the run of a preset.
+        trained: the run of a preset or a plugin.
         split: its training split.
     """
     options = trained.options
@@ -103,7 +102,7 @@ def _task(plan: Plan, trained: Any, split: Any) -> Task:
 
 def _seeds(plan: Plan) -> List[int]:
     """Return the seeds with which each is trained."""
-    seeds: List[int] = read_json(plan.folders[0], "study.json")["seeds"]
+    seeds: List[int] = read_json(plan.folder_of(plan.rivals[0]), "study.json")["seeds"]
     return seeds
 
 
@@ -113,7 +112,6 @@ def _score_program(plan: Plan, program: Program, judge: Judge) -> Entrant:
     failures = [run for run in runs if run.status != "finished"]
     entrant = Entrant(
         name=program.name,
-        plugin="",
         status=failures[0].status if failures else "finished",
         reason=failures[0].reason if failures else "",
         paths=[run.folder for run in runs],
@@ -124,16 +122,14 @@ def _score_program(plan: Plan, program: Program, judge: Judge) -> Entrant:
     )
     if failures:
         return entrant
-    with _catching(entrant) as result:
-        result.append(entrant._replace(scores=[_score_run(run, judge) for run in runs]))
-    return result[0]
-
-
-def _score_run(run: ProgramRun, judge: Judge) -> Dict[str, Any]:
-    images = programs.open_images(run.images_path, judge.num_samples, judge.shape)
-    identity = hashlib.sha256(images.tobytes()).hexdigest()
-    place = os.path.join(run.folder, "scores")
-    return judge.score_images(lambda count: images[:count], identity, place)
+    try:
+        images = (programs.load_images(run.images_path) for run in runs)
+        scores = [judge.score(each, run.folder) for each, run in zip(images, runs)]
+    except ToolkitError as error:
+        if isinstance(error, (InterruptedRun, RetryError)):
+            raise
+        return entrant._replace(status="not scored", reason=error.message)
+    return entrant._replace(scores=scores)
 
 
 # ----------------------------------------------------------------------------------------- results
@@ -142,12 +138,11 @@ def _score_run(run: ProgramRun, judge: Judge) -> Dict[str, Any]:
 def rank(plan: Plan) -> List[Entrant]:
     """Return presets, plugins and programs, the best first.
 
-    Samples of plugins and programs are scored if they were not yet.
+    Images of programs are scored if they were not yet.
     """
-    entrants = read_entrants(plan.folder, plan.presets)
-    if plan.rivals or plan.programs:
-        with _opening_judge(entrants) as judge:
-            entrants += [_score_rival(plan.folder, rival, judge) for rival in plan.rivals]
+    entrants = read_entrants(plan)
+    if plan.programs:
+        with contextlib.closing(Judge(*_first_scored_run(entrants))) as judge:
             entrants += [_score_program(plan, program, judge) for program in plan.programs]
     return _ranked(entrants)
 
@@ -157,26 +152,37 @@ def _ranked(entrants: Sequence[Entrant]) -> List[Entrant]:
     return sorted(entrants, key=lambda each: (not each.scores, _mean(each, measure)))
 
 
-def read_entrants(folder: str, presets: Sequence[str] = ()) -> List[Entrant]:
-    """Return the presets of a tournament, the best first.
+def read_entrants(plan: Plan) -> List[Entrant]:
+    """Return the presets and plugins of a tournament, the best first.
 
-    Args:
-        folder: of the tournament.
-        presets: their names; () for all that it has.
+    Those whose scores cannot be compared with those of the first of them have none.
     """
-    names = presets or sorted(os.listdir(os.path.join(folder, PRESET_FOLDER)))
-    return _ranked([_read_entrant(preset_folder(folder, name), name) for name in names])
+    entrants = [_read_entrant(plan.folder_of(rival), rival) for rival in plan.rivals]
+    scored = [each for each in entrants if each.scores]
+    expected = _terms_of(scored[0]) if scored else []
+    for number, each in enumerate(entrants):
+        if each.scores and _terms_of(each) != expected:
+            reason = f"other features, or numbers of images, than those of {scored[0].name}"
+            entrants[number] = each._replace(status="not comparable", reason=reason, scores=[])
+    return _ranked(entrants)
 
 
-def _read_entrant(folder: str, name: str) -> Entrant:
+def _terms_of(entrant: Entrant) -> List[Any]:
+    """What has to be equal in scores that are compared."""
+    scores = entrant.scores[0]
+    return [scores["features"]["sha256"], scores["n"], scores["m"]]
+
+
+def _read_entrant(folder: str, rival: Rival) -> Entrant:
     (row,) = read_json(folder, "table.json")["rows"]
-    entrant = _entrant_of(row, folder, name, "")
+    paths = [os.path.join(folder, path) for path in row["paths"]]
     # The scores of some seeds without those that failed would be better than the preset is.
-    paths = entrant.paths if entrant.status == "finished" else []
-    scores = [score for score in map(_read_scores, paths) if score is not None]
-    own_name = _read_preset(entrant.paths[0]) if entrant.paths else name
-    name = name if own_name in (name, "") else f"{name} ({own_name})"
-    return entrant._replace(name=name, scores=scores)
+    finished = paths if row["status"] == "finished" else []
+    scores = [score for score in map(_read_scores, finished) if score is not None]
+    own_name = _read_preset(paths[0]) if paths and "--preset" in rival.words else ""
+    name = rival.name if own_name in (rival.name, "") else f"{rival.name} ({own_name})"
+    cpu_secs = row["cpu_secs"] / max(len(paths), 1)
+    return Entrant(name, row["status"], row["reason"], paths, row["step"], cpu_secs, scores)
 
 
 def _read_preset(path: str) -> str:
@@ -187,60 +193,15 @@ def _read_preset(path: str) -> str:
         return ""
 
 
-def _entrant_of(row: Dict[str, Any], folder: str, name: str, plugin: str) -> Entrant:
-    """Return an entrant without scores, from the row of its search."""
-    paths = [os.path.join(folder, path) for path in row["paths"]]
-    cpu_secs = row["cpu_secs"] / max(len(paths), 1)
-    return Entrant(name, plugin, row["status"], row["reason"], paths, row["step"], cpu_secs, [])
-
-
 def _first_scored_run(entrants: Sequence[Entrant]) -> Tuple[str, Dict[str, Any]]:
-    """Return the first run of a preset that has scores, and these. Raises ToolkitError."""
+    """Return the first run that has scores, and these. Raises ToolkitError."""
     for entrant in entrants:
-        for path in entrant.paths:
-            scores = _read_scores(path)
-            if scores is not None:
-                return path, scores
+        for path, scores in zip(entrant.paths, entrant.scores):
+            return path, scores
     raise ToolkitError(
-        "No run of a preset has scores with which others could be compared.",
+        "No run of a preset or a plugin has scores with which programs could be compared.",
         hint="The test split needs 10 images or more.",
     )
-
-
-@contextlib.contextmanager
-def _opening_judge(entrants: Sequence[Entrant]) -> Iterator[Judge]:
-    """Open the run of the first preset that has scores. Raises ToolkitError if none has."""
-    judge = Judge(*_first_scored_run(entrants))
-    try:
-        yield judge
-    finally:
-        judge.close()
-
-
-def _score_rival(folder: str, rival: Rival, judge: Judge) -> Entrant:
-    """Return a plugin with the scores of its runs, or with the reason why it has none."""
-    place = rival_folder(folder, rival)
-    (row,) = read_json(place, "table.json")["rows"]
-    entrant = _entrant_of(row, place, rival.name, rival.reference)
-    if entrant.status != "finished":
-        return entrant
-    score_folder = os.path.join(place, "scores")
-    with _catching(entrant) as result:
-        scores = [judge.score(path, score_folder) for path in entrant.paths]
-        result.append(entrant._replace(scores=scores))
-    return result[0]
-
-
-@contextlib.contextmanager
-def _catching(entrant: Entrant) -> Iterator[List[Entrant]]:
-    """A list for the scored entrant; if scoring fails, it gets one with the reason."""
-    result: List[Entrant] = []
-    try:
-        yield result
-    except ToolkitError as error:
-        if isinstance(error, (InterruptedRun, RetryError)):
-            raise
-        result.append(entrant._replace(status="not scored", reason=error.message))
 
 
 def _read_scores(path: str) -> Optional[Dict[str, Any]]:
@@ -414,11 +375,6 @@ def _facts_of(result: statistics.Separation, count: int) -> List[str]:
     facts = [f"p = {result.p:.2g}", result.method]
     facts += [f"p and interval adjusted for {count} comparisons"] * (count > 1)
     return facts + [result.note] * bool(result.note)
-
-
-def has_others(entrants: Sequence[Entrant]) -> bool:
-    """Whether any is no preset."""
-    return any(each.plugin or each.program for each in entrants)
 
 
 # ------------------------------------------------------------------------------------------- means

@@ -17,12 +17,11 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Dict, List, Tuple
+from typing import Dict, List
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of Linux's <sys/prctl.h>
 _WAIT_SECS = 0.1  # from one look at the program to the next
 _MEASURE_SECS = 1.0  # from one measurement of its CPU time to the next
-_MAX_LOOKS = 5  # of a measurement, until two find the same processes
 
 
 def set_process_flag(flag, value):
@@ -69,32 +68,6 @@ def descendants(root, processes):
     return {pid: processes[pid][1:] for pid in pids}
 
 
-class Meter:
-    """Adds up the CPU time of processes, also of those for which nobody waits.
-
-    The time of a process that is waited for becomes part of its parent's. Where the parent ignores
-    SIGCHLD it would be lost: then it counts as it was last seen.
-    """
-
-    def __init__(self):
-        self._own: Dict[int, float] = {}  # the CPU seconds of the processes that were last seen
-        self._waited = 0.0  # those of processes that had been waited for
-        self._lost = 0.0
-
-    def add(self, processes, waited):
-        """Return the CPU seconds of all until now.
-
-        Args:
-            processes: those that live, {pid: (CPU seconds, those of children it waited for)}.
-            waited: of the processes for which the caller has waited.
-        """
-        waited += sum(secs for _, secs in processes.values())
-        ended = sum(secs for pid, secs in self._own.items() if pid not in processes)
-        self._lost += max(0.0, self._waited + ended - waited)
-        self._own, self._waited = {pid: own for pid, (own, _) in processes.items()}, waited
-        return waited + self._lost + sum(self._own.values())
-
-
 class Supervisor:
     """Runs one program.
 
@@ -113,7 +86,6 @@ class Supervisor:
         self._code = None  # of the program, when it has ended
         self._training_secs = None  # of its CPU, when it has marked the end of its training
         self._is_interrupted = False
-        self._meter = Meter()
         set_process_flag(_PR_SET_CHILD_SUBREAPER, 1)
         signal.signal(signal.SIGTERM, self._interrupt)
         with open(request["log"], "wb") as log:
@@ -195,13 +167,10 @@ class Supervisor:
         return "drawing" if secs - self._training_secs > self._request["drawing_limit"] else ""
 
     def _cpu_secs(self):
-        living: Dict[int, Tuple[float, float]] = {}
-        for _ in range(_MAX_LOOKS):
-            former, living = living, descendants(os.getpid(), read_processes())
-            if living.keys() == former.keys():  # none has ended after its parent was read
-                break
+        """The CPU seconds of those that live and of those that were waited for, by whomever."""
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return self._meter.add(living, usage.ru_utime + usage.ru_stime)
+        living = descendants(os.getpid(), read_processes())
+        return usage.ru_utime + usage.ru_stime + sum(map(sum, living.values()))
 
     def _reap(self):
         """Wait for those that have ended, of which one may be the program."""
