@@ -217,6 +217,17 @@ def test_a_class_is_lost_below_a_tenth_of_its_share():
     assert sets.class_histogram(np.repeat([0, 1], [95, 5]), reals)["lost"] == []
 
 
+def test_of_a_rare_class_samples_may_be_missing_by_chance():
+    reals = np.repeat([0, 1, 2], [900, 80, 20])
+    fakes = np.repeat([0, 1, 2], [490, 10, 0])  # expected: 450, 40, 10
+    histogram = sets.class_histogram(fakes, reals)
+    assert histogram["lost"] == []
+    line = "no class is certainly lost; least frequent: 2, at 0.00 of its share"
+    assert report.classes_line(histogram) == line
+    more = sets.class_histogram(np.repeat(fakes, 2), reals)  # expected: 900, 80, 20
+    assert more["lost"] == ["2"]
+
+
 def test_of_few_real_images_no_rare_class_is_lost_by_chance():
     shares = np.repeat([0.099, 0.001], 10)  # ten common and ten rare classes
     random, lost = np.random.RandomState(0), 0

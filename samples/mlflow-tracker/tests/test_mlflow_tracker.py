@@ -137,15 +137,6 @@ def test_the_run_has_the_bits_of_one_without_the_extension(folder, tmp_path):
 # ---------------------------------------------------------------------------- other starts and ends
 
 
-def test_the_variable_of_mlflow_names_the_place(tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "elsewhere"))
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
-    train(tmp_path / "run")
-    run, client = read_run(tmp_path / "run")
-    assert (tmp_path / "elsewhere").is_dir() and not (tmp_path / "mlruns").exists()
-    assert client.get_experiment(run.info.experiment_id).name == "mine"
-
-
 def test_a_resume_continues_the_same_run(tmp_path, monkeypatch):
     train(tmp_path / "run", pause_at=6)
     first, _ = read_run(tmp_path / "run")
@@ -245,8 +236,11 @@ def test_a_server_that_never_answers_is_not_waited_for(tmp_path):
     assert uri in line and "no answer within 0.5 s" in line
 
 
-def test_a_resume_sends_what_a_server_missed(tmp_path, monkeypatch, closed_address):
+def test_a_resume_sends_what_a_server_missed_to_the_place_of_mlflows_variables(
+    tmp_path, monkeypatch, closed_address
+):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", closed_address)
     train(tmp_path / "run", pause_at=6)
     assert read_destination(str(tmp_path / "run")) is None
@@ -254,6 +248,9 @@ def test_a_resume_sends_what_a_server_missed(tmp_path, monkeypatch, closed_addre
     train(tmp_path / "run")
     losses = [(r["step"], r["loss"]) for r in records(tmp_path / "run", "train")]
     assert history(tmp_path / "run", "train/loss") == losses and len(losses) > 2
+    run, client = read_run(tmp_path / "run")
+    assert (tmp_path / "up").is_dir() and not (tmp_path / "mlruns").exists()
+    assert client.get_experiment(run.info.experiment_id).name == "mine"
 
 
 # -------------------------------------------------------------------------------------------- parts
