@@ -31,7 +31,7 @@ class Judge:
 
     def __init__(self, path: str, scores: Mapping[str, Any]):
         self._trained: Any = open_trained(path)
-        self._split = self._trained.split("test")
+        self._split: Any = self._trained.split("test")
         run = types.SimpleNamespace(options=self._trained.options, data=self._trained.data)
         self._scorer = ImageScorer(run, self._trained.split)
         facts = self._scorer.dependencies(self._split, run.options.score_samples)
