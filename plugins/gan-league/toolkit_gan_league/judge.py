@@ -44,7 +44,7 @@ class Judge:
                 "compared with the others.",
                 hint="Repeat the tournament in another --dir.",
             )
-        self._facts = [facts, self._split.sha256()]
+        self._facts = facts
 
     def close(self) -> None:
         self._scorer.close()
@@ -57,8 +57,8 @@ class Judge:
             images: uint8 [n, H, W, C].
             folder: for the scores.
         """
-        identity = hashlib.sha256(images.tobytes()).hexdigest()
-        text = json.dumps([identity, *self._facts], sort_keys=True)
+        identity = [hashlib.sha256(images.tobytes()).hexdigest(), self._split.sha256()]
+        text = json.dumps([*identity, self._facts], sort_keys=True)
         place = os.path.join(folder, f"scores-{hashlib.sha256(text.encode()).hexdigest()[:16]}")
         if not os.path.isdir(place):  # which appears when it is complete
             shutil.rmtree(place + ".partial", ignore_errors=True)
