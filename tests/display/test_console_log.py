@@ -10,7 +10,6 @@ import pytest
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import write_plugin
 
-import toolkit
 from toolkit.display import console_log
 from toolkit.display.console import Console
 from toolkit.display.console_log import ConsoleLog
@@ -141,14 +140,6 @@ def test_stderr_of_plugins_is_logged_and_left_as_it_was(cli, here):
     result = run(cli, plugin=reference)
     assert result.code == 0 and sys.stderr is before
     assert "noise\\x1b[31m of a plugin" in texts() and "noise" in result.err
-
-
-def test_a_call_in_python_logs_its_lines(here):
-    lines = []
-    data = write_bars("bars.npz")
-    toolkit.train(LINEAR, "run", {"data": data, "steps": 4}, say=lines.append)
-    assert lines and [line for line in texts() if line in lines] == lines
-    assert any(line.startswith("step 4/4") for line in texts())
 
 
 def test_progress_is_thinned_in_a_long_run(here):
