@@ -64,10 +64,7 @@ LONG = (
     "tests/docs/test_starting_page.py",
     # A sample of 200 steps in a notebook; `ci` has the code of the page for notebooks.
     "tests/docs/test_notebook.py::test_the_sample_has_sixty_lines_and_runs_in_a_notebook",
-    # A script that reads slices of arrays in two monitored sessions, with a sampler, and a graph of
-    # two networks in a loop; `ci` has the end of queues, samplers and a graph with noise.
-    "tests/adopt/test_adopt_resume.py::"
-    "test_a_killed_script_ends_with_the_bits_of_the_undisturbed_run[slices]",
+    # A graph of two networks in a loop; `ci` has one with noise.
     "tests/adopt/test_lift_graph.py::"
     "test_single_steps_a_loop_and_a_resume_end_with_the_same_bits[gan]",
     # Contracts of all kinds, for samples, for networks of convolutions and with changes of images;

@@ -44,22 +44,6 @@ except tf.errors.OutOfRangeError:
 coord.join(threads)
 assert seen == 40, seen
 """,
-    # Slices of arrays, ended by a monitored session; a sampler beside the end of the data.
-    "slices": FILES
-    + """
-data = np.random.RandomState(1).randn(26, 4).astype("f")
-row, number = tf.train.slice_input_producer([data, np.arange(26)], num_epochs=2)
-rows, numbers = tf.train.batch([row, number], 4, capacity=8)
-weights, biases = tf.get_variable("table", [50, 4]), tf.get_variable("biases", [50])
-sampled = tf.nn.nce_loss(weights, biases, tf.reshape(numbers, [-1, 1]), rows, 5, 50)
-train, loss = fit(rows + 0.001 * tf.reduce_mean(sampled))
-for part in range(2):
-    with tf.train.MonitoredTrainingSession(checkpoint_dir="out%d" % part) as sess:
-        for i in range(6) if part == 0 else range(100):
-            if sess.should_stop():
-                break
-            sess.run(train)
-""",
     # A call that takes from a queue and from one that is filled out of it; two runners of a queue;
     # a wait until it is full; the size of one that shuffles; a sampler beside one that depends on a
     # variable; a call at the end, whatever ended the loop.

@@ -87,10 +87,6 @@ REFUSED = {
         "script.py failed: ZeroDivisionError: division by zero (line {line}).",
     ),
     "exit code": (LOOP + "sys.exit(3)\n", "script.py ended with exit code 3."),
-    "missing module": (
-        "import no_such_module\n",
-        "script.py failed: ModuleNotFoundError: No module named 'no_such_module' (line {line}).",
-    ),
 }
 
 

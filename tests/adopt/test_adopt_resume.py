@@ -19,7 +19,7 @@ from toolkit_adopt.drive import Drive
 
 PATTERNS = {**SCRIPTS, **QUEUES}
 RESUMES = {"dataset": [("--pause-at", "10"), ()]}  # the words of each
-NUM_STEPS = {"epochs": 14, "slices": 19}
+NUM_STEPS = {"epochs": 14}
 WORDS = ("--commit-steps", "5", "--log-steps", "2")
 
 

@@ -139,36 +139,30 @@ def test_an_op_that_resources_do_not_have_is_refused():
 # -------------------------------------------------------------------------------- what is refused
 
 
-def calls_python():
-    tf.group(tf.py_func(lambda: np.float32(1), [], tf.float32), name="train")
-
-
-def shuffles():
-    tf.group(tf.random_shuffle(tf.range(3)), name="train")
-
-
 def reads_queue():
-    queue = tf.FIFOQueue(3, [tf.float32], [[2]])
-    tf.group(tf.identity(queue.dequeue(name="batch"), name="row"), name="train")
+    return tf.identity(tf.FIFOQueue(3, [tf.float32], [[2]]).dequeue(name="batch"))
 
 
 def iterates():
     dataset = tf.data.Dataset.from_tensors(np.float32([1, 2]))
-    tf.group(tf.data.make_one_shot_iterator(dataset).get_next(), name="train")
+    return tf.data.make_one_shot_iterator(dataset).get_next()
 
 
 def channels_first():
     x = tf.placeholder(tf.float32, [1, 1, 4, 4], name="x")
-    tf.group(
-        tf.nn.conv2d(x, tf.ones([1, 1, 1, 1]), [1] * 4, "SAME", data_format="NCHW"), name="train"
-    )
+    return tf.nn.conv2d(x, tf.ones([1, 1, 1, 1]), [1] * 4, "SAME", data_format="NCHW")
+
+
+def train_of(build):
+    """The definition of an op `train` that needs what a function builds."""
+    return graph_of(lambda: tf.group(build(), name="train"))
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (calls_python, "calls Python code"),
-        (shuffles, "whose numbers cannot follow"),
+        (lambda: tf.py_func(lambda: np.float32(1), [], tf.float32), "calls Python code"),
+        (lambda: tf.random_shuffle(tf.range(3)), "whose numbers cannot follow"),
         (reads_queue, "'batch', an op QueueDequeueV2, which reads data"),
         (iterates, "IteratorGetNext, which reads data"),
         (channels_first, "NCHW"),
@@ -176,18 +170,18 @@ def channels_first():
 )
 def test_what_no_step_can_run_is_refused_by_name(build, message):
     with pytest.raises(UsageError, match=message):
-        make_fragment(graph_of(build), ["train"], [])
+        make_fragment(train_of(build), ["train"], [])
 
 
 def test_an_op_that_this_tensorflow_lacks_is_refused_by_name():
-    graph_def = graph_of(lambda: tf.group(tf.constant(1), name="train"))
+    graph_def = train_of(lambda: tf.constant(1))
     graph_def.node[0].op = "OpOfSomebody"
     with pytest.raises(UsageError, match="OpOfSomebody, which TensorFlow .* does not have"):
         make_fragment(graph_def, ["train"], [])
 
 
 def test_a_graph_is_cut_at_a_dequeue_that_a_rule_feeds():
-    fragment = make_fragment(graph_of(reads_queue), ["train"], ["batch:0"])
+    fragment = make_fragment(train_of(reads_queue), ["train"], ["batch:0"])
     assert list(fragment.fed) == ["batch:0"]
     assert all("Queue" not in node.op for node in fragment.graph_def.node)
 
