@@ -60,7 +60,6 @@ LONG = (
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/samples.md",
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/session-hooks.md",
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/reports.md",
-    "tests/docs/test_pretrained_page.py",
     "tests/docs/test_starting_page.py",
     # A sample of 200 steps in a notebook; `ci` has the code of the page for notebooks.
     "tests/docs/test_notebook.py::test_the_sample_has_sixty_lines_and_runs_in_a_notebook",
