@@ -63,9 +63,10 @@ LONG = (
     "tests/docs/test_starting_page.py",
     # A sample of 200 steps in a notebook; `ci` has the code of the page for notebooks.
     "tests/docs/test_notebook.py::test_the_sample_has_sixty_lines_and_runs_in_a_notebook",
-    # A graph of two networks in a loop; `ci` has one with noise.
+    # Lifted graphs of two networks, and of a model function, in a loop; `ci` has one with noise.
     "tests/adopt/test_lift_graph.py::"
     "test_single_steps_a_loop_and_a_resume_end_with_the_same_bits[gan]",
+    "tests/adopt/test_lift_model_fn.py::test_single_steps_and_a_resume_end_with_the_bits_of_a_loop",
     # Contracts of all kinds, for samples, for networks of convolutions and with changes of images;
     # `ci` has those of the classifier's perceptron and, for samples, their own facts.
     "samples/diffusion/tests/test_diffusion.py::test_a_contract_holds",
