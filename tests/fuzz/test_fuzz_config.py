@@ -57,28 +57,17 @@ def print_config(here):
 
 
 @pytest.mark.parametrize("ending", ["json", "toml"])
-def test_the_intact_file_is_accepted(print_config, ending):
-    assert "momentum" in print_config(INTACT[ending], ending, codes=(0,)).out
-
-
-@pytest.mark.parametrize("ending", ["json", "toml"])
 @fuzz
 @given(st.data())
 def test_a_damaged_file_is_accepted_or_refused(print_config, ending, data):
     print_config(data.draw(mutants(INTACT[ending])), ending)
 
 
-@pytest.mark.parametrize("ending", ["json", "toml"])
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "cp037"])
-def test_a_file_in_another_encoding_is_accepted_or_refused(print_config, ending, encoding):
-    print_config(INTACT[ending].decode().encode(encoding), ending)
-
-
 @pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"a":', "}"), ("{a=", "}")])
-@pytest.mark.parametrize("depth", [50, 400, 900, 5000, 100000])
+@pytest.mark.parametrize("depth", [400, 100000])
 @pytest.mark.parametrize("ending, name", [("json", '{{"{}": {}}}'), ("toml", "{} = {}")])
 def test_a_deep_nest_is_accepted_or_refused(print_config, opening, closing, depth, ending, name):
-    for option in ("steps", "with", "optimizer_args", "nothing"):
+    for option in ("optimizer_args", "nothing"):
         nest = opening * depth + "1" + closing * depth
         print_config(name.format(option, nest).encode(), ending)
 
@@ -170,15 +159,6 @@ def test_any_plugin_in_a_file_is_refused(print_config, name):
 def test_any_values_of_flags_are_accepted_or_refused(here, form, pairs):
     flags = [form.format(name.replace("_", "-"), value) for name, value in pairs]
     run_and_check("run", "--plugin", "gan", "--print-config", *flags, codes=(0, 2))
-
-
-@fuzz
-@given(st.lists(argument_texts(), max_size=4))
-@example(["--steps=3"])
-@example(["--steps"])
-@example(["--config", ""])
-def test_any_arguments_are_accepted_or_refused(here, arguments):
-    run_and_check("run", "--plugin", "classifier", "--print-config", *arguments, codes=(0, 2))
 
 
 @fuzz
