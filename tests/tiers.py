@@ -39,6 +39,7 @@ SHARING = (
     "samples/text-classifier/tests/test_text_classifier.py::test_an_evaluation_draws",
     "samples/vae/tests/test_vae.py::test_pictures_change_no_bit",
     "tests/classifier/test_known_answers.py",
+    "tests/fuzz/test_fuzz_runs.py",
     "tests/gan/test_gan_plugin.py::test_a_checkpoint_holds_the_average",
     "tests/gan/test_gan_plugin.py::test_a_run_leaves_reals",
     "tests/kit/test_new_plugins_installed.py",
@@ -106,6 +107,9 @@ LONG = (
     "tests/training/test_initial_weights.py::"
     "test_the_weights_of_a_named_step_are_in_place_before_the_first_step[source@2-1-on",
     "tests/training/test_length.py::test_a_resume_with_xla_says_that_exactness_ends",
+    # All changes of images compiled by XLA; `ci` compiles those of a preset.
+    "tests/augmentation/test_operations.py::"
+    "test_compiled_by_xla_the_same_random_numbers_change_images_alike[all]",
     # Steps compiled by XLA where `ci` has another value, form or kind of the same, and a run and a
     # replay that stay compiled, of whose parts test_step_mode.py and test_verify.py have all.
     "tests/audit/test_verify.py::test_a_run_that_xla_compiled_trains_again",
