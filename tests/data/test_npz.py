@@ -54,7 +54,6 @@ def parts(data):
         (np.array([b"cat", b"ant"])[EVEN], ("class", "int32", ()), ("ant", "cat")),
         (EVEN == 1, ("class", "int32", ()), ("False", "True")),
         (EVEN / 2, ("value", "float32", ()), ()),
-        (np.stack([EVEN / 2, EVEN], axis=1), ("value", "float32", (2,)), ()),
         (np.stack([EVEN, EVEN], axis=1), ("value", "float32", (2,)), ()),
         (np.stack([EVEN, EVEN], axis=1) == 1, ("value", "float32", (2,)), ()),
         (np.stack([EVEN, EVEN + 1], axis=1), ("class", "int32", (2,)), ()),
@@ -103,18 +102,9 @@ def test_arrays_with_a_common_prefix_are_named(opened):
     assert len(data.splits["test"]) == 2
 
 
-@pytest.mark.parametrize(
-    "x, y",
-    [
-        ("x_train", "y_train"),
-        ("images", "labels"),
-        ("x", "y"),
-        ("X_train", "Y_train"),
-        ("train_images", "train_labels"),
-    ],
-)
-def test_usual_names_are_understood(opened, x, y):
-    data = opened(**{x: IMAGES, y: EVEN})
+@pytest.mark.parametrize("names", ["images labels", "x y", "X_Train y_train", "train_x train_y"])
+def test_usual_names_are_understood(opened, names):
+    data = opened(**dict(zip(names.split(), (IMAGES, EVEN))))
     assert data.spec[:4] == ((4, 4, 1), "uint8", 2, ("0", "1"))
 
 
@@ -133,14 +123,12 @@ def test_arrays_that_are_not_read_are_noted(opened):
     [
         ({"x": X, "y": EVEN - 1}, "the value -1 in example 0, expected 0 to 0"),
         ({"x": X, "y": EVEN + 2**33}, "the value 8589934592 in example 0, expected 0 to 1048575"),
-        ({"x": X, "y": np.full(20, 2**63, "uint64")}, "abel"),
         ({"x": X, "y": np.array(3)}, "abel"),
         ({"x": X, "y": EVEN[:19]}, "20 labels"),
         ({"x": X, "y": np.full(20, np.nan)}, "NaN or infinity in example 0"),
         ({"x": X, "y": np.full(20, 1j)}, "expected numbers or texts as labels"),
         ({"x": X, "y": np.array([None, "a"] * 10)}, "found Python objects"),
         ({"x": np.array([[None, 1]])}, "numbers in 'x', found Python objects"),
-        ({"x": X.astype(complex)}, "complex"),
         ({"x": X[:, 0]}, "of rank 2 or more"),
         ({"x": np.where(np.arange(40).reshape(20, 2) == 7, np.nan, X)}, "infinity in example 3"),
         ({"x": X, "X": X}, "differ in case alone"),
@@ -168,11 +156,9 @@ def header(kind, shape):
     "content, text",
     [
         (header("|u1", (10**15, 28, 28)), "array 'x', found"),  # 784 petabytes
-        (header("|u1", (10**30, 2)), "array 'x', found"),
         (header("|u1", (20, 0)), "one value or more"),
         (header("|no", (20, 2)), "array 'x', found"),
         (b"no array", "array 'x', found"),
-        (b"", "array 'x', found"),
     ],
 )
 def test_an_invalid_member_is_refused(tmp_path, content, text):
@@ -189,11 +175,10 @@ def test_an_invalid_member_is_refused(tmp_path, content, text):
     [
         (lambda zipped, array: zipped[:100], "a damaged zip file"),
         (lambda zipped, array: array, "found one array"),
-        (lambda zipped, array: b"plain text", "found bytes 70 6c 61 69"),
         (lambda zipped, array: b"junk" + zipped, "found bytes 6a 75 6e 6b"),
         (lambda zipped, array: array + zipped, "found one array"),
     ],
-    ids=["cut", "array", "text", "behind text", "behind an array"],
+    ids=["cut", "array", "behind text", "behind an array"],
 )
 def test_what_is_no_zip_file_is_refused(tmp_path, change, text):
     np.savez(str(tmp_path / "a.npz"), x=IMAGES)
@@ -208,22 +193,10 @@ def test_what_is_no_zip_file_is_refused(tmp_path, change, text):
 @pytest.mark.parametrize(
     "train, test, text",
     [
-        (
-            np.array([True, False]),
-            np.array([0, 2]),
-            "truth values in 'train' and numbers in 'test'",
-        ),
-        (
-            np.array([0, 1]),
-            np.array([True, False]),
-            "numbers in 'train' and truth values in 'test'",
-        ),
-        (np.array(["a", "b"]), np.array([0, 1]), "texts in 'train' and numbers in 'test'"),
+        ([True, False], [0, 2], "truth values in 'train' and numbers in 'test'"),
+        (["a", "b"], [0, 1], "texts in 'train' and numbers in 'test'"),
     ],
 )
-def test_labels_whose_types_differ_between_splits_are_refused(tmp_path, train, test, text):
-    path, x = str(tmp_path / "a.npz"), np.zeros((2, 3), np.float32)
-    np.savez(path, x_train=x, y_train=train, x_test=x, y_test=test)
-    with pytest.raises(DataError, match=text) as error:
-        open_npz(Settings(path))
-    assert error.value.hint
+def test_labels_whose_types_differ_between_splits_are_refused(refusal, train, test, text):
+    labels = {"y_train": np.array(train), "y_test": np.array(test)}
+    assert text in refusal(x_train=X[:2], x_test=X[:2], **labels)
