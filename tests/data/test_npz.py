@@ -1,4 +1,4 @@
-"""`npz:FILE`: what its arrays become, by their names and types, and one sentence for each fault."""
+"""Arrays of an .npz file or in memory: what they become, and one sentence for each fault."""
 
 import warnings
 import zipfile
@@ -6,7 +6,9 @@ import zipfile
 import numpy as np
 import pytest
 from data_fixtures import npy_bytes
+from PIL import Image
 
+from toolkit.data.arrays.kept import keep_arrays
 from toolkit.data.arrays.npz import open_npz
 from toolkit.data.reading_options import Settings
 from toolkit.data.sources import ColumnOptions, open_data
@@ -200,3 +202,74 @@ def test_what_is_no_zip_file_is_refused(tmp_path, change, text):
 def test_labels_whose_types_differ_between_splits_are_refused(refusal, train, test, text):
     labels = {"y_train": np.array(train), "y_test": np.array(test)}
     assert text in refusal(x_train=X[:2], x_test=X[:2], **labels)
+
+
+# -------------------------------------------------------------------------------- arrays in memory
+
+PIXELS, CLASSES = np.arange(12 * 16, dtype=np.uint8).reshape(12, 4, 4), np.arange(12) % 3
+PICTURES = [Image.fromarray(image) for image in PIXELS]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_equal_arrays_are_kept_once(cache):
+    name = keep_arrays((PIXELS, CLASSES))
+    assert keep_arrays({"train": (list(PIXELS), CLASSES.tolist()), "test": None}) == name
+    assert keep_arrays((PICTURES, CLASSES)) == name
+    assert [path.name for path in cache.glob("arrays/*")] == [name[len("arrays:") :]]
+    assert (
+        keep_arrays((PIXELS, CLASSES[::-1]))
+        != name
+        != keep_arrays((PIXELS.astype(np.float32), CLASSES))
+    )
+
+
+@pytest.mark.parametrize(
+    "data, description",
+    [
+        ((PIXELS, np.array(["cat", "cow", "dog"])[CLASSES]), "image uint8 4x4x1, class of 3"),
+        (PIXELS, "image uint8 4x4x1"),
+        (
+            ({"left": PIXELS, "size": PIXELS[:, 0] / 2}, CLASSES),
+            "image uint8 4x4x1, float32 4, class of 3",
+        ),
+        (
+            ([picture.convert("P") for picture in PICTURES], CLASSES),
+            "image uint8 4x4x3, class of 3",
+        ),
+    ],
+    ids=["texts", "no labels", "names", "palette"],
+)
+def test_arrays_are_examples_as_those_of_a_file(cache, data, description):
+    splits = open_data(keep_arrays(data)).splits
+    assert ", ".join(each.describe() for each in splits["train"].components.values()) == description
+    assert sum(map(len, splits.values())) == 12
+
+
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        ((PIXELS, CLASSES[:9]), "expected 12 labels, one per example, found 9"),
+        ((PIXELS[:0], CLASSES[:0]), "expected one example or more, found none"),
+        ((PIXELS, CLASSES, PIXELS), "a tuple of 3 for 'train'"),
+        ([PIXELS, CLASSES], "has the shapes \\[12, 4, 4\\] and \\[12\\] in x_train"),
+        (
+            ([PIXELS[0], PIXELS[0, :3]], CLASSES[:2]),
+            "has the shapes \\[3, 4\\] and \\[4, 4\\] in x_train",
+        ),
+        ((PIXELS, [None] * 12), "has NoneType in y_train"),
+        (("photos", "labels"), "has 'photos' as x_train, expected an array"),
+        (
+            {"training": (PIXELS, CLASSES)},
+            "has the splits training, expected train, validation, test",
+        ),
+    ],
+)
+def test_what_is_no_example_is_refused_and_not_kept(cache, data, words):
+    with pytest.raises(DataError, match=words) as error:
+        keep_arrays(data)
+    assert error.value.hint and not list(cache.iterdir())
