@@ -8,11 +8,14 @@ import pytest
 from file_fixtures import read_json
 from named_fixtures import COUNT, Named, Numbers, named_arrays, named_split
 
-from toolkit import Column, Split, hookimpl, open_trained, testing, tf
-from toolkit.api import open_model
+from toolkit import Column, Run, Split, hookimpl, open_trained, testing, tf
+from toolkit.api import load_plugins, open_model
+from toolkit.autopsy import examine, write
 from toolkit.compat import HAS_XLA
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.errors import DataError, UsageError
+from toolkit.options import resolve
+from toolkit.run_data import open_run_data
 
 READERS = ("resident", "stream")
 
@@ -65,12 +68,6 @@ def test_a_batch_is_padded_to_a_boundary(kind, boundaries, lengths, tmp_path, mo
     assert {features["words"].shape[1] for features, _ in batches} == lengths
     longest = read_batches(kind, split, 4, longest=True, batch_size=1)
     assert {features["words"].shape[1] for features, _ in longest} == {max(lengths)}
-
-
-def test_a_run_on_a_stream_resumes_to_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    options = {"reader": "stream", "batch_size": 5}
-    testing.check_resume("named_fixtures:Named", str(tmp_path / "run"), **options)
 
 
 @pytest.mark.skipif(not HAS_XLA, reason="XLA compiles steps on TensorFlow 2.x")
@@ -223,13 +220,21 @@ class NotFinite(Named):
         return Split(features, labels) if split == "train" else None
 
 
-def test_an_autopsy_names_the_example_whose_named_feature_is_not_finite(here, cli):
-    argv = ("--steps", 1, "--batch-size", 24, "--run-dir", "r")
-    result = cli("run", "--plugin", "test_named_data:NotFinite", *argv)
-    assert result.code == 3, result.err
-    assert "the features of example 7 of the split 'train' are not finite" in result.err
-    folder = next(path for path, _, files in os.walk("r") if "batch.npz" in files)
-    with np.load(os.path.join(folder, "batch.npz")) as arrays:
+def test_an_autopsy_names_the_example_whose_named_feature_is_not_finite(tmp_path):
+    plugins = load_plugins(NotFinite())
+    options = resolve(plugins.options(), flags={"batch_size": COUNT}).options
+    run_data = open_run_data(plugins, options)
+    finding = examine(
+        plugins,
+        lambda: make_reader(run_data.splits["train"], COUNT, ReaderOptions(seed=1)),
+        lambda reader: Run("train", options, run_data.spec, None, 100),
+        checkpoint=None,
+        step=0,
+    )
+    sentence = "the features of example 7 of the split 'train' are not finite"
+    assert sentence in " ".join(finding.lines())
+    write(finding, str(tmp_path / "autopsy"))
+    with np.load(str(tmp_path / "autopsy" / "batch.npz")) as arrays:
         row = arrays["positions"].tolist().index(7)
         assert np.isnan(arrays["features_size"][row])
         assert arrays["features_note"][row] == b"text 1"
