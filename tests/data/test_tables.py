@@ -186,8 +186,8 @@ def test_the_labels_have_a_usual_name(rows, name):
 
 
 def test_labels_may_be_named_or_absent(rows):
-    table = rows("a,species\n1,x\n2,y\n", label_column=("species",))
-    assert table.class_names == ("x", "y")
+    table = rows("a,spam\n1,ham\n2,spam\n", label_column=("spam",))
+    assert table.class_names == ("ham", "spam")
     assert rows("a,b\n1,2\n2,3\n2,9\n", label_column=("none",)).labels is None
 
 
