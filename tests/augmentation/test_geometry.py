@@ -188,5 +188,3 @@ def test_a_function_gets_one_view_after_the_other():
 def test_examples_without_views_are_refused():
     with pytest.raises(UsageError, match=r"needs images \[H, W, C\], but .* shape \[7\]"):
         augmentation.map_views(tf.identity, tf.zeros([2, 7]), make_run("predict", shift=1))
-    with pytest.raises(UsageError, match="has no views: the model was trained without shift"):
-        augmentation.map_views(tf.identity, tf.constant(RAMP), make_run("predict", rotate=9))
