@@ -251,9 +251,10 @@ def test_a_network_gives_the_same_numbers_in_the_graph_and_before(monkeypatch):
         shapes[f"agreement/conv{number}/kernel"] = (3, 3, inputs, filters)
         for name in ("moving_mean", "moving_variance", "beta", "gamma"):
             shapes[f"agreement/norm{number}/{name}"] = (filters,)
+    limits = {"kernel": (-0.5, 0.5), "moving_mean": (-0.01, 0.01), "beta": (0.09, 0.11)}
     tensors = {
-        name: np.float32(random.uniform(-0.3, 0.3, s) if len(s) == 4 else random.uniform(1, 2, s))
-        for name, s in shapes.items()
+        name: np.float32(random.uniform(*limits.get(name.split("/")[2], (0.9, 1.1)), shape))
+        for name, shape in shapes.items()
     }
 
     class Network:

@@ -148,4 +148,4 @@ def test_each_plugin_names_the_other_where_the_labels_are_of_its_kind(cli, price
 
 def test_whole_numbers_beyond_the_number_of_classes_are_values(here):
     data = write_rows("rows.csv", "a,label", [(i * i % 97, i * 1000) for i in range(150)])
-    assert open_data("regressor", {"data": data}).spec.labels.kind == "value"
+    assert open_data("regressor", {"data": data}).data.labels.kind == "value"
