@@ -22,7 +22,6 @@ from .sets import ImageSet, even_positions
 
 CHUNK = 1000  # images that are damaged at a time
 REAL = "real images"
-NUM_REPEATED, FEW_REPEATED = 100, 10
 PATCHES = 4  # per side of an image whose patches are shuffled
 IMAGES_PER_CLASS = 5  # on average: the mean of one image is that image, which is no damage
 
@@ -77,7 +76,7 @@ def damage_features(
     yield REAL, features
     for name, damaged_images in damage_images(images, random):
         yield name, training.compute(damaged_images)[0]
-    for count in (NUM_REPEATED, FEW_REPEATED):
+    for count in (100, 10):
         if len(images) >= 2 * count:
             positions = random.permutation(len(images))[:count]
             yield f"{count} images repeated", features[np.resize(positions, len(images))]

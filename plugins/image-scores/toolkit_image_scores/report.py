@@ -80,8 +80,7 @@ def page_content(details: Dict[str, Any], files: Sequence[str]) -> Dict[str, Any
 def write_scores(details: Dict[str, Any], folder: str) -> None:
     """Write scores.json, where no number is infinite or NaN, and scores.txt into `folder`."""
     with open(os.path.join(folder, "scores.json"), "w", encoding="utf-8") as file:
-        json.dump(details, file, indent=2, ensure_ascii=False)
-        file.write("\n")
+        file.write(json.dumps(details, indent=2, ensure_ascii=False) + "\n")
     with open(os.path.join(folder, "scores.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"{fact.text}\n" for fact in list_facts(details))
 

@@ -158,13 +158,15 @@ def as_interval(values: Mapping[str, Any]) -> statistics.Interval:
 def find_interval(real_logits: np.ndarray, fake_logits: np.ndarray) -> statistics.Interval:
     """The 95 % interval of the mean of the recognised shares of two sets.
 
-    The mean is 1/2 plus half of the difference between the shares that are taken for real, whose
-    interval is Newcombe's.
+    Wilson's interval of each share, combined as in Newcombe (1998), Interval estimation for the
+    difference between independent proportions, Statistics in Medicine 17, method 10.
     """
-    sides = [real_logits > 0], [fake_logits > 0]
-    difference = statistics.separate(*sides, LEVEL, is_paired=False)
-    low, high = (CHANCE + end / 2 for end in (difference.low, difference.high))
-    return statistics.Interval(max(0.0, low), min(1.0, high), LEVEL, METHOD)
+    sides = real_logits > 0, fake_logits <= 0
+    shares = np.array([side.mean() for side in sides])
+    ends = np.array([statistics.wilson(side.sum(), len(side), LEVEL)[:2] for side in sides])
+    below, above = np.linalg.norm(ends - shares[:, None], axis=0) / 2
+    low, high = max(0.0, shares.mean() - below), min(1.0, shares.mean() + above)
+    return statistics.Interval(float(low), float(high), LEVEL, METHOD)
 
 
 # ------------------------------------------------------------------------------------- the network
