@@ -50,12 +50,26 @@ SHARING = (
 )
 # Of these, the tier `ci` has a smaller sister or a part.
 LONG = (
-    # Whole pages and the README, of 300 s; `ci` runs the fast part of each page.
+    # Whole pages and the README, of 300 s; `ci` runs the fast part of each page, but of those whose
+    # commands, options and hooks other tests of it have.
     "tests/docs/test_pages.py::test_a_page_works_as_a_whole",
     "tests/docs/test_pages.py::test_every_command_of_the_readme_runs_as_printed",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/augmentation.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/comparing.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/numbers.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/optimizers.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/extensions.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/options.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/samples.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/session-hooks.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/reports.md",
     "tests/docs/test_starting_page.py",
     # A sample of 200 steps in a notebook; `ci` has the code of the page for notebooks.
     "tests/docs/test_notebook.py::test_the_sample_has_sixty_lines_and_runs_in_a_notebook",
+    # Lifted graphs of two networks, and of a model function, in a loop; `ci` has one with noise.
+    "tests/adopt/test_lift_graph.py::"
+    "test_single_steps_a_loop_and_a_resume_end_with_the_same_bits[gan]",
+    "tests/adopt/test_lift_model_fn.py::test_single_steps_and_a_resume_end_with_the_bits_of_a_loop",
     # Contracts of all kinds, for samples, for networks of convolutions and with changes of images;
     # `ci` has those of the classifier's perceptron and, for samples, their own facts.
     "samples/diffusion/tests/test_diffusion.py::test_a_contract_holds",
