@@ -44,6 +44,8 @@ SHARING = (
     "tests/gan/test_gan_plugin.py::test_a_run_leaves_reals",
     "tests/kit/test_new_plugins_installed.py",
     "tests/search/test_search_command.py::test_a_search_leaves_a_page",
+    "tests/test_named_data.py::test_a_run_and_its_manifest",
+    "tests/test_named_data.py::test_the_command",
     "tests/test_third_party.py",
 )
 # Of these, the tier `ci` has a smaller sister or a part.
