@@ -58,7 +58,7 @@ def test_a_run_in_which_every_step_is_skipped_diverges(data):
         def loss(self, labels, outputs):
             return np.float32("inf") * super().loss(labels, outputs)
 
-    options = {"data": data, "steps": 50, "on_nonfinite": "skip", "log_steps": 5}
+    options = {"data": data, "steps": 8, "on_nonfinite": "skip", "log_steps": 5}
     with pytest.raises(DivergedError, match="All of the last"):
         testing.train(Never, "run", **options)
 
@@ -77,17 +77,15 @@ class Infinite(Linear):
         return factor * super().loss(labels, outputs)
 
 
-@pytest.mark.parametrize("log_steps", [7, 1000])
-def test_whether_skipped_steps_end_a_run_depends_on_neither_log_nor_resume(data, log_steps):
+def test_whether_skipped_steps_end_a_run_depends_on_neither_log_nor_resume(data):
     options = {"data": data, "steps": 210, "on_nonfinite": "skip", "evaluate": "no"}
-    options["log_steps"] = log_steps
-    testing.train(Infinite(200), "lost", pause_at=150, **options)
+    testing.train(Infinite(200), "lost", pause_at=150, log_steps=1000, **options)
     with pytest.raises(DivergedError, match="All of the last 100 steps up to step 200 were non"):
         testing.train(Infinite(200), "lost", **options)
-    assert testing.train(Infinite(199), "continued", **options)["steps"] == 210
+    assert testing.train(Infinite(199), "continued", log_steps=7, **options)["steps"] == 210
     events = [r for r in records("continued", "event") if r["event"] == "skipped_steps"]
     assert sum(r["count"] for r in events) == 99
-    assert all(r["step"] % log_steps == 0 or r["step"] == 210 for r in events)
+    assert all(r["step"] % 7 == 0 or r["step"] == 210 for r in events)
 
 
 # ------------------------------------------------------------------------------- what a run writes

@@ -62,7 +62,6 @@ def trial_times(monkeypatch):
 @pytest.mark.parametrize(
     "options, steps, step, mode",
     [
-        ({}, 1, 0, "loop"),
         ({}, step_mode.MIN_STEPS - 1, 0, "loop"),
         ({}, LONG, LONG - 100, "loop"),
         ({"xla": "off"}, LONG, 0, "loop"),
@@ -81,10 +80,9 @@ def test_with_few_steps_left_or_without_xla_there_is_no_trial(
 @ONLY_2
 def test_xla_on_request_is_compiled_and_not_timed(plan_builder, trial_times):
     trials = trial_times(loop=0.1, xla=1.0)
-    for options in ({}, {"steps_per_call": 1}, {"steps_per_call": 50}):
-        plan = plan_builder(steps=1, xla="on", **options).build()
-        assert (plan.mode.value, plan.note) == ("xla", "the step is compiled by XLA")
-    assert trials == [("xla", False)] * 3
+    plan = plan_builder(steps=1, xla="on", steps_per_call=1).build()
+    assert (plan.mode.value, plan.note) == ("xla", "the step is compiled by XLA")
+    assert trials == [("xla", False)]
 
 
 @ONLY_1
@@ -114,10 +112,7 @@ def test_a_run_too_short_in_time_to_pay_for_compiling_is_not_compiled(
 
 
 @ONLY_2
-@pytest.mark.parametrize(
-    "loop, xla, expected",
-    [(1.2, 1.0, "xla"), (1.11, 1.0, "xla"), (1.09, 1.0, "loop"), (1.0, 1.2, "loop")],
-)
+@pytest.mark.parametrize("loop, xla, expected", [(1.11, 1.0, "xla"), (1.09, 1.0, "loop")])
 def test_xla_is_used_where_it_is_a_tenth_faster(plan_builder, trial_times, loop, xla, expected):
     trials = trial_times(loop, xla)
     plan = plan_builder().build()
@@ -174,11 +169,8 @@ class OutputOfUnknownShape(Linear):
         return dict(outputs, light=tf.boolean_mask(outputs["flat"], outputs["flat"] > 0.5))
 
 
-not_compiled = pytest.mark.parametrize("plugin", [LossThroughText, OutputOfUnknownShape])
-
-
 @ONLY_2
-@not_compiled
+@pytest.mark.parametrize("plugin", [LossThroughText, OutputOfUnknownShape])
 def test_a_step_that_xla_cannot_compile_gives_a_short_error_with_xla_on(cli, plugin):
     argv = ["--plugin", "test_step_mode:" + plugin.__name__, "--data", write_bars("bars.npz")]
     result = cli("run", *argv, "--steps", "3", "--xla", "on")
@@ -191,11 +183,8 @@ def test_a_step_that_xla_cannot_compile_gives_a_short_error_with_xla_on(cli, plu
 
 @ONLY_2
 @pytest.mark.usefixtures("always_worthwhile")
-@not_compiled
-def test_a_step_that_xla_cannot_compile_runs_in_a_loop_without_a_note_by_default(
-    plan_builder, plugin
-):
-    plan = plan_builder(plugin, steps=10).build()
+def test_a_step_that_xla_cannot_compile_runs_in_a_loop_without_a_note_by_default(plan_builder):
+    plan = plan_builder(LossThroughText, steps=10).build()
     assert (plan.mode.value, plan.note) == ("loop", "")
 
 
@@ -270,7 +259,6 @@ def test_a_step_that_no_loop_supports_runs_alone_and_a_note_gives_the_reason(dat
     "plugin, options",
     [
         (RefusesLoops, {"steps_per_call": 50}),
-        (DerivesFromStepTensor, {"steps_per_call": 50}),
         pytest.param(RefusesLoops, {"xla": "on"}, marks=ONLY_2),
     ],
 )
@@ -334,10 +322,8 @@ def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, monkeypatc
     "was_compiled, options, expected",
     [
         (True, {}, "xla"),
-        (True, {"steps_per_call": 1}, "xla"),
         (True, {"xla": "off"}, "loop"),
         (False, {}, "loop"),
-        (False, {"xla": "on"}, "xla"),
     ],
 )
 def test_a_resumed_run_has_its_earlier_mode_unless_the_options_change_it(
