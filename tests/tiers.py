@@ -97,11 +97,8 @@ LONG = (
     "tests/graph/test_while_loop.py::test_a_compiled_gan",
     "tests/graph/test_while_loop.py::test_a_compiled_step_agrees_with_a_plain_one",
     "tests/graph/test_while_loop.py::test_a_gan_and_a_compiled_classifier_give_the_same_run",
-    # An average of a GAN's weights, and one by another rule in a loop and after a resume; `ci` has
-    # both facts of the moving average of a linear model.
+    # An average of a GAN's weights; `ci` has that of a linear model.
     "tests/extensions/test_combinations.py::test_an_average_of_its_weights_leaves_a_gan",
-    "tests/extensions/test_combinations.py::"
-    "test_all_together_are_the_same_in_a_loop_and_after_a_resume[swa]",
     "tests/gan/test_gan_clusters.py::test_other_data_with_classes_and_replicas_train_on",
     "tests/gan/test_gan_clusters.py::test_a_run_on_data_without_labels_resumes_samples_and_exports",
     # A resume of models on data of other kinds, and of an optimizer object of tf.train; `ci` has
@@ -119,7 +116,6 @@ LONG = (
     # Steps compiled by XLA where `ci` has another value, form or kind of the same, and a run and a
     # replay that stay compiled, of whose parts test_step_mode.py and test_verify.py have all.
     "tests/audit/test_verify.py::test_a_run_that_xla_compiled_trains_again",
-    "tests/extensions/test_combinations.py::test_an_average_under_xla_is_that_without[swa]",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[keras]",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[tf.train]",
     "tests/graph/test_groups.py::test_a_compiled_step_trains_groups_as_a_plain_one_does[plain]",

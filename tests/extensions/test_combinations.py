@@ -5,15 +5,13 @@ import pytest
 from linear_fixtures import LINEAR
 
 import toolkit
-from toolkit import UsageError, testing
+from toolkit import testing
 from toolkit.compat import VERSION_FAMILY
 
 SETTINGS = {"steps": 4, "evaluate": "no", "batch_size": 4, "best_metric": "none"}
 SETTINGS["steps_per_call"] = "1"
-SWA = {"swa_share": 0.5, "swa_cycle": 1}
-OFF = {"swa_share": 0.0}
-ZERO = {"ema_decay": 0.0, "swa_share": 0.0, "smoothing": 0.0, "noise_eta": 0.0}
-ALL = ["ema", "swa", "label-smoothing", "gradient-noise", "profiler"]
+ZERO = {"ema_decay": 0.0, "smoothing": 0.0, "noise_eta": 0.0}
+ALL = ["ema", "label-smoothing", "gradient-noise", "profiler"]
 GAN = {
     "preset": "quick",
     "network": "mlp",
@@ -54,11 +52,8 @@ def test_an_average_of_its_weights_leaves_a_gan_and_its_samples_the_same(data, h
         assert np.array_equal(one.sample(4)["images"], other.sample(4)["images"])
 
 
-@pytest.mark.parametrize("strength", [OFF, dict(SWA, ema=False)], ids=["ema", "swa"])
-def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here, strength):
-    more = dict(strength, profile_steps="2")
-    extensions = ALL if more.pop("ema", True) else ALL[1:]
-    more["extensions"] = extensions
+def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here):
+    more = {"profile_steps": "2"}
     single = train(data, "single", steps_per_call="1", **more)
     loop = train(data, "loop", steps_per_call="4", **more)
     assert testing.fingerprint(single) == testing.fingerprint(loop)
@@ -69,15 +64,9 @@ def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here, stre
 
 
 @ONLY_2
-@pytest.mark.parametrize("extension, more", [("ema", {}), ("swa", SWA)], ids=["ema", "swa"])
-def test_an_average_under_xla_is_that_without(data, here, extension, more):
-    more = {"extensions": [extension, "label-smoothing"], "steps_per_call": "auto", **more}
+def test_an_average_under_xla_is_that_without(data, here):
+    more = {"extensions": ["ema", "label-smoothing"], "steps_per_call": "auto"}
     plain = train(data, "plain", xla="off", **more)
     compiled = train(data, "compiled", xla="on", **more)
     tensors, expected = testing.tensors(compiled), testing.tensors(plain)
     assert all(np.allclose(tensors[name], expected[name], atol=1e-5) for name in expected)
-
-
-def test_two_averages_are_refused(data, here):
-    with pytest.raises(UsageError, match="Both 'ema' and 'swa' average the weights"):
-        train(data, "run", extensions=["ema", "swa"], **SWA)
