@@ -96,7 +96,7 @@ LONG = (
     # model, and in their own tests the steps of the classifier and of the GAN in a loop.
     "tests/graph/test_while_loop.py::test_a_compiled_gan",
     "tests/graph/test_while_loop.py::test_a_compiled_step_agrees_with_a_plain_one",
-    "tests/graph/test_while_loop.py::test_a_gan_and_a_compiled_classifier_give_the_same_run",
+    "tests/graph/test_while_loop.py::test_a_gan_gives_the_same_run",
     # An average of a GAN's weights; `ci` has that of a linear model.
     "tests/extensions/test_combinations.py::test_an_average_of_its_weights_leaves_a_gan",
     "tests/gan/test_gan_clusters.py::test_other_data_with_classes_and_replicas_train_on",
@@ -113,13 +113,12 @@ LONG = (
     "tests/training/test_initial_weights.py::"
     "test_the_weights_of_a_named_step_are_in_place_before_the_first_step[source@2-1-on",
     "tests/training/test_length.py::test_a_resume_with_xla_says_that_exactness_ends",
-    # Steps compiled by XLA where `ci` has another value, form or kind of the same, and a run and a
-    # replay that stay compiled, of whose parts test_step_mode.py and test_verify.py have all.
+    # Steps compiled by XLA where `ci` has another value, form or kind of the same, and a replay that
+    # stays compiled, of whose parts test_step_mode.py and test_verify.py have all.
     "tests/audit/test_verify.py::test_a_run_that_xla_compiled_trains_again",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[keras]",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[tf.train]",
     "tests/graph/test_groups.py::test_a_compiled_step_trains_groups_as_a_plain_one_does[plain]",
-    "tests/training/test_step_mode.py::test_a_resumed_run_is_compiled_if_and_only_if_it_was_before",
     "tests/training/test_step_runner.py::test_a_hook_fetches_the_values_of_its_own_step[xla]",
     "tests/training/test_step_runner.py::test_a_hook_reads_variables_after_its_step[xla",
     "tests/training/test_step_runner.py::"

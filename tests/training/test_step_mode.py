@@ -3,7 +3,6 @@
 import io
 
 import pytest
-from file_fixtures import read_json
 from graph_fixtures import make_plugin
 from linear_fixtures import LINEAR, Linear, write_bars
 
@@ -293,28 +292,6 @@ def test_a_hook_that_fetches_a_tensor_within_the_loop_is_refused_with_a_remedy(d
 
 
 # ----------------------------------------------------------------------- the mode after a resume
-
-
-def is_compiled(run):
-    """Whether the manifest of a run says that XLA compiles its step."""
-    return read_json(run, "manifest.json")["xla"]
-
-
-@ONLY_2
-def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, monkeypatch):
-    options = {"data": data, "evaluate": "no"}
-    testing.train(Linear, "plain", steps=4, **options)  # too short for a trial
-    with monkeypatch.context() as patch:
-        patch.setattr(step_mode, "MIN_STEPS", 0)
-        patch.setattr(step_mode, "MIN_RUN_SECS", 0.0)
-        patch.setattr(step_mode, "MIN_SPEEDUP", 0.0)
-        testing.train(Linear, "xla", steps=4, **options)
-        assert (is_compiled("plain"), is_compiled("xla")) == (False, True)
-        testing.train(Linear, "plain", steps=8)  # would be compiled if it were new
-    testing.train(Linear, "xla", steps=8)  # would not be compiled if it were new
-    assert (is_compiled("plain"), is_compiled("xla")) == (False, True)
-    testing.train(Linear, "whole", steps=8, xla="on", **options)
-    assert testing.fingerprint("xla") == testing.fingerprint("whole")
 
 
 @ONLY_2
