@@ -111,10 +111,10 @@ LONG = (
     # has each without XLA, and what a resume says (test_length.py).
     "tests/test_named_data.py::test_xla_trains_on_numbers",
     "tests/training/test_initial_weights.py::"
-    "test_the_weights_of_a_named_step_are_in_place_before_the_first_step[source@2-1-on",
+    "test_the_weights_of_a_named_step_are_in_place_before_the_first_step[1-on",
     "tests/training/test_length.py::test_a_resume_with_xla_says_that_exactness_ends",
-    # Steps compiled by XLA where `ci` has another value, form or kind of the same, and a replay that
-    # stays compiled, of whose parts test_step_mode.py and test_verify.py have all.
+    # Steps compiled by XLA where `ci` has another value, form or kind of the same, and a replay
+    # that stays compiled, of whose parts test_step_mode.py and test_verify.py have all.
     "tests/audit/test_verify.py::test_a_run_that_xla_compiled_trains_again",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[keras]",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[tf.train]",
