@@ -129,12 +129,6 @@ def test_another_plugin_is_refused(paused, cli, data):
     )
 
 
-def test_other_contents_of_the_data_are_refused(command, paused, data):
-    write_bars(data[len("npz:") :], train=41)
-    result = command()
-    assert result.code == 4 and "--allow is a flag of: toolkit resume r\n" in result.err
-
-
 @pytest.mark.parametrize("has_begun", [True, False])
 def test_while_another_process_trains_the_command_may_succeed_later(request, command, has_begun):
     if has_begun:
