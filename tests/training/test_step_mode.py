@@ -9,7 +9,7 @@ from linear_fixtures import LINEAR, Linear, write_bars
 from toolkit import Every, SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.display.console import Console
-from toolkit.errors import DivergedError, ToolkitError, UsageError
+from toolkit.errors import DivergedError, UsageError
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.run_data import open_run_data
@@ -200,22 +200,14 @@ class RefusesLoops(Linear):
         return Linear.call(self, model, features, run)
 
 
-class FetchesStepTensor(Linear):
-    """Its session hook fetches a tensor of `call`."""
+class DerivesFromStepTensor(Linear):
+    """Its hook `session_hooks` builds an op on a tensor of `call`, which its session hook fetches."""
 
     @hookimpl
     def call(self, model, features, run):
         outputs = Linear.call(self, model, features, run)
         self.mean_logit = tf.reduce_mean(outputs["logits"])
         return outputs
-
-    @hookimpl
-    def session_hooks(self):
-        return [FetchingHook(self.mean_logit)]
-
-
-class DerivesFromStepTensor(FetchesStepTensor):
-    """Its hook `session_hooks` builds an op on a tensor of `call`."""
 
     @hookimpl
     def session_hooks(self):
@@ -268,27 +260,6 @@ def test_several_steps_per_call_that_are_impossible_are_refused(data, plugin, op
     if "xla" not in options:
         assert str(error.value).startswith("--steps-per-call is 50, but a loop of steps cannot")
         assert error.value.hint == "Leave it at auto, or set it to 1."
-
-
-def test_an_error_of_a_plugin_names_its_hook_in_any_mode(data):
-    class Wrong(Linear):
-        @hookimpl
-        def call(self, model, features, run):
-            raise KeyError("of the plugin")
-
-    for options in ({}, {"steps_per_call": 50}, {"steps_per_call": 1}):
-        with pytest.raises(ToolkitError, match="failed in its hook 'call': KeyError") as error:
-            testing.open_trainer(Wrong, "run", data=data, steps=8, **options)
-        assert error.value.exit_code == 1
-
-
-def test_a_hook_that_fetches_a_tensor_within_the_loop_is_refused_with_a_remedy(data):
-    options = {"data": data, "steps": 8, "evaluate": "no"}
-    message = "'fetchessteptensor' fetches '.*', which is within the loop"
-    with pytest.raises(ToolkitError, match=message) as error:
-        testing.train(FetchesStepTensor, "run", **options)
-    assert "--steps-per-call 1" in error.value.hint
-    testing.train(FetchesStepTensor, "single", steps_per_call=1, **options)
 
 
 # ----------------------------------------------------------------------- the mode after a resume
