@@ -53,11 +53,8 @@ def test_an_average_of_its_weights_leaves_a_gan_and_its_samples_the_same(data, h
 
 
 def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here):
-    more = {"profile_steps": "2"}
-    single = train(data, "single", steps_per_call="1", **more)
-    loop = train(data, "loop", steps_per_call="4", **more)
-    assert testing.fingerprint(single) == testing.fingerprint(loop)
-    more["steps_per_call"] = "4"
+    single = train(data, "single", profile_steps="2")
+    more = {"steps_per_call": "4", "profile_steps": "2"}
     train(data, "paused", pause_at=3, **more)
     paused = train(data, "paused", **more)
     assert testing.fingerprint(single) == testing.fingerprint(paused)

@@ -201,7 +201,7 @@ class RefusesLoops(Linear):
 
 
 class DerivesFromStepTensor(Linear):
-    """Its hook `session_hooks` builds an op on a tensor of `call`, which its session hook fetches."""
+    """Its session hook fetches what the hook `session_hooks` makes of a tensor of `call`."""
 
     @hookimpl
     def call(self, model, features, run):
