@@ -7,7 +7,6 @@ import json
 import os
 import signal
 
-import pytest
 from file_fixtures import read_json
 from job_fixtures import PATIENT, commits, start_job
 from linear_fixtures import LINEAR, write_bars
@@ -45,7 +44,7 @@ FAILING_OP = """
     @hookimpl
     def call(self, model, features, run):
         outputs = Linear.call(self, model, features, run)
-        if RANK == {}:
+        if RANK == 1:
             step = tf.train.get_or_create_global_step()
             with tf.control_dependencies([tf.Assert(step < 60, ["no luck in", step])]):
                 outputs["logits"] = tf.identity(outputs["logits"])
@@ -126,42 +125,20 @@ def test_a_divergence_ends_all(here):
     assert [commit["step"] for commit in commits("r")] == [5]
 
 
-def test_a_replica_whose_loss_is_not_finite_lets_all_skip_the_step(here):
-    plugin = write_ranked_plugin(INFINITE_STEPS)
-    start_job(*run_words(plugin, "--on-nonfinite", "skip", steps=60)).succeed()
-    records = [json.loads(line) for line in RunFolder("r").metrics.lines()]
-    counts = [record["count"] for record in records if record["kind"] == "event"]
-    assert sum(counts) == 8 and commits("r")[-1]["step"] == 60
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_an_op_that_fails_in_one_process_ends_all(here, rank):
-    job = start_job(*run_words(write_ranked_plugin(FAILING_OP.format(rank))))
-    sentence = "Step 61 failed: assertion failed: [no luck in] [60] ("
-    check_endings(job, dict.fromkeys(TWO, 1), sentence)
-
-
-def test_replicas_that_differ_are_named_with_the_variable(here):
-    job = start_job(*run_words(write_ranked_plugin(STATE_OF_ONE_REPLICA)))
-    sentence = "The replicas differ at step 50: worker 0 has other values of 'total'."
-    check_endings(job, dict.fromkeys(TWO, 1), sentence)
-    assert commits("r") == []
-
-
-# --------------------------------------------------------------------------------------------- ends
-
-
 def lines_of(ended):
     """What a process wrote, without the lines about processes that start slowly."""
     lines = ended.err.splitlines()
     return [line for line in lines if "waiting for " not in line and " waits for " not in line]
 
 
-def test_a_log_has_few_lines(here):
-    words = [*run_words(steps=60), "--resume"]
+def test_a_replica_whose_loss_is_not_finite_lets_all_skip_the_step_and_logs_have_few_lines(here):
+    words = run_words(write_ranked_plugin(INFINITE_STEPS), "--on-nonfinite", "skip", steps=60)
     # No process is ended because it does not notice soon that the job has.
     statements = f"from toolkit.cluster import channel\nchannel.GRACE_SECS = {PATIENCE}\n{PATIENT}"
     endings = start_job(*words, statements=statements).succeed()
+    records = [json.loads(line) for line in RunFolder("r").metrics.lines()]
+    counts = [record["count"] for record in records if record["kind"] == "event"]
+    assert sum(counts) == 8 and commits("r")[-1]["step"] == 60
     assert lines_of(endings["worker 0"]) == [
         "peers  worker 0 of 2 replicas, 4 of the 8 examples of a batch",
         "peers  the chief has ended the training",
@@ -171,3 +148,16 @@ def test_a_log_has_few_lines(here):
     assert [x for x in lines_of(endings["chief"]) if x.split()[0] not in kinds] == []
     (session,) = sessions(here / "r")
     assert session["cluster"] == {"mode": "replicated", "replicas": 2}
+
+
+def test_an_op_that_fails_in_one_process_ends_all(here):
+    job = start_job(*run_words(write_ranked_plugin(FAILING_OP)))
+    sentence = "Step 61 failed: assertion failed: [no luck in] [60] ("
+    check_endings(job, dict.fromkeys(TWO, 1), sentence)
+
+
+def test_replicas_that_differ_are_named_with_the_variable(here):
+    job = start_job(*run_words(write_ranked_plugin(STATE_OF_ONE_REPLICA)))
+    sentence = "The replicas differ at step 50: worker 0 has other values of 'total'."
+    check_endings(job, dict.fromkeys(TWO, 1), sentence)
+    assert commits("r") == []
