@@ -54,14 +54,11 @@ CLOSER = "b/x=a/x c/y=a/d/y"
         ("w:4 w/Adam:4 toolkit/accumulated/w:4 " + OTHERS, "w:4 " + OTHERS, "", SAME, ""),
         # But a map takes the averages that an extension keeps as its state.
         ("w:4 b:2 state/ema/w:4", "w:4 b:2", "state/ema/=/", "w=state/ema/w b=b", "w"),
-        ("one/w:4 x:3", "two/w:4 y:3", "one/=two/ x=y", "two/w=one/w y=x", ""),
-        ("one/w:4 one/b:2", "two/w:4 two/b:5", "one/=two/", "two/w=one/w", ""),
+        ("one/w:4 one/b:2 x:3", "two/w:4 two/b:5 y:3", "one/=two/ x=y", "two/w=one/w y=x", ""),
         # Without a new name, variables are left out.
-        ("a/w:4 a/b:3 x:4 y:1", "a/w:4 a/b:3 x:4 y:1", "a/= x=", "y=y", "a/b a/w x"),
         ("a/w:4 a/in/w:2 c:1", "a/w:4 a/out/w:2 c:1", "a/= a/in/=a/out/", TO_OUT, "a/w"),
         # The map of a variable or of a longer scope goes first.
         ("a/x:1 a/d/y:1", "b/x:1 b/d/y:1 c/y:1", "a/=b/ a/d/y=c/y", CLOSER, ""),
-        ("a/x:1 a/d/y:1", "b/x:1 b/d/y:1 c/y:1", "a/=b/ a/d/=c/", CLOSER, ""),
         ("w:4", "tower/w:4", "/=tower/", "tower/w=w", ""),
         ("a:4 b:4", "a:4 b:4", "a=b b=a", "a=b b=a", ""),
     ],
@@ -123,7 +120,7 @@ def test_weights_that_do_not_fit_are_refused_with_the_way_out(before, now, maps,
 @pytest.mark.parametrize(
     "texts, words",
     [
-        *(([text], "is not OLD=NEW") for text in ["", "a", "=b", "a=b=c", "a/=b", "a=b/"]),
+        *(([text], "is not OLD=NEW") for text in ["a", "=b", "a=b=c", "a=b/"]),
         (["a=b", "a=c"], "--map a=c names 'a' a second"),
         (["a=c", "b=c"], "--map b=c names 'c' a second"),
         (["a=a"], "--map a=a renames nothing"),
@@ -140,12 +137,9 @@ OLD, NEW = "linear/w:4 linear/b:2", "line/w:4 linear/b:2"
 @pytest.mark.parametrize(
     "before, now, text, words",
     [
-        (OLD, NEW, "lineer/w=line/w", "the checkpoint has no variable 'lineer/w'"),
-        (OLD, NEW, "linear/w=lime/w", "the model has no variable 'lime/w'"),
-        (OLD, NEW, "linear/w=lime/w", "Did you mean 'line/w'?"),
+        (OLD, NEW, "linear/w=lime/w", "has no variable 'lime/w'.\nDid you mean 'line/w'?"),
         (OLD, NEW, "line/w=linear/w", "--map linear/w=line/w"),  # it was reversed
-        ("enc/w:4", "encoder/w:4", "emc/=encoder/", "the checkpoint has no scope 'emc/'"),
-        ("enc/w:4", "encoder/w:4", "emc/=encoder/", "Did you mean 'enc/'?"),
+        ("enc/w:4", "encoder/w:4", "emc/=encoder/", "no scope 'emc/'.\nDid you mean 'enc/'?"),
         ("a/x:1", "b/y:1", "a/=b/", "no variable has one name"),
     ],
 )
@@ -158,15 +152,11 @@ def test_a_map_that_does_not_fit_is_refused_with_a_similar_name(before, now, tex
 @pytest.mark.parametrize(
     "before, now, text",
     [
-        ("a1/w:4 a2/w:4", "b1/w:4 b2/w:4", ""),  # two scopes
         ("enc/a/w:4 enc/b/w:2", "encoder/a/w:4 encoder/b/w:2", "enc/=encoder/"),
         ("a/w:4 b/v:2", "tower/a/w:4 tower/b/v:2", "/=tower/"),
-        ("enc/a:4 enc/b:2 enc/c:3", "encoder/a:4 encoder/b:2 encoder/c:3 enc/c:3", ""),
         # All else has to be equal.
         ("lines/w:4", "line/w:5", ""),
-        ("lines/w:4", "line/w:4:float64", ""),
         ("lines/w:4", "other/name:4", ""),
-        ("lines/w:4", "line1/w:4 line2/w:4", ""),
     ],
 )
 def test_a_renamed_scope_is_found(before, now, text):
@@ -181,7 +171,6 @@ def test_a_renamed_scope_is_found(before, now, text):
         ("w:4", "w:4 b:2", "added b."),
         ("w:4 b:2", "w:4", "removed b."),
         ("b:3", "b:1,3", "reshaped b float32 [1, 3] (was float32 [3])."),
-        ("b:3", "b:3:float16", "reshaped b float16 [3] (was float32 [3])."),
     ],
 )
 def test_a_resume_needs_the_same_variables(before, now, sentence):
@@ -198,13 +187,6 @@ def test_the_specs_of_a_checkpoint_equal_those_of_its_graph(graph, tmp_path):
     tf.get_variable("half", [], "float16")
     assert variable_specs(tf.global_variables()) == read_variable_specs(path)
     assert read_variable_specs(path)["w"] == VariableSpec([1, 2], "float32")
-
-
-def test_the_error_for_an_unreadable_checkpoint_has_its_path(tmp_path):
-    (tmp_path / "made.index").write_bytes(b"no table")
-    for name in ("made", "nothing"):
-        with pytest.raises(CheckpointError, match=name + ": not a readable checkpoint"):
-            read_variable_specs(str(tmp_path / name))
 
 
 def test_a_renamed_scope_is_said_where_others_fit():
@@ -239,8 +221,8 @@ def read(source, text="w:2,3"):
     return read_weights(source, plan_weights(source, side(text), {}), side(text))
 
 
-@pytest.mark.parametrize("name", ["w-3", "w-3.index", "w-3.data-00000-of-00001", "w-3.meta", ""])
-@pytest.mark.parametrize("folder", ["plain", "a [1] *b", "a@7"])
+@pytest.mark.parametrize("name", ["w-3", "w-3.index", "w-3.data-00000-of-00001", ""])
+@pytest.mark.parametrize("folder", ["a [1] *b", "a@7"])
 def test_a_checkpoint_is_named_by_its_prefix_a_file_or_its_folder(here, folder, name):
     (here / folder).mkdir()
     save(here / "w-3", {"w": W})  # TensorFlow itself cannot write to a folder with such a name
