@@ -44,7 +44,7 @@ def numbers(count, columns=4):
     return array
 
 
-@pytest.mark.parametrize("batch_size", [1, 4, 13, 100])
+@pytest.mark.parametrize("batch_size", [4, 100])
 def test_neither_the_batch_size_nor_a_repetition_changes_the_results(batch_size):
     evaluator = evaluator_of(Linear, spec=IMAGES)
     split = Split(bars(LABELS), LABELS)
@@ -100,14 +100,13 @@ class Positions(Linear):
         return {"position": run.position + tf.range(count)}
 
 
-@pytest.mark.parametrize("batch_size", [1, 4, 13])
-def test_a_batch_has_the_position_of_its_first_example(batch_size):
+def test_a_batch_has_the_position_of_its_first_example():
     split = Split(bars(LABELS), LABELS)
     evaluator = evaluator_of(Positions, spec=IMAGES)
     for _ in range(2):
-        examples = evaluator.evaluate(split, batch_size, keep_examples=True).examples
+        examples = evaluator.evaluate(split, 4, keep_examples=True).examples
         assert examples["position"].tolist() == list(range(13))
-    predictions = evaluator_of(Positions, "predict", IMAGES).predict(bars(LABELS), batch_size)
+    predictions = evaluator_of(Positions, "predict", IMAGES).predict(bars(LABELS), 4)
     assert predictions["position"].tolist() == list(range(13))
     run = testing.make_run(Linear, "train", IMAGES)
     with pytest.raises(ToolkitError, match="position was read in mode 'train'"):

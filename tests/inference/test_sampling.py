@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 import pytest
-from linear_fixtures import LINEAR, Linear
+from linear_fixtures import Linear
 
 import toolkit
 from toolkit import SampleOptions, SampleRequest, ToolkitError, UsageError, hookimpl, option, tf
@@ -96,13 +96,13 @@ class Wrong(Linear):
 
 @pytest.fixture
 def runs(golden):
-    """A function from a class of this module, or a plugin, to the folder of a run of it."""
+    """A function from a class of this module to the folder of a run of it."""
 
     @functools.lru_cache(maxsize=None)
     def run_of(name):
-        plugin = name if ":" in name else f"test_sampling:{name}"
         flags = ["--steps", 1, "--batch-size", 4, "--no-evaluate", "--best-metric", "none"]
-        return str(golden(*flags, "--eval-batch-size", 7, plugin=plugin, name=name) / "run")
+        flags += ["--eval-batch-size", 7]
+        return str(golden(*flags, plugin=f"test_sampling:{name}", name=name) / "run")
 
     return run_of
 
@@ -204,10 +204,10 @@ def test_settings_are_flags_in_the_help_and_parts_of_the_default_name(cli, runs)
     assert "--count" in cli("sample", "--help").out
 
 
-def test_what_a_model_cannot_sample_is_refused(cli, runs):
+def test_what_a_model_cannot_sample_is_refused(cli, runs, trained):
     result = cli("sample", runs("Words"), "--class", "1", "--out", "a.npz")
     assert result.code == 2 and "The model knows no classes." in result.err
-    result = cli("sample", runs(LINEAR))
+    result = cli("sample", trained / "run")
     assert result.code == 2
     assert "generates no samples: it has no hook 'sample'." in result.err
 
