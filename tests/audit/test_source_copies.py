@@ -103,12 +103,6 @@ def test_a_kill_or_a_full_disk_leaves_no_version_in_part(here, monkeypatch, erro
     assert os.listdir("sources") == []
 
 
-def test_a_branch_has_the_copies_of_its_parent(mate, cli):
-    assert cli("resume", "run", "--from", 2, "--run-dir", "branch").code == 0
-    assert copies_in(mate / "branch") == copies_in(mate / "run")
-    assert cli("verify", "branch").code == 0
-
-
 @pytest.mark.parametrize(
     "damage, message",
     [

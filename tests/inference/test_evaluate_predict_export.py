@@ -279,16 +279,6 @@ def test_values_that_are_no_two_finite_numbers_differ_infinitely_or_not(one, oth
     assert export.difference(np.array(one), np.array(other)) == size
 
 
-def test_a_fault_of_the_model_is_not_one_of_the_disk(cli, trained, here, monkeypatch):
-    def fail(*arguments):
-        raise tf.errors.FailedPreconditionError(None, None, "Error; w is not initialized")
-
-    monkeypatch.setattr(export, "_write", fail)
-    with pytest.raises(tf.errors.FailedPreconditionError, match="w is not initialized"):
-        cli("export", trained / "run", "model")
-    assert list(here.glob("model*")) == []
-
-
 CONVERTING = """
     @hookimpl
     def convert(self, features, labels):

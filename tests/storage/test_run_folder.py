@@ -126,17 +126,6 @@ def test_a_file_of_the_user_is_not_taken_for_one_of_a_run(tmp_path, name):
     assert os.listdir(str(path)) == [name] and (path / name).read_text() == "mine"
 
 
-def test_an_edited_configuration_of_an_unstarted_run_is_renamed(tmp_path):
-    path = remnants_at(tmp_path / "run", ".lock", "config.json")
-    write('{"plugin": "edited"}', path, "config.json")
-    for _ in range(2):  # the second time, nothing differs
-        create(path, plugin="new")
-        for name in ("checkpoints", "events"):
-            os.rmdir(os.path.join(path, name))
-    (name,) = set(os.listdir(path)) - {".lock", "config.json"}
-    assert (tmp_path / "run" / name).read_text() == '{"plugin": "edited"}'
-
-
 def test_the_parents_of_a_new_run_are_on_the_disk(tmp_path, monkeypatch):
     paths = []
     monkeypatch.setattr("toolkit.files.sync", paths.append)
@@ -150,12 +139,6 @@ def test_a_folder_with_more_than_remnants_is_refused(tmp_path, name):
     write("{}", path, name)
     with pytest.raises(UsageError, match="is not empty"):
         reserve(path)
-
-
-def test_a_file_in_place_of_a_parent_is_refused(tmp_path):
-    write("", tmp_path, "file")
-    with pytest.raises(UsageError, match="cannot be created: Not a directory"):
-        reserve(str(tmp_path / "file" / "run")).create({})
 
 
 def test_two_processes_cannot_create_runs_in_one_folder(run):
@@ -468,13 +451,6 @@ def test_a_changed_byte_or_a_folder_in_place_of_a_file_is_damage(committed):
     assert committed.checkpoints.newest().step == 4
 
 
-def test_a_checkpoint_without_files_is_damaged(run):
-    run.checkpoints.commit(2, 102.0, lambda checkpoints: [], "tensors")
-    expected = "None of the 1 .* its commit log entry lists no files"
-    with pytest.raises(CheckpointError, match=expected):
-        run.checkpoints.newest()
-
-
 @pytest.mark.parametrize(
     "harm, words",
     [
@@ -552,8 +528,6 @@ def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
         lambda: committed.write_config({}),
         lambda: committed.record("end", status="failed"),
         lambda: committed.metrics.append({}),
-        lambda: committed.metrics.append_line("{}"),
-        lambda: committed.speed.append({}),
         lambda: committed.metrics.cut_back(None),
         lambda: committed.checkpoints.begin_session(None),
         lambda: commit(committed, 8),
