@@ -165,24 +165,7 @@ def test_a_run_that_diverged(cli, doctor, here):
     assert advice.endswith("toolkit resume run --allow on_nonfinite --on-nonfinite skip")
 
 
-# -------------------------------------------------------------------------- files, disk and data
-
-
-Usage = collections.namedtuple("Usage", "total used free")
-
-
-def test_no_space_for_another_checkpoint_is_a_fault_and_little_space_a_note(
-    doctor, run, monkeypatch
-):
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 1))
-    report = doctor(6, run)
-    assert report["FAULT"][0].startswith("disk: there is no space for another checkpoint: ")
-    assert report["FAULT"][0].endswith("and 1 bytes are free.")
-    assert report["do"][0] == "Free some disk space."
-    needed = sum(path.stat().st_size for path in (run / "checkpoints").glob("model.ckpt-6.*"))
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 2 * needed))
-    note = f"Disk space is low: a checkpoint needs {needed / 1000:.1f} kB"
-    assert any(note in text for text in doctor(0, run)["note"])
+# --------------------------------------------------------------------------------- files and data
 
 
 def test_missing_data_is_reported_with_advice(doctor, run, trained):
@@ -201,16 +184,6 @@ def test_other_data_is_a_fault(doctor, run, trained):
     report = doctor(6, run)
     assert report["FAULT"] == ["data: it differs from the data of the run."]
     assert report["do"][0].endswith("--allow data")
-
-
-@pytest.mark.parametrize("name", ["", "metrics.jsonl"])
-def test_what_a_resume_cannot_write_is_reported(doctor, run, monkeypatch, name):
-    access = os.access
-    path = os.path.join(str(run), name).rstrip("/")
-    monkeypatch.setattr(os, "access", lambda each, mode: each != path and access(each, mode))
-    place = os.path.join("trained/run", name).rstrip("/")
-    fault = f"this user cannot write to {place}, so the run can be read but not resumed."
-    assert doctor(6, run)["FAULT"] == ["folder: " + fault]
 
 
 def test_a_checkpoints_folder_that_cannot_be_read_is_reported(doctor, run, monkeypatch):

@@ -172,14 +172,6 @@ def test_a_model_of_vectors_refuses_images(here):
 # ------------------------------------------------------------------------------ output of predict
 
 
-def test_as_text_there_is_one_line_per_example(cli, trained):
-    result = cli("predict", trained / "run", trained / "bars.npz")
-    assert result.code == 0
-    lines = result.out.splitlines()
-    assert len(lines) == 13
-    assert lines[0].split()[1:3] in (["label", str(k)] for k in range(3))
-
-
 def test_the_three_output_formats_have_the_same_values_and_features_on_request(
     cli, predict, trained
 ):

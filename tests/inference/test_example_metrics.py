@@ -95,13 +95,6 @@ def test_a_metric_is_the_mean_of_its_examples_in_float64():
     assert metrics["large"] == (first > 0.5).mean()
 
 
-def test_values_that_only_an_interval_needs_are_left_out_of_a_quick_evaluation(tmp_path):
-    quick, full = evaluate(WithMetrics), evaluate(WithMetrics, folder=str(tmp_path))
-    assert sorted(quick.values) == ["miss", "parity"]
-    assert sorted(full.values) == ["accuracy", "miss", "parity"]
-    assert quick.metrics == full.metrics
-
-
 def test_a_metric_of_the_examples_replaces_a_loss_of_its_name(tmp_path):
     assert evaluate(ByExample).metrics["loss"] == pytest.approx(evaluate(Linear).metrics["loss"])
     assert "loss" in evaluate(ByExample, folder=str(tmp_path)).values

@@ -291,14 +291,6 @@ def test_mistakes_are_one_sentence(cli, run, flags, text):
     assert result.code == 2 and text in result.err and result.out == ""
 
 
-def test_a_reader_that_leaves_ends_the_command(run):
-    reader, writer = os.pipe()
-    os.close(reader)
-    process = process_fixtures.start("evaluate", run, "--follow", "--every", stdout=writer)
-    os.close(writer)
-    assert process.wait(process_fixtures.PATIENCE) == 1
-
-
 # ---------------------------------------------------------------------------- beside real training
 
 # An extension that holds a run after the commit of step 6, until its process is killed.

@@ -178,17 +178,6 @@ def write_numbers(path, names, count=COUNT):
         file.write(records(*contents))
 
 
-@pytest.mark.parametrize(
-    "argv", [["evaluate", "run", "--data", "tfrecord:other"], ["predict", "run", "other.tfrecord"]]
-)
-def test_records_of_other_numbers_are_refused_by_name(cli, run_on_numbers, argv):
-    for name in ("other", "other.tfrecord"):
-        write_numbers(name, ["a", "b", "zzz"])
-    result = cli(*argv)
-    assert result.code == 4, result.out
-    assert "expected the key 'c', found the keys a, b, kind, label, zzz" in result.err
-
-
 def test_numbers_are_read_by_their_keys_beside_others(cli, run_on_numbers):
     write_numbers("more.tfrecord", ["a", "b", "c", "zzz"])
     rows = [cli("predict", "run", f"{name}.tfrecord", "--json").out for name in ("abc", "more")]

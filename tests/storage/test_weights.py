@@ -9,13 +9,11 @@ import shutil
 import numpy as np
 import pytest
 from checkpoint_fixtures import pairs, save, side
-from run_fixtures import damage
 
 from toolkit import tf
 from toolkit.compat import OBJECT_GRAPH
 from toolkit.errors import CheckpointError, UsageError
 from toolkit.storage.entries import WEIGHTS, Parent
-from toolkit.storage.run_folder import RunFolder
 from toolkit.storage.variables import (
     VariableSpec,
     find_misfit,
@@ -26,7 +24,6 @@ from toolkit.storage.variables import (
 from toolkit.storage.weights import WeightSource, open_weights, plan_weights, read_weights
 
 STEP = "global_step"
-VERSIONS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "versions")
 
 
 def plan(in_checkpoint, in_graph, *maps):
@@ -85,13 +82,6 @@ STEP_AND_SLOTS = "w:4 w/Adam:4 w/Adam_1:4 global_step::int64 beta1_power:"
             ["a=b"],
             "--map a=b: 'a' is float32 [4], and 'b' is float32 [5].",
             "",
-        ),
-        (
-            "dense/w:4",
-            "linear/w:4",
-            ["dens/w=linear/w"],
-            "the checkpoint has no variable 'dens/w'",
-            "Did you mean 'dense/w'?",
         ),
         # The suggestion is among the weights.
         (STEP_AND_SLOTS, "w:4", ["w_Adam=w"], "has no variable 'w_Adam'", "Known: w."),
@@ -258,26 +248,6 @@ def test_partitioned_and_float64_variables_are_read_as_whole_ones_of_the_model(h
     values = read(open_(path))
     assert values["w"].dtype == np.float32
     assert np.array_equal(values["w"], THIRDS.astype(np.float32))
-
-
-def test_a_run_and_its_saved_model_have_the_same_weights(here):
-    run = open_(os.path.join(VERSIONS, "1.15"))
-    model = open_(os.path.join(VERSIONS, "models", "1.15"))
-    assert (run.parent.step, len(run.parent.head)) == (4, 64)
-    assert (model.parent.name, model.parent.head) == ("1.15", "")
-    values = [read(source, "linear/w:36,3 linear/b:3") for source in (run, model)]
-    for name in ("linear/w", "linear/b"):
-        assert np.array_equal(values[0][name], values[1][name])
-
-
-def test_a_run_has_its_best_checkpoint_or_the_one_of_a_step(trained):
-    run = trained / "run"
-    assert open_(run).parent.step == RunFolder(str(run)).checkpoints.best()["step"]
-    assert open_(run, "4").parent.step == open_(run, "04").parent.step == 4
-    error = open_error(run, "5")
-    assert "has no checkpoint '5'" in error.message and "2, 4, 6" in error.hint
-    damage(run, 4)
-    assert "The checkpoint of step 4 is damaged" in open_error(run, "4").message
 
 
 def test_other_files_and_folders_are_refused_each_in_a_sentence(here):

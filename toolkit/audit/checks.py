@@ -23,7 +23,7 @@ from ..storage.run_folder import RunFolder, driver_of
 class Fault(NamedTuple):
     """Something that is wrong with a run."""
 
-    part: str  # of the run: the name of a check, or "option", "data", "model", "disk", ...
+    part: str  # of the run: the name of a check, or "option", "data", "model", ...
     message: str  # a clause, without a period
     subject: str = ""  # the option, or the path of the file, that is at fault
 
