@@ -246,7 +246,6 @@ def rows(count):
             dict(rows(4), label=np.zeros(3)),
             r"yielded images \[4, 2, 2, 1\], label \[3\], expected as many rows of each",
         ),
-        ({"images": 1.0}, r"yielded images \[\], expected as many rows"),
         ([np.zeros(4)], "yielded ndarray, expected a dict"),
         (
             [rows(2), {"image": np.zeros([2, 2, 2, 1])}],

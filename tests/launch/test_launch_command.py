@@ -6,7 +6,6 @@ import os
 import pytest
 from launch_fixtures import fake_code, starts_of
 
-from toolkit.cli.launch import launch
 
 RUN = ["run", "--plugin", "classifier", "--steps", "3"]
 
@@ -26,18 +25,11 @@ def fake(monkeypatch):
     "argv, message",
     [
         ([], "The command to launch is missing."),
-        (["--"], "The command to launch is missing."),
         (["verify", "r"], "'toolkit launch' starts 'run' and 'resume', not 'verify'."),
-        (["toolkit", "run"], "'toolkit launch' starts 'run' and 'resume', not 'toolkit'."),
-        (
-            [*RUN, "--task", "chief"],
-            "--task is in the command, but 'toolkit launch' sets the task of each process.",
-        ),
         (
             [*RUN, "--cluster={}"],
             "--cluster is in the command, but 'toolkit launch' sets the task of each process.",
         ),
-        ([*RUN, "--print-config"], "The command prints something and trains nothing."),
         (["run", "-h"], "The command prints something and trains nothing."),
         (["--steps=3", *RUN], "--steps is no option of launch.\nWrite an option of the command"),
         (["resume"], "Missing argument 'RUN'"),
@@ -47,8 +39,8 @@ def fake(monkeypatch):
         (["run", "--plugin", "clasifier"], "There is no plugin 'clasifier'."),
         ([*RUN, "--lerning-rate", "1"], "--lerning-rate"),
         ([*RUN, "--steps", "4"], "Both --steps 3 and --steps 4 are set."),
+        (["run", "--ps=1", *RUN[1:]], "--ps is an option of launch: write it before 'run'."),
         (["--workers", "0", *RUN], "Invalid value for '--workers'"),
-        (["--chaos", "run"], "Invalid value for '--chaos'"),
     ],
     ids=str,
 )
@@ -60,27 +52,6 @@ def test_a_mistake_is_reported_once_and_starts_nothing(cli, fake, here, argv, me
     assert result.code == 2 and result.out == ""
     assert result.err.count("Error: ") == 1 and message in result.err, result.err
     assert sorted(os.listdir(".")) == ["mine.py", "mine.toml"]
-
-
-LAUNCH_OPTIONS = [
-    *(["--workers", "2"], ["--ps=1"], ["--evaluator"], ["--restarts", "1"]),
-    *(["--chaos"], ["--chaos-seed", "1"]),
-]
-
-
-@pytest.mark.parametrize("option", LAUNCH_OPTIONS, ids=str)
-def test_an_option_of_launch_behind_run_belongs_before_it(cli, fake, option):
-    fake({})
-    result = cli("launch", "run", *option, "--plugin", "classifier")
-    flag = option[0].partition("=")[0]
-    assert result.err == f"Error: {flag} is an option of launch: write it before 'run'.\n"
-    assert result.code == 2 and not os.listdir(".")
-
-
-def test_each_option_of_launch_is_tried_behind_run():
-    flags = {flag for param in launch.params for flag in param.opts}
-    shared = {"command", "-v", "--verbose"}
-    assert flags - shared == {option[0].partition("=")[0] for option in LAUNCH_OPTIONS}
 
 
 def test_all_processes_and_restarts_have_one_folder(cli, fake):
