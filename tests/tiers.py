@@ -126,7 +126,6 @@ LONG = (
     "test_no_call_makes_more_steps_than_an_epoch_of_data_in_memory_has[xla]",
     # Whole clusters; `ci` has those of other sizes, kills in test_exactness.py and test_verify.py,
     # and which commands the batch script and the manifest start (test_cluster_samples.py).
-    "tests/launch/test_launch_training.py",
     "tests/cluster_training/test_exactness.py::"
     "test_a_cluster_whose_processes_are_killed_ends_with_the_same_bits[gan]",
     "tests/cluster_training/test_exactness.py::test_a_run_continues_with_another_number_of_workers",

@@ -70,10 +70,6 @@ def tensors_of(run):
     return RunFolder(str(run)).checkpoints.list()[-1].tensors
 
 
-def test_the_batch_script_trains_on_two_tasks(undisturbed):
-    assert tensors_of(undisturbed / "runs" / "digits")
-
-
 @pytest.mark.parametrize("signal, code", [("KILL", 138), ("TERM", 143)])
 def test_a_job_with_a_signal_continues_to_the_same_bits(
     tmp_path, script, number, undisturbed, signal, code

@@ -6,7 +6,6 @@ import os
 import pytest
 from launch_fixtures import fake_code, starts_of
 
-
 RUN = ["run", "--plugin", "classifier", "--steps", "3"]
 
 
