@@ -539,13 +539,6 @@ def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
         assert raised.value.hint.startswith("Nothing that was committed is lost. Free some space,")
 
 
-def test_a_folder_in_place_of_a_file_is_an_error(run):
-    os.remove(run.file("config.json"))
-    os.mkdir(run.file("config.json"))
-    with pytest.raises(CheckpointError, match="config.json cannot be read: Is a directory"):
-        run.read_config()
-
-
 @pytest.mark.parametrize("padding", [0.5, np.nan, True])
 def test_a_component_is_read_as_it_was_written(run, padding):
     component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding, (4, 8))
