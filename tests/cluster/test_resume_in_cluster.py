@@ -31,7 +31,7 @@ def train(here):
 
 
 def test_the_same_command_continues_and_ends_in_all_processes(train, here, cli):
-    assert cli(*WORDS, "--data", "npz:bars.npz", "--pause-at", 3).code == 0
+    assert cli(*WORDS, "--data", f"npz:{here / 'bars.npz'}", "--pause-at", 3).code == 0
     endings = train()
     assert [code for code, _ in endings] == [0, 0], endings
     assert [checkpoint.step for checkpoint in RunFolder("r").checkpoints.list()][-1] == 6
