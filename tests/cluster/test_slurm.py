@@ -147,10 +147,8 @@ def test_a_wrong_variable_is_named(name, value, message):
     [
         (2, "a,b", "1(x2)", 2),
         (0, "a,b", "2", 2),
-        (0, "a", "1(x2)", 2),
         (0, "a,a", "1(x2)", 2),
         (0, "a,b", "2(x2)", 3),
-        (0, "a,b", "0(x2)", "00"),
     ],
 )
 def test_variables_that_contradict_one_another_are_refused(arguments):

@@ -155,8 +155,6 @@ def test_a_wrong_tf_config_is_one_sentence(text, message):
     "text, hint",
     [
         (config({"workers": ["a:1"]}, WORKER), "Did you mean 'worker'?"),
-        (config(PAIR, {"type": "Worker"}), "Did you mean 'worker'?"),
-        (config(PAIR, tasks=WORKER), "Did you mean 'task'?"),
         (config(PAIR, {"type": "ps"}), "The jobs of the cluster: worker."),
         (config(PAIR, {"type": "worker"}), "Add the index of this process, 0 to 1."),
         (config(task=WORKER), "or unset TF_CONFIG to train alone."),
