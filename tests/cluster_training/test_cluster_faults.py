@@ -125,29 +125,12 @@ def test_a_divergence_ends_all(here):
     assert [commit["step"] for commit in commits("r")] == [5]
 
 
-def lines_of(ended):
-    """What a process wrote, without the lines about processes that start slowly."""
-    lines = ended.err.splitlines()
-    return [line for line in lines if "waiting for " not in line and " waits for " not in line]
-
-
-def test_a_replica_whose_loss_is_not_finite_lets_all_skip_the_step_and_logs_have_few_lines(here):
-    words = run_words(write_ranked_plugin(INFINITE_STEPS), "--on-nonfinite", "skip", steps=60)
-    # No process is ended because it does not notice soon that the job has.
-    statements = f"from toolkit.cluster import channel\nchannel.GRACE_SECS = {PATIENCE}\n{PATIENT}"
-    endings = start_job(*words, statements=statements).succeed()
+def test_a_replica_whose_loss_is_not_finite_lets_all_skip_the_step(here):
+    plugin = write_ranked_plugin(INFINITE_STEPS)
+    start_job(*run_words(plugin, "--on-nonfinite", "skip", steps=60)).succeed()
     records = [json.loads(line) for line in RunFolder("r").metrics.lines()]
     counts = [record["count"] for record in records if record["kind"] == "event"]
     assert sum(counts) == 8 and commits("r")[-1]["step"] == 60
-    assert lines_of(endings["worker 0"]) == [
-        "peers  worker 0 of 2 replicas, 4 of the 8 examples of a batch",
-        "peers  the chief has ended the training",
-    ]
-    # Nothing of the runtime; the last two are waits, shown where the machine is slow.
-    kinds = ("run", "data", "peers", "step", "note", "Building", "Evaluating")
-    assert [x for x in lines_of(endings["chief"]) if x.split()[0] not in kinds] == []
-    (session,) = sessions(here / "r")
-    assert session["cluster"] == {"mode": "replicated", "replicas": 2}
 
 
 def test_an_op_that_fails_in_one_process_ends_all(here):
@@ -161,3 +144,28 @@ def test_replicas_that_differ_are_named_with_the_variable(here):
     sentence = "The replicas differ at step 50: worker 0 has other values of 'total'."
     check_endings(job, dict.fromkeys(TWO, 1), sentence)
     assert commits("r") == []
+
+
+# --------------------------------------------------------------------------------------------- ends
+
+
+def lines_of(ended):
+    """What a process wrote, without the lines about processes that start slowly."""
+    lines = ended.err.splitlines()
+    return [line for line in lines if "waiting for " not in line and " waits for " not in line]
+
+
+def test_a_log_has_few_lines(here):
+    words = [*run_words(steps=60), "--resume"]
+    # No process is ended because it does not notice soon that the job has.
+    statements = f"from toolkit.cluster import channel\nchannel.GRACE_SECS = {PATIENCE}\n{PATIENT}"
+    endings = start_job(*words, statements=statements).succeed()
+    assert lines_of(endings["worker 0"]) == [
+        "peers  worker 0 of 2 replicas, 4 of the 8 examples of a batch",
+        "peers  the chief has ended the training",
+    ]
+    # Nothing of the runtime; the last two are waits, shown where the machine is slow.
+    kinds = ("run", "data", "peers", "step", "note", "Building", "Evaluating")
+    assert [x for x in lines_of(endings["chief"]) if x.split()[0] not in kinds] == []
+    (session,) = sessions(here / "r")
+    assert session["cluster"] == {"mode": "replicated", "replicas": 2}
