@@ -39,20 +39,38 @@ SHARING = (
     "samples/text-classifier/tests/test_text_classifier.py::test_an_evaluation_draws",
     "samples/vae/tests/test_vae.py::test_pictures_change_no_bit",
     "tests/classifier/test_known_answers.py",
+    "tests/fuzz/test_fuzz_runs.py",
     "tests/gan/test_gan_plugin.py::test_a_checkpoint_holds_the_average",
     "tests/gan/test_gan_plugin.py::test_a_run_leaves_reals",
     "tests/kit/test_new_plugins_installed.py",
     "tests/search/test_search_command.py::test_a_search_leaves_a_page",
+    "tests/test_named_data.py::test_a_run_and_its_manifest",
+    "tests/test_named_data.py::test_the_command",
     "tests/test_third_party.py",
 )
 # Of these, the tier `ci` has a smaller sister or a part.
 LONG = (
-    # Whole pages and the README, of 300 s; `ci` runs the fast part of each page.
+    # Whole pages and the README, of 300 s; `ci` runs the fast part of each page, but of those whose
+    # commands, options and hooks other tests of it have.
     "tests/docs/test_pages.py::test_a_page_works_as_a_whole",
     "tests/docs/test_pages.py::test_every_command_of_the_readme_runs_as_printed",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/augmentation.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/comparing.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/numbers.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/optimizers.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/extensions.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/options.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/samples.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/session-hooks.md",
+    "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/reports.md",
     "tests/docs/test_starting_page.py",
-    # A sample of 200 steps in a notebook; `ci` has the code of the page for notebooks.
-    "tests/docs/test_notebook.py::test_the_sample_has_sixty_lines_and_runs_in_a_notebook",
+    # The page on Python, which trains seven times, and a sample of 200 steps in a notebook; `ci` has
+    # what `toolkit.train` and a trained run do (test_api.py).
+    "tests/docs/test_notebook.py",
+    # Lifted graphs of two networks, and of a model function, in a loop; `ci` has one with noise.
+    "tests/adopt/test_lift_graph.py::"
+    "test_single_steps_a_loop_and_a_resume_end_with_the_same_bits[gan]",
+    "tests/adopt/test_lift_model_fn.py::test_single_steps_and_a_resume_end_with_the_bits_of_a_loop",
     # Contracts of all kinds, for samples, for networks of convolutions and with changes of images;
     # `ci` has those of the classifier's perceptron and, for samples, their own facts.
     "samples/diffusion/tests/test_diffusion.py::test_a_contract_holds",
@@ -72,8 +90,8 @@ LONG = (
     # The tracker of experiments, which imports a large library.
     "tests/test_third_party.py::test_the_tracker_logs_a_model_of_somebody_else",
     # Several kills at random, of real trials, and one of a run that is not reproducible;
-    # test_verify.py and test_launch_training.py have one, test_search_study.py those of processes
-    # with trials in its memory, and test_verify.py the same comparison after a replay.
+    # test_verify.py has one, test_search_study.py those of processes with trials in its memory, and
+    # test_verify.py the same comparison after a replay.
     "tests/audit/test_chaos.py",
     "tests/audit/test_verify.py::test_chaos_detects_a_plugin_that_is_not_reproducible",
     "tests/search/test_search_kills.py",
@@ -113,6 +131,14 @@ LONG = (
     "tests/training/test_initial_weights.py::"
     "test_the_weights_of_a_named_step_are_in_place_before_the_first_step[1-on",
     "tests/training/test_length.py::test_a_resume_with_xla_says_that_exactness_ends",
+    # A process that reads a stream for a session that nobody closes, and the memory of one that
+    # loads data; `ci` has the batches of both readers, and the memory of a stream.
+    "tests/data/test_data_readers.py::test_loading_takes_the_memory_of_the_examples_once",
+    "tests/data/test_stream.py::"
+    "test_a_process_ends_while_batches_are_read_for_a_session_that_is_open",
+    # All changes of images compiled by XLA; `ci` compiles those of a preset.
+    "tests/augmentation/test_operations.py::"
+    "test_compiled_by_xla_the_same_random_numbers_change_images_alike[all]",
     # Steps compiled by XLA where `ci` has another value, form or kind of the same, and a replay
     # that stays compiled, of whose parts test_step_mode.py and test_verify.py have all.
     "tests/audit/test_verify.py::test_a_run_that_xla_compiled_trains_again",
@@ -128,18 +154,18 @@ LONG = (
     "tests/training/test_step_runner.py::test_hooks_of_tensorflow_work_as_in_other_programs[xla]",
     "tests/training/test_step_runner.py::"
     "test_no_call_makes_more_steps_than_an_epoch_of_data_in_memory_has[xla]",
-    # Whole clusters; `ci` has those of other sizes, kills in test_exactness.py, the batch script
-    # and the text of the manifest (test_cluster_samples.py). Two hosts are network namespaces.
-    "tests/launch/test_launch_training.py::test_a_kill_changes_no_bit[2]",
+    # Whole clusters; `ci` has those of other sizes, kills in test_exactness.py and test_verify.py,
+    # and which commands the batch script and the manifest start (test_cluster_samples.py).
     "tests/cluster_training/test_exactness.py::"
     "test_a_cluster_whose_processes_are_killed_ends_with_the_same_bits[gan]",
     "tests/cluster_training/test_exactness.py::test_a_run_continues_with_another_number_of_workers",
-    "tests/cluster/test_cluster_samples_train.py::"
-    "test_a_job_with_a_signal_continues_to_the_same_bits",
-    "tests/cluster/test_cluster_samples_train.py::test_the_pods_of_the_manifest_train",
+    "tests/cluster/test_cluster_samples_train.py",
     "tests/cluster_training/test_exactness.py::test_two_runs_of_three_workers_have_the_same_bits",
-    "tests/cluster_training/test_hosts.py",
     "tests/cluster_training/test_parameter_servers.py::test_a_gan_trains_its_two_networks",
+    # Endings of a cluster of which `ci` has another cause: a replica that lets all skip its step
+    # and an op that fails, and in a job with a parameter server a refused step and a signal.
+    "tests/cluster_training/test_cluster_faults.py::test_a_divergence_ends_all",
+    "tests/cluster_training/test_parameter_servers.py::test_the_death_of_a_parameter_server",
 )
 # What meets the graph, the sessions or the checkpoints of TensorFlow in a way of its own.
 BOTH = (
