@@ -64,8 +64,8 @@ LONG = (
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/session-hooks.md",
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/reports.md",
     "tests/docs/test_starting_page.py",
-    # The page on Python, which trains seven times, and a sample of 200 steps in a notebook; `ci` has
-    # what `toolkit.train` and a trained run do (test_api.py).
+    # The page on Python, which trains seven times, and a sample of 200 steps in a notebook; `ci`
+    # has what `toolkit.train` and a trained run do (test_api.py).
     "tests/docs/test_notebook.py",
     # Lifted graphs of two networks, and of a model function, in a loop; `ci` has one with noise.
     "tests/adopt/test_lift_graph.py::"
