@@ -148,14 +148,7 @@ def test_components_that_do_not_fit_are_refused(features, labels, message):
             Column(np.array([[0, -1]]), num_classes=3),
             "has the value -1 in example 0, expected 0 to 2",
         ),
-        (
-            Column(np.array([[0, 300]]), num_classes=3),
-            "has the value 300 in example 0, expected 0 to 2",
-        ),
-        (
-            Column(np.array([3]), kind="class", num_classes=3),
-            "the value 3 in example 0, expected 0 to 2",
-        ),
+        (Column(np.array([3]), "class", num_classes=3), "the value 3 in example 0, expected 0 to"),
         (Column(np.array([2**63], np.uint64), kind="value"), "the value 9223372036854775808"),
     ],
 )

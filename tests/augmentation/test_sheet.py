@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 from file_fixtures import REPOSITORY
 from PIL import Image
-from typing_extensions import Literal
 
-from toolkit import AugmentationOptions, option
+from toolkit import AugmentationOptions
 from toolkit.data.spec import DataSpec
 from toolkit.options import OFF, resolve
-from toolkit.options.declaration import chooses_preset
-from toolkit.options.declaration_faults import find_declaration_fault
 from toolkit.testing import write_digits
 
 SHOW = ["data", "show"]
@@ -163,12 +160,3 @@ def test_options_without_effect_are_noted():
 def test_the_data_choose_the_preset(shape, dtype, preset):
     name, reason = AugmentationOptions.choose_preset(DataSpec(shape, dtype), 100)
     assert name == preset and reason.startswith("the ")
-
-
-class Own(AugmentationOptions):
-    augment: Literal["none", "digits"] = option("digits", "what the images show")
-
-
-def test_a_class_with_other_names_of_presets_does_not_ask_the_data():
-    assert not chooses_preset(Own) and find_declaration_fault(Own) is None
-    assert resolve([("test", Own)]).options.elastic == 0.7

@@ -6,7 +6,7 @@ from file_fixtures import write_idx
 
 from toolkit.data import held_out
 from toolkit.data.examples import Split
-from toolkit.data.held_out import DEFAULT_SHARES, Shares, content_keys, hold_out
+from toolkit.data.held_out import DEFAULT_SHARES, Shares, hold_out
 from toolkit.data.sources import open_data
 from toolkit.errors import UsageError
 
@@ -98,14 +98,6 @@ def test_equal_remainders_go_to_classes_by_chance():
     split = Split(examples(100), labels)
     chosen = [set(hold_out({"train": split}, Shares(seed=s))["test"].labels) for s in range(3)]
     assert len(chosen[0]) == 10 and len(chosen[0] | chosen[1] | chosen[2]) > 10
-
-
-def test_keys_depend_on_the_content_alone():
-    images = examples(5000)
-    keys = content_keys(Split(images))
-    assert len(np.unique(keys)) == 5000
-    part = Split(images, index=[7, 4999])
-    assert content_keys(part).tolist() == [keys[7], keys[4999]]
 
 
 def test_a_choice_of_large_data_is_made_once_unless_what_it_depends_on_changes(

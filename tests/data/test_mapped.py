@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from data_fixtures import NUM_IMAGES
 
-from toolkit.data.decoded import Decoded, hash_texts
+from toolkit.data.decoded import Decoded
 from toolkit.data.examples import Split
 from toolkit.data.files import cache as cache_module
 from toolkit.data.images import image_files
@@ -26,16 +26,11 @@ def cache(tmp_path, monkeypatch):
     return str(tmp_path / "cache")
 
 
-def images(paths, digests=("digest",), **form):
-    form = ImageForm(channels=1, **form)
-    width, height = form.size or (3, 2)
-    identity = hash_texts([*digests, repr(form)])
-    shape = (len(paths), height, width, 1)
-
+def images(paths):
     def decode(row):
-        return image_files.read_image(paths[row], form)
+        return image_files.read_image(paths[row], ImageForm(channels=1))
 
-    return Decoded(decode, shape, identity=identity, paths=paths)
+    return Decoded(decode, (len(paths), 2, 3, 1), identity="digest", paths=paths)
 
 
 def entry_file(cache, name="rows.npy"):
@@ -51,14 +46,6 @@ def test_rows_are_decoded_once_into_a_file_that_numpy_reads(paths, cache, reads)
         assert rows[:, 1, 2, 0].tolist() == list(range(NUM_IMAGES))
     assert sorted(reads) == paths
     assert (np.load(entry_file(cache)) == rows).all()
-
-
-def test_another_form_and_other_content_are_other_entries(paths, cache, reads):
-    map_rows(images(paths), cache)
-    assert map_rows(images(paths, size=(6, 4)), cache).shape == (NUM_IMAGES, 4, 6, 1)
-    map_rows(images(paths, digests=("other",)), cache)
-    map_rows(images(paths, background=(0, 0, 0)), cache)
-    assert len(os.listdir(os.path.join(cache, "decoded"))) == 4 and len(reads) == 4 * NUM_IMAGES
 
 
 def cut(path):

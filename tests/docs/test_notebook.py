@@ -12,12 +12,13 @@ from file_fixtures import REPOSITORY
 from page_fixtures import read_blocks
 
 SAMPLE = REPOSITORY + "/samples/notebook.py"
-# Before the code: a small network, where it names none, on images as they are.
+# Before the code: a small network, where it names none.
 SMALL = """
 import toolkit
 train = toolkit.train
 def train_small(plugin, *arguments, **options):
-    options = {"network": "mlp", "steps_per_call": 1, "augment": "none", **options}
+    if plugin == "classifier":
+        options = {"network": "mlp", "steps_per_call": 1, **options}
     return train(plugin, *arguments, **options)
 toolkit.train = train_small
 """

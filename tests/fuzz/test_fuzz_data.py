@@ -15,7 +15,7 @@ from typing import Dict, NamedTuple, Tuple
 
 import numpy as np
 import pytest
-from data_fixtures import gzip_bytes, idx_bytes, npy_bytes, png_bytes
+from data_fixtures import gzip_bytes, idx_bytes, npy_bytes
 from fuzz_fixtures import fuzz, run_and_check
 from hypothesis import example as case
 from hypothesis import given
@@ -321,21 +321,6 @@ def test_arrays_of_any_name_type_and_shape_are_accepted_or_refused(check, arrays
     check(INTACT["npz"], {"a.npz": zip_bytes(members)})
 
 
-# ------------------------------------------------------------------------------------------ images
-
-EDGES = st.integers(0, 9) | st.sampled_from([2**14, 2**16, 2**31 - 1, 2**31, 2**32 - 1])
-
-
-@fuzz
-@given(EDGES, EDGES, st.sampled_from([1, 2, 4, 8, 16, 3]), st.integers(0, 6), st.binary())
-@case(6, 1, 8, 0, b"\0" + bytes(6))
-@case(50000, 50000, 8, 2, b"")
-@case(9000, 9900, 1, 0, b"")
-@case(13000, 13000, 8, 2, b"")
-def test_any_header_of_a_png_is_accepted_or_refused(check, width, height, depth, kind, rows):
-    check(folder(png_bytes(width, height, depth, kind, rows), "--image-size", "4"))
-
-
 # ------------------------------------------------------------------------------------------ tables
 
 FIELDS = st.sampled_from(
@@ -382,18 +367,6 @@ def test_any_length_with_the_right_checksum_is_refused(check, length, content):
     content = header + struct.pack("<I", masked_crc32c(header)) + content
     check(shard(content))
     check(shard(records(*RECORDS["raw"]) + content))
-
-
-SIDES = st.integers(-2, 4) | st.sampled_from([2**31, 2**62, -(2**63), 2**63 - 1])
-
-
-@fuzz
-@given(SIDES, SIDES, st.integers(-1, 4), st.binary(max_size=12))
-def test_any_size_of_raw_pixels_is_accepted_or_refused(check, height, width, depth, content):
-    first = example(image_raw=bytes(6), height=2, width=3, depth=1, label=0)
-    any_size = example(image_raw=content, height=height, width=width, depth=depth, label=1)
-    check(shard(records(any_size)))
-    check(shard(records(first, any_size)))
 
 
 FEATURES = (
