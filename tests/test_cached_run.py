@@ -25,12 +25,15 @@ def options():
 """
 
 
+THREE_STEPS = {"steps": 3, "steps_per_call": 1, "evaluate": False, "best_metric": "none"}
+
+
 @pytest.fixture(scope="module")
 def trained_run(tmp_path_factory):
     """The folder of a small classifier."""
     folder = tmp_path_factory.mktemp("classifier")
     data = testing.write_digits(str(folder / "digits.npz"), count=90)
-    testing.train("classifier", str(folder / "run"), data=data, network="mlp", steps=3)
+    testing.train("classifier", str(folder / "run"), data=data, network="mlp", **THREE_STEPS)
     return str(folder / "run")
 
 

@@ -169,6 +169,14 @@ def test_a_search_finds_the_better_of_two_rates(here):
     result = json.loads(best)
     values = {row["number"]: row["values"] for row in result["rows"]}
     assert values[result["best"]] == {"learning_rate": 0.1}
+    best = result["rows"][0]
+    assert best["number"] == result["best"] and best["value"] >= result["rows"][1]["value"]
+    tested = read_json("s", *best["paths"], "manifest.json")["summary"]["test"]["metrics"]
+    assert result["test"]["accuracy"]["value"] == tested["accuracy"]
+    assert len(json.loads(succeed("runs", "s", "--json").out)["runs"]) == 2
+    with open("s/report.html", encoding="utf-8") as file:
+        page = file.read()
+    assert "The configurations, the best first" in page and "On the test split, which" in page
 
 
 def test_a_model_in_a_file_is_trained(train):

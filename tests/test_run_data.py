@@ -62,6 +62,7 @@ def test_the_range_of_float_images_is_known(tmp_path, scale, shift):
     assert value_range == pytest.approx((shift, scale + shift))
 
 
+ONE_STEP = ["--steps", 1, "--steps-per-call", 1, "--no-evaluate"]
 CLASSIFIER = ["classifier", "--network", "mlp"]
 
 
@@ -110,17 +111,18 @@ class Drawn(Linear):
 
 def test_a_resume_on_other_data_of_a_plugin_is_refused(tmp_path, monkeypatch):
     run = str(tmp_path / "run")
-    toolkit.train(Drawn(), run, {"steps": 2, "batch_size": 8})
+    quick = {"batch_size": 8, "steps_per_call": 1, "evaluate": False}
+    toolkit.train(Drawn(), run, {"steps": 2, **quick})
     assert len(read_json(run, "manifest.json")["data"]["sha256"]["train"]) == 64
     monkeypatch.setattr(Drawn, "seed", 1)
     with pytest.raises(toolkit.DataError, match="test has SHA-256"):
-        toolkit.train(Drawn(), run, {"steps": 4, "batch_size": 8})
+        toolkit.train(Drawn(), run, {"steps": 4, **quick})
 
 
 def test_a_run_says_how_many_examples_of_a_class_each_split_has(cli, here):
     labels = np.repeat(np.arange(3), [300, 80, 20])
     data = write_npz(here / "d.npz", IMAGES, labels)
-    result = cli("run", "--plugin", LINEAR, "--data", data, "--steps", 1, "--run-dir", "run")
+    result = cli("run", "--plugin", LINEAR, "--data", data, *ONE_STEP, "--run-dir", "run")
     assert result.code == 0
     assert "per class: train 16 to 243, test 2 to 30, validation 2 to 27" in result.err
     assert json.loads((here / "run" / "manifest.json").read_text())["data"]["partition"]
@@ -144,7 +146,7 @@ def test_a_run_says_when_nothing_could_be_held_out(cli):
     images = np.zeros((8, 4, 4), np.uint8)
     images[4:] = 200  # two groups of equal examples, one of each class
     np.savez("copies.npz", x=images, y=np.arange(8) // 4)
-    argv = ("--plugin", "linear_fixtures:Linear", "--data", "npz:copies.npz", "--steps", 1)
+    argv = ("--plugin", LINEAR, "--data", "npz:copies.npz", *ONE_STEP)
     result = cli("run", *argv, "--batch-size", 2)
     assert result.code == 0, result.err
     assert "No example is held out for test and validation: equal examples stay" in result.err
@@ -171,12 +173,9 @@ class Counting(Linear):
         return features, labels
 
 
-@pytest.mark.parametrize("steps_per_call", [1, 2])
-def test_a_resident_reader_shares_the_examples_that_the_hooks_returned(
-    tmp_path, monkeypatch, steps_per_call
-):
+def test_a_resident_reader_shares_the_examples_that_the_hooks_returned(tmp_path, monkeypatch):
     monkeypatch.setattr(Counting, "positions", [])
-    options = {"steps": 4, "batch_size": 4, "steps_per_call": steps_per_call, "evaluate": False}
+    options = {"steps": 4, "batch_size": 4, "steps_per_call": 2, "evaluate": False}
     testing.train("test_run_data:Counting", str(tmp_path / "run"), best_metric="none", **options)
     assert sorted(Counting.positions) == [0, *range(8)]  # the first one tells the form
 

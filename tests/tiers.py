@@ -42,7 +42,6 @@ SHARING = (
     "tests/gan/test_gan_plugin.py::test_a_checkpoint_holds_the_average",
     "tests/gan/test_gan_plugin.py::test_a_run_leaves_reals",
     "tests/kit/test_new_plugins_installed.py",
-    "tests/search/test_search_command.py::test_a_search_leaves_a_page",
     "tests/test_third_party.py",
 )
 # Of these, the tier `ci` has a smaller sister or a part.
@@ -64,10 +63,9 @@ LONG = (
     "tests/classifier/test_contract.py::test_each_network_keeps_a_contract[resnet",
     "tests/classifier/test_contract.py::test_augmented",
     "tests/classifier/test_contract.py::test_accumulation_and_skipping",
-    # Own tests of a new model and a new extension, which are their contracts; `ci` trains both, and
-    # checks a linear model and extensions of it.
-    "tests/kit/test_new_plugins_installed.py::test_the_tests_of_a_new_plugin_pass[fresh-model]",
-    "tests/kit/test_new_plugins_installed.py::test_the_tests_of_a_new_plugin_pass[fresh_extension]",
+    # Own tests of new plugins, which are their contracts; `ci` trains a new model with a new
+    # extension, calls a new command, and checks a linear model and extensions of it.
+    "tests/kit/test_new_plugins_installed.py::test_the_tests_of_a_new_plugin_pass",
     "tests/regressor/test_regressor_contract.py::test_pictures",
     # The tracker of experiments, which imports a large library.
     "tests/test_third_party.py::test_the_tracker_logs_a_model_of_somebody_else",
@@ -79,6 +77,7 @@ LONG = (
     "tests/search/test_search_kills.py",
     "tests/search/test_search_command.py::"
     "test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table",
+    "tests/search/test_search_study.py::test_a_search_of_six_trials_that_is_killed_thirty_times",
     "plugins/gan-league/tests/test_rivals.py::test_a_tournament_that_is_killed_ends_with_the_same_table",
     # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`,
     # scores by pixels, and in test_image_features.py which features a run has.

@@ -19,16 +19,6 @@ sys.path.append(os.path.join(REPOSITORY, "benchmarks"))
 import help_time  # noqa: E402
 
 
-@pytest.fixture
-def site(here, monkeypatch):
-    """A folder on sys.path, with a state folder of its own."""
-    folder = here / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setenv("XDG_STATE_HOME", str(here / "state"))
-    return folder
-
-
 def offer(site, target, source=None, name="one", requires=(), dist="one-dist"):
     """A distribution that offers a model plugin; its source goes to the module of the target."""
     distribution(site, dist, f"[toolkit.plugins]\n{name} = {target}\n")
