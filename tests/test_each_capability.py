@@ -164,9 +164,8 @@ def test_runs_are_listed_compared_and_shown_on_one_page(train):
 def test_a_search_finds_the_better_of_two_rates(here):
     take_turn()
     argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 20]
-    succeed("search", "--search-dir", "s", "--vary", "learning_rate=0.00001,0.1", *argv)
-    best = succeed("search", "--search-dir", "s", "--json").out
-    result = json.loads(best)
+    argv += ["--search-dir", "s", "--vary", "learning_rate=0.00001,0.1", "--json"]
+    result = json.loads(succeed("search", *argv).out)
     values = {row["number"]: row["values"] for row in result["rows"]}
     assert values[result["best"]] == {"learning_rate": 0.1}
     best = result["rows"][0]

@@ -70,8 +70,8 @@ LONG = (
     # The tracker of experiments, which imports a large library.
     "tests/test_third_party.py::test_the_tracker_logs_a_model_of_somebody_else",
     # Several kills at random, of real trials, and one of a run that is not reproducible;
-    # test_verify.py and test_launch_training.py have one, test_search_study.py those of processes
-    # with trials in its memory, and test_verify.py the same comparison after a replay.
+    # test_verify.py and test_launch_training.py have one, test_search_study.py those of workers in
+    # its memory, and test_verify.py the same comparison after a replay.
     "tests/audit/test_chaos.py",
     "tests/audit/test_verify.py::test_chaos_detects_a_plugin_that_is_not_reproducible",
     "tests/search/test_search_kills.py",
