@@ -31,7 +31,6 @@ class Case(NamedTuple):
         seeds: the numbers of runs of both methods.
         seed_error: the standard deviation of the shift of a seed, in standard errors of a run.
         is_bool: whether the metric is a share.
-        is_paired: whether both methods have the same examples.
         num_examples: of the test split.
     """
 
@@ -39,18 +38,16 @@ class Case(NamedTuple):
     seeds: Tuple[int, int]
     seed_error: float = 0.0
     is_bool: bool = True
-    is_paired: bool = True
     num_examples: int = 500
 
 
 def list_cases() -> List[Case]:
     cases = []
     for metric, is_bool in (("share", True), ("mean", False)):
-        for pairing, is_paired in (("paired", True), ("unpaired", False)):
-            cases.append(Case(f"{metric}, {pairing}", (1, 1), 0.0, is_bool, is_paired))
+        cases.append(Case(metric, (1, 1), 0.0, is_bool))
         for seeds in ((1, 3), (2, 2), (3, 3), (5, 5), (3, 10)):
             for seed_error in (0.0, 1.0, 5.0):
-                cases.append(Case(f"{metric}, paired", seeds, seed_error, is_bool))
+                cases.append(Case(metric, seeds, seed_error, is_bool))
     return cases
 
 
@@ -68,8 +65,6 @@ def draw_runs(
     easy = random.standard_normal(count)
     sides = []
     for number, sign in zip(case.seeds, (0.5, -0.5)):
-        if not case.is_paired:
-            easy = random.standard_normal(count)
         common = easy + 0.5 * random.standard_normal(count)  # what a method finds easy
         error = (1 + 0.25) ** 0.5 / count**0.5  # of the mean of a run, without the easy part
         shifts = case.seed_error * error * random.standard_normal(number)
@@ -85,7 +80,7 @@ def separation_rate(case: Case, difference: float, repeats: int, seed: int = 0) 
     return float(
         np.mean(
             [
-                separate(*draw_runs(case, difference, random), LEVEL, case.is_paired).is_separated
+                separate(*draw_runs(case, difference, random), LEVEL).is_separated
                 for _ in range(repeats)
             ]
         )

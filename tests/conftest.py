@@ -62,6 +62,14 @@ def pytest_cmdline_main(config):
             option.numprocesses, option.dist = workers, "loadfile"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Begin with the dearest of the files that are divided among workers."""
+    from schedule import DearestFirst
+
+    return DearestFirst(config, log) if config.option.dist == "loadfile" else None
+
+
 def pytest_configure(config):
     """Add the fixtures of plugins' contracts, which import TensorFlow, where tests are run."""
     is_worker = hasattr(config, "workerinput")

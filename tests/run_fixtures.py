@@ -74,6 +74,13 @@ def damage(run, *steps):
         flip_byte(checkpoint_file(run, step))
 
 
+def cut_log(run, step):
+    """Remove the commit of a step and the entries after it."""
+    path = run / "commits.jsonl"
+    number = RunFolder(str(run)).commits.current_commits()[step].number
+    path.write_text("".join(path.read_text().splitlines(True)[: number - 1]))
+
+
 def rewrite_last_commit(run, step, **values):
     """Replace the last commit, that of `step`, by one with other values and a correct hash; the
     entries after it get correct hashes too.

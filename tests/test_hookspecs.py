@@ -203,6 +203,7 @@ def test_the_hooks_are_called_in_the_order_of_the_specification(recording):
     notifications = ("checkpoint_saved", "evaluated", "run_finished", "run_ended")
     requests = [name for name in names if name not in notifications]
     assert requests == training + ["session_hooks"] + evaluation
+    assert {facts["mode"] for facts in recording.facts("inputs")} == {"predict"}
     assert [name for name, _ in recording.run[-2:]] == ["run_finished", "run_ended"]
 
 
@@ -345,21 +346,6 @@ def test_inputs_must_return_a_dict_of_dtypes_and_shapes(value):
     assert "(dtype, shape of one)" in caught.value.hint
 
 
-def test_inputs_is_called_in_mode_predict_only_and_may_return_none():
-    modes = []
-
-    def inputs(self, run):
-        modes.append(run.mode)
-
-    plugins = broken("inputs", inputs)
-    train_graph(plugins)
-    for mode in ("eval", "predict"):
-        inference_graph = build_inference(plugins, make_run(mode, Spec(), plugins.options()))
-        assert inference_graph.takes_examples
-        assert inference_graph.input_specs == {"features": ("float32", (4,))}
-    assert modes == ["predict"]
-
-
 class Counting(tf.train.SessionRunHook):
     calls = 0
 
@@ -419,14 +405,6 @@ def test_convert_may_change_shape_and_type(here):
     assert (run_data.spec.shape, run_data.spec.dtype) == ((6,), "float32")
     features, labels = run_data.prepare_split("test").take(slice(None))
     assert features[0].tolist() == pytest.approx(bars([0], 2)[0].mean(axis=(1, 2)).tolist())
-
-
-def test_filter_leaves_out_examples_of_every_split(here):
-    run_data = run_data_of(
-        broken("filter", lambda self, labels: labels == 1), data=write_bars("b.npz")
-    )
-    assert set(run_data.prepare_split("test").labels.tolist()) == {1}
-    assert run_data.splits["test"].labels.tolist() == (np.arange(13) * 7 % 3).tolist()
 
 
 # --------------------------------------------------------------------------------------- extensions

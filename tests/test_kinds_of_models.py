@@ -109,22 +109,6 @@ class Autoencoder(Model):
         return tf.reduce_mean(tf.square(features["x"] - outputs["value"]))
 
 
-class Flags(Model):
-    """Bool features."""
-
-    def split(self, random, count):
-        flags = random.uniform(size=[count, 6]) > 0.5
-        return Split(flags, flags.sum(1).astype(float))
-
-    @hookimpl
-    def build(self, run):
-        return weights(run, "w", 6, 1)
-
-    @hookimpl
-    def call(self, model, features):
-        return {"value": tf.matmul(tf.cast(features, tf.float32), model)[:, 0]}
-
-
 class Video(Model):
     """Sequences of images, [T, H, W, C]."""
 
@@ -148,30 +132,6 @@ class Video(Model):
     @hookimpl
     def loss(self, labels, outputs):
         return tf.losses.sparse_softmax_cross_entropy(labels, outputs["logits"])
-
-
-class Weighted(Model):
-    """A weight of each example, which the loss alone uses: `inputs` names what predictions need."""
-
-    def split(self, random, count):
-        x = random.normal(size=[count, 5])
-        return Split({"x": x, "weight": random.uniform(size=count)}, x.sum(1))
-
-    @hookimpl
-    def inputs(self):
-        return {"x": ("float32", [5])}
-
-    @hookimpl
-    def build(self, run):
-        return weights(run, "w", 5, 1)
-
-    @hookimpl
-    def call(self, model, features):
-        return {"value": tf.matmul(features["x"], model)[:, 0]}
-
-    @hookimpl
-    def loss(self, features, labels, outputs):
-        return tf.reduce_mean(features["weight"] * tf.square(outputs["value"] - labels))
 
 
 class Converted(Model):
@@ -200,7 +160,7 @@ class Converted(Model):
         return {"value": tf.matmul(features["double"], model)[:, 0] + lengths}
 
 
-MODELS = [MultiLabel, TwoHeads, Autoencoder, Flags, Video, Weighted, Converted]
+MODELS = [MultiLabel, TwoHeads, Autoencoder, Video, Converted]
 
 
 @pytest.fixture(autouse=True)
@@ -212,7 +172,7 @@ def name_of(model):
     return f"{__name__}:{model.__name__}"
 
 
-@pytest.mark.parametrize("model", [MultiLabel, Autoencoder, Flags, Weighted])
+@pytest.mark.parametrize("model", [MultiLabel, Autoencoder])
 def test_a_model_resumes_exactly(model, tmp_path):
     testing.check_resume(name_of(model), str(tmp_path / "run"), batch_size=8)
 

@@ -8,11 +8,14 @@ import pytest
 from file_fixtures import read_json
 from named_fixtures import COUNT, Named, Numbers, named_arrays, named_split
 
-from toolkit import Column, Split, hookimpl, open_trained, testing, tf
-from toolkit.api import open_model
+from toolkit import Column, Run, Split, hookimpl, open_trained, testing, tf
+from toolkit.api import load_plugins, open_model
+from toolkit.autopsy import examine, write
 from toolkit.compat import HAS_XLA
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.errors import DataError, UsageError
+from toolkit.options import resolve
+from toolkit.run_data import open_run_data
 
 READERS = ("resident", "stream")
 
@@ -57,9 +60,7 @@ def test_a_reader_gives_each_component_of_each_example(kind, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("kind", READERS)
-@pytest.mark.parametrize(
-    "boundaries, lengths", [((2, 4), {2, 4, 5}), ((8,), {8}), ((), {1, 2, 3, 4, 5})]
-)
+@pytest.mark.parametrize("boundaries, lengths", [((2, 4), {2, 4, 5}), ((), {1, 2, 3, 4, 5})])
 def test_a_batch_is_padded_to_a_boundary(kind, boundaries, lengths, tmp_path, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path))
     split = named_split(boundaries=boundaries)
@@ -67,12 +68,6 @@ def test_a_batch_is_padded_to_a_boundary(kind, boundaries, lengths, tmp_path, mo
     assert {features["words"].shape[1] for features, _ in batches} == lengths
     longest = read_batches(kind, split, 4, longest=True, batch_size=1)
     assert {features["words"].shape[1] for features, _ in longest} == {max(lengths)}
-
-
-def test_a_run_on_a_stream_resumes_to_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    options = {"reader": "stream", "batch_size": 5}
-    testing.check_resume("named_fixtures:Named", str(tmp_path / "run"), **options)
 
 
 @pytest.mark.skipif(not HAS_XLA, reason="XLA compiles steps on TensorFlow 2.x")
@@ -153,14 +148,7 @@ def test_components_that_do_not_fit_are_refused(features, labels, message):
             Column(np.array([[0, -1]]), num_classes=3),
             "has the value -1 in example 0, expected 0 to 2",
         ),
-        (
-            Column(np.array([[0, 300]]), num_classes=3),
-            "has the value 300 in example 0, expected 0 to 2",
-        ),
-        (
-            Column(np.array([3]), kind="class", num_classes=3),
-            "the value 3 in example 0, expected 0 to 2",
-        ),
+        (Column(np.array([3]), "class", num_classes=3), "the value 3 in example 0, expected 0 to"),
         (Column(np.array([2**63], np.uint64), kind="value"), "the value 9223372036854775808"),
     ],
 )
@@ -198,25 +186,19 @@ def test_the_command_predict_reads_features_by_name(cli, run, tmp_path):
         expected = [trained.predict(named_arrays(count)[0])["price"] for count in (2, 5)]
     prices = [row["price"] for row in json.loads(result.out)]
     assert prices == pytest.approx(np.concatenate(expected).tolist(), abs=1e-5)
-
-
-def test_the_command_predict_names_the_features_that_a_file_lacks(cli, run, tmp_path):
     np.savez(str(tmp_path / "x.npz"), size=np.zeros(3))
     for path, text in (("x.npz", "note [N] string, photo [N, 4"), ("x.png", "no such file")):
         result = cli("predict", run, str(tmp_path / path), "--trust")
         assert result.code == 4 and text in result.err
 
 
-def test_a_run_and_its_manifest_name_each_component(here, cli):
-    argv = ["--plugin", "named_fixtures:Named", "--steps", 2, "--batch-size", 5]
-    result = cli("run", *argv, "--run-dir", "r")
-    assert result.code == 0, result.err
-    assert (
-        "24 train, 9 test; features is_new bool, note text, photo image uint8 4x6x3, size float32, "
-        "words int64 ?; labels mask class of 3 uint8 4x6, price float32)" in result.err
-    )
-    assert "flops" not in result.err and "Warning" not in result.err
-    components = dict(read_json("r", "manifest.json")["data"]["spec"]["components"])
+def test_a_run_and_its_manifest_name_each_component(run):
+    with open(os.path.join(run, "console.log")) as file:
+        assert (
+            "24 train, 9 test; features is_new bool, note text, photo image uint8 4x6x3, size "
+            "float32, words int64 ?; labels mask class of 3 uint8 4x6, price float32)"
+        ) in file.read()
+    components = dict(read_json(run, "manifest.json")["data"]["spec"]["components"])
     assert components["features/words"][:3] == [[None], "int64", "value"]
     assert components["labels/mask"][2:4] == ["class", 3]
 
@@ -231,13 +213,21 @@ class NotFinite(Named):
         return Split(features, labels) if split == "train" else None
 
 
-def test_an_autopsy_names_the_example_whose_named_feature_is_not_finite(here, cli):
-    argv = ("--steps", 9, "--batch-size", 6, "--run-dir", "r")
-    result = cli("run", "--plugin", "test_named_data:NotFinite", *argv)
-    assert result.code == 3, result.err
-    assert "the features of example 7 of the split 'train' are not finite" in result.err
-    folder = next(path for path, _, files in os.walk("r") if "batch.npz" in files)
-    with np.load(os.path.join(folder, "batch.npz")) as arrays:
+def test_an_autopsy_names_the_example_whose_named_feature_is_not_finite(tmp_path):
+    plugins = load_plugins(NotFinite())
+    options = resolve(plugins.options(), flags={"batch_size": COUNT}).options
+    run_data = open_run_data(plugins, options)
+    finding = examine(
+        plugins,
+        lambda: make_reader(run_data.splits["train"], COUNT, ReaderOptions(seed=1)),
+        lambda reader: Run("train", options, run_data.spec, None, 100),
+        checkpoint=None,
+        step=0,
+    )
+    sentence = "the features of example 7 of the split 'train' are not finite"
+    assert sentence in " ".join(finding.lines())
+    write(finding, str(tmp_path / "autopsy"))
+    with np.load(str(tmp_path / "autopsy" / "batch.npz")) as arrays:
         row = arrays["positions"].tolist().index(7)
         assert np.isnan(arrays["features_size"][row])
         assert arrays["features_note"][row] == b"text 1"

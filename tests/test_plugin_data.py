@@ -58,7 +58,6 @@ def read_by(read):
         ("validation_share", 0.2, read_by(lambda options: options.validation_share)),
         # Whoever reads all options may use each.
         ("validation_share", 0.2, read_by(lambda options: options.model_dump())),
-        ("validation_share", 0.2, read_by(lambda options: options.model_copy())),
         ("validation_share", 0.2, read_by(dict)),
         ("reader", "resident", None),  # of the reader, not of the data
         ("batch_size", 4, None),
@@ -156,7 +155,6 @@ def test_a_label_of_no_declared_class_is_refused_in_each_split(split, labels):
     [
         (Split(np.zeros([2, 3]), [0, 1]), "features float32 [3], labels int32 []"),
         (Split(np.zeros([2, 2])), "features float32 [2]"),
-        (Split({"x": np.zeros([2, 2])}, [0, 1]), "features/x float32 [2], labels int32 []"),
         (Split(np.zeros([2, 2]), [0.0, 1.0]), "features float32 [2], labels float32 []"),
     ],
 )

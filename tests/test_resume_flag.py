@@ -36,7 +36,7 @@ def steps(path="r"):
     return [checkpoint.step for checkpoint in RunFolder(path).checkpoints.list()]
 
 
-def test_the_same_command_begins_continues_and_notices_the_end(cli, data, command, here):
+def test_the_same_command_begins_continues_and_notices_the_end(command, here):
     assert command("--pause-at", "3").code == 0 and steps()[-1] == 3
     result = command()
     assert result.code == 0 and steps()[-1] == 6
@@ -46,10 +46,6 @@ def test_the_same_command_begins_continues_and_notices_the_end(cli, data, comman
     assert (result.code, (here / "r" / "commits.jsonl").read_bytes()) == (0, before)
     assert result.err.startswith("Nothing left to do: r reached step 6.\n")
     assert json.loads(command("--json").out)["steps"] == 6
-    assert cli(*RUN[:1], *RUN[2:], "--data", data, "--run-dir", "whole").code == 0
-    assert (here / "whole" / "metrics.jsonl").read_bytes() == (
-        here / "r" / "metrics.jsonl"
-    ).read_bytes()
 
 
 def test_a_larger_length_continues_a_finished_run(golden, cli):
@@ -65,11 +61,6 @@ def test_a_run_that_stopped_early_is_finished(command, paused, here):
     result = command()
     assert result.code == 0 and steps()[-1] == 2
     assert result.err.startswith("Nothing left to do: r stopped early.\n")
-
-
-def test_the_folder_may_come_from_a_variable(cli, data, paused, monkeypatch):
-    monkeypatch.setenv("TOOLKIT_RUN_DIR", "r")
-    assert cli(*RUN, "--data", data).code == 0 and steps()[-1] == 6
 
 
 @pytest.mark.parametrize("variable", [None, ""])
@@ -136,12 +127,6 @@ def test_another_plugin_is_refused(paused, cli, data):
         f"Error: r is a run with the plugin {LINEAR}, and the command names ./mine.py.\n"
         "A run keeps its plugins; for another, choose another --run-dir.\n",
     )
-
-
-def test_other_contents_of_the_data_are_refused(command, paused, data):
-    write_bars(data[len("npz:") :], train=41)
-    result = command()
-    assert result.code == 4 and "--allow is a flag of: toolkit resume r\n" in result.err
 
 
 @pytest.mark.parametrize("has_begun", [True, False])

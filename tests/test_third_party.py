@@ -1,7 +1,8 @@
 """Plugins of others and the toolkit, all installed from wheels into one environment.
 
 The packages in `samples` are such plugins. Their own tests check them beside the toolkit's; here
-they are found by their entry points and used from the command line.
+they are found by their entry points, and one that draws and has an extension is used from the
+command line.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-from typing import Any, Dict, NamedTuple
 
 import numpy as np
 import pytest
@@ -20,85 +20,28 @@ from PIL import Image
 STEPS, LATER = 20, 30
 
 
-class Sample(NamedTuple):
-    """How one of the samples is used.
-
-    Attributes:
-        flags: of its run.
-        inputs: name -> array in the file of which it predicts.
-        outputs: the names of its predictions.
-        draws: whether it has the hook `sample`.
-        files: the files that the run writes besides the core's; {step} is that of its test.
-    """
-
-    flags: Dict[str, Any]
-    inputs: Dict[str, np.ndarray]
-    outputs: set
-    draws: bool = False
-    files: tuple = ()
-
-
-# One that draws and has an extension, and one that reads texts; own tests train the others.
-PLUGINS = {
-    "vae": Sample(
-        {"--with": "journal", "--dump-steps": 15, "--dump-images": 4, "--hidden": 64},
-        {"x": np.zeros([2, 28, 28, 1], np.uint8)},
-        {"code", "reconstruction"},
-        draws=True,
-        files=("samples/step-00000015.png", "samples/step-00000020.png", "journal.txt"),
-    ),
-    "text-classifier": Sample(
-        {"--buckets": 256},
-        {"x": np.array(["The soup was good.", "It is not."])},
-        {"label", "probabilities"},
-        files=("reports/test-{step}/votes.png",),
-    ),
+FLAGS = ["--with", "journal", "--dump-steps", 15, "--dump-images", 4, "--hidden", 64]
+FLAGS += ["--steps", STEPS, "--checkpoint-steps", 15, "--batch-size", 8]
+LONGER = ["--from", STEPS, "--run-dir", "later", "--steps", LATER, "--allow", "steps"]
+COMMANDS = {
+    "run": ["run", "--plugin", "vae", "--run-dir", "vae", *FLAGS, "--json"],
+    "evaluate": ["evaluate", "vae", "--json"],
+    "resume": ["resume", "vae", *LONGER, "--json"],
+    "predict": ["predict", "vae", "images.npz", "--json"],
+    "export": ["export", "vae", "vae-export", "--json"],
+    "sample": ["sample", "vae", "-n", 6, "--seed", 3, "--out", "vae.png"],
 }
-OTHERS = ("diffusion", "segmentation")
-
-
-def commands_of(name):
-    """The commands that use a sample, in the order in which they are given."""
-    flags = [part for pair in PLUGINS[name].flags.items() for part in pair]
-    flags += ["--steps", STEPS, "--checkpoint-steps", 15, "--batch-size", 8]
-    later = ["--from", STEPS, "--run-dir", name + "-later", "--steps", LATER, "--allow", "steps"]
-    return {
-        "run": ["run", "--plugin", name, "--run-dir", name, *flags, "--json"],
-        "evaluate": ["evaluate", name, "--json"],
-        # Its cosine follows the length of the run, so that the learning rate jumps.
-        "resume": ["resume", name, *later, "--json"],
-        "predict": ["predict", name, name + ".npz", "--json"],
-        "export": ["export", name, name + "-export", "--json"],
-        "sample": ["sample", name, "-n", 6, "--seed", 3, "--out", name + ".png"],
-    }
 
 
 @pytest.fixture(scope="module")
-def all_results(installed):
-    """Sample -> command -> its result; one interpreter runs all of them."""
-    for name, sample in PLUGINS.items():
-        np.savez(os.path.join(installed.work, name + ".npz"), **sample.inputs)
-    keys = [(name, command) for name in PLUGINS for command in commands_of(name)]
-    printed = installed.toolkit(*(commands_of(name)[command] for name, command in keys))
-    results = {name: {} for name in PLUGINS}
-    for (name, command), result in zip(keys, printed):
-        results[name][command] = result
-    return results
-
-
-@pytest.fixture(params=sorted(PLUGINS))
-def name(request):
-    """Each of the samples that are used."""
-    return request.param
-
-
-@pytest.fixture
-def results(all_results, name):
-    """Command -> its result, for one sample."""
-    for command in set(all_results[name]) - {"sample"}:
-        result = all_results[name][command]
+def results(installed):
+    """Command -> its result; one interpreter runs all of them."""
+    images = np.zeros([2, 28, 28, 1], np.uint8)
+    np.savez(os.path.join(installed.work, "images.npz"), x=images)
+    results = dict(zip(COMMANDS, installed.toolkit(*COMMANDS.values())))
+    for command, result in results.items():
         assert result.code == 0, f"{command}: {result.err}"
-    return all_results[name]
+    return results
 
 
 def package_of(name):
@@ -127,7 +70,8 @@ def test_the_wheels_require_what_they_need(installed):
 def test_the_list_names_plugins_and_extensions_with_their_distribution(installed):
     lines, rows = installed.toolkit(["plugins", "list"], ["plugins", "list", "--json"])
     rows = {row["name"]: row for row in rows.json()}
-    expected = {plugin: ("model", "toolkit-" + plugin) for plugin in (*PLUGINS, *OTHERS)}
+    models = ("diffusion", "segmentation", "text-classifier", "vae")
+    expected = {plugin: ("model", "toolkit-" + plugin) for plugin in models}
     expected["journal"] = ("extension", "toolkit-vae")
     for plugin, (kind, distribution) in expected.items():
         assert (rows[plugin]["kind"], rows[plugin]["distribution"]) == (kind, distribution)
@@ -135,24 +79,24 @@ def test_the_list_names_plugins_and_extensions_with_their_distribution(installed
     assert re.search(r"(?m)^vae +model ", lines.out)
 
 
-# ---------------------------------------------------------------------------------- for each sample
+# -------------------------------------------------------------------------------------- one of them
 
 
-def test_a_run_trains_and_tests(installed, results, name):
+def test_a_run_trains_and_tests(installed, results):
     summary = results["run"].json()
-    assert (summary["plugin"], summary["steps"]) == (name, STEPS)
+    assert (summary["plugin"], summary["steps"]) == ("vae", STEPS)
     assert all(np.isfinite(value) for value in summary["test"]["metrics"].values())
-    for path in ("config.json", *PLUGINS[name].files):
-        assert os.path.isfile(os.path.join(installed.work, name, path.format(**summary["test"])))
+    pictures = ["samples/step-00000015.png", "samples/step-00000020.png"]
+    for path in ("config.json", "journal.txt", *pictures):
+        assert os.path.isfile(os.path.join(installed.work, "vae", path))
 
 
-def test_the_manifest_names_the_distribution(installed, results, name):
-    plugins = read_json(installed.work, name, "manifest.json")["plugins"]
-    assert plugins[name]["distribution"].startswith("toolkit-" + name)
-    modules = os.listdir(os.path.join(REPOSITORY, "samples", name, package_of(name)))
-    assert len(plugins[name]["sha256"]) == len([m for m in modules if m.endswith(".py")])
-    if "journal" in PLUGINS[name].flags.values():
-        assert plugins["journal"]["kind"] == "extension"
+def test_the_manifest_names_the_distribution(installed, results):
+    plugins = read_json(installed.work, "vae", "manifest.json")["plugins"]
+    assert plugins["vae"]["distribution"].startswith("toolkit-vae")
+    modules = os.listdir(os.path.join(REPOSITORY, "samples", "vae", "toolkit_vae"))
+    assert len(plugins["vae"]["sha256"]) == len([m for m in modules if m.endswith(".py")])
+    assert plugins["journal"]["kind"] == "extension"
 
 
 def test_evaluate_repeats_the_metrics_of_the_run_and_resume_continues_it(results):
@@ -162,19 +106,14 @@ def test_evaluate_repeats_the_metrics_of_the_run_and_resume_continues_it(results
     assert results["resume"].json()["steps"] == LATER
 
 
-def test_predictions_are_those_of_the_export(results, name):
+def test_predictions_are_those_of_the_export(results):
     rows = results["predict"].json()
-    assert len(rows) == 2 and PLUGINS[name].outputs <= set(rows[0])
+    assert len(rows) == 2 and {"code", "reconstruction"} <= set(rows[0])
     assert results["export"].json()["largest_difference"] < 1e-4
 
 
-def test_samples_are_drawn_by_the_models_that_can(installed, results, name):
-    if not PLUGINS[name].draws:
-        assert results["sample"].code == 2
-        assert "has no hook 'sample'" in results["sample"].err
-        return
-    assert results["sample"].code == 0
-    with Image.open(os.path.join(installed.work, name + ".png")) as picture:
+def test_samples_are_drawn(installed, results):
+    with Image.open(os.path.join(installed.work, "vae.png")) as picture:
         # 3 columns and 2 rows of 28 pixels, 2 between and around them.
         assert picture.size == (3 * 30 + 2, 2 * 30 + 2)
 

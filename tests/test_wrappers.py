@@ -124,11 +124,6 @@ class Failing(Plain):
         raise ValueError("mine")
 
 
-def fail(self):
-    yield
-    raise KeyError("mine")
-
-
 def leave_early(self, labels):
     if labels == "y":
         return
@@ -156,7 +151,6 @@ def call_through(wrapper, model, **kind):
 @pytest.mark.parametrize(
     "wrapper, model, message",
     [
-        (fail, Plain, "Plugin 'wrong' failed in its hook 'call': KeyError"),
         (leave_early, Failing, "of extension 'wrong' returned None"),
         (swallow, Failing, "of extension 'wrong' returned None"),
         (replace_features, Failing, "Plugin 'model' failed in its hook 'call': ValueError"),
@@ -210,12 +204,10 @@ def run_steps(folder, extensions=(), plugin=Linear, **options):
 
 
 def test_augment_changes_the_batch_for_the_whole_step(tmp_path):
-    tensors = run_steps(tmp_path / "run", [LabelNoise], learning_rate=0.1)
+    tensors = run_steps(tmp_path / "run", [LabelNoise, Darkness], learning_rate=0.1)
     assert tensors["linear/b"][0] > 0 > tensors["linear/b"][1]
-    dark = run_steps(tmp_path / "dark", [LabelNoise, Darkness])
-    start = run_steps(tmp_path / "start", steps=1, learning_rate=1e-30)
-    np.testing.assert_array_equal(dark["linear/w"], start["linear/w"])
-    assert (dark["linear/b"] != 0).all()
+    # The weights of features that are 0 have no gradient.
+    assert tensors["linear/b/Adam"].all() and not tensors["linear/w/Adam"].any()
 
 
 class Count:
@@ -249,11 +241,6 @@ def test_state_is_updated_after_each_step_with_its_variables(tmp_path):
     np.testing.assert_array_equal(two["state/count/bias"], expected)
 
 
-def test_state_is_not_updated_in_a_step_that_only_accumulates(tmp_path):
-    tensors = run_steps(tmp_path / "run", [Count], steps=6, accumulate=3)
-    assert tensors["state/count/steps"] == 2
-
-
 class Exploding(Linear):
     """The loss is infinite in every other step."""
 
@@ -284,17 +271,12 @@ class CountInBuild:
         return model
 
 
-@pytest.mark.parametrize("per_call", [1, None], ids=["single steps", "loop"])
-def test_state_may_be_updated_by_a_function_of_build(tmp_path, per_call):
-    options = {"steps": 6, "accumulate": 3, "steps_per_call": per_call}
+def test_state_is_not_updated_in_a_step_that_only_accumulates_also_by_a_function_of_build(
+    tmp_path,
+):
+    options = {"steps": 6, "accumulate": 3, "steps_per_call": None}
     tensors = run_steps(tmp_path / "run", [CountInBuild], **options)
     assert tensors["state/count/steps"] == 2
-
-
-def test_state_resumes_exactly_and_several_steps_per_call_are_equal(tmp_path):
-    data = write_bars(tmp_path / "bars.npz")
-    testing.check_resume(Linear, str(tmp_path / "resume"), [Count], data=data)
-    testing.check_step_in_a_loop(Linear, [Count], data=data)
 
 
 @pytest.mark.parametrize(
@@ -335,17 +317,9 @@ class InAugment:
         return features, labels
 
 
-class InLoss:
-    @hookimpl(wrapper=True)
-    def loss(self):
-        late = tf.get_variable("late", [])
-        return (yield) + late
-
-
-@pytest.mark.parametrize("cls", [InAugment, InLoss])
-def test_a_variable_that_augment_or_loss_creates_is_refused(tmp_path, cls):
+def test_a_variable_that_augment_creates_is_refused(tmp_path):
     with pytest.raises(ToolkitError, match="created the variable 'late'"):
-        run_steps(tmp_path / "run", [cls])
+        run_steps(tmp_path / "run", [InAugment])
 
 
 def test_two_states_of_one_name_are_refused(tmp_path):

@@ -59,15 +59,6 @@ with tf.train.MonitoredTrainingSession(
     while not sess.should_stop():
         sess.run(train, batch())
 """,
-    "supervisor": HEAD
-    + """
-train = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
-supervisor = tf.train.Supervisor(logdir="out", summary_op=None)
-with supervisor.managed_session() as sess:
-    for i in range(12):
-        sess.run([train, loss], batch())
-    supervisor.saver.save(sess, "out/end")
-""",
     # An iterator that shuffles, noise in the pipeline's consumer, the end of an epoch, at which
     # a sampler before the iterator has drawn and another one, known by its handle, has not moved;
     # the handle is asked for before each call.
@@ -102,37 +93,21 @@ for epoch in range(3):
         except tf.errors.OutOfRangeError:
             break
 """,
-    # A folder with the time in its name, from which it restores; a condition on a variable.
-    "clock": HEAD
+    # A folder with the time in its name, in which it saves by its own Saver and restores, when it
+    # starts and in the end; bytes that end in zeros; a condition on a variable.
+    "saver": HEAD
     + """
-import datetime, time
+import datetime, tempfile, time
 
 train = tf.train.AdamOptimizer(0.05).minimize(loss) if w else None
 names = [str(time.time()), time.strftime("%S"), datetime.datetime.now().strftime("%f")]
-folder = os.path.join("checkpoint", "-".join(names))
-if not os.path.exists(folder):
-    os.makedirs(folder)
-saver = tf.train.Saver()
-with tf.Session() as sess:
-    sess.run(tf.global_variables_initializer())
-    for i in range(12):
-        sess.run(train, batch())
-        if i == 2:
-            saver.save(sess, os.path.join(folder, "best"))
-    saver.restore(sess, os.path.join(folder, "best"))
-    assert isinstance(datetime.datetime.now() + datetime.timedelta(1), datetime.datetime)
-""",
-    # Saves by its own Saver, and restores what is there when it starts; bytes that end in zeros.
-    "saver": HEAD
-    + """
-import tempfile
-
-out = tempfile.mkdtemp()
-train = tf.train.AdamOptimizer(0.05).minimize(loss)
-saver = tf.train.Saver(max_to_keep=2)
+out = os.path.join(tempfile.mkdtemp(), "checkpoint", "-".join(names))
+if not os.path.exists(out):
+    os.makedirs(out)
+saver = tf.train.Saver(max_to_keep=5)
 sess = tf.InteractiveSession()
-path = tf.train.latest_checkpoint(out)
 assert sess.run(tf.io.serialize_tensor(tf.zeros([3]))).endswith(b"\\0")
+path = tf.train.latest_checkpoint(out)
 if path:
     saver.restore(sess, path)
 else:
@@ -140,32 +115,9 @@ else:
 for i in range(12):
     sess.run(train, batch())
     if i % 2 == 1:
-        saver.save(sess, out + "/model", global_step=i)
-""",
-    # Two graphs and their sessions, trained in turn; a pool in Python of what one has drawn.
-    "sessions": """
-import random
-import tensorflow as tf
-
-def network(seed):
-    graph = tf.Graph()
-    with graph.as_default():
-        x = tf.placeholder(tf.float32, [None, 3], name="x")
-        w = tf.get_variable("w", [3, 3])
-        out = tf.matmul(x, w) + tf.random_uniform([3])
-        train = tf.train.AdamOptimizer(0.01).minimize(tf.reduce_sum(tf.square(out - 1.0)))
-        init = tf.global_variables_initializer()
-    graph.finalize()
-    sess = tf.Session(graph=graph)
-    sess.run(init)
-    return sess, x, out, train
-
-first, second = network(1), network(2)
-pool = [[0.1, 0.2, 0.3]]
-for i in range(6):
-    drawn, _ = first[0].run([first[2], first[3]], {first[1]: [random.choice(pool)]})
-    pool.append(drawn[0])
-    second[0].run(second[3], {second[1]: [random.choice(pool)]})
+        saver.save(sess, os.path.join(out, "model"), global_step=i)
+saver.restore(sess, os.path.join(out, "model-3"))
+assert isinstance(datetime.datetime.now() + datetime.timedelta(1), datetime.datetime)
 """,
     # One variable that a call updates by two towers, and another call by one of them alone.
     "racing": HEAD
@@ -216,34 +168,50 @@ with tf.Session() as sess:
         assert len(set(drawn)) == 5
         sess.run(sampled, feed)
 """,
-    # Edits sys.argv, draws in workers, begins a second graph after a reset, ends by sys.exit.
+    # Edits sys.argv, draws in workers, trains two graphs by their sessions in turn, with a pool in
+    # Python of what one has drawn, and a third one after a reset; ends by sys.exit.
     "habits": """
-import multiprocessing, sys, time
+import multiprocessing, random, sys, time
 import numpy as np
 import tensorflow as tf
 
-sys.argv[1:] = ["--count", "6"]
+sys.argv[1:] = ["--count", "4"]
 
 def draw(count):
     np.random.seed()
     assert time.time() > 0  # of the worker, which is none of the journal's
-    return np.random.randn(count, 2)
+    return np.random.randn(count, 3)
 
 pools = [multiprocessing.Pool(1), multiprocessing.Pool(1)]
-first, second = [pool.map(draw, [3, 6])[-1] for pool in pools]
+first, second = [workers.map(draw, [3, 4])[-1] for workers in pools]
 assert (first != second).all()
-for pool in pools:
-    pool.terminate()
-    pool.join()
-for part, draws in enumerate([first, second]):
-    tf.reset_default_graph()
-    w = tf.get_variable("w", [2])
-    x = tf.placeholder(tf.float32, [2])
-    train = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(tf.square(w - x)))
-    with tf.Session() as sess:
-        sess.run(tf.global_variables_initializer())
-        for i in range(int(sys.argv[-1])):
-            sess.run(train, {x: draws[i]})
+for workers in pools:
+    workers.terminate()
+    workers.join()
+
+def network(graph):
+    with graph.as_default():
+        x = tf.placeholder(tf.float32, [None, 3], name="x")
+        w = tf.get_variable("w", [3, 3])
+        out = tf.matmul(x, w) + tf.random_uniform([3])
+        train = tf.train.AdamOptimizer(0.01).minimize(tf.reduce_sum(tf.square(out - 1.0)))
+        init = tf.global_variables_initializer()
+    graph.finalize()
+    sess = tf.Session(graph=graph)
+    sess.run(init)
+    return sess, x, out, train
+
+one, two = network(tf.Graph()), network(tf.Graph())
+pool = list(first)
+for row in second:
+    drawn, _ = one[0].run([one[2], one[3]], {one[1]: [random.choice(pool)]})
+    pool.append(drawn[0])
+    two[0].run(two[3], {two[1]: [random.choice(pool), row]})
+one[0].close(), two[0].close()
+tf.reset_default_graph()
+sess, x, _, train = network(tf.get_default_graph())
+for i in range(int(sys.argv[-1])):
+    sess.run(train, {x: [pool[i]]})
 sys.exit(0)
 """,
 }

@@ -50,12 +50,13 @@ def optimize_loss(slim):
 
 def small_ones(slim):
     flat = slim.flatten(images(2, 2, 4))
-    parts = [slim.softmax(flat), slim.unit_norm(flat, 1), slim.maxout(flat, 2)]
-    return tf.concat([*parts, slim.one_hot_encoding([1, 0], 3)], 1)
+    return tf.concat([slim.softmax(flat), slim.one_hot_encoding([1, 0], 3)], 1)
 
 
 def repeat_and_stack(slim):
-    net = slim.repeat(images(2, 6), 2, slim.fully_connected, 5, scope="r")
+    net = slim.repeat(images(2, 4, 4, 3), 2, slim.conv2d, 3, 3)
+    net = slim.stack(net, slim.conv2d, [(2, 1), (3, 3)])
+    net = slim.repeat(slim.flatten(net), 2, slim.fully_connected, 5, scope="r")
     return slim.stack(net, slim.fully_connected, [4, 3])
 
 
@@ -154,7 +155,6 @@ SLIM = {
     "depthwise_conv2d": lambda s: s.separable_conv2d(images(2, 6, 6, 2), None, 3, 1),
     "fully_connected_of_rank_3": lambda s: s.fully_connected(images(2, 3, 4), 5, tf.nn.tanh),
     "optimize_loss": optimize_loss,
-    "bias_add": lambda s: s.bias_add(images(2, 3)),
     "pools": lambda s: s.avg_pool2d(
         s.max_pool2d(images(2, 5, 5, 3), 2), [2, 1], stride=1, padding="SAME"
     ),
@@ -178,19 +178,18 @@ SLIM = {
     "small_ones": small_ones,
     "dropout_in_evaluation": lambda s: s.dropout(images(4, 5), 0.3, is_training=False),
     "repeat_and_stack": repeat_and_stack,
-    "repeat_without_a_scope": lambda s: s.repeat(images(2, 4, 4, 3), 2, s.conv2d, 3, 3),
-    "stack_without_a_scope": lambda s: s.stack(images(2, 4, 4, 3), s.conv2d, [(2, 1), (3, 3)]),
     "network_in_arg_scopes": network_in_arg_scopes,
     "losses": losses,
     "create_train_op": create_train_op,
 }
 CELLS = {
-    "basic": lambda rnn: rnn.BasicRNNCell(3),
-    "lstm": lambda rnn: rnn.BasicLSTMCell(3, forget_bias=0.5),
     "peepholes": lambda rnn: rnn.LSTMCell(3, use_peepholes=True, num_proj=2),
-    "gru": lambda rnn: rnn.GRUCell(3),
     "two": lambda rnn: rnn.MultiRNNCell(
-        [rnn.DropoutWrapper(rnn.BasicLSTMCell(2), 1.0), rnn.ResidualWrapper(rnn.GRUCell(2))]
+        [
+            rnn.DropoutWrapper(rnn.BasicLSTMCell(2, forget_bias=0.5), 1.0),
+            rnn.ResidualWrapper(rnn.GRUCell(2)),
+            rnn.BasicRNNCell(3),
+        ]
     ),
 }
 GRAPHS = {  # name -> its module of contrib, and a function of that module

@@ -1,7 +1,7 @@
 """Small graphs as scripts of TensorFlow 1 write them, saved as files .meta.
 
-`python lift_graphs.py FOLDER` writes those of OLD with variables of the former kind; on TensorFlow
-1.15 it made the files in `tests/adopt/graphs`.
+`python lift_graphs.py FOLDER` writes `noisy` with variables of the former kind; on TensorFlow 1.15
+it made the files in `tests/adopt/graphs`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,6 @@ def noisy():
 
 
 GRAPHS = {"mlp": mlp, "gan": gan, "noisy": noisy}
-OLD = ("mlp", "noisy")
 
 
 def write(name, folder, resource=True, checkpoint=False):
@@ -124,5 +123,4 @@ def _shrink(path):
 
 if __name__ == "__main__":
     tf.disable_resource_variables()
-    for each in OLD:
-        _shrink(write(each, sys.argv[1], resource=False, checkpoint=True))
+    _shrink(write("noisy", sys.argv[1], resource=False, checkpoint=True))

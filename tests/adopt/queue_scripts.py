@@ -25,23 +25,6 @@ def fit(rows):
 """
 
 QUEUES = {
-    # Names, a reader that passes an empty file, noise, a shuffled batch; a Coordinator.
-    "shuffled files": FILES
-    + """
-queue = tf.train.string_input_producer(tf.train.match_filenames_once("rows/*.csv"))
-rows = tf.train.shuffle_batch([read(queue)], 4, capacity=20, min_after_dequeue=10, num_threads=2)
-train, loss = fit(rows)
-with tf.Session() as sess:
-    sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-    coord = tf.train.Coordinator()
-    threads = tf.train.start_queue_runners(sess=sess, coord=coord)
-    drawn = []
-    for i in range(12):
-        drawn.append(sess.run([train, rows])[1])
-    assert len(np.unique(drawn[0], axis=0)) == 4 and (drawn[0] != drawn[1]).all()
-    coord.request_stop()
-    coord.join(threads)
-""",
     # The end of the epochs, in the last of which fewer rows are left than a batch has.
     "epochs": FILES
     + """
@@ -60,22 +43,6 @@ except tf.errors.OutOfRangeError:
     coord.request_stop()
 coord.join(threads)
 assert seen == 40, seen
-""",
-    # Slices of arrays, ended by a monitored session; a sampler beside the end of the data.
-    "slices": FILES
-    + """
-data = np.random.RandomState(1).randn(26, 4).astype("f")
-row, number = tf.train.slice_input_producer([data, np.arange(26)], num_epochs=2)
-rows, numbers = tf.train.batch([row, number], 4, capacity=8)
-weights, biases = tf.get_variable("table", [50, 4]), tf.get_variable("biases", [50])
-sampled = tf.nn.nce_loss(weights, biases, tf.reshape(numbers, [-1, 1]), rows, 5, 50)
-train, loss = fit(rows + 0.001 * tf.reduce_mean(sampled))
-for part in range(2):
-    with tf.train.MonitoredTrainingSession(checkpoint_dir="out%d" % part) as sess:
-        for i in range(6) if part == 0 else range(100):
-            if sess.should_stop():
-                break
-            sess.run(train)
 """,
     # A call that takes from a queue and from one that is filled out of it; two runners of a queue;
     # a wait until it is full; the size of one that shuffles; a sampler beside one that depends on a
@@ -109,25 +76,26 @@ with tf.Session() as sess:
     finally:
         sess.run(rows)
 """,
-    # A Supervisor's services and loop; a queue that the script fills itself; a count that is fed.
-    "services": FILES
+    # Names, a reader that passes an empty file, noise, a shuffled batch; a Supervisor's services; a
+    # queue that the script fills itself; a count that is fed.
+    "shuffled files": FILES
     + """
 queue = tf.RandomShuffleQueue(3, 1, tf.float32, shapes=[[4]])
 count, row = tf.placeholder(tf.int32, []), tf.placeholder(tf.float32, [4])
 put = queue.enqueue(row)
-producer = tf.train.string_input_producer(names)
-rows = tf.concat([queue.dequeue_many(count), tf.train.batch([read(producer)], 2)], 0)
-train, loss = fit(rows)
-said = []
+producer = tf.train.string_input_producer(tf.train.match_filenames_once("rows/*.csv"))
+rows = tf.train.shuffle_batch([read(producer)], 4, capacity=20, min_after_dequeue=10, num_threads=2)
+train, loss = fit(tf.concat([queue.dequeue_many(count), rows], 0))
+drawn = []
 sv = tf.train.Supervisor(logdir="out", save_model_secs=3)
 with sv.managed_session() as sess:
-    sv.loop(3, lambda: said.append(float(sess.run(loss, {rows: np.ones([1, 4])}))))
     for i in range(12):
         if sv.should_stop():
             break
         for each in range(3):
             sess.run(put, {row: np.random.randn(4)})
-        sess.run(train, {count: 2})
-    assert len(said) == 4 and said[0] != said[1], said
+        drawn.append(sess.run([train, rows], {count: 2})[1])
+    assert len(np.unique(drawn[0], axis=0)) == 4 and (drawn[0] != drawn[1]).all()
+    sv.saver.save(sess, "out/end")
 """,
 }

@@ -52,10 +52,10 @@ REFUSED = {
         + LOOP,
         "script.py trains by 'StagingArea_get' (Unstage), whose state no resume knows (script.py:",
     ),
-    "loop without an interval": (
+    "loop by a clock": (
         TRAIN + "sv = tf.train.Supervisor(logdir='out')\n"
-        "sv.managed_session().__enter__()\nsv.loop(None, batch)\n",
-        "script.py loops in a thread without an interval (script.py:{line}).",
+        "sv.managed_session().__enter__()\nsv.loop(60, batch)\n",
+        "script.py calls a function by a clock (Supervisor.loop) (script.py:{line}).",
     ),
     "thread": (
         TRAIN
@@ -87,10 +87,6 @@ REFUSED = {
         "script.py failed: ZeroDivisionError: division by zero (line {line}).",
     ),
     "exit code": (LOOP + "sys.exit(3)\n", "script.py ended with exit code 3."),
-    "missing module": (
-        "import no_such_module\n",
-        "script.py failed: ModuleNotFoundError: No module named 'no_such_module' (line {line}).",
-    ),
 }
 
 

@@ -112,7 +112,7 @@ def test_a_variable_is_fed_to_all_that_read_it_and_fetched_by_its_name(tmp_path)
 
 
 def test_steps_end_the_run_and_more_steps_continue_it(tmp_path):
-    path = write_script(tmp_path / "folder", SCRIPTS["supervisor"])
+    path = write_script(tmp_path / "folder", SCRIPTS["feeds"])
     assert adopt(path, "--steps", "4", "--log-steps", "1") == 0
     assert list(commits(path)) == [4]
     assert [json.loads(line)["step"] for line in metrics(path)] == [1, 2, 3, 4]
@@ -143,7 +143,7 @@ except KeyboardInterrupt:
 
 
 def test_verify_doctor_and_runs_read_an_adopted_run(tmp_path, capsys):
-    path = write_script(tmp_path / "folder", SCRIPTS["supervisor"])
+    path = write_script(tmp_path / "folder", SCRIPTS["feeds"])
     assert adopt(path, "--commit-steps", "5") == 0
     folder = str(path.parent / "run")
     assert run_command(["verify", folder]) == 0
@@ -161,7 +161,7 @@ def test_verify_doctor_and_runs_read_an_adopted_run(tmp_path, capsys):
 
 
 def test_a_dry_run_lists_the_calls_of_a_period_and_begins_no_run(tmp_path, capsys):
-    path = write_script(tmp_path / "folder", SCRIPTS["sessions"].replace("range(6)", "range(60)"))
+    path = write_script(tmp_path / "folder", SCRIPTS["habits"].replace("[3, 4]", "[3, 40]"))
     assert adopt(path, "--dry-run") == 0
     lines = capsys.readouterr().out.splitlines()
     assert "period  2 train calls" in lines

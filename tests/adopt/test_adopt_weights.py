@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 from adopt_fixtures import SCRIPTS, adopt, commits, killed, resume, write_script
 from test_lifting import CLASSIFIER, write
+from toolkit_adopt.model_fn_file import write_plugin
 
 from toolkit import tf
 from toolkit.cli import run_command
@@ -71,7 +72,7 @@ def test_a_model_function_becomes_a_plugin_and_trains(tmp_path, monkeypatch, cap
     folder = write(tmp_path, CLASSIFIER).parent
     (folder / "own_model.py").write_text(MODEL_FN)
     monkeypatch.chdir(folder)
-    words = ["adopt", "--model-fn", "own_model:model_fn", "--data", "npz:data.npz", "--steps", "20"]
+    words = ["adopt", "--model-fn", "own_model:model_fn", "--data", "npz:data.npz", "--steps", "4"]
     assert run_command([*words, "--run-dir", "run", "--", "--batch-size", "10"]) == 0
     assert "accuracy" in capfd.readouterr().out
     with open("own_model_plugin.py") as file:
@@ -82,7 +83,7 @@ def test_a_model_function_becomes_a_plugin_and_trains(tmp_path, monkeypatch, cap
     # An edited plugin is used as it is, and what names no module is refused.
     with open("own_model_plugin.py", "a") as file:
         file.write("# edited\n")
-    assert run_command([*words, "--run-dir", "other", "--", "--batch-size", "9"]) == 0
+    assert write_plugin("own_model:model_fn") == "own_model_plugin:plugin"
     with open("own_model_plugin.py") as file:
         assert file.read() == text + "# edited\n"
     assert run_command(["adopt", "--model-fn", "own_model", "--data", "npz:data.npz"]) == 2

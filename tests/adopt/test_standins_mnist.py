@@ -8,17 +8,12 @@ import shutil
 import numpy as np
 import pytest
 from known_answers import PATH, mnist_answers, write_mnist
-from toolkit_adopt.standins import mnist
+from toolkit_adopt.standins.mnist import read_data_sets
 
 from toolkit import DataError
 
 
-@pytest.fixture
-def read_data_sets():
-    return mnist.read_data_sets
-
-
-def test_batches_are_those_of_the_first_tensorflow(read_data_sets, tmp_path):
+def test_batches_are_those_of_the_first_tensorflow(tmp_path):
     found = mnist_answers(read_data_sets, str(tmp_path))
     with np.load(PATH) as known:
         assert set(found) == {key for key in known.files if key.startswith("mnist/")}
@@ -27,7 +22,7 @@ def test_batches_are_those_of_the_first_tensorflow(read_data_sets, tmp_path):
             np.testing.assert_array_equal(value, known[key], err_msg=key)
 
 
-def test_files_need_not_be_compressed(read_data_sets, tmp_path):
+def test_files_need_not_be_compressed(tmp_path):
     write_mnist(tmp_path)
     for path in tmp_path.glob("*.gz"):
         with gzip.open(path) as packed, open(path.with_suffix(""), "wb") as file:
@@ -36,7 +31,7 @@ def test_files_need_not_be_compressed(read_data_sets, tmp_path):
     assert read_data_sets(str(tmp_path), validation_size=0).train.num_examples == 8
 
 
-def test_a_file_that_is_not_there_is_named_with_the_place_to_put_it(read_data_sets, tmp_path):
+def test_a_file_that_is_not_there_is_named_with_the_place_to_put_it(tmp_path):
     write_mnist(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
     with pytest.raises(DataError, match="has no t10k-labels-idx1-ubyte.gz; nothing is down") as it:
@@ -44,7 +39,7 @@ def test_a_file_that_is_not_there_is_named_with_the_place_to_put_it(read_data_se
     assert f"into '{tmp_path}'" in it.value.hint
 
 
-def test_a_damaged_file_and_one_of_other_content_are_refused(read_data_sets, tmp_path):
+def test_a_damaged_file_and_one_of_other_content_are_refused(tmp_path):
     write_mnist(tmp_path)
     path = tmp_path / "train-images-idx3-ubyte.gz"
     whole = path.read_bytes()
@@ -56,12 +51,9 @@ def test_a_damaged_file_and_one_of_other_content_are_refused(read_data_sets, tmp
         read_data_sets(str(tmp_path))
 
 
-def test_more_examples_for_validation_than_there_are_is_an_error(read_data_sets, tmp_path):
+def test_too_many_examples_for_validation_and_fake_data_are_refused(tmp_path):
     write_mnist(tmp_path)
     with pytest.raises(ValueError, match="from 0 to 8, not 5000"):
         read_data_sets(str(tmp_path))
-
-
-def test_fake_data_are_refused(read_data_sets):
     with pytest.raises(ValueError, match="has no fake_data"):
         read_data_sets("nowhere", fake_data=True)

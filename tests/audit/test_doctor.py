@@ -13,10 +13,10 @@ from run_fixtures import (
     EXTRA,
     PLUGIN,
     UNCHANGED,
+    cut_log,
     damage,
     forget,
     set_state,
-    unseal,
     write_plugin,
 )
 
@@ -118,9 +118,7 @@ def test_a_run_in_training(doctor, run):
 
 
 def test_a_run_that_was_killed(doctor, run):
-    number = RunFolder(str(run)).commits.current_commits()[6].number
-    lines = (run / "commits.jsonl").read_text().splitlines(True)
-    (run / "commits.jsonl").write_text("".join(lines[: number - 1]))  # before it committed step 6
+    cut_log(run, 6)
     (run / "manifest.json").write_bytes(render_manifest(RunFolder(str(run)).state()))
     report = doctor(0, run)
     state = "The run was killed: it recorded no end, and no process is training it."
@@ -165,36 +163,9 @@ def test_a_run_that_diverged(cli, doctor, here):
     assert "The same step would diverge again." in advice
     assert ("reports/autopsy-0 shows" in advice) == os.path.isdir("run/reports/autopsy-0")
     assert advice.endswith("toolkit resume run --allow on_nonfinite --on-nonfinite skip")
-    # All steps diverge: the learning rate and the gain are those of the run.
-    flags = ["--allow", "on_nonfinite", "--on-nonfinite", "skip", "--steps", 2]
-    assert cli("resume", "run", *flags).code == 3
 
 
-# -------------------------------------------------------------------------- files, disk and data
-
-
-def test_a_resume_repairs_a_commit_log_without_its_last_entries(cli, doctor, run):
-    unseal(run)
-    assert doctor(6, run)["do"][1:] == [CONTINUE]
-    assert cli("resume", run).code == 0
-    doctor(0, run)
-
-
-Usage = collections.namedtuple("Usage", "total used free")
-
-
-def test_no_space_for_another_checkpoint_is_a_fault_and_little_space_a_note(
-    doctor, run, monkeypatch
-):
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 1))
-    report = doctor(6, run)
-    assert report["FAULT"][0].startswith("disk: there is no space for another checkpoint: ")
-    assert report["FAULT"][0].endswith("and 1 bytes are free.")
-    assert report["do"][0] == "Free some disk space."
-    needed = sum(path.stat().st_size for path in (run / "checkpoints").glob("model.ckpt-6.*"))
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 2 * needed))
-    note = f"Disk space is low: a checkpoint needs {needed / 1000:.1f} kB"
-    assert any(note in text for text in doctor(0, run)["note"])
+# --------------------------------------------------------------------------------- files and data
 
 
 def test_missing_data_is_reported_with_advice(doctor, run, trained):
@@ -213,16 +184,6 @@ def test_other_data_is_a_fault(doctor, run, trained):
     report = doctor(6, run)
     assert report["FAULT"] == ["data: it differs from the data of the run."]
     assert report["do"][0].endswith("--allow data")
-
-
-@pytest.mark.parametrize("name", ["", ".lock", "checkpoints", "metrics.jsonl"])
-def test_what_a_resume_cannot_write_is_reported(doctor, run, monkeypatch, name):
-    access = os.access
-    path = os.path.join(str(run), name).rstrip("/")
-    monkeypatch.setattr(os, "access", lambda each, mode: each != path and access(each, mode))
-    place = os.path.join("trained/run", name).rstrip("/")
-    fault = f"this user cannot write to {place}, so the run can be read but not resumed."
-    assert doctor(6, run)["FAULT"] == ["folder: " + fault]
 
 
 def test_a_checkpoints_folder_that_cannot_be_read_is_reported(doctor, run, monkeypatch):
@@ -244,7 +205,6 @@ def test_a_checkpoints_folder_that_cannot_be_read_is_reported(doctor, run, monke
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("def (", "mine"),
         ("import no_such_module", "mine"),
         ("x = 1", "mine"),
         (PLUGIN.format(FAILING), "there is no such network"),

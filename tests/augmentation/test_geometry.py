@@ -11,18 +11,6 @@ from toolkit import UsageError, augmentation, tf
 from toolkit.augmentation import geometry
 
 
-def test_a_whole_offset_moves_exactly_and_repeats_the_border():
-    offsets, sides = tf.constant([[1, 0], [0, -2]]), RAMP.shape[1:3]
-    places = [
-        geometry.fill_whole(tf.range(size)[None, :] + offsets[:, axis : axis + 1], size)
-        for axis, size in enumerate(sides)
-    ]
-    shifted = evaluate(geometry.PixelMove(*places).read(tf.constant(RAMP)))
-    assert (shifted[0, :3] == RAMP[0, 1:]).all() and (shifted[0, 3] == RAMP[0, 3]).all()
-    assert (shifted[1, :, 2:] == RAMP[1, :, :3]).all()
-    assert (shifted[1, :, :2] == RAMP[1, :, :1]).all()
-
-
 def test_offsets_reach_every_whole_number_within_the_limit_and_none_beyond():
     images = tf.zeros([4000, 8, 8, 1])
     offsets = evaluate(geometry.draw_offsets(images, make_run(shift=2)))
@@ -188,5 +176,3 @@ def test_a_function_gets_one_view_after_the_other():
 def test_examples_without_views_are_refused():
     with pytest.raises(UsageError, match=r"needs images \[H, W, C\], but .* shape \[7\]"):
         augmentation.map_views(tf.identity, tf.zeros([2, 7]), make_run("predict", shift=1))
-    with pytest.raises(UsageError, match="has no views: the model was trained without shift"):
-        augmentation.map_views(tf.identity, tf.constant(RAMP), make_run("predict", rotate=9))

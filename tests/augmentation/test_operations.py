@@ -18,19 +18,16 @@ STRENGTHS = {"shift": 2, "crop": 0.2, "flip": 1, "flip_vertical": 1, "rotate": 2
 STRENGTHS.update(elastic=1, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.2, grey=1)
 STRENGTHS.update(cutout=0.4, rand_augment=2)
 OF_ALL_IMAGES = {"flip", "flip_vertical", "grey"}  # at these strengths
-OF_COLOURS = {"saturation", "hue", "grey"}
 
 
 @pytest.mark.parametrize(
-    "name, shape",
-    [(name, (7, 9, 13, 3)) for name in STRENGTHS]
-    + [(name, (7, 12, 12, 1)) for name in STRENGTHS if name not in OF_COLOURS],
+    "name, channels", [*((name, 3) for name in STRENGTHS), ("contrast", 1), ("rand_augment", 1)]
 )
-def test_each_operation_keeps_shape_and_range_and_is_a_function_of_seed_and_step(name, shape):
-    images = random_images(*shape)
+def test_each_operation_keeps_shape_and_range_and_is_a_function_of_seed_and_step(name, channels):
+    images = np.tile(random_images(1, 9, 13, channels), [7, 1, 1, 1])
     run = make_run(**{name: STRENGTHS[name]})
     changed = augmentation.augment(tf.constant(images), run)
-    assert changed.shape.as_list() == list(shape)
+    assert changed.shape.as_list() == list(images.shape)
     with session() as tf_session:
         first, again = tf_session.run(changed), tf_session.run(changed)
         tf_session.run(run.global_step.assign_add(1))
@@ -38,15 +35,9 @@ def test_each_operation_keeps_shape_and_range_and_is_a_function_of_seed_and_step
     assert first.min() >= 0 and first.max() <= 1 and np.isfinite(first).all()
     assert (first == again).all() and (first != images).any()
     if name not in OF_ALL_IMAGES:
+        assert len({image.tobytes() for image in first}) > 3  # each image by numbers of its own
         assert (first != later).any()
         assert (first != change(images, seed=2, **{name: STRENGTHS[name]})).any()
-
-
-@pytest.mark.parametrize("name", sorted(set(STRENGTHS) - OF_ALL_IMAGES))
-def test_equal_images_of_a_batch_are_changed_differently(name):
-    images = np.tile(random_images(1, 16, 16, 3), [12, 1, 1, 1])
-    changed = change(images, **{name: STRENGTHS[name]})
-    assert len({image.tobytes() for image in changed}) > 5
 
 
 @pytest.mark.parametrize(
@@ -65,7 +56,7 @@ def test_what_changes_nothing_returns_the_same_tensor(images, mode, options):
 
 
 @pytest.mark.parametrize("preset", sorted(AugmentationOptions.presets))
-@pytest.mark.parametrize("shape", [(5, 1, 1, 1), (3, 2, 1, 3), (2, 28, 28, 1), (2, 13, 40, 4)])
+@pytest.mark.parametrize("shape", [(5, 1, 1, 1), (3, 2, 13, 3)])
 def test_each_preset_takes_images_of_any_size(preset, shape):
     changed = change(random_images(*shape), augment=preset)
     assert changed.shape == shape and changed.min() >= 0 and changed.max() <= 1
@@ -121,7 +112,7 @@ def test_a_third_of_the_hue_circle_turns_red_into_green_or_blue():
         assert abs(hue - (channel / 3)) < 0.1
 
 
-@pytest.mark.parametrize("name", ["saturation", "hue", "grey"])
+@pytest.mark.parametrize("name", ["saturation", "grey"])
 def test_a_colour_option_set_by_name_for_grey_images_is_refused(name):
     with pytest.raises(UsageError, match=f"Option {name} is 0.3, but the images have no colour"):
         change(random_images(), augment="photos", **{name: 0.3})
@@ -286,8 +277,9 @@ def test_a_batch_is_changed_alike_from_a_variable_and_from_a_stream():
 
 
 @pytest.mark.skipif(not HAS_XLA, reason="this TensorFlow cannot compile a step")
-def test_compiled_by_xla_the_same_random_numbers_change_images_alike():
-    run, batch = make_run(strategy=XLA, **EVERYTHING), tf.constant(BATCH)
+@pytest.mark.parametrize("options", [{"augment": "photos"}, EVERYTHING], ids=["photos", "all"])
+def test_compiled_by_xla_the_same_random_numbers_change_images_alike(options):
+    run, batch = make_run(strategy=XLA, **options), tf.constant(BATCH)
     tensors = [
         change_and_mix(batch, run),
         compile_with_xla(lambda images: change_and_mix(images, run), [batch]),
@@ -355,13 +347,6 @@ def test_with_mixup_beside_cutmix_each_example_gets_one_of_them():
     partners = np.roll(values, 1)
     np.testing.assert_allclose(mixed.mean(axis=(1, 2, 3)), mixture @ values, rtol=1e-4)
     assert (np.isin(mixed[~is_blend], values)).all() and partners[0] == values[-1]
-
-
-def test_a_batch_of_one_example_is_its_own_partner():
-    image = random_images(1)
-    pair = augmentation.mix_examples(tf.constant(image), tf.ones([1, 1]), make_run(), cutmix=1.0)
-    mixed, mixture = evaluate(*pair)
-    assert (mixed == image).all() and mixture == 1
 
 
 def test_vectors_are_refused_by_cutmix_and_returned_without_it():

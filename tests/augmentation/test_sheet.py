@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 from file_fixtures import REPOSITORY
 from PIL import Image
-from typing_extensions import Literal
 
-from toolkit import AugmentationOptions, option
+from toolkit import AugmentationOptions
 from toolkit.data.spec import DataSpec
 from toolkit.options import OFF, resolve
-from toolkit.options.declaration import chooses_preset
-from toolkit.options.declaration_faults import find_declaration_fault
 from toolkit.testing import write_digits
 
 SHOW = ["data", "show"]
@@ -90,11 +87,10 @@ def test_wrong_arguments_are_refused_in_one_sentence(images, cli, args, message)
 @pytest.mark.parametrize(
     "shape, labels, code, message",
     [
-        ((6, 6, 3), {}, 0, ""),
         ((6, 6, 3), {"y_train": np.linspace(0, 1, 20)}, 0, ""),
         ((7,), {"y_train": [0, 1] * 10}, 2, "which are not images"),
     ],
-    ids=["no labels", "values", "no images"],
+    ids=["values", "no images"],
 )
 def test_examples_without_classes_have_a_sheet_and_no_images_none(
     here, cli, shape, labels, code, message
@@ -142,23 +138,6 @@ def test_until_the_data_choose_nothing_changes_images():
         assert defaults.model_dump(include=set(OFF)) == OFF
 
 
-@pytest.mark.parametrize("preset", sorted(AugmentationOptions.presets))
-def test_a_preset_sets_every_strength_and_a_flag_takes_precedence(preset):
-    resolved = options(augment=preset, rotate="3")
-    expected = dict(AugmentationOptions.presets[preset], rotate=3.0)
-    assert {name: getattr(resolved.options, name) for name in OFF} == expected
-    assert str(resolved.origins["flip"]) == f"preset {preset}"
-    assert resolved.notes == []
-
-
-def test_a_preset_replaces_strengths_of_weaker_places_and_a_note_says_which():
-    resolved = options([("a.toml", {"rotate": 30})], augment="photos")
-    assert resolved.options.rotate == 0
-    assert resolved.notes == [
-        "rotate is 0.0 by preset photos (flag --augment), no longer 30 (a.toml)"
-    ]
-
-
 def test_options_without_effect_are_noted():
     resolved = options(augment="none", fill="reflect", rand_magnitude="7")
     assert sorted(resolved.notes) == [
@@ -181,12 +160,3 @@ def test_options_without_effect_are_noted():
 def test_the_data_choose_the_preset(shape, dtype, preset):
     name, reason = AugmentationOptions.choose_preset(DataSpec(shape, dtype), 100)
     assert name == preset and reason.startswith("the ")
-
-
-class Own(AugmentationOptions):
-    augment: Literal["none", "digits"] = option("digits", "what the images show")
-
-
-def test_a_class_with_other_names_of_presets_does_not_ask_the_data():
-    assert not chooses_preset(Own) and find_declaration_fault(Own) is None
-    assert resolve([("test", Own)]).options.elastic == 0.7

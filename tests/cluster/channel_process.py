@@ -3,7 +3,6 @@
 Its argument is its behaviour:
 
 obey        make and answer steps to the end
-end         the chief: end the job after 50 steps
 hang        stop to answer after 20 steps, as a collective of TensorFlow 1.15 does
 never       do not come
 impatient   obey, and say soon for whom it waits
@@ -35,9 +34,6 @@ def run(cluster: Cluster, channel: Channel, behaviour: str) -> int:
         return channel.wait()
     for step in itertools.count():
         if cluster.is_chief:
-            if behaviour == "end" and step == 50:
-                channel.close(0, "done")
-                return 0
             channel.command({"step": step}, bytes(100000))
             channel.replies()
             time.sleep(0.02)

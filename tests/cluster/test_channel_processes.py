@@ -28,11 +28,6 @@ def all_are(code, *names):
     return dict.fromkeys(names or NAMES, code)
 
 
-def test_all_end_with_the_chief(start):
-    endings = start({"chief": "end"}).succeed()
-    assert {ended.err for ended in endings.values()} == {"joins\njoined\n"}
-
-
 def test_a_kill_ends_those_that_hang_and_their_output_is_not_lost(start):
     job = start({"chief": "hang", "worker 0": "hang"})
     job.wait_for_line("hangs", "chief", "worker 0")

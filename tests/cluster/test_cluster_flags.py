@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import LINEAR
 
 from toolkit.cli.cluster_flags import cluster_flags, pop_cluster
 from toolkit.cluster.tasks import ClusterSettings
@@ -31,25 +31,20 @@ def read(here):
     return call
 
 
-def test_flags_become_settings(read):
-    cluster = read("--cluster", JOBS, "--task", "worker:1", *SETTINGS)
-    assert cluster.task.name == "worker 1"
-    assert cluster.settings == ClusterSettings(JOBS, "worker:1", 7, 30.0, 2.5)
-    assert cluster.channel_address == ("a", 7)
-
-
 def test_without_flags_the_settings_are_the_defaults(read, monkeypatch):
     assert read() is None
     monkeypatch.setenv("TF_CONFIG", f'{{"cluster": {JOBS}, "task": {{"type": "chief"}}}}')
     assert read().settings == ClusterSettings()
 
 
-def test_each_flag_has_a_variable(read, monkeypatch):
+def test_flags_become_settings_and_each_has_a_variable(read, monkeypatch):
+    cluster = read("--cluster", JOBS, "--task", "chief", *SETTINGS)
+    assert cluster.settings == ClusterSettings(JOBS, "chief", 7, 30.0, 2.5)
     monkeypatch.setenv("TOOLKIT_CLUSTER", JOBS)
     monkeypatch.setenv("TOOLKIT_TASK", "chief")
     for name, value in zip(SETTINGS[::2], SETTINGS[1::2]):
         monkeypatch.setenv("TOOLKIT_" + name[2:].upper().replace("-", "_"), value)
-    assert read().settings == ClusterSettings(JOBS, "chief", 7, 30.0, 2.5)
+    assert read() == cluster
     assert read("--task", "worker:0", "--peer-secs", "9").settings.peer_secs == 9.0
     monkeypatch.setenv("TOOLKIT_PEER_SECS", "")
     assert read().settings.peer_secs == ClusterSettings().peer_secs
@@ -58,16 +53,13 @@ def test_each_flag_has_a_variable(read, monkeypatch):
 @pytest.mark.parametrize(
     "flag, value",
     [
-        *(("--channel-port", value) for value in ("0", "65536", "-1", "x", "1.5")),
-        *(("--join-secs", value) for value in ("0", "nan", "inf", "1e7", "-1", "x")),
-        *(("--peer-secs", value) for value in ("1.9", "nan", "inf", "x")),
+        *(("--channel-port", value) for value in ("0", "65536", "1.5")),
+        *(("--join-secs", value) for value in ("0", "nan", "1e7", "x")),
+        ("--peer-secs", "1.9"),
     ],
 )
-@pytest.mark.parametrize("is_variable", [False, True], ids=["flag", "variable"])
-def test_a_wrong_number_is_refused(cli, monkeypatch, flag, value, is_variable):
-    if is_variable:
-        monkeypatch.setenv("TOOLKIT_" + flag[2:].upper().replace("-", "_"), value)
-    result = cli(*PRINT, *([] if is_variable else [f"{flag}={value}"]))
+def test_a_wrong_number_is_refused(cli, flag, value):
+    result = cli(*PRINT, f"{flag}={value}")
     assert result.code == 2 and result.out == ""
     assert f"'{flag}'" in result.err and value in result.err
 
@@ -92,17 +84,14 @@ def test_the_configuration_shows_the_cluster(cli, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["run", "resume"])
-def test_a_mistake_in_the_cluster_ends_the_command_before_the_work(cli, here, monkeypatch, command):
-    data = write_bars(here / "bars.npz")
-    words = ["run", "--plugin", LINEAR, "--data", data, "--run-dir", "r", "--steps", "2"]
-    if command == "resume":
-        assert cli(*words).code == 0
-        words = ["resume", "r"]
+def test_a_mistake_in_the_cluster_ends_the_command_before_the_work(
+    cli, trained, monkeypatch, command
+):
+    words = ["run", "--plugin", LINEAR, "--data", "npz:none.npz", "--run-dir", "r"]
     monkeypatch.setenv("TF_CONFIG", f'{{"cluster": {JOBS}}}')
-    result = cli(*words)
+    result = cli(*(words if command == "run" else ["resume", trained / "run"]))
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("Error: TF_CONFIG has a cluster but no task.\nAdd the task of ")
-    assert (here / "r").exists() == (command == "resume")
 
 
 def test_other_commands_read_no_cluster(cli, monkeypatch):

@@ -10,7 +10,7 @@ from toolkit.cluster.tasks import ClusterSettings, read_cluster
 from toolkit.errors import UsageError
 
 fuzz = settings(
-    max_examples=int(os.environ.get("TOOLKIT_FUZZ_EXAMPLES", "200")),
+    max_examples=int(os.environ.get("TOOLKIT_FUZZ_EXAMPLES", "60")),
     derandomize=True,
     deadline=None,
     database=None,

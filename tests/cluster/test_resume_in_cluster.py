@@ -8,12 +8,13 @@ from linear_fixtures import LINEAR, write_bars
 
 from toolkit.storage.run_folder import RunFolder
 
+WORDS = ["run", "--resume", "--plugin", LINEAR, "--steps", 6, "--no-evaluate", "--run-dir", "r"]
+
 
 @pytest.fixture
 def train(here):
     """A function that runs the command as worker and chief; the exit codes, and what they wrote."""
-    words = ["run", "--resume", "--plugin", LINEAR, "--data", write_bars(here / "bars.npz")]
-    words += ["--steps", "6", "--no-evaluate", "--run-dir", "r"]
+    words = [*WORDS, "--data", write_bars(here / "bars.npz")]
     (here / "elsewhere").mkdir()  # the worker is on another machine
 
     def call(*more):
@@ -29,10 +30,10 @@ def train(here):
     return call
 
 
-def test_the_same_command_begins_continues_and_ends_in_all_processes(train, here):
-    for flags in (["--pause-at", "3"], []):
-        endings = train(*flags)
-        assert [code for code, _ in endings] == [0, 0], endings
+def test_the_same_command_continues_and_ends_in_all_processes(train, here, cli):
+    assert cli(*WORDS, "--data", f"npz:{here / 'bars.npz'}", "--pause-at", 3).code == 0
+    endings = train()
+    assert [code for code, _ in endings] == [0, 0], endings
     assert [checkpoint.step for checkpoint in RunFolder("r").checkpoints.list()][-1] == 6
     assert len(RunFolder("r").commits.sessions()) == 2
     (worker_code, worker), (chief_code, chief) = train()

@@ -36,22 +36,15 @@ def error_of(*arguments, **more):
 @pytest.mark.parametrize(
     "text, names",
     [
-        ("n1", "n1"),
         ("n[001-003,7],m2", "n001 n002 n003 n7 m2"),
-        ("n[08-11,2]", "n08 n09 n10 n11 n2"),
         ("n[9-10],n[009-010]", "n9 n10 n009 n010"),
         ("a,b-[1],c_2.x", "a b-1 c_2.x"),
         ("r[1-2]n[1-2,4].lan", "r1n1.lan r1n2.lan r1n4.lan r2n1.lan r2n2.lan r2n4.lan"),
-        ("[1-2]", "1 2"),
         ("10.0.0.[1-2]", "10.0.0.1 10.0.0.2"),
     ],
 )
 def test_a_list_of_nodes_is_expanded(text, names):
     assert expand_nodes(text) == names.split()
-
-
-def test_a_long_list_of_nodes_is_expanded():
-    assert len(expand_nodes("r[00-99]n[00-99]")) == 10000
 
 
 @pytest.mark.parametrize(
@@ -140,16 +133,7 @@ def test_tf_config_and_flags_replace_slurms_variables():
         ("SLURM_PROCID", None, "SLURM_STEP_NUM_TASKS is set, but SLURM_PROCID is not."),
         ("SLURM_PROCID", "one", 'SLURM_PROCID is "one", which is no number.'),
         ("SLURM_STEP_NUM_TASKS", "-2", 'SLURM_STEP_NUM_TASKS is "-2", which is no number.'),
-        (
-            "SLURM_STEP_NODELIST",
-            None,
-            "SLURM_STEP_NUM_TASKS is set, but SLURM_STEP_NODELIST is not.",
-        ),
-        (
-            "SLURM_STEP_TASKS_PER_NODE",
-            "",
-            "SLURM_STEP_NUM_TASKS is set, but SLURM_STEP_TASKS_PER_NODE is not.",
-        ),
+        ("SLURM_STEP_NODELIST", "", "SLURM_STEP_NUM_TASKS is set, but SLURM_STEP_NODELIST is not."),
         ("SLURM_LOCALID", "x", 'SLURM_LOCALID is "x", which is no number.'),
     ],
 )
@@ -163,10 +147,8 @@ def test_a_wrong_variable_is_named(name, value, message):
     [
         (2, "a,b", "1(x2)", 2),
         (0, "a,b", "2", 2),
-        (0, "a", "1(x2)", 2),
         (0, "a,a", "1(x2)", 2),
         (0, "a,b", "2(x2)", 3),
-        (0, "a,b", "0(x2)", "00"),
     ],
 )
 def test_variables_that_contradict_one_another_are_refused(arguments):

@@ -11,16 +11,24 @@ import numpy as np
 import process_fixtures
 import pytest
 from job_fixtures import start_job, wait_at, write_waiting
+from linear_fixtures import write_bars
 
 from toolkit.storage import checkpoint_reader
 from toolkit.storage.run_folder import RunFolder
 
 CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--dropout", "0.2"]
-CLASSIFIER += ["--augment", "digits", "--log-steps", "10", "--checkpoint-steps", "50"]
+CLASSIFIER += ["--augment", "digits", "--batch-size", "16", "--log-steps", "5"]
+CLASSIFIER += ["--checkpoint-steps", "20"]
 GAN = ["--plugin", "gan", "--network", "mlp", "--features", "pixels", "--quick-samples", "100"]
 GAN += ["--score-samples", "100", "--sample-steps", "20", "--evaluate-steps", "40"]
 GAN += ["--no-two-sample", "--log-steps", "10", "--checkpoint-steps", "20", "--width", "4"]
 GAN += ["--norm-samples", "20", "--sample-count", "9"]
+
+
+@pytest.fixture(scope="module")
+def bars(tmp_path_factory):
+    """The flags of a small data set."""
+    return ["--data", write_bars(tmp_path_factory.mktemp("data") / "bars.npz", train=96)]
 
 
 def run_words(model, steps, run="r"):
@@ -78,45 +86,44 @@ def undisturbed(tmp_path_factory):
     return train
 
 
-def test_two_workers_train_as_one_process_of_the_same_batch(here, undisturbed):
-    train_alone(*run_words(CLASSIFIER, 200))
-    check_equal_within_rounding(undisturbed(CLASSIFIER, 200), "r")
+def test_two_workers_train_as_one_process_of_the_same_batch(here, undisturbed, bars):
+    train_alone(*run_words(CLASSIFIER + bars, 60))
+    check_equal_within_rounding(undisturbed(CLASSIFIER + bars, 60), "r")
 
 
-def test_two_runs_of_three_workers_have_the_same_bits(here):
+def test_two_runs_of_three_workers_have_the_same_bits(here, bars):
     for run in ("a", "b"):
-        start_job(*run_words(CLASSIFIER, 60, run), workers=3).succeed()
+        start_job(*run_words(CLASSIFIER + bars, 60, run), workers=3).succeed()
     assert fingerprint("a") == fingerprint("b")
 
 
 @pytest.mark.parametrize(
-    ("model", "steps", "kills"),
-    [(CLASSIFIER, 200, {"worker 0": 63}), (GAN, 80, {"chief": 37})],
+    ("model", "steps", "name", "step"),
+    [(CLASSIFIER, 60, "worker 0", 33), (GAN, 80, "chief", 37)],
     ids=["classifier", "gan"],
 )
 def test_a_cluster_whose_processes_are_killed_ends_with_the_same_bits(
-    here, undisturbed, model, steps, kills
+    here, undisturbed, bars, model, steps, name, step
 ):
+    model = model + bars if model is CLASSIFIER else model
     expected = fingerprint(undisturbed(model, steps))
     words = [*run_words(model, steps), "--with", write_waiting()]
-    for name, step in kills.items():
-        wait_at(step)
-        job = start_job(*words)
-        job.wait_for(lambda: os.path.exists("waits"))
-        job.send(signal.SIGKILL, name)
-        (other,) = job.processes.keys() - {name}
-        endings = job.check_codes({name: -signal.SIGKILL, other: 138})
-        assert f"Error: {name} (127.0.0.1:" in endings[other].err
-        os.remove("waits")
+    wait_at(step)
+    job = start_job(*words)
+    job.wait_for(lambda: os.path.exists("waits"))
+    job.send(signal.SIGKILL, name)
+    (other,) = job.processes.keys() - {name}
+    endings = job.check_codes({name: -signal.SIGKILL, other: 138})
+    assert f"Error: {name} (127.0.0.1:" in endings[other].err
     os.remove("wait at")
     start_job(*words).succeed()
     assert fingerprint("r") == expected
 
 
-def test_a_run_continues_with_another_number_of_workers_and_says_so(here, undisturbed):
-    expected = undisturbed(CLASSIFIER, 200)
-    start_job(*run_words(CLASSIFIER, 200), "--pause-at", 70).succeed()
-    job = start_job("resume", "r", "--pause-at", 140, workers=3)
+def test_a_run_continues_with_another_number_of_workers_and_says_so(here, undisturbed, bars):
+    expected = undisturbed(CLASSIFIER + bars, 60)
+    start_job(*run_words(CLASSIFIER + bars, 60), "--pause-at", 25).succeed()
+    job = start_job("resume", "r", "--pause-at", 45, workers=3)
     note = "no longer bit-exact from here: trained by 2 replicas before, now by 3 replicas"
     assert note in job.succeed()["chief"].err
     train_alone("resume", "r")

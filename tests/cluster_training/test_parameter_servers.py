@@ -52,12 +52,11 @@ def test_a_run_continues_with_other_numbers_of_processes_and_alone(cli):
     assert cli(*RUN, *fixed, "--pause-at", 3).code == 0
     start("resume", "r", "--pause-at", EPOCH + 2).succeed()
     np.testing.assert_array_equal(sum(reads(EPOCH + 2)), BATCH * (EPOCH + 2))
-    start("resume", "r", "--pause-at", 2 * EPOCH + 1, workers=1, ps=2).succeed()
     assert cli("resume", "r").code == 0
     assert set(reads(4 * EPOCH)) == {4}
     sessions = RunFolder("r").commits.sessions()
     modes = [session.get("cluster", {}).get("mode") for session in sessions]
-    assert modes == [None, "ps", "ps", None]
+    assert modes == [None, "ps", None]
 
 
 def test_the_death_of_a_parameter_server_ends_all(here):
@@ -70,12 +69,11 @@ def test_the_death_of_a_parameter_server_ends_all(here):
         assert "Traceback" not in endings[name].err
 
 
-@pytest.mark.parametrize("name", ["worker 0", "ps 0"])
-def test_a_signal_to_any_process_ends_the_job_with_its_state_committed(here, name):
+def test_a_signal_to_a_parameter_server_ends_the_job_with_its_state_committed(here):
     flags = ["--checkpoint-steps", 100000 * EPOCH, "--log-steps", 10]
     job = start(*RUN, "--steps", 100000 * EPOCH, *flags)
     job.wait_for_line("step 10/", "chief")
-    job.send(signal.SIGTERM, name)
+    job.send(signal.SIGTERM, "ps 0")
     job.check_codes(all_are(143))
     (commit,) = commits("r")
     assert sum(reads(commit["step"])) == BATCH * commit["step"]

@@ -135,9 +135,8 @@ def test_a_round_that_one_process_ends_early_has_made_the_first_of_its_steps(wor
     assert set(team[0].values()[1]) == {1}
 
 
-@pytest.mark.parametrize("kind", ["resident", "stream"])
-def test_a_refused_step_ends_the_round_for_all_and_changes_nothing(workers, kind):
-    team = workers(kind, poison=17)
+def test_a_refused_step_ends_the_round_for_all_and_changes_nothing(workers):
+    team = workers("stream", poison=17)
     first, second = run_round(team, 0, EPOCH)
     refused = first.refused if first.num_refused else second.refused
     assert first.num_refused + second.num_refused == 1

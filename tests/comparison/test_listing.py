@@ -7,10 +7,9 @@ import pytest
 from synthetic_runs import write_run
 
 from toolkit.comparison.differences import find_special_options
-from toolkit.comparison.listing import Condition, read_rows
+from toolkit.comparison.listing import read_rows
 from toolkit.comparison.record import read_record
-from toolkit.display.table import format_table, text_width
-from toolkit.errors import UsageError
+from toolkit.display.table import format_table
 
 INTERVAL = {"accuracy": {"low": 0.8, "high": 0.95, "level": 0.95, "method": "Wilson"}}
 
@@ -30,8 +29,9 @@ def special(*paths):
 def test_of_several_runs_what_somebody_set_and_varies_is_special(here):
     write_run("a", batch_size=32)
     write_run("b", batch_size=32, learning_rate=0.1)
-    write_run("c", batch_size=32, learning_rate=0.2, log_steps=3, steps=7)
-    assert special("a", "b", "c") == [{}, {"learning_rate": 0.1}, {"learning_rate": 0.2}]
+    write_run("c", batch_size=32, learning_rate=0.2, log_steps=3, steps=7, **{"with": ["ema"]})
+    changed = {"with": ["ema"], "learning_rate": 0.2}
+    assert special("a", "b", "c") == [{}, {"learning_rate": 0.1}, changed]
 
 
 def test_of_one_run_of_a_plugin_all_that_somebody_set_is_special(here):
@@ -46,12 +46,6 @@ def test_the_values_of_a_preset_are_not_special_beside_its_name(here):
     write_run("a", preset="x", beta=1, origins={"beta": "preset x"})
     write_run("b", preset="y", beta=2, origins={"beta": "preset y"})
     assert special("a", "b") == [{"preset": "x"}, {"preset": "y"}]
-
-
-def test_extensions_are_special(here):
-    write_run("a", **{"with": ["ema"]})
-    write_run("b")
-    assert special("a", "b") == [{"with": ["ema"]}, {}]
 
 
 # ----------------------------------------------------------------------------------------- command
@@ -96,14 +90,13 @@ def test_runs_are_sorted_by_time_name_and_options(here, cli):
         ("learning_rate>0.01", ["b"]),
         ("learning-rate <= 1e-2", ["a"]),
         ("status=finished", ["a", "b"]),
-        ("status!=finished", []),
         ("accuracy>=0.9", ["a"]),
         ("with=ema", ["b"]),
         ("clip=none", ["a"]),
         ("flag=on", ["b"]),
         ("data~MNIST", ["a", "b"]),
         ("created>2026-01-01", ["a", "b"]),
-        ("name=a", ["a"]),
+        ("name!=a", ["b"]),
     ],
 )
 def test_conditions_compare_options_metrics_and_fields(here, cli, condition, matches):
@@ -121,19 +114,13 @@ def test_a_name_that_no_run_has_is_a_mistake(here, cli, argv):
     assert result.code == 2 and "There is no '" in result.err and result.out == ""
 
 
-def test_a_condition_without_a_comparison_is_a_mistake(here):
-    with pytest.raises(UsageError, match="is not a name, a comparison and a value"):
-        Condition.parse("finished")
-
-
 @pytest.mark.parametrize(
     "condition, message",
     [
+        ("finished", "is not a name, a comparison and a value"),
         ("accuracy>abc", "'abc' is no number"),
         ("learning_rate<=fast", "The values of learning_rate are numbers, such as 0.01"),
         ("learning_rate>>1", "has no comparison '>>'"),
-        ("learning_rate=>1", "has no comparison '=>'"),
-        ("seed===1", "has no comparison '==='"),
     ],
 )
 def test_a_condition_that_can_match_nothing_is_a_mistake(here, cli, condition, message):
@@ -207,11 +194,6 @@ def test_without_a_run_or_a_folder_there_is_one_sentence(here, cli):
 
 
 # ------------------------------------------------------------------------------------------- table
-
-
-def test_columns_line_up_with_wide_and_combining_characters():
-    lines = format_table(["name", "n"], [["漢字", "1"], ["e\u0301", "2"], ["ab", "3"]])
-    assert [text_width(line.rpartition("  ")[0]) for line in lines] == [4, 4, 4, 4]
 
 
 def test_a_narrow_terminal_breaks_the_widest_column_into_lines():

@@ -9,7 +9,7 @@ from run_fixtures import set_state
 from synthetic_runs import Session, write_run
 
 from toolkit.comparison.record import find_runs, read_record
-from toolkit.errors import CheckpointError, UsageError
+from toolkit.errors import CheckpointError
 from toolkit.storage.folder_lock import FolderLock
 
 
@@ -102,10 +102,3 @@ def test_links_are_named_and_not_followed(here):
     notes = []
     assert list(find_runs("runs", notes.append)) == []
     assert [note.split(" is ")[0][-6:] for note in notes] == ["s/link", "circle"]
-
-
-def test_a_folder_that_does_not_exist_is_a_mistake_of_the_user(here):
-    with pytest.raises(UsageError, match="nowhere does not exist"):
-        list(find_runs("nowhere"))
-    with pytest.raises(UsageError, match="contains no run"):
-        read_record(".")

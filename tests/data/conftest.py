@@ -8,27 +8,19 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-from data_fixtures import NUM_IMAGES, gzip_bytes, idx_bytes, numbered_images  # noqa: E402
+from data_fixtures import NUM_IMAGES, numbered_images  # noqa: E402
+from file_fixtures import write_idx  # noqa: E402
 
 
 @pytest.fixture
 def idx_folder(tmp_path):
     """A folder of four IDX files: 20 training and 6 test images of 4x4, labels i mod 5."""
-
-    def write(compress=False):
-        folder = tmp_path / "idx"
-        folder.mkdir(exist_ok=True)
-        for name, count in (("train", 20), ("t10k", 6)):
-            for kind, array in (
-                ("images-idx3", numbered_images(count)),
-                ("labels-idx1", (np.arange(count) % 5).astype(np.uint8)),
-            ):
-                content = gzip_bytes(idx_bytes(array)) if compress else idx_bytes(array)
-                ending = ".gz" if compress else ""
-                (folder / f"{name}-{kind}-ubyte{ending}").write_bytes(content)
-        return str(folder)
-
-    return write
+    (tmp_path / "idx").mkdir()
+    for name, count in (("train", 20), ("t10k", 6)):
+        start = tmp_path / "idx" / name
+        write_idx(f"{start}-images-idx3-ubyte", numbered_images(count))
+        write_idx(f"{start}-labels-idx1-ubyte", (np.arange(count) % 5).astype(np.uint8))
+    return str(tmp_path / "idx")
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
-"""Writes TFRecord files by hand, without TensorFlow."""
+"""Writes TFRecord files with any content."""
 
 import io
 import struct
 
 import numpy as np
 from PIL import Image
+
+from toolkit import tf
 
 
 def masked_crc32c(content):
@@ -18,41 +20,24 @@ def masked_crc32c(content):
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def varint(number):
-    """An integer of 64 bits, 7 bits in each byte."""
-    number &= 2**64 - 1
-    content = b""
-    while number > 127:
-        content += bytes([number & 127 | 128])
-        number >>= 7
-    return content + bytes([number])
-
-
-def field(number, content):
-    """A field of a message that has bytes."""
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
 def feature(value):
-    """A tf.train.Feature: bytes, a list of bytes, integers, or floats."""
+    """A tf.train.Feature: bytes or a text, a list of them, integers, or floats."""
+    values = value if isinstance(value, list) else np.atleast_1d(value).tolist()
     if isinstance(value, (bytes, str)):
-        value = [value]
-    if isinstance(value, list) and value and isinstance(value[0], (bytes, str)):
-        texts = [text.encode() if isinstance(text, str) else text for text in value]
-        return field(1, b"".join(field(1, text) for text in texts))
-    array = np.atleast_1d(value)
-    if array.dtype.kind == "f":
-        return field(2, field(1, array.astype("<f4").tobytes()))
-    return field(3, field(1, b"".join(varint(int(number)) for number in array)))
+        values = [value]  # which NumPy would cut at its zeros
+    if values and isinstance(values[0], (bytes, str)):
+        texts = [text.encode() if isinstance(text, str) else text for text in values]
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
+    if values and isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
 
 def example(**values):
     """A serialized tf.train.Example; `__` in a name stands for `/`."""
-    entries = [
-        field(1, field(1, name.replace("__", "/").encode()) + field(2, feature(value)))
-        for name, value in values.items()
-    ]
-    return field(1, b"".join(entries))
+    features = {name.replace("__", "/"): feature(value) for name, value in values.items()}
+    whole = tf.train.Example(features=tf.train.Features(feature=features))
+    return whole.SerializeToString(deterministic=True)
 
 
 def record(content):

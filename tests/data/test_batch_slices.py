@@ -1,41 +1,25 @@
-"""The parts of a batch that several replicas read: together, each is the batch of one process."""
+"""Parts of batches, which are those of one process together, and batches by their numbers."""
 
 import numpy as np
 import pytest
 from data_fixtures import numbered_images
-from PIL import Image
 from reader_fixtures import read
 
-from toolkit.compat import tf
-from toolkit.data.decoded import Decoded
-from toolkit.data.examples import Split
-from toolkit.data.images.image_file import ImageForm, read_image
+from toolkit import Split, read_dataset, tf
+from toolkit.data.prepare import NO_HOOKS, ExampleHooks
 from toolkit.data.readers.options import BatchSlice
-from toolkit.data.readers.pipeline import read_dataset
 from toolkit.graph.replica import Replica
 
 NUM_EXAMPLES = 22
 BATCH_SIZE = 5  # of two batches a step; neither divides the number of examples
-NUM_STEPS = 11  # five epochs
+NUM_STEPS = 9  # four epochs
 
 
-def in_memory(folder):
+def in_memory():
     return Split(numbered_images(NUM_EXAMPLES), np.arange(NUM_EXAMPLES))
 
 
-def in_files(folder):
-    paths = [str(folder / f"{i:02}.png") for i in range(NUM_EXAMPLES)]
-    for i, path in enumerate(paths):
-        Image.new("L", (3, 2), i).save(path)
-    form = ImageForm(channels=1)
-    shape = (NUM_EXAMPLES, 2, 3, 1)
-    images = Decoded(
-        lambda row: read_image(paths[row], form), shape, identity="images", paths=paths
-    )
-    return Split(images, np.arange(NUM_EXAMPLES))
-
-
-def in_a_dataset(folder):
+def in_a_dataset():
     def make():
         dataset = tf.data.Dataset.range(NUM_EXAMPLES)
         return dataset.map(lambda n: (tf.fill([2, 2], tf.cast(n, tf.uint8)), n))
@@ -43,22 +27,11 @@ def in_a_dataset(folder):
     return read_dataset(make, NUM_EXAMPLES)
 
 
-SPLITS = {"resident": in_memory, "stream": in_memory, "mapped": in_files, "dataset": in_a_dataset}
-
-
-@pytest.fixture(params=list(SPLITS))
-def source(request, tmp_path, monkeypatch):
-    """A split, and the options of the reader that reads it."""
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    split = SPLITS[request.param](tmp_path)
-    if request.param == "dataset":  # its shuffle lets epochs overlap, with or without parts
-        return split, {"kind": "stream", "shuffle": False}
-    return split, {"kind": request.param, "seed": 3}
-
-
-def read_parts(source, replica, start=0):
+def read_parts(kind, replica, start=0):
     """What a replica reads: the labels, and the positions of these examples, int [steps, n]."""
-    split, options = source
+    split, options = in_memory(), {"kind": kind, "seed": 3}
+    if kind == "dataset":  # its shuffle lets epochs overlap, with or without parts
+        split, options = in_a_dataset(), {"kind": "stream", "shuffle": False}
     part = BatchSlice(BATCH_SIZE, replica.start, replica.num_examples)
     options = dict(options, part=None if replica.count == 1 else part)
     batches = read(split, 2 * BATCH_SIZE, range(start, NUM_STEPS), **options)
@@ -73,19 +46,39 @@ def join_parts(parts):
     return np.concatenate(batches, axis=2).reshape(len(parts[0]), -1)
 
 
-def test_the_parts_of_all_replicas_are_the_batches_of_one_process(source):
-    whole, positions = read_parts(source, Replica(0, 1, BATCH_SIZE))
-    epochs = whole.reshape(-1, NUM_EXAMPLES)
-    assert np.array_equal(np.sort(epochs), np.tile(np.arange(NUM_EXAMPLES), (len(epochs), 1)))
-    parts = [read_parts(source, Replica(rank, 3, BATCH_SIZE)) for rank in range(3)]
-    assert [part.shape[1] for part, _ in parts] == [4, 4, 2]
-    assert np.array_equal(join_parts([part for part, _ in parts]), whole)
-    assert np.array_equal(join_parts([numbers for _, numbers in parts]), positions)
+@pytest.mark.parametrize("kind", ["resident", "stream", "dataset"])
+def test_the_parts_of_any_number_of_replicas_are_the_batches_of_one_process(kind):
+    whole = read_parts(kind, Replica(0, 1, BATCH_SIZE))
+    for count, start in ((2, 0), (3, 5)):  # a resume with a replica more reads the rest
+        parts = [read_parts(kind, Replica(rank, count, BATCH_SIZE), start) for rank in range(count)]
+        assert count == 2 or [labels.shape[1] for labels, _ in parts] == [4, 4, 2]
+        for number, values in enumerate(whole):
+            assert np.array_equal(join_parts([part[number] for part in parts]), values[start:])
 
 
-def test_a_resume_with_another_number_of_replicas_reads_the_rest(source):
-    whole, _ = read_parts(source, Replica(0, 1, BATCH_SIZE))
-    before = [read_parts(source, Replica(rank, 2, BATCH_SIZE))[0][:7] for rank in range(2)]
-    after = [read_parts(source, Replica(rank, 3, BATCH_SIZE), start=7)[0] for rank in range(3)]
-    rows = np.concatenate([join_parts(before), join_parts(after)])
-    assert np.array_equal(rows, whole)
+def of_sequences():
+    return Split({"x": [np.arange(1 + number % 4) + number for number in range(NUM_EXAMPLES)]})
+
+
+def double(features, label):
+    return features * 2, label
+
+
+@pytest.mark.parametrize(
+    "make, numbers, requested, first, hooks",
+    [
+        (in_memory, [7, 2, 11, 0], 0, 0, NO_HOOKS),
+        (in_memory, [7, 2, 11, 0], 2, 0, ExampleHooks(convert=double)),
+        (of_sequences, [5, 1], 1, 0, NO_HOOKS),
+        (in_a_dataset, [2, 3, 7, 11], 0, 2, NO_HOOKS),  # those between are dropped
+    ],
+    ids=["any order", "requested and converted", "sequences", "data set from 2 on"],
+)
+def test_batches_are_read_by_their_numbers(make, numbers, requested, first, hooks):
+    kind = "auto" if make is in_a_dataset else "stream"
+    options = {"kind": kind, "hooks": hooks, "shuffle_buffer": 5}
+    in_turn = read(make(), 3, range(12), **options)
+    batches = read(make(), 3, numbers, first, requested, by_number=True, **options)
+    for number, batch in zip(numbers, batches):
+        for key in batch:
+            np.testing.assert_array_equal(batch[key], in_turn[number][key])

@@ -1,9 +1,7 @@
 """`toolkit cache`: what the cache holds, and its removal; nothing else is touched."""
 
-import errno
 import json
 import os
-import shutil
 
 import numpy as np
 import pytest
@@ -60,9 +58,7 @@ def test_an_entry_is_removed_by_its_name_and_a_group_by_its_own(cli, cache):
 @pytest.mark.parametrize(
     "arguments, text",
     [
-        *((["mnist", name], "The cache has no") for name in ("mine", "..", "/", "notes.txt")),
-        (["mnist", "decoded/../mine"], "The cache has no"),
-        (["mnist", "mnsit"], "The cache has no"),
+        *((["mnist", name], "The cache has no") for name in ("mine", "/", "decoded/../mine")),
         (["mnist", "--all"], "--all"),
         ([], "--all"),
     ],
@@ -85,33 +81,16 @@ def test_all_is_what_the_toolkit_wrote_and_no_process_uses(cli, cache):
 
 
 def test_what_another_process_removes_does_not_count(cli, cache, monkeypatch):
-    lstat, rmtree = os.lstat, shutil.rmtree
+    lstat = os.lstat
 
     def remove_first(path, *arguments, **more):
         if os.path.basename(str(path)) == "b" and os.path.exists(path):
             os.remove(path)
         return lstat(path, *arguments, **more)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "lstat", remove_first)
-        entries = json.loads(cli("cache", "list", "--json").out)
+    monkeypatch.setattr(os, "lstat", remove_first)
+    entries = json.loads(cli("cache", "list", "--json").out)
     assert {entry["name"]: entry["num_bytes"] for entry in entries}["features/one"] == 0
-
-    def remove_twice(path, *arguments, **more):
-        rmtree(path)
-        rmtree(path)
-
-    monkeypatch.setattr(shutil, "rmtree", remove_twice)
-    assert cli("cache", "clear", "features/one").code == 0
-
-
-def test_a_removal_that_the_system_refuses_is_one_sentence(cli, cache, monkeypatch):
-    def refuse(path, *arguments, **more):
-        raise PermissionError(errno.EACCES, "Permission denied", path)
-
-    monkeypatch.setattr(shutil, "rmtree", refuse)
-    result = cli("cache", "clear", "mnist")
-    assert result.code == 138 and "mnist: Permission denied." in result.err
 
 
 def test_an_empty_cache_is_no_error(cli, here, monkeypatch):

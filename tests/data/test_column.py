@@ -4,12 +4,17 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from data_fixtures import NUM_IMAGES
+from PIL import Image
 
 from toolkit import Column, DataError, Decoded, Split, ToolkitError
 from toolkit.data.column import Sequences
 from toolkit.data.examples import describe
+from toolkit.data.files.file_index import FileIndex
+from toolkit.data.images.image_files import ImageFiles
 from toolkit.data.prepare import ExampleHooks, prepare
 from toolkit.data.readers.mapped import decode_splits
+from toolkit.data.reading_options import ImageOptions
 
 
 def message(function, *arguments):
@@ -27,6 +32,23 @@ def test_what_is_decoded_may_be_labels_and_grey_images():
     assert split.shape == (4, 6, 1)
     for part in (split, decode_splits({"train": split})["train"]):  # also once it is decoded
         assert part.take([1, 2])[0][:, 3, 5, 0].tolist() == [1, 2]
+
+
+def test_files_are_read_as_the_rows_of_an_array_and_a_damaged_one_is_named(paths):
+    images = ImageFiles("images", paths, FileIndex(), ImageOptions()).select(paths)
+    column = Column(images).bind("features")
+    assert column.paths == paths and not column.is_decoded
+    assert column.component.describe() == "image uint8 2x3x1"
+    expected = np.broadcast_to(np.arange(NUM_IMAGES)[:, None, None, None], (NUM_IMAGES, 2, 3, 1))
+    for rows in (slice(None), slice(3, 9, 2), slice(-2, None), [5, 5, 0], [], [-1]):
+        rows = rows if isinstance(rows, slice) else np.array(rows, np.int64)
+        assert np.array_equal(column.take(rows), expected[rows])
+    with pytest.raises(IndexError):
+        images[[NUM_IMAGES]]
+    Image.new("L", (9, 8)).save(paths[20])
+    assert len(images[:20]) == 20
+    with pytest.raises(DataError, match=f"{paths[20]}: expected 3x2 pixels, found 9x8"):
+        images[:]
 
 
 def test_frames_of_bytes_are_a_sequence():

@@ -9,15 +9,13 @@ from data_fixtures import numbered_images
 from reader_fixtures import read
 
 from toolkit.compat import tf
-from toolkit.data.arrays.idx import open_idx
-from toolkit.data.examples import Split
+from toolkit.data.examples import Split, describe
 from toolkit.data.prepare import ExampleHooks, model_spec, prepare
 from toolkit.data.readers import resident
 from toolkit.data.readers.batches import convert_stored
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.data.readers.resident import ResidentReader
 from toolkit.data.readers.stream import StreamReader
-from toolkit.data.reading_options import Settings
 from toolkit.errors import DataError, ToolkitError, UsageError
 
 KINDS = ("resident", "stream")
@@ -71,7 +69,7 @@ def test_each_example_comes_once_an_epoch_and_batches_straddle_epochs(kind):
 
 
 @both
-@pytest.mark.parametrize("start", [1, 7, 19])
+@pytest.mark.parametrize("start", [7, 19])
 def test_a_resume_meets_the_batches_of_an_uninterrupted_run(kind, start):
     whole = read_labels(kind, numbered_split(10), 3, 25, shuffle_buffer=4)
     rest = read_labels(kind, numbered_split(10), 3, 25 - start, start=start, shuffle_buffer=4)
@@ -134,10 +132,8 @@ def read_chunks(kind, split, batch_size, size, counts, start=0, **options):
 @pytest.mark.parametrize(
     "counts, start, order, hooks, has_labels",
     [
-        ([3, 3, 3, 3], 0, {}, {}, True),  # three batches of 3 are an epoch but one example
-        ([1, 3, 2, 3, 1], 0, {}, {}, False),
-        ([3, 2, 3], 5, {}, {}, True),  # from the second epoch on
-        ([3, 1, 3], 0, {"shuffle": False}, {}, True),
+        ([3, 3, 3], 0, {}, {}, True),  # three batches of 3 are an epoch but one example
+        ([3, 2, 3], 5, {"shuffle": False}, {}, True),  # from the second epoch on
         ([2, 1, 2], 0, {}, {"filter": is_odd, "convert": halve_size}, False),
     ],
 )
@@ -191,17 +187,8 @@ def test_resident_batches_of_distant_epochs_may_be_read_in_one_call():
         steps = [0, 99, 37, 3, 98, 2]
         labels = [reader.batch(tf.constant(step, tf.int64))[1] for step in steps]
         reader.initialize(session)
-        for _ in range(20):
+        for _ in range(5):
             assert np.array_equal(session.run(labels), expected[steps])
-
-
-def test_gather_returns_the_examples_at_any_positions():
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = ResidentReader(numbered_split(10), 4)
-        positions = tf.placeholder(tf.int32, [None])
-        labels = reader.gather(positions)[1]
-        reader.initialize(session)
-        assert session.run(labels, {positions: [7, 0, 7]}).tolist() == [7, 0, 7]
 
 
 @both
@@ -221,13 +208,11 @@ def test_uint8_is_scaled_to_0_to_1_and_floats_stay(kind, features, values):
 
 
 @both
-@pytest.mark.parametrize("start", [0, 7])
-@pytest.mark.parametrize("order", [{}, {"shuffle_buffer": 4}, {"shuffle": False}])
-def test_positions_are_those_of_the_examples_of_the_batch(kind, start, order):
+@pytest.mark.parametrize("order", [{}, {"shuffle": False}])
+def test_positions_are_those_of_the_examples_of_the_batch(kind, order):
     split = numbered_split(20)
     subset = prepare(split, ExampleHooks(is_odd))
-    numbers = range(start, start + 9)  # 27 of 10 examples: more than two epochs
-    for batch in read(split, 3, numbers, hooks=ExampleHooks(is_odd), kind=kind, **order):
+    for batch in read(split, 3, range(7, 16), hooks=ExampleHooks(is_odd), kind=kind, **order):
         assert np.array_equal(subset.labels[batch["positions"]], batch["labels"])
 
 
@@ -250,24 +235,9 @@ def test_filter_and_convert_give_the_same_examples_with_both_readers(kind):
     assert np.sort(rows.reshape(2, 10)).tolist() == [list(range(101, 121, 2))] * 2
 
 
-def test_filter_and_convert_are_called_with_one_stored_example():
-    calls = []
-
-    def keep(features, labels):
-        calls.append((features.shape, features.dtype, labels))
-        return True
-
-    def convert(features, labels):
-        calls.append((features.shape, features.dtype, labels))
-        return features, labels
-
-    prepare(Split(numbered_images(3), [4, 5, 6]), ExampleHooks(keep, convert))
-    assert calls == [((4, 4, 1), np.uint8, label) for label in (4, 5, 6)] * 2
-
-
-def test_the_model_spec_is_that_of_a_converted_example(idx_folder):
-    data = open_idx(Settings(idx_folder()))
-    spec = model_spec(data.spec, data.splits["train"], ExampleHooks(is_odd, halve_size))
+def test_the_model_spec_is_that_of_a_converted_example():
+    split = numbered_split(20)
+    spec = model_spec(describe(split), split, ExampleHooks(is_odd, halve_size))
     assert spec.shape == (2, 2, 1) and spec.dtype == "float32"
 
 
@@ -275,21 +245,15 @@ def test_the_model_spec_is_that_of_a_converted_example(idx_folder):
     "hooks, message",
     [
         ({"filter": lambda x, y: 1}, "'filter' returned 1 for example 0"),
-        ({"filter": lambda x, y: None}, "'filter' returned None for example 0"),
         ({"filter": lambda x, y: y[0]}, "'filter' failed on example 0: TypeError"),
         ({"convert": lambda x, y: x}, "'convert' returned one ndarray for example 0"),
         ({"convert": lambda x, y: None}, "'convert' returned None for example 0"),
         ({"convert": lambda x, y: (x, y, 1)}, "'convert' returned 3 values"),
         (
-            {"convert": lambda x, y: (x, object())},
-            "for example 0: Labels are of type object",
-        ),
-        (
             {"convert": lambda x, y: (x.astype(complex), y)},
             "for example 0: Features are of type complex128",
         ),
         ({"convert": lambda x, y: (7, y)}, "for example 0: Features have shape [1]"),
-        ({"convert": lambda x, y: ({}, y)}, "for example 0: The features are an empty dict"),
     ],
 )
 @both
@@ -357,7 +321,7 @@ def test_loading_takes_the_memory_of_the_examples_once(tmp_path):
     assert size / 2 < int(ended.out) < size * 1.5, ended.err
 
 
-@pytest.mark.parametrize("num_bytes", [1, 24, 25, 1000])
+@pytest.mark.parametrize("num_bytes", [1, 25])
 def test_examples_are_loaded_part_by_part(graph, monkeypatch, num_bytes):
     monkeypatch.setattr(resident, "LOAD_BYTES", num_bytes)  # an example has 12
     pixels = np.arange(60, dtype=np.uint8).reshape(5, 2, 6, 1)

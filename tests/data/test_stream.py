@@ -18,7 +18,6 @@ from toolkit.data.prepare import ExampleHooks
 from toolkit.data.readers import stream
 from toolkit.data.readers.options import DEFAULT_BUFFER, ReaderOptions
 from toolkit.data.readers.stream import StreamReader
-from toolkit.data.structure import flatten
 from toolkit.errors import DataError, ToolkitError
 from toolkit.storage.session_changes import find_session_changes
 
@@ -154,23 +153,15 @@ def test_a_process_ends_while_batches_are_read_for_a_session_that_is_open():
     assert ended.code == 0, ended.err
 
 
-@pytest.mark.parametrize("name", ["words", "picture"])
-def test_a_map_that_is_cut_is_refused_before_it_is_read(tmp_path, name):
+def test_a_map_that_is_cut_is_refused_before_it_is_read(tmp_path):
     path = str(tmp_path / "values.npy")
     np.save(path, np.arange(1, 97, dtype=np.int32))
-    values = np.load(path, mmap_mode="r")
-    sequences = Sequences(values, np.arange(0, 97, 8))
-    rows = sequences if name == "words" else values.reshape(12, 8)
-    split = Split({name: Column(rows, kind="value")})
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = StreamReader(split, 3)
-        batch = flatten(*reader.batch(tf.constant(0, tf.int64)))
-        with open(path, "r+b") as file:
-            file.truncate(200)
-        reader.initialize(session)
-        with pytest.raises(tf.errors.OpError):
-            session.run(batch)
-        assert f"{path}: expected" in str(reader.failure) and "it changed" in str(reader.failure)
+    sequences = Sequences(np.load(path, mmap_mode="r"), np.arange(0, 97, 8))
+    split = Split({"words": Column(sequences, kind="value")})
+    with open(path, "r+b") as file:
+        file.truncate(200)
+    with pytest.raises(DataError, match=f"{path}: expected .* it changed"):
+        split.take([11])
 
 
 @pytest.mark.parametrize(
@@ -193,15 +184,8 @@ def test_an_error_while_reading_is_one_sentence(error, message):
     assert raised.value.exit_code == 4
 
 
-@pytest.mark.parametrize(
-    "session, reader, change",
-    [
-        ({}, "stream", ""),
-        ({"reader": "mapped"}, "stream", ""),
-        ({"reader": "resident"}, "stream", "reader was resident, now stream"),
-    ],
-)
-def test_a_resume_says_that_examples_come_in_another_order(session, reader, change):
+def test_a_resume_says_that_examples_come_in_another_order():
     facts = {"versions": {}, "machine": {}, "plugins": {}, "data": {}, "partition": ""}
-    changes = find_session_changes(session, dict(facts, reader=reader))
-    assert change in "".join(changes) and len(changes) == (1 if change else 0)
+    for reader in ("mapped", "resident"):
+        changes = find_session_changes({"reader": reader}, dict(facts, reader="stream"))
+        assert ("reader was resident, now stream" in "".join(changes)) == (reader == "resident")

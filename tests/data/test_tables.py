@@ -75,7 +75,6 @@ def refusal(rows):
         ("sep=;\n" + DIGITS.replace(",", ";"), "t.csv"),
         ('"a","b","label"\n"1","2.5","x"\n"-3","4e2","y"\n"12","0","x"\n', "t.csv"),
         (DIGITS.encode("utf-16"), "t.csv"),
-        pytest.param(gzip.compress(DIGITS.encode()), "t.csv.gz", id="gzip"),
         pytest.param(gzip.compress(DIGITS.encode()), "t.csv", id="gzip without an ending"),
         (
             '{"a": 1, "b": 2.5, "label": "x"}\n{"a": -3, "b": 400, "label": "y"}\n'
@@ -103,34 +102,21 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
             "t.csv: line 3: expected as many fields as in the header (2), found 3.",
         ),
         ('a,label\n"1\n2",x\n1\n', "t.csv: row 2: expected a value in 'label', found none"),
-        (
-            "a,label\n1,x,,y\n",
-            "t.csv: line 2: expected as many fields as in the header (2), found 4.",
-        ),
         ("sep=;", "expected the names of columns, found none"),
         ("a,a,label\n1,2,x\n", "the columns 1 and 2 are both named 'a'"),
         ("a,,label\n1,2,x\n", "column 2 of 3 has no name"),
         ('a,label\n1,"x\n2,y\n', "t.csv: expected rows of CSV, found a quote that is not clo"),
         ("5.1,3.5,setosa\n4.9,3.0,setosa\n", "expected the names of the columns in the first line"),
-        ("3,0,0,7\n4,0,1,2\n", "expected the names of the columns in the first line"),
-        ("7\n8\n", "expected the names of the columns in the first line"),
         ("1.5  2.5  x\n1.5  2.5  y\n", "expected the names of the columns in the first line"),
-        ("red,label\nblue,1\nred,0\nblue,0\nred,1\n", "'red', which is a value in row 2, too"),
         ("a,label\n1,caf\xe9\n".encode("latin-1"), "t.csv: expected text in UTF-8"),
         ("a,label\n1,x\n".encode("utf-16-le"), "expected text, found null bytes"),
         (b"PK\x03\x04...", "found an Excel workbook"),
-        (b"PAR1...", "found a Parquet file"),
         pytest.param(gzip.compress(DIGITS.encode())[:-9], "expected a gzip file", id="cut gzip"),
         ('[{"a": 1, "label": 2}]', "expected one JSON object per line, found a list"),
         (
             '{"a": 1, "label": 2}\n{"a": 1,',
             "t.csv: row 2: expected a JSON object with keys, found a fault",
         ),
-        (
-            '{"a": 1, "label": 2}\n[1, 2]',
-            "t.csv: row 2: expected a JSON object with keys, found [1, 2]",
-        ),
-        ('{"a": 1, "a": 2}\n', "found the key 'a' twice"),
         (
             '{"a": 1, "label": 2}\n{"b": 1}\n',
             "t.csv: row 2: expected a JSON object with keys, found the key 'b', which the first",
@@ -191,19 +177,6 @@ def test_true_and_false_are_one_and_zero(rows):
     assert table.features[:, 0].tolist() == [1, 0, 1]
 
 
-def test_numbers_that_floats_round_are_noted(rows):
-    table = rows("t,a,label\n1600000001,1,x\n1600000900,3,y\n,2,x\n", missing="drop")
-    assert "Numbers beyond 16,777,216 are rounded to 32-bit floats (t)." in table.notes
-    assert len(rows("t,a,label\n16777216,1,x\n7,3,y\n").notes) == 1
-
-
-def test_twenty_thousand_columns_are_read(rows):
-    names = ",".join(f"gene{number}" for number in range(20_000))
-    values = ",".join(["1.5"] * 20_000)
-    table = rows(f"{names},label\n{values},x\n{values},y\n")
-    assert table.features.shape == (2, 20_000)
-
-
 # ------------------------------------------------------------------------------------------- labels
 
 
@@ -213,8 +186,8 @@ def test_the_labels_have_a_usual_name(rows, name):
 
 
 def test_labels_may_be_named_or_absent(rows):
-    table = rows("a,species\n1,x\n2,y\n", label_column=("species",))
-    assert table.class_names == ("x", "y")
+    table = rows("a,spam\n1,ham\n2,spam\n", label_column=("spam",))
+    assert table.class_names == ("ham", "spam")
     assert rows("a,b\n1,2\n2,3\n2,9\n", label_column=("none",)).labels is None
 
 
@@ -364,9 +337,7 @@ def test_the_index_that_pandas_saves_is_left_out(rows, refusal, header):
     "options, text",
     [
         ({"label_column": ("lable",)}, "has no column 'lable' (--label-column)"),
-        ({"feature_columns": ("z",)}, "has no column 'z' (--feature-columns)"),
         ({"split_column": "part"}, "has no column 'part' (--split-column)"),
-        ({"image_column": "path"}, "has no column 'path' (--image-column)"),
         (
             {"label_column": ("label",), "ignore_columns": ("label",)},
             "Both --label-column and --ignore-columns name the column 'label'",
@@ -479,7 +450,6 @@ def test_a_model_without_means_cannot_fill_in_numbers(tmp_path, rows):
     "columns, images, text",
     [
         ({}, {"image_size": 32}, "--image-size 32 has no effect on "),
-        ({}, {"channels": 1}, "--channels 1 has no effect on "),
         ({"categories": "one-hot"}, {}, "--categories one-hot has no effect on "),
         (
             {"feature_columns": ("a",), "ignore_columns": ("b", "y")},

@@ -168,7 +168,7 @@ def run_bar(stream, lines=()):
     console, steps = Console(stream, 2.0, Clock()), iter(range(100, 1000))
     assert console.is_terminal
     console.start(2000, lambda: next(steps))  # one more step at each call
-    console.show_metrics(record(150, loss=0.25, examples_per_sec=10.0))
+    console.show_metrics(record(150, **{"loss": 0.25, "[red]odd[/red]": 1.0}))
     for text in lines:
         console.log(text)
     for _ in range(3):
@@ -177,33 +177,29 @@ def run_bar(stream, lines=()):
     return stream.getvalue()
 
 
-def test_the_bar_shows_step_loss_and_speed(terminal):
-    text = plain(run_bar(terminal))
+def test_the_bar_shows_step_loss_and_speed_and_never_hides_the_cursor(terminal):
+    output = run_bar(terminal)
+    text = plain(output)
     assert re.search(r"step 10\d/2000", text)
-    assert "loss 0.2500" in text
+    assert "loss 0.2500  [red]odd[/red] 1.0000" in text
     assert re.search(r"[1-9]\d* steps/s", text)
+    assert "\x1b[?25" not in output
+
+
+@pytest.mark.parametrize("name", ["", "dumb"])
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(terminal, monkeypatch, name):
+    monkeypatch.setenv("TERM", name)
+    console = Console(terminal, 0, Clock())
+    console.start(2000, lambda: 100)
+    console.show_metrics(record(150, loss=0.25))
+    console.stop()
+    assert terminal.getvalue() == "step 150/2000  loss 0.2500\n"
 
 
 def test_a_long_line_is_neither_broken_nor_markup(terminal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     text = "run    /" + "/".join(["folder"] * 12) + " [not markup]"
     assert text in plain(run_bar(terminal, [text]))
-
-
-def test_the_bar_is_coloured_unless_no_color_is_set(terminal, monkeypatch):
-    colour = re.compile(r"\x1b\[[0-9;]*3[0-9]|\x1b\[38;5;")
-    assert colour.search(run_bar(terminal))
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not colour.search(run_bar(Terminal()))
-
-
-def test_a_console_may_start_again_after_it_stopped(terminal):
-    console = Console(terminal, 2.0, Clock())
-    for _ in range(2):
-        console.start(2, lambda: 1)
-        console.stop()
-    console.log("done")
-    assert terminal.getvalue().endswith("done\n")
 
 
 # -------------------------------------------------------------------------------------------- waits

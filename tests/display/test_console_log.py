@@ -10,7 +10,6 @@ import pytest
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import write_plugin
 
-import toolkit
 from toolkit.display import console_log
 from toolkit.display.console import Console
 from toolkit.display.console_log import ConsoleLog
@@ -89,29 +88,16 @@ def test_a_log_that_cannot_be_written_ends_nothing(log, here, obstacle):
     assert obstacle != "gone" or not path.exists()
 
 
-def test_a_run_logs_what_the_console_shows(cli, here):
-    result = run(cli)
-    assert result.code == 0
-    lines = texts()
-    assert lines[0].startswith("session: toolkit run --plugin linear_fixtures:Linear")
-    shown = [line for line in result.err.splitlines() if not line.startswith("step")]
-    assert [line for line in lines if line in shown] == shown
-    assert any(line.startswith("step 4/4  loss") for line in lines)
-    summary = result.out.splitlines()
-    assert lines[-len(summary) :] == summary
-    assert [line.split(" ")[0] for line in summary] == ["done", "test", "page", "run"]
-
-
-def test_each_session_is_added_and_verify_ignores_the_log(cli, here):
-    run(cli)
-    before = texts()
-    assert cli("resume", "run", "--steps", 6).code == 0
-    after = texts()
+def test_each_session_is_added_and_verify_ignores_the_log(cli, trained):
+    folder, log = trained / "run", trained / "run" / "console.log"
+    before = texts(str(log))
+    assert cli("resume", folder, "--steps", 8).code == 0
+    after = texts(str(log))
     assert after[: len(before)] == before and after[len(before)].startswith("session: ")
-    (here / "run" / "console.log").write_bytes(b"\xff\x00 anything")
-    assert cli("verify", "run").code == 0 and cli("doctor", "run").code == 0
-    os.remove("run/console.log")
-    assert cli("verify", "run").code == 0
+    log.write_bytes(b"\xff\x00 anything")
+    assert cli("verify", folder).code == 0 and cli("doctor", folder).code == 0
+    log.unlink()
+    assert cli("verify", folder).code == 0
 
 
 def test_a_failure_is_logged(cli, here):
@@ -128,27 +114,27 @@ NOISY = """
         class Noise(SessionHook):
             def on_step(self, step, values, context):
                 sys.stderr.write("noise\\x1b[31m of ")
-                sys.stderr.write("a plugin\\nrest")
+                sys.stderr.write("a plugin\\n")
         return [Noise()]
 """
 
 
-def test_stderr_of_plugins_is_logged_and_left_as_it_was(cli, here):
+def test_a_run_logs_what_the_console_shows_and_stderr_of_plugins(cli, here):
     before = sys.stderr
     reference = write_plugin(NOISY)
     with open("mine.py", "a") as file:
         file.write("session_hooks = plugin.session_hooks\n")
     result = run(cli, plugin=reference)
     assert result.code == 0 and sys.stderr is before
-    assert "noise\\x1b[31m of a plugin" in texts() and "noise" in result.err
-
-
-def test_a_call_in_python_logs_its_lines(here):
-    lines = []
-    data = write_bars("bars.npz")
-    toolkit.train(LINEAR, "run", {"data": data, "steps": 4}, say=lines.append)
-    assert lines and [line for line in texts() if line in lines] == lines
-    assert any(line.startswith("step 4/4") for line in texts())
+    lines, errors = texts(), result.err.splitlines()
+    assert lines[0].startswith("session: toolkit run --plugin")
+    shown = [line for line in errors if not line.startswith(("step", "noise"))]
+    assert [line for line in lines if line in shown] == shown
+    assert any(line.startswith("step 4/4  loss") for line in lines)
+    assert "noise\\x1b[31m of a plugin" in lines and "noise" in result.err
+    summary = result.out.splitlines()
+    assert lines[-len(summary) :] == summary
+    assert [line.split(" ")[0] for line in summary] == ["done", "test", "page", "run"]
 
 
 def test_progress_is_thinned_in_a_long_run(here):

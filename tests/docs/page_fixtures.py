@@ -37,9 +37,10 @@ from file_fixtures import REPOSITORY
 
 BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n\n?)?```(\w*)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"# (add to )?([\w./-]+\.(?:py|toml))(?: .*)?\n")
-# Of a run that names no length: few single steps, and a small network, if it has one of this name.
+# Of a run that names no length: few single steps, and a small network on images as they are, if it
+# has options of these names.
 SINGLE = {"TOOLKIT_STEPS_PER_CALL": "1"}
-STEPS = {**SINGLE, "TOOLKIT_STEPS": "6", "TOOLKIT_NETWORK": "mlp"}
+STEPS = {**SINGLE, "TOOLKIT_STEPS": "6", "TOOLKIT_NETWORK": "mlp", "TOOLKIT_AUGMENT": "none"}
 # Beside the steps, a GAN has the cheapest scores. Tests of the GAN have all of them.
 GAN_VALUES = {
     **STEPS,

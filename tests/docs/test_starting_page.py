@@ -1,4 +1,4 @@
-"""The commands of docs/starting.md do with the weights what the page says of them."""
+"""The pages docs/starting.md and docs/pretrained.md do with weights what they say of them."""
 
 import os
 
@@ -8,11 +8,9 @@ from page_fixtures import InProcess, Page
 import toolkit
 from toolkit import testing
 
-PAGE = "docs/starting.md"
-
 
 def test_the_commands_of_the_page_freeze_what_it_says_and_train_it_later(here, cli, monkeypatch):
-    page, tensors = Page(PAGE, here), {}
+    page, tensors = Page("docs/starting.md", here), {}
     execute = InProcess(cli, monkeypatch)
 
     def execute_and_read(command):
@@ -28,6 +26,33 @@ def test_the_commands_of_the_page_freeze_what_it_says_and_train_it_later(here, c
     assert not np.array_equal(digits["cnn/norm1/gamma"], frozen["cnn/norm1/gamma"])
     resumed = testing.tensors("runs/frozen")
     assert not np.array_equal(digits["cnn/conv1/kernel"], resumed["cnn/conv1/kernel"])
+
+
+def test_the_page_starts_from_the_file_freezes_one_layer_and_trains_the_next(
+    here, cli, monkeypatch
+):
+    page = Page("docs/pretrained.md", here)
+    page.run_to(len(page.blocks), InProcess(cli, monkeypatch))
+    tensors, file = testing.tensors("runs/finetuned"), read_weights("base.h5")
+    for name in ("conv1/kernel", "norm1/moving_mean", "norm1/moving_variance"):
+        assert np.array_equal(tensors[name], file[name]), name
+    change = np.abs(tensors["conv2/kernel"] - file["conv2/kernel"]).max()
+    assert 0 < change < np.abs(file["conv2/kernel"]).max()
+
+
+def read_weights(path):
+    """Name of a variable -> array of a file of weights of Keras."""
+    import h5py
+
+    arrays = {}
+
+    def keep(name, item):
+        if isinstance(item, h5py.Dataset):
+            arrays["/".join(name.split("/")[-2:]).partition(":")[0]] = item[()]
+
+    with h5py.File(path, "r") as file:
+        file.visititems(keep)
+    return arrays
 
 
 def write_letters():

@@ -5,15 +5,13 @@ import pytest
 from linear_fixtures import LINEAR
 
 import toolkit
-from toolkit import UsageError, testing
+from toolkit import testing
 from toolkit.compat import VERSION_FAMILY
 
 SETTINGS = {"steps": 4, "evaluate": "no", "batch_size": 4, "best_metric": "none"}
 SETTINGS["steps_per_call"] = "1"
-SWA = {"swa_share": 0.5, "swa_cycle": 1}
-OFF = {"swa_share": 0.0}
-ZERO = {"ema_decay": 0.0, "swa_share": 0.0, "smoothing": 0.0, "noise_eta": 0.0}
-ALL = ["ema", "swa", "label-smoothing", "gradient-noise", "profiler"]
+ZERO = {"ema_decay": 0.0, "smoothing": 0.0, "noise_eta": 0.0}
+ALL = ["ema", "label-smoothing", "gradient-noise", "profiler"]
 GAN = {
     "preset": "quick",
     "network": "mlp",
@@ -40,13 +38,9 @@ def are_equal(one, other):
     return all(np.array_equal(tensors[name], expected[name]) for name in expected)
 
 
-@pytest.mark.parametrize(
-    "plugin, more", [(LINEAR, {}), ("classifier", {"network": "mlp"})], ids=["linear", "mlp"]
-)
-def test_all_at_zero_strength_change_nothing(digits, here, plugin, more):
-    zero = train(digits, "zero", plugin, **dict(ZERO, profile_steps="2", **more))
-    plain = train(digits, "plain", plugin, [], **more)
-    assert are_equal(zero, plain)
+def test_all_at_zero_strength_change_nothing(data, here):
+    zero = train(data, "zero", **dict(ZERO, profile_steps="2"))
+    assert are_equal(zero, train(data, "plain", extensions=[]))
 
 
 def test_an_average_of_its_weights_leaves_a_gan_and_its_samples_the_same(data, here):
@@ -58,52 +52,18 @@ def test_an_average_of_its_weights_leaves_a_gan_and_its_samples_the_same(data, h
         assert np.array_equal(one.sample(4)["images"], other.sample(4)["images"])
 
 
-@pytest.mark.parametrize("strength", [OFF, dict(SWA, ema=False)], ids=["ema", "swa"])
-def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here, strength):
-    more = dict(strength, profile_steps="2")
-    extensions = ALL if more.pop("ema", True) else ALL[1:]
-    more["extensions"] = extensions
-    single = train(data, "single", steps_per_call="1", **more)
-    loop = train(data, "loop", steps_per_call="4", **more)
-    assert testing.fingerprint(single) == testing.fingerprint(loop)
-    more["steps_per_call"] = "4"
+def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here):
+    single = train(data, "single", profile_steps="2")
+    more = {"steps_per_call": "4", "profile_steps": "2"}
     train(data, "paused", pause_at=3, **more)
     paused = train(data, "paused", **more)
     assert testing.fingerprint(single) == testing.fingerprint(paused)
 
 
 @ONLY_2
-def test_all_together_train_under_xla(data, here):
-    compiled = train(data, "compiled", xla="on", steps_per_call="auto", **OFF)
-    tensors = testing.tensors(compiled)
-    assert tensors["state/ema/count"] == 4
-    assert all(np.isfinite(value).all() for value in tensors.values())
-
-
-@ONLY_2
-@pytest.mark.parametrize("extension, more", [("ema", {}), ("swa", SWA)], ids=["ema", "swa"])
-def test_an_average_under_xla_is_that_without(data, here, extension, more):
-    more = {"extensions": [extension], "steps_per_call": "auto", **more}
+def test_an_average_under_xla_is_that_without(data, here):
+    more = {"extensions": ["ema", "label-smoothing"], "steps_per_call": "auto"}
     plain = train(data, "plain", xla="off", **more)
     compiled = train(data, "compiled", xla="on", **more)
     tensors, expected = testing.tensors(compiled), testing.tensors(plain)
     assert all(np.allclose(tensors[name], expected[name], atol=1e-5) for name in expected)
-
-
-def test_a_classifier_evaluates_and_exports_its_average(digits, cli):
-    more = {"network": "mlp", "steps": 6}
-    average = dict(more, ema_decay=0.5, evaluate="yes")
-    run = train(digits, "run", "classifier", ["ema"], **average)
-    plain = train(digits, "plain", "classifier", [], **more)
-    assert are_equal(run, plain)
-    with toolkit.open_trained(run, "last") as one, toolkit.open_trained(plain, "last") as other:
-        images = one.split("test").features[:]
-        values = [each.predict(images)["probabilities"] for each in (one, other)]
-    assert not np.allclose(*values, atol=1e-5)
-    result = cli("export", run, "model")
-    assert result.code == 0, result.err
-
-
-def test_two_averages_are_refused(data, here):
-    with pytest.raises(UsageError, match="Both 'ema' and 'swa' average the weights"):
-        train(data, "run", extensions=["ema", "swa"], **SWA)

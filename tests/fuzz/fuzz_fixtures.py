@@ -17,7 +17,7 @@ from process_fixtures import PATIENCE
 
 from toolkit.cli import run_command
 
-EXAMPLES = int(os.environ.get("TOOLKIT_FUZZ_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("TOOLKIT_FUZZ_EXAMPLES", "4"))
 # Bytes that a command on tiny files may allocate, and, for each core, stacks and heaps of threads.
 MAX_MEMORY = (1 << 30) + ((os.cpu_count() or 1) << 28)
 FAULT_MARKS = ("corrupt  ", "FAULT   ")  # in the output of commands that report faults

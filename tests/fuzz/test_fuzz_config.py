@@ -57,28 +57,17 @@ def print_config(here):
 
 
 @pytest.mark.parametrize("ending", ["json", "toml"])
-def test_the_intact_file_is_accepted(print_config, ending):
-    assert "momentum" in print_config(INTACT[ending], ending, codes=(0,)).out
-
-
-@pytest.mark.parametrize("ending", ["json", "toml"])
 @fuzz
 @given(st.data())
 def test_a_damaged_file_is_accepted_or_refused(print_config, ending, data):
     print_config(data.draw(mutants(INTACT[ending])), ending)
 
 
-@pytest.mark.parametrize("ending", ["json", "toml"])
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "cp037"])
-def test_a_file_in_another_encoding_is_accepted_or_refused(print_config, ending, encoding):
-    print_config(INTACT[ending].decode().encode(encoding), ending)
-
-
 @pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"a":', "}"), ("{a=", "}")])
-@pytest.mark.parametrize("depth", [50, 400, 900, 5000, 100000])
+@pytest.mark.parametrize("depth", [400, 100000])
 @pytest.mark.parametrize("ending, name", [("json", '{{"{}": {}}}'), ("toml", "{} = {}")])
 def test_a_deep_nest_is_accepted_or_refused(print_config, opening, closing, depth, ending, name):
-    for option in ("steps", "with", "optimizer_args", "nothing"):
+    for option in ("optimizer_args", "nothing"):
         nest = opening * depth + "1" + closing * depth
         print_config(name.format(option, nest).encode(), ending)
 
@@ -123,24 +112,17 @@ VALUES = st.recursive(
 
 
 @fuzz
-@given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5), st.booleans())
-@example({"data": "npz:~\0"}, True)
-@example({"data": "npz:~\ud800"}, True)
-@example({"with": [5]}, True)
-@example({"preset": []}, True)
-@example({"optimizer_args": {"a": 10**400}}, True)
-def test_any_values_of_known_names_are_accepted_or_refused(print_config, values, has_plugin):
-    plugin = "gan" if has_plugin or "plugin" in values else ""
-    print_config(json.dumps(values).encode(), "json", plugin)
-
-
-@fuzz
-@given(VALUES | st.dictionaries(st.text(), VALUES))
+@given(st.dictionaries(st.sampled_from(NAMES) | st.text(), VALUES, max_size=5) | VALUES)
+@example({"data": "npz:~\0"})
+@example({"data": "npz:~\ud800"})
+@example({"with": [5]})
+@example({"preset": []})
+@example({"optimizer_args": {"a": 10**400}})
 @example({"": 1})
 @example([{}])
 @example({"steps\0": "\0" * 5000})
-def test_any_json_is_accepted_or_refused(print_config, value):
-    print_config(json.dumps(value).encode(), "json")
+def test_any_json_is_accepted_or_refused(print_config, values):
+    print_config(json.dumps(values).encode(), "json", plugin="gan")
 
 
 @fuzz
@@ -173,15 +155,6 @@ def test_any_values_of_flags_are_accepted_or_refused(here, form, pairs):
 
 
 @fuzz
-@given(st.lists(argument_texts(), max_size=4))
-@example(["--steps=3"])
-@example(["--steps"])
-@example(["--config", ""])
-def test_any_arguments_are_accepted_or_refused(here, arguments):
-    run_and_check("run", "--plugin", "classifier", "--print-config", *arguments, codes=(0, 2))
-
-
-@fuzz
 @given(argument_texts(40))
 @example("mnist5k")
 @example("npz:~\udcff")
@@ -196,26 +169,19 @@ VARIABLES = [name.upper() for name in NAMES if "-" not in name and name != "with
 
 
 @fuzz
-@given(st.dictionaries(st.sampled_from(VARIABLES), argument_texts(), max_size=4))
+@given(st.dictionaries(st.sampled_from(VARIABLES) | argument_texts(), argument_texts(), max_size=4))
 @example({"STEPS": "3"})
 @example({"STEPS": "9" * 5000})
 @example({"PLUGIN": ""})
 @example({"PLUGIN": "\udcff"})
-def test_any_variables_are_accepted_or_refused(here, values):
+@example({"BATCH_SIZ": "3"})
+def test_any_variables_are_accepted_refused_or_ignored(here, values):
     if ":" in values.get("PLUGIN", ""):  # imports a module
         return
     with pytest.MonkeyPatch.context() as patch:
         for name, value in values.items():
-            patch.setenv("TOOLKIT_" + name, value)
-        run_and_check("run", "--print-config", codes=(0, 2))
-
-
-@fuzz
-@given(argument_texts().filter(lambda name: "=" not in name), argument_texts())
-@example("BATCH_SIZ", "3")
-def test_unknown_variables_are_ignored(here, name, value):
-    if name in VARIABLES + ["VERBOSE"]:
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TOOLKIT_" + name, value)
-        run_and_check("run", "--plugin", "classifier", "--print-config")
+            if "=" not in name:
+                patch.setenv("TOOLKIT_" + name, value)
+        known = set(values) & {*VARIABLES, "VERBOSE", "CACHE"}
+        plugin = [] if "PLUGIN" in values else ["--plugin", "classifier"]
+        run_and_check("run", *plugin, "--print-config", codes=(0, 2) if known else (0,))

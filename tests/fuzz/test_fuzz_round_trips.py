@@ -142,14 +142,3 @@ def test_a_saved_run_has_the_options_of_the_run(here, plugin, data):
     for name, value in plain.items():
         if not str(value).endswith("~/e.npz"):
             assert getattr(again.options, name) == value, name
-
-
-@pytest.mark.parametrize("plugin", PLUGINS)
-@fuzz
-@given(st.data())
-def test_each_value_shows_its_own_origin(plugin, data):
-    values = data.draw(ALL_VALUES[plugin].filter(lambda values: not contradict(values)))
-    resolved = resolve_valid(plugin, [("a.toml", values)])
-    for name in FIELDS[plugin]:
-        origin = resolved.origins[name]
-        assert (str(origin) == "a.toml") == (name in values), (name, origin)

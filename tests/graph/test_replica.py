@@ -240,8 +240,9 @@ def build_averaging(use, count, in_loop):
         return build_training(plugins, run, reader, graph, in_loop)
 
 
-@pytest.mark.parametrize("in_loop", [False, True])
-@pytest.mark.parametrize("use", ["loss", "log", "summary", "output"])
+@pytest.mark.parametrize(
+    "use, in_loop", [("loss", False), ("log", True), ("summary", True), ("output", False)]
+)
 def test_an_average_is_refused_only_where_the_first_replica_alone_fetches_it(use, in_loop):
     build_averaging(use, 1, in_loop)
     if use in ("loss", "log"):  # each step computes it

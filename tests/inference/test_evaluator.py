@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import operator
 import os
 
 import numpy as np
@@ -13,6 +14,7 @@ from linear_fixtures import Linear, bars
 import toolkit
 from toolkit import DataError, DataSpec, RetryError, Split, ToolkitError, hookimpl, testing, tf
 from toolkit.inference.evaluator import Evaluator
+from toolkit.inference.model_features import ModelFeatures
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 
@@ -44,7 +46,7 @@ def numbers(count, columns=4):
     return array
 
 
-@pytest.mark.parametrize("batch_size", [1, 4, 13, 100])
+@pytest.mark.parametrize("batch_size", [4, 100])
 def test_neither_the_batch_size_nor_a_repetition_changes_the_results(batch_size):
     evaluator = evaluator_of(Linear, spec=IMAGES)
     split = Split(bars(LABELS), LABELS)
@@ -100,14 +102,13 @@ class Positions(Linear):
         return {"position": run.position + tf.range(count)}
 
 
-@pytest.mark.parametrize("batch_size", [1, 4, 13])
-def test_a_batch_has_the_position_of_its_first_example(batch_size):
+def test_a_batch_has_the_position_of_its_first_example():
     split = Split(bars(LABELS), LABELS)
     evaluator = evaluator_of(Positions, spec=IMAGES)
     for _ in range(2):
-        examples = evaluator.evaluate(split, batch_size, keep_examples=True).examples
+        examples = evaluator.evaluate(split, 4, keep_examples=True).examples
         assert examples["position"].tolist() == list(range(13))
-    predictions = evaluator_of(Positions, "predict", IMAGES).predict(bars(LABELS), batch_size)
+    predictions = evaluator_of(Positions, "predict", IMAGES).predict(bars(LABELS), 4)
     assert predictions["position"].tolist() == list(range(13))
     run = testing.make_run(Linear, "train", IMAGES)
     with pytest.raises(ToolkitError, match="position was read in mode 'train'"):
@@ -219,3 +220,62 @@ def test_a_checkpoint_that_retention_deletes_while_it_is_read_is_named(trained):
     assert error.value.hint == (
         "A process trains its run and keeps newer checkpoints; repeat the command."
     )
+
+
+# ------------------------------------------------------------------- the features of `evaluated`
+
+VALUES = np.arange(24, dtype=np.float32).reshape(4, 2, 3) / 8
+
+
+@pytest.fixture
+def floats():
+    """Four examples [2, 3] of floats; afterwards they must be what they were."""
+    split = Split(VALUES.copy(), np.arange(4))
+    yield split
+    np.testing.assert_array_equal(split.take(slice(None))[0], VALUES)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        np.asarray,
+        lambda features: features[1],
+        lambda features: features[..., 0],
+        lambda features: features.astype(np.float32, copy=False),
+    ],
+)
+def test_what_is_read_of_floats_is_a_copy(floats, read):
+    array = read(ModelFeatures(floats))
+    assert array.dtype == np.float32
+    array *= 2
+    array[...] = -1
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda features: operator.setitem(features, 0, 1),
+        lambda features: features.__imul__(2),
+        lambda features: np.add(VALUES, 1, out=features),
+    ],
+)
+def test_writing_is_refused(floats, write):
+    with pytest.raises(TypeError):
+        write(ModelFeatures(floats))
+
+
+def test_features_are_numbers_among_other_arrays(floats):
+    features = ModelFeatures(floats)
+    total = np.ones_like(VALUES)
+    total += features
+    np.testing.assert_array_equal(total, 1 + VALUES)
+    np.testing.assert_array_equal(2 * features - 1, 2 * VALUES - 1)
+    np.testing.assert_array_equal(np.sort(features, axis=0), VALUES)
+    np.testing.assert_array_equal(list(features), VALUES)
+    assert features.max() == VALUES.max() and float(np.mean(features)) == VALUES.mean()
+
+
+def test_bytes_become_floats_from_0_to_1():
+    features = ModelFeatures(Split(np.array([[0, 51, 255]], np.uint8)))
+    np.testing.assert_allclose(features[0], [0, 0.2, 1], rtol=1e-6)
+    assert features.shape == (1, 3) and features.dtype == np.float32 and features.ndim == 2

@@ -104,8 +104,7 @@ def test_each_checkpoint_is_evaluated_when_it_is_committed_by_one_graph(
     after = sha256s(run)
     assert set(after) - set(before) == {str(run / "evaluations.jsonl")}
     assert [path for path in before if before[path] != after[path]] == []
-    result = cli("verify", run)
-    assert result.code == 0 and "evaluations 3 records, not sealed" in result.out
+    assert cli("verify", run).code == 0
 
 
 def test_json_lines_are_the_records_with_the_run_and_metrics_those_of_an_evaluation(cli, run):
@@ -151,38 +150,28 @@ def test_an_evaluator_that_is_restarted_continues(cli, run, grow):
     assert steps(run) == [2, 4, 6]
 
 
-REPORTING = """
-import os
-from toolkit import hookimpl
+def test_reports_are_written_for_the_plugin_and_not_kept(cli, run, monkeypatch):
+    def evaluated(self, folder, metrics):
+        with open(os.path.join(folder, "metrics.txt"), "w") as file:
+            file.write(str(metrics))
+        return {"folder": folder}
 
-@hookimpl
-def evaluated(folder, metrics):
-    with open(os.path.join(folder, "metrics.txt"), "w") as file:
-        file.write(str(metrics))
-    return {"folder": folder}
-"""
-
-
-def test_reports_are_written_for_the_plugin_and_not_kept(cli, here):
-    with open("reporting.py", "w") as file:
-        file.write(REPORTING)
-    argv = ["--plugin", LINEAR, "--with", "./reporting.py", "--data", write_bars("bars.npz")]
-    assert cli("run", *argv, "--steps", 4, "--run-dir", "run").code == 0
-    before = sha256s(here / "run")
-    result = cli("evaluate", "run", "--follow", "--json", "--split", "test")
+    monkeypatch.setattr(Linear, "evaluated", hookimpl(evaluated), raising=False)
+    before = sha256s(run)
+    result = cli("evaluate", run, "--follow", "--json", "--split", "test")
     assert result.code == 0
     assert not os.path.exists(json.loads(result.out)["folder"])
-    after = sha256s(here / "run")
+    after = sha256s(run)
     assert {path: after[path] for path in before} == before and len(after) == len(before) + 1
-    assert cli("verify", "run").code == 0
+    assert cli("verify", run).code == 0
 
 
 def test_the_scores_of_each_checkpoint_are_those_of_its_evaluation(cli, golden):
-    run = golden("--steps", 4, "--checkpoint-steps", 2, plugin=SCORED_GENERATOR) / "run"
+    run = golden("--steps", 6, "--checkpoint-steps", 2, plugin=SCORED_GENERATOR) / "run"
     result = cli("evaluate", run, "--follow", "--every", "--split", "test", "--json")
-    first, second = (json.loads(line)["metrics"] for line in result.out.splitlines())
-    assert first["brightness"] != second["brightness"]
-    assert second == json.loads(cli("evaluate", run, "--json").out)["metrics"]
+    first, _, last = (json.loads(line)["metrics"] for line in result.out.splitlines())
+    assert first["brightness"] != last["brightness"]
+    assert last == json.loads(cli("evaluate", run, "--json").out)["metrics"]
 
 
 # --------------------------------------------------------------------------------- what may happen
@@ -206,27 +195,27 @@ def test_a_checkpoint_that_is_deleted_while_it_is_loaded_is_left_out(cli, run, g
     assert [record.get("left_out") for record in records(run)] == [[2], None]
 
 
-def test_the_options_of_a_resume_hold_from_its_first_checkpoint(cli, here, grow):
-    argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-    assert cli("run", *argv, "--steps", 4).code == 0
+def test_the_options_of_a_resume_hold_from_its_first_checkpoint(cli, golden, grow, monkeypatch):
+    folder = golden("--steps", 4)
+    monkeypatch.chdir(folder)
     shutil.copy("run/config.json", "former.json")
-    assert cli("resume", "run", "--steps", 8, "--gain", 3, "--allow", "gain").code == 0
+    assert cli("resume", "run", "--steps", 6, "--gain", 3, "--allow", "gain").code == 0
     shutil.copy("run/config.json", "latter.json")
-    entries = [json.loads(line) for line in (here / "run" / "commits.jsonl").open()]
+    entries = [json.loads(line) for line in (folder / "run" / "commits.jsonl").open()]
     places = [(entry["kind"], i) for i, entry in enumerate(entries, 1)]
     committed = next(i for (kind, i) in places if kind == "commit" and entries[i - 1]["step"] == 4)
     resumed = [i for kind, i in places if kind == "session"][1]
-    growth = grow(here / "run", committed)
+    growth = grow(folder / "run", committed)
     growth.count = resumed - 1  # the end of the first session and the resume are seen at once
     shutil.copy("former.json", "run/config.json")
     growth.at_step = {6: lambda: shutil.copy("latter.json", "run/config.json")}
     result = cli("evaluate", "run", "--follow", "--json")
-    for line in result.out.splitlines():
+    for line, name in zip(result.out.splitlines(), ("former.json", "latter.json")):
         value = json.loads(line)
-        shutil.copy(f"{'former' if value['step'] == 4 else 'latter'}.json", "run/config.json")
+        shutil.copy(name, "run/config.json")
         argv = ["--checkpoint", value["step"], "--split", "validation", "--json"]
         assert json.loads(cli("evaluate", "run", *argv).out)["metrics"] == value["metrics"]
-    assert steps(here / "run") == [4, 6, 8]
+    assert steps(folder / "run") == [4, 6]
 
 
 def test_a_file_that_cannot_be_written_is_a_warning(cli, run):
@@ -236,34 +225,14 @@ def test_a_file_that_cannot_be_written_is_a_warning(cli, run):
     assert "warning: step 6 is not in evaluations.jsonl: " in result.err
 
 
-@pytest.mark.parametrize(
-    "line, fault",
-    [
-        ("text", "line 2 of evaluations.jsonl is not a record of an evaluation"),
-        ('{"step": -1, "tensors": "00"}', "line 2 of evaluations.jsonl is not a record"),
-        ('{"step": 6, "tensors": "00"}', "other tensors than the run committed at step 6"),
-    ],
-)
-def test_verify_names_records_of_no_checkpoint_of_the_run(cli, run, line, fault):
-    assert cli("evaluate", run, "--follow").code == 0
-    with open(str(run / "evaluations.jsonl"), "a") as file:
-        file.write(line + "\n")
-    result = cli("verify", run)
-    assert result.code == 6 and fault in result.err
-    assert cli("evaluate", run, "--follow", "--split", "train").code == 0
-
-
 # --------------------------------------------------------------------------------------- the end
 
 
-@pytest.mark.parametrize(
-    "status, code, word", [("diverged", 3, "diverged"), ("interrupted", 143, "interrupted")]
-)
-def test_the_exit_code_is_that_of_the_run(cli, run, status, code, word):
-    set_state(run, status=status, exit_code=code, reason="Step 7 is not finite.\nMore.")
+def test_the_exit_code_is_that_of_the_run(cli, run):
+    set_state(run, status="diverged", exit_code=3, reason="Step 7 is not finite.\nMore.")
     result = cli("evaluate", run, "--follow")
-    assert result.code == code and "step 6" in result.out
-    assert f"is {word}: Step 7 is not finite; 1 checkpoint was" in result.err
+    assert result.code == 3 and "step 6" in result.out
+    assert "is diverged: Step 7 is not finite; 1 checkpoint was" in result.err
 
 
 class FailingScorer(Scorer):
@@ -283,17 +252,18 @@ class Scored(Linear):
 
 def test_a_run_whose_test_fails_has_ended(here):
     with pytest.raises(ToolkitError, match="The score failed."):
-        testing.train(Scored, str(here / "run"), data=write_bars("bars.npz"), steps=4)
+        data = write_bars("bars.npz")
+        testing.train(Scored, str(here / "run"), data=data, steps=2, steps_per_call=1)
     manifest = read_json("run", "manifest.json")
     assert (manifest["status"], manifest["exit_code"]) == ("trained", 1)
 
 
 def test_the_manifest_of_a_run_has_its_exit_code(cli, run, golden):
     assert read_json(run, "manifest.json")["exit_code"] == 0
-    paused = golden("--steps", 6, "--pause-at", 4, name="paused") / "run"
+    paused = golden("--steps", 6, "--pause-at", 2, name="paused") / "run"
     assert read_json(paused, "manifest.json")["exit_code"] == 0
     result = cli("evaluate", paused, "--follow")
-    assert result.code == 0 and "run is stopped: paused at step 4; 1" in result.err
+    assert result.code == 0 and "run is stopped: paused at step 2; 1" in result.err
 
 
 def test_a_run_that_does_not_begin_or_was_killed_can_be_tried_again(cli, run, here):
@@ -312,7 +282,6 @@ def test_a_run_that_does_not_begin_or_was_killed_can_be_tried_again(cli, run, he
         (["--follow", "--checkpoint", "2"], "--follow has no single checkpoint"),
         (["--every"], "--every has no effect without --follow"),
         (["--idle-secs", "3"], "--idle-secs has no effect without --follow"),
-        (["--follow", "--idle-secs", "nan"], "nan is not between"),
         (["--follow", "--split", "best"], "has no split 'best'"),
         (["--follow", "--tta"], "has no test-time augmentation"),
     ],
@@ -320,14 +289,6 @@ def test_a_run_that_does_not_begin_or_was_killed_can_be_tried_again(cli, run, he
 def test_mistakes_are_one_sentence(cli, run, flags, text):
     result = cli("evaluate", run, *flags)
     assert result.code == 2 and text in result.err and result.out == ""
-
-
-def test_a_reader_that_leaves_ends_the_command(run):
-    reader, writer = os.pipe()
-    os.close(reader)
-    process = process_fixtures.start("evaluate", run, "--follow", "--every", stdout=writer)
-    os.close(writer)
-    assert process.wait(process_fixtures.PATIENCE) == 1
 
 
 # ---------------------------------------------------------------------------- beside real training

@@ -102,14 +102,6 @@ def test_a_run_on_a_table_evaluates_and_predicts_on_others(cli, table):
     assert result.code == 4 and "t.csv has SHA-256" in result.err
 
 
-def test_a_check_takes_the_options_of_columns(cli, table):
-    value = "table:" + table("size,price\n1,2.5\n2,3.5\n7,4.5\n")
-    assert cli("data", "check", value).code == 4
-    result = cli("data", "check", value, "--label-column", "price")
-    assert result.code == 0 and "The labels are 'price', values." in result.out
-    assert cli("data", "check", value, "--missing", "guess").code == 2
-
-
 # ------------------------------------------------------------------------------------------ records
 
 COUNT = 60
@@ -186,17 +178,6 @@ def write_numbers(path, names, count=COUNT):
         file.write(records(*contents))
 
 
-@pytest.mark.parametrize(
-    "argv", [["evaluate", "run", "--data", "tfrecord:other"], ["predict", "run", "other.tfrecord"]]
-)
-def test_records_of_other_numbers_are_refused_by_name(cli, run_on_numbers, argv):
-    for name in ("other", "other.tfrecord"):
-        write_numbers(name, ["a", "b", "zzz"])
-    result = cli(*argv)
-    assert result.code == 4, result.out
-    assert "expected the key 'c', found the keys a, b, kind, label, zzz" in result.err
-
-
 def test_numbers_are_read_by_their_keys_beside_others(cli, run_on_numbers):
     write_numbers("more.tfrecord", ["a", "b", "c", "zzz"])
     rows = [cli("predict", "run", f"{name}.tfrecord", "--json").out for name in ("abc", "more")]
@@ -205,7 +186,7 @@ def test_numbers_are_read_by_their_keys_beside_others(cli, run_on_numbers):
     assert result["examples"] == COUNT
 
 
-@pytest.mark.parametrize("label", ["none", "kind", "label"])
+@pytest.mark.parametrize("label", ["none", "kind"])
 def test_the_training_file_is_predicted_on_whatever_its_label(here, label):
     write_numbers("abc.tfrecord", "abc")
     columns = ColumnOptions(label_column=(label,))
@@ -225,9 +206,3 @@ def test_records_are_read_by_the_columns_of_a_table(here):
     write_numbers("ab.tfrecord", "ab", 3)
     with pytest.raises(DataError, match="expected the key 'c', found the keys a, b"):
         read_examples(["ab.tfrecord"], spec)
-
-
-def test_changed_shards_are_refused_by_a_resume(cli, run):
-    write("bars-00001-of-00002", [0] * COUNT)
-    result = cli("resume", "run", "--steps", "160", "--allow", "steps")
-    assert result.code == 4 and "bars-00001-of-00002" in result.err

@@ -129,26 +129,19 @@ def test_classes_without_names_have_numbers_and_other_predictions_none():
 # ------------------------------------------------------------------------------------ from Python
 
 
-@pytest.mark.parametrize("kind", ["path", "pathlib", "list", "folder", "picture", "with alpha"])
-def test_a_trained_run_predicts_files_and_pictures_as_the_command_does(cli, run, kind):
+def test_a_trained_run_predicts_files_and_pictures_as_the_command_does(cli, run):
     path = os.path.join("large", "cat", "0.png")
     row = read_json_of(cli, run, path)
     with Image.open(path) as file:
         picture = file.copy()
     os.mkdir("one")
     picture.save("one/a.png")
-    inputs = {
-        "path": path,
-        "pathlib": pathlib.Path(path),
-        "list": [path],
-        "folder": "one",
-        "picture": picture,
-        "with alpha": [picture.convert("RGBA")],
-    }[kind]
+    kinds = (path, pathlib.Path(path), [path], "one", picture, [picture.convert("RGBA")])
     with open_trained(str(run), trust=True) as trained:
-        result = trained.predict(inputs)
-    assert result["class"].tolist() == [row["class"]]
-    assert np.allclose(result["probabilities"], [row["probabilities"]], atol=1e-6)
+        for inputs in kinds:
+            result = trained.predict(inputs)
+            assert result["class"].tolist() == [row["class"]]
+            assert np.allclose(result["probabilities"], [row["probabilities"]], atol=1e-6)
 
 
 def test_a_file_that_cannot_be_read_is_no_prediction(run):

@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 import pytest
-from linear_fixtures import LINEAR, Linear
+from linear_fixtures import Linear
 
 import toolkit
 from toolkit import SampleOptions, SampleRequest, ToolkitError, UsageError, hookimpl, option, tf
@@ -75,34 +75,22 @@ class Autoencoder(Linear):
             yield {"images": part.predict({"code": code})["image"], "code": code}
 
 
-class Words(Linear):
-    """Generates no images."""
-
-    @hookimpl
-    def sample(self, request):
-        for part in request.parts():
-            yield {"words": (100 * part.uniform("words", [5])).astype(np.int32)}
-
-
-class Wrong(Linear):
-    """What its hook returns is an attribute that tests set."""
-
-    result = None
-
-    @hookimpl
-    def sample(self, request):
-        return self.result
+@hookimpl
+def draw_words(self, request):
+    """The hook `sample` of a model that generates no images."""
+    for part in request.parts():
+        yield {"words": (100 * part.uniform("words", [5])).astype(np.int32)}
 
 
 @pytest.fixture
 def runs(golden):
-    """A function from a class of this module, or a plugin, to the folder of a run of it."""
+    """A function from a class of this module to the folder of a run of it."""
 
     @functools.lru_cache(maxsize=None)
     def run_of(name):
-        plugin = name if ":" in name else f"test_sampling:{name}"
         flags = ["--steps", 1, "--batch-size", 4, "--no-evaluate", "--best-metric", "none"]
-        return str(golden(*flags, "--eval-batch-size", 7, plugin=plugin, name=name) / "run")
+        flags += ["--eval-batch-size", 7]
+        return str(golden(*flags, plugin=f"test_sampling:{name}", name=name) / "run")
 
     return run_of
 
@@ -204,12 +192,13 @@ def test_settings_are_flags_in_the_help_and_parts_of_the_default_name(cli, runs)
     assert "--count" in cli("sample", "--help").out
 
 
-def test_what_a_model_cannot_sample_is_refused(cli, runs):
-    result = cli("sample", runs("Words"), "--class", "1", "--out", "a.npz")
-    assert result.code == 2 and "The model knows no classes." in result.err
-    result = cli("sample", runs(LINEAR))
+def test_what_a_model_cannot_sample_is_refused(cli, trained, monkeypatch):
+    result = cli("sample", trained / "run")
     assert result.code == 2
     assert "generates no samples: it has no hook 'sample'." in result.err
+    monkeypatch.setattr(Linear, "sample", draw_words, raising=False)
+    result = cli("sample", trained / "run", "--class", "1", "--out", "a.npz")
+    assert result.code == 2 and "The model knows no classes." in result.err
 
 
 def test_an_unknown_setting_is_one_sentence_with_those_of_the_plugin(cli, runs):
@@ -221,14 +210,15 @@ def test_an_unknown_setting_is_one_sentence_with_those_of_the_plugin(cli, runs):
     assert result.code == 2 and "nowhere does not exist" in result.err
 
 
-def test_samples_that_are_no_images_are_written_to_an_npz_alone(cli, runs):
-    result = cli("sample", runs("Words"), "-n", "3", "--out", "a.png")
+def test_samples_that_are_no_images_are_written_to_an_npz_alone(cli, trained, monkeypatch):
+    monkeypatch.setattr(Linear, "sample", draw_words, raising=False)
+    result = cli("sample", trained / "run", "-n", "3", "--out", "a.png")
     assert result.code == 2
     assert "The model generates words int32 [5], which is no image.\nWrite" in result.err
     assert not os.path.exists("a.png")
-    result = cli("sample", runs("Words"), "-n", "3", "--out", "a.npz")
+    result = cli("sample", trained / "run", "-n", "3", "--out", "a.npz")
     assert result.code == 0, result.err
-    assert result.out == "a.npz  3 samples of step 1, seed 0\n"
+    assert result.out == "a.npz  3 samples of step 6, seed 0\n"
     with np.load("a.npz") as file:
         assert file["words"].shape == (3, 5)
 
@@ -246,7 +236,6 @@ def rows(count):
             dict(rows(4), label=np.zeros(3)),
             r"yielded images \[4, 2, 2, 1\], label \[3\], expected as many rows of each",
         ),
-        ({"images": 1.0}, r"yielded images \[\], expected as many rows"),
         ([np.zeros(4)], "yielded ndarray, expected a dict"),
         (
             [rows(2), {"image": np.zeros([2, 2, 2, 1])}],
@@ -255,10 +244,11 @@ def rows(count):
         ((1 / 0 for _ in [0]), "in its hook 'sample': ZeroDivisionError"),
     ],
 )
-def test_a_wrong_hook_is_one_sentence(runs, monkeypatch, result, message):
-    with toolkit.open_trained(runs("Wrong"), trust=True) as trained:
-        monkeypatch.setattr(Wrong, "result", rows(4))
-        assert trained.sample(4)["images"].shape == (4, 2, 2, 1)  # one dict of all is enough
-        monkeypatch.setattr(Wrong, "result", result)
+def test_a_wrong_hook_is_one_sentence(trained, monkeypatch, result, message):
+    answers = [rows(4), result]
+    sample = hookimpl(lambda self, request: answers.pop(0))
+    monkeypatch.setattr(Linear, "sample", sample, raising=False)
+    with toolkit.open_trained(str(trained / "run")) as model:
+        assert model.sample(4)["images"].shape == (4, 2, 2, 1)  # one dict of all is enough
         with pytest.raises(ToolkitError, match=message):
-            trained.sample(4)
+            model.sample(4)

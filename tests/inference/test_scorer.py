@@ -88,14 +88,6 @@ def test_a_scorer_without_metrics_is_not_asked_what_they_depend_on(cli, run, mon
     assert result.code == 0 and "no score" in result.out
 
 
-def test_the_lines_are_printed_below_the_test_of_a_run_and_of_evaluate(cli, train):
-    for result in (train(), cli("evaluate", "r")):
-        lines = result.out.splitlines()
-        (place,) = [i for i, line in enumerate(lines) if line.startswith("test ")]
-        assert "brightness_noise 0.2500" in lines[place]
-        assert lines[place + 1] == "        brightness against 13 of 40"
-
-
 def evaluate_other_data(cli):
     return cli("evaluate", "run", "--json", "--data", write_bars("other.npz", train=25, test=9))
 
@@ -112,12 +104,11 @@ def test_other_data_is_scored_with_the_splits_of_the_run(cli, run):
     assert result["data"] == "npz:other.npz" and result["examples"] == 9
 
 
-@pytest.mark.parametrize("data", ["npz:moved/bars.npz", "moved/bars.npz"])
-def test_the_runs_data_at_another_place_gives_its_splits(cli, run, data):
+def test_the_runs_data_at_another_place_gives_its_splits(cli, run):
     os.mkdir("moved")
     shutil.copy("bars.npz", "moved/bars.npz")
     lose_data()
-    result = json.loads(cli("evaluate", run, "--json", "--data", data).out)
+    result = json.loads(cli("evaluate", run, "--json", "--data", "moved/bars.npz").out)
     assert result["lines"] == ["brightness against 13 of 40"]
     assert result["data"] == "npz:moved/bars.npz"
 
@@ -136,8 +127,15 @@ def test_only_scores_need_the_data_of_the_run_and_say_so_when_it_is_gone(
         assert "data that the run was trained on" in result.err
 
 
-def test_a_newer_checkpoint_within_the_noise_is_best_and_its_record_says_so(train, here):
-    assert train("--best-metric", "max:brightness").code == 0
+def test_a_newer_checkpoint_within_the_noise_is_best_and_its_lines_are_below_the_test(
+    train, here, cli
+):
+    outcome = train("--best-metric", "max:brightness")
+    for text in (outcome.out, cli("evaluate", "r").out):
+        lines = text.splitlines()
+        (place,) = [i for i, line in enumerate(lines) if line.startswith("test ")]
+        assert "brightness_noise 0.2500" in lines[place]
+        assert lines[place + 1] == "        brightness against 13 of 40"
     values = [record["brightness"] for record in evaluations()]
     assert max(values) - min(values) < 0.25
     best = read_json(here, "r", "manifest.json")["best"]
@@ -152,7 +150,6 @@ def test_a_newer_checkpoint_within_the_noise_is_best_and_its_record_says_so(trai
         ([(4.0, 0.5), (5.0, 0.9)], (1, 4.0, 4.0)),
         ([(4.0, 0.5), (5.0, 1.0)], (2, 5.0, 4.0)),
         ([(4.0, 0.5), (3.0, 9.0)], (2, 3.0, 3.0)),
-        ([(4.0, 0.5), (3.0, 0.0)], (2, 3.0, 3.0)),
         ([(4.0, 0.5), (4.0, 0.0)], (1, 4.0, 4.0)),
         ([(4.0, 0.5), (4.0, float("nan"))], (1, 4.0, 4.0)),
         # Each is within the noise of the one before it, and the last no longer of the best value.
@@ -160,7 +157,6 @@ def test_a_newer_checkpoint_within_the_noise_is_best_and_its_record_says_so(trai
         ([(4.0, 1.0), (3.9, 1.0), (3.8, 1.0)], (3, 3.8, 3.8)),  # small gains count as gains
         ([(4.0, 1.0), (float("nan"), 1.0)], (1, 4.0, 4.0)),
         ([(4.0, 1.0), (float("-inf"), 1.0)], (1, 4.0, 4.0)),
-        ([(3.0, 100.0)], (1, 3.0, 3.0)),
     ],
 )
 @pytest.mark.parametrize("direction, sign", [("min", 1), ("max", -1)])

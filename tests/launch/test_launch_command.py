@@ -2,13 +2,9 @@
 
 import json
 import os
-import shlex
 
 import pytest
 from launch_fixtures import fake_code, starts_of
-
-from toolkit.cli.launch import launch
-from toolkit.cluster.definition import read_tf_config
 
 RUN = ["run", "--plugin", "classifier", "--steps", "3"]
 
@@ -28,18 +24,11 @@ def fake(monkeypatch):
     "argv, message",
     [
         ([], "The command to launch is missing."),
-        (["--"], "The command to launch is missing."),
         (["verify", "r"], "'toolkit launch' starts 'run' and 'resume', not 'verify'."),
-        (["toolkit", "run"], "'toolkit launch' starts 'run' and 'resume', not 'toolkit'."),
-        (
-            [*RUN, "--task", "chief"],
-            "--task is in the command, but 'toolkit launch' sets the task of each process.",
-        ),
         (
             [*RUN, "--cluster={}"],
             "--cluster is in the command, but 'toolkit launch' sets the task of each process.",
         ),
-        ([*RUN, "--print-config"], "The command prints something and trains nothing."),
         (["run", "-h"], "The command prints something and trains nothing."),
         (["--steps=3", *RUN], "--steps is no option of launch.\nWrite an option of the command"),
         (["resume"], "Missing argument 'RUN'"),
@@ -49,10 +38,8 @@ def fake(monkeypatch):
         (["run", "--plugin", "clasifier"], "There is no plugin 'clasifier'."),
         ([*RUN, "--lerning-rate", "1"], "--lerning-rate"),
         ([*RUN, "--steps", "4"], "Both --steps 3 and --steps 4 are set."),
-        (["--hosts", "a,b", *RUN], "--hosts is for --print"),
-        (["--print", "--hosts", "a", *RUN], "--hosts names 1 hosts, but there are 2 tasks"),
+        (["run", "--ps=1", *RUN[1:]], "--ps is an option of launch: write it before 'run'."),
         (["--workers", "0", *RUN], "Invalid value for '--workers'"),
-        (["--chaos", "run"], "Invalid value for '--chaos'"),
     ],
     ids=str,
 )
@@ -66,27 +53,6 @@ def test_a_mistake_is_reported_once_and_starts_nothing(cli, fake, here, argv, me
     assert sorted(os.listdir(".")) == ["mine.py", "mine.toml"]
 
 
-LAUNCH_OPTIONS = [
-    *(["--workers", "2"], ["--ps=1"], ["--evaluator"], ["--restarts", "1"], ["--print"]),
-    *(["--hosts", "a,b"], ["--port", "77"], ["--chaos"], ["--chaos-seed", "1"]),
-]
-
-
-@pytest.mark.parametrize("option", LAUNCH_OPTIONS, ids=str)
-def test_an_option_of_launch_behind_run_belongs_before_it(cli, fake, option):
-    fake({})
-    result = cli("launch", "run", *option, "--plugin", "classifier")
-    flag = option[0].partition("=")[0]
-    assert result.err == f"Error: {flag} is an option of launch: write it before 'run'.\n"
-    assert result.code == 2 and not os.listdir(".")
-
-
-def test_each_option_of_launch_is_tried_behind_run():
-    flags = {flag for param in launch.params for flag in param.opts}
-    shared = {"command", "-v", "--verbose"}
-    assert flags - shared == {option[0].partition("=")[0] for option in LAUNCH_OPTIONS}
-
-
 def test_all_processes_and_restarts_have_one_folder(cli, fake):
     fake({"chief": "if start == 1: sys.exit(138)", "worker 0": "if start == 1: sys.exit(138)"})
     assert cli("launch", "--", *RUN).code == 0
@@ -96,13 +62,6 @@ def test_all_processes_and_restarts_have_one_folder(cli, fake):
     assert first.startswith("run --run-dir runs/classifier/") and first.endswith("--steps 3")
 
 
-@pytest.mark.parametrize("argv", [["--run-dir", "mine"], ["--run-dir=mine"]], ids=str)
-def test_a_folder_that_is_named_is_not_replaced(cli, fake, argv):
-    fake({})
-    assert cli("launch", *RUN, *argv).code == 0
-    assert starts_of("chief") == [" ".join([*RUN, *argv])]
-
-
 def test_the_environment_may_name_the_folder(cli, fake, monkeypatch):
     monkeypatch.setenv("TOOLKIT_RUN_DIR", "mine")
     fake({})
@@ -110,24 +69,19 @@ def test_the_environment_may_name_the_folder(cli, fake, monkeypatch):
     assert starts_of("chief") == ["run --run-dir mine --plugin classifier --steps 3"]
 
 
-def test_the_task_of_the_environment_is_replaced_with_a_note(cli, fake, monkeypatch):
+def test_notes_tell_of_variables_and_cores_and_a_named_folder_stays(cli, fake, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "nonsense")
     monkeypatch.setenv("TOOLKIT_TASK", "worker:7")
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
     fake({"chief": "say(os.environ.get('TOOLKIT_TASK'))"})
-    result = cli("launch", *RUN)
+    result = cli("launch", *RUN, "--run-dir=mine")
     assert result.code == 0 and "chief    | None\n" in result.err
     assert result.err.startswith(
         "note: TF_CONFIG and TOOLKIT_TASK of the environment do not apply: each process gets a "
         "task of its own.\n"
+        "note: 2 processes train on 1 core, so that each is slower than one alone.\n"
     )
-
-
-def test_more_processes_than_cores_are_noted(cli, fake, monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
-    fake({})
-    assert cli("launch", "--workers", "3", *RUN).err.startswith(
-        "note: 3 processes train on 1 core, so that each is slower than one alone.\n"
-    )
+    assert starts_of("chief") == [" ".join([*RUN, "--run-dir=mine"])]
 
 
 def test_the_result_on_stdout_is_the_chiefs(cli, fake):
@@ -146,20 +100,3 @@ def test_an_interrupted_job_says_how_to_continue(cli, fake):
     assert result.err.endswith(
         "launch   | Continue with: toolkit launch --workers 2 --ps 1 -- resume 'my run'\n"
     )
-
-
-def test_print_writes_a_command_for_each_task(cli):
-    argv = ["--workers", "2", "--ps", "1", "--evaluator", "--hosts", "a,b:9,c", "--port", "77"]
-    lines = cli("launch", *argv, "--print", *RUN, "--run-dir", "my run").out.splitlines()
-    assert lines[::2] == [
-        "# chief, on a",
-        "# worker 0, on b",
-        "# ps 0, on c",
-        "# evaluator 0, on any host that reads the folder of the run",
-    ]
-    for line, job in zip(lines[1::2], ["chief", "worker", "ps", "evaluator"]):
-        variable, *words = shlex.split(line)
-        definition = read_tf_config(variable[len("TF_CONFIG=") :])
-        assert (definition.job, definition.index) == (job, 0)
-        assert definition.jobs == {"chief": ["a:77"], "worker": ["b:9"], "ps": ["c:77"]}
-        assert words == ["toolkit", *RUN, "--run-dir", "my run"]

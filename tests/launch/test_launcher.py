@@ -17,7 +17,6 @@ from toolkit.cluster.layout import Command, Layout
 
 pytestmark = pytest.mark.usefixtures("turn")
 DEATHS = {
-    "killed": ("os.kill(os.getpid(), 9)", "was killed"),
     "crashed": ("os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
     "retry": ("sys.exit(138)", "ended with exit code 138"),
 }
@@ -69,8 +68,8 @@ def test_a_failure_that_would_come_again_ends_the_job(here, capsys, code):
 
 
 def test_restarts_are_limited(here, capsys):
-    assert launch_scripts({"*": "sys.exit(138)"}, restarts=2) == 138
-    assert len(starts_of("chief")) == 3
+    assert launch_scripts({"*": "sys.exit(138)"}, restarts=1) == 138
+    assert len(starts_of("chief")) == 2
 
 
 def test_without_restarts_the_exit_code_is_that_of_the_first_failure(here):
@@ -129,15 +128,15 @@ def num_starts(name):
 
 
 def test_kills_at_random_are_not_counted_as_restarts(here, capsys):
-    chaos = Chaos(4, "r", seed=1)
+    chaos = Chaos(2, "r", seed=1)
     names = ("chief", "worker 0")
     chaos.is_due = lambda: chaos.is_active and all(
         num_starts(name) == len(chaos.victims) + 1 for name in names
     )
-    scripts = {"*": "while start < 5: signal.pause()"}
+    scripts = {"*": "while start < 3: signal.pause()"}
     assert launch_scripts(scripts, chaos=chaos, restarts=0, grace_secs=0.1) == 0
     err = capsys.readouterr().err
-    assert "launch   | chaos: 4 of 4 kills (" in err
+    assert "launch   | chaos: 2 of 2 kills (" in err
     assert "; the job ended with exit code 0" in err
 
 
@@ -175,8 +174,8 @@ def read_pid(path):
         return int(file.read())
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM], ids=str)
-def test_a_signal_reaches_each_process_once(here, signum):
+def test_a_signal_reaches_each_process_once(here):
+    signum = signal.SIGTERM
     launcher = LauncherProcess({"*": LIVE})
     launcher.wait_for("chief    | ready", "worker 0 | ready")
     os.killpg(launcher.process.pid, signum)  # as a terminal does

@@ -11,13 +11,11 @@ from toolkit.cluster.layout import (
     LOOPBACK,
     Command,
     Layout,
-    assign_hosts,
     held_ports,
     local_environments,
     tf_config,
 )
 from toolkit.cluster.tasks import ClusterSettings, read_cluster
-from toolkit.errors import UsageError
 
 
 def test_a_port_that_is_held_is_no_other_process_and_its_server_listens():
@@ -49,39 +47,6 @@ def test_the_port_of_the_channel_is_none_of_the_servers():
     environment = local_environments(Layout(2), [71, 72, 73])["chief"]
     assert environment["TOOLKIT_CHANNEL_PORT"] == "73"
     assert "73" not in environment["TF_CONFIG"]
-
-
-@pytest.mark.parametrize(
-    "hosts, expected",
-    [
-        (["a", "b", "c"], ["a:2222", "b:2222", "c:2222"]),
-        (["a", "a", "b"], ["a:2222", "a:2223", "b:2222"]),
-        (["a:9", "a", "[::1]"], ["a:9", "a:2222", "[::1]:2222"]),
-        (["[::1]:7", " b ", "b"], ["[::1]:7", "b:2222", "b:2223"]),
-    ],
-    ids=str,
-)
-def test_hosts_get_ports(hosts, expected):
-    assert assign_hosts(Layout(2, 1), hosts, 2222) == expected
-
-
-@pytest.mark.parametrize(
-    "hosts, message",
-    [
-        (["a"], "--hosts names 1 hosts, but there are 3 tasks: chief, worker 0, ps 0."),
-        (["a", "b c", "d"], 'TF_CONFIG: cluster: worker[0] is "b c:2222", which is no address.'),
-        (["a", "", "d"], 'TF_CONFIG: cluster: worker[0] is ":2222", which is no address.'),
-        (
-            ["a:1", "b:1", "a:1"],
-            "TF_CONFIG: cluster: chief[0] and ps[0] have the same address, a:1.",
-        ),
-    ],
-    ids=str,
-)
-def test_hosts_that_do_not_fit_are_refused(hosts, message):
-    with pytest.raises(UsageError) as error:
-        assign_hosts(Layout(2, 1), hosts, 2222)
-    assert error.value.message == message
 
 
 def test_an_evaluator_outside_of_the_cluster_has_a_task():

@@ -17,7 +17,6 @@ from toolkit.page.tables import Span, make_table
 from toolkit.page.values import format_alike, format_number
 from toolkit.page.writer import describe_page, render, write_run_page
 from toolkit.storage.commit_log import CommitLog
-from toolkit.storage.folder_lock import FolderLock
 
 
 def content(path="run", **values):
@@ -399,16 +398,6 @@ def test_the_same_folder_gives_the_same_bytes_wherever_it_is(here):
     write_run_page("b/run", "page.html")
     with open("page.html", encoding="utf-8") as file:
         assert file.read() == text
-
-
-def test_reading_a_run_changes_nothing_and_needs_no_lock(here):
-    write_run("run", records=[train(1, loss=1.0)])
-    lock = FolderLock("run")
-    lock.acquire()
-    names = sorted(os.listdir("run"))
-    write_run_page("run", "page.html")
-    lock.release()
-    assert sorted(os.listdir("run")) == names
 
 
 def test_names_with_html_and_control_characters_stay_text(here):

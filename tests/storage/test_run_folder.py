@@ -19,7 +19,6 @@ from toolkit.data.spec import DataSpec
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage import folder_lock
 from toolkit.storage.checkpoint_store import CheckpointStore
-from toolkit.storage.jsonl import JsonLines
 from toolkit.storage.run_folder import RunFolder, open_run, reserve
 
 
@@ -83,11 +82,6 @@ def truncate_commit_log(run, count):
 # ------------------------------------------------------------------------------------ create, open
 
 
-def test_nothing_is_written_before_the_run_is_created(tmp_path):
-    reserve(str(tmp_path / "run"))
-    assert os.listdir(str(tmp_path)) == []
-
-
 def remnants_at(path, *names):
     """A folder with files that a run leaves which ended before its first step."""
     path.mkdir()
@@ -99,13 +93,7 @@ def remnants_at(path, *names):
     return str(path)
 
 
-REMNANTS = [
-    (),
-    (".lock",),
-    (".lock", ".writing-x1"),
-    (".lock", "config.json"),
-    (".lock", "config.json", "checkpoints", "events", ".writing-x1"),
-]
+REMNANTS = [(), (".lock",), (".lock", "config.json", "checkpoints", "events", ".writing-x1")]
 
 
 @pytest.mark.parametrize("names", REMNANTS)
@@ -123,7 +111,7 @@ def test_a_run_that_ended_before_its_first_step_is_opened_as_a_new_one_or_replac
     assert folder.read_config() == {"plugin": "new"}
 
 
-@pytest.mark.parametrize("name", ["config.json", ".lock", "checkpoints", "events", "notes.txt"])
+@pytest.mark.parametrize("name", ["config.json", ".lock", "checkpoints"])
 def test_a_file_of_the_user_is_not_taken_for_one_of_a_run(tmp_path, name):
     run = tmp_path / "run"
     run.mkdir()
@@ -138,17 +126,6 @@ def test_a_file_of_the_user_is_not_taken_for_one_of_a_run(tmp_path, name):
     assert os.listdir(str(path)) == [name] and (path / name).read_text() == "mine"
 
 
-def test_an_edited_configuration_of_an_unstarted_run_is_renamed(tmp_path):
-    path = remnants_at(tmp_path / "run", ".lock", "config.json")
-    write('{"plugin": "edited"}', path, "config.json")
-    for _ in range(2):  # the second time, nothing differs
-        create(path, plugin="new")
-        for name in ("checkpoints", "events"):
-            os.rmdir(os.path.join(path, name))
-    (name,) = set(os.listdir(path)) - {".lock", "config.json"}
-    assert (tmp_path / "run" / name).read_text() == '{"plugin": "edited"}'
-
-
 def test_the_parents_of_a_new_run_are_on_the_disk(tmp_path, monkeypatch):
     paths = []
     monkeypatch.setattr("toolkit.files.sync", paths.append)
@@ -156,21 +133,12 @@ def test_the_parents_of_a_new_run_are_on_the_disk(tmp_path, monkeypatch):
     assert paths[:2] == [str(tmp_path), str(tmp_path / "a")]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["manifest.json", "metrics.jsonl", "commits.jsonl", "reports", "checkpoints/x", "events/x"],
-)
+@pytest.mark.parametrize("name", ["manifest.json", "commits.jsonl", "checkpoints/x"])
 def test_a_folder_with_more_than_remnants_is_refused(tmp_path, name):
     path = remnants_at(tmp_path / "run", ".lock", "config.json", "checkpoints", "events")
     write("{}", path, name)
     with pytest.raises(UsageError, match="is not empty"):
         reserve(path)
-
-
-def test_a_file_in_place_of_a_parent_is_refused(tmp_path):
-    write("", tmp_path, "file")
-    with pytest.raises(UsageError, match="cannot be created: Not a directory"):
-        reserve(str(tmp_path / "file" / "run")).create({})
 
 
 def test_two_processes_cannot_create_runs_in_one_folder(run):
@@ -238,10 +206,9 @@ def flock_raising(monkeypatch, code, is_refused=lambda descriptor: True):
         yield
 
 
-@pytest.mark.parametrize("code", [errno.ENOTSUP, errno.ENOLCK, errno.EBADF])
-def test_a_file_system_without_locks_is_not_taken_for_a_locked_folder(run, monkeypatch, code):
+def test_a_file_system_without_locks_is_not_taken_for_a_locked_folder(run, monkeypatch):
     run.unlock()
-    with flock_raising(monkeypatch, code):
+    with flock_raising(monkeypatch, errno.ENOTSUP):
         run.lock()
         assert not run.has_lock
         assert not reopen(run).is_locked()
@@ -277,9 +244,7 @@ def test_nothing_is_written_to_a_folder_that_is_gone_or_replaces_the_run(run, is
     assert sha256s(run.path) == before
 
 
-@pytest.mark.parametrize(
-    "name", [".lock", "speed.jsonl", "metrics.jsonl", "checkpoints", "reports", "samples/0.png"]
-)
+@pytest.mark.parametrize("name", [".lock", "checkpoints", "samples/0.png"])
 def test_a_run_with_a_symbolic_link_is_not_continued(committed, tmp_path, name):
     committed.unlock()
     path = committed.file(name)
@@ -375,11 +340,8 @@ def crashing(monkeypatch, owner, name, after=False):
     "owner, name, after, newest",
     [
         (CheckpointStore, "_make_durable", False, 6),  # nothing is certain to be on the disk
-        (CheckpointStore, "_make_durable", True, 6),
-        (JsonLines, "make_durable", False, 6),
         (CheckpointStore, "add_commit", False, 6),
         (CheckpointStore, "add_commit", True, 8),
-        (os, "remove", False, 8),
         (os, "remove", True, 8),
     ],
 )
@@ -489,19 +451,6 @@ def test_a_changed_byte_or_a_folder_in_place_of_a_file_is_damage(committed):
     assert committed.checkpoints.newest().step == 4
 
 
-def test_a_checkpoint_without_files_is_damaged(run):
-    run.checkpoints.commit(2, 102.0, lambda checkpoints: [], "tensors")
-    expected = "None of the 1 .* its commit log entry lists no files"
-    with pytest.raises(CheckpointError, match=expected):
-        run.checkpoints.newest()
-
-
-def test_a_run_that_failed_before_its_first_commit_starts_from_the_beginning(run):
-    assert run.checkpoints.newest() is None
-    run.record("end", status="failed", step=3)
-    assert run.checkpoints.newest() is None
-
-
 @pytest.mark.parametrize(
     "harm, words",
     [
@@ -521,7 +470,7 @@ def test_a_commit_log_without_its_commits_is_an_error_and_never_a_fresh_start(
         reopen(committed).checkpoints.newest()
 
 
-@pytest.mark.parametrize("which", ["7", "", "-2", "²", "2.0", "9" * 5000])
+@pytest.mark.parametrize("which", ["7", "-2", "²"])
 def test_the_error_for_an_unknown_checkpoint_lists_the_existing_ones(committed, which):
     with pytest.raises(CheckpointError, match="has no checkpoint '") as raised:
         committed.checkpoints.find(which)
@@ -567,16 +516,6 @@ def test_metrics_are_cut_back_to_a_checkpoint_unless_they_contradict_it(committe
     assert committed.metrics.read() == []
 
 
-def test_a_folder_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
-    def refuse(path):
-        raise PermissionError(errno.EACCES, "Permission denied", path)
-
-    (tmp_path / "run").mkdir()
-    monkeypatch.setattr(os, "listdir", refuse)
-    with pytest.raises(UsageError, match=r"run cannot be read: Permission denied"):
-        reserve(str(tmp_path / "run"))
-
-
 def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
@@ -589,8 +528,6 @@ def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
         lambda: committed.write_config({}),
         lambda: committed.record("end", status="failed"),
         lambda: committed.metrics.append({}),
-        lambda: committed.metrics.append_line("{}"),
-        lambda: committed.speed.append({}),
         lambda: committed.metrics.cut_back(None),
         lambda: committed.checkpoints.begin_session(None),
         lambda: commit(committed, 8),
@@ -602,14 +539,7 @@ def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
         assert raised.value.hint.startswith("Nothing that was committed is lost. Free some space,")
 
 
-def test_a_folder_in_place_of_a_file_is_an_error(run):
-    os.remove(run.file("config.json"))
-    os.mkdir(run.file("config.json"))
-    with pytest.raises(CheckpointError, match="config.json cannot be read: Is a directory"):
-        run.read_config()
-
-
-@pytest.mark.parametrize("padding", [-1, 0.5, -np.inf, np.nan, True])
+@pytest.mark.parametrize("padding", [0.5, np.nan, True])
 def test_a_component_is_read_as_it_was_written(run, padding):
     component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding, (4, 8))
     spec = DataSpec((), "", components=(("features/a", component),))

@@ -9,13 +9,11 @@ import shutil
 import numpy as np
 import pytest
 from checkpoint_fixtures import pairs, save, side
-from run_fixtures import damage
 
 from toolkit import tf
 from toolkit.compat import OBJECT_GRAPH
 from toolkit.errors import CheckpointError, UsageError
 from toolkit.storage.entries import WEIGHTS, Parent
-from toolkit.storage.run_folder import RunFolder
 from toolkit.storage.variables import (
     VariableSpec,
     find_misfit,
@@ -26,7 +24,6 @@ from toolkit.storage.variables import (
 from toolkit.storage.weights import WeightSource, open_weights, plan_weights, read_weights
 
 STEP = "global_step"
-VERSIONS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "versions")
 
 
 def plan(in_checkpoint, in_graph, *maps):
@@ -54,14 +51,11 @@ CLOSER = "b/x=a/x c/y=a/d/y"
         ("w:4 w/Adam:4 toolkit/accumulated/w:4 " + OTHERS, "w:4 " + OTHERS, "", SAME, ""),
         # But a map takes the averages that an extension keeps as its state.
         ("w:4 b:2 state/ema/w:4", "w:4 b:2", "state/ema/=/", "w=state/ema/w b=b", "w"),
-        ("one/w:4 x:3", "two/w:4 y:3", "one/=two/ x=y", "two/w=one/w y=x", ""),
-        ("one/w:4 one/b:2", "two/w:4 two/b:5", "one/=two/", "two/w=one/w", ""),
+        ("one/w:4 one/b:2 x:3", "two/w:4 two/b:5 y:3", "one/=two/ x=y", "two/w=one/w y=x", ""),
         # Without a new name, variables are left out.
-        ("a/w:4 a/b:3 x:4 y:1", "a/w:4 a/b:3 x:4 y:1", "a/= x=", "y=y", "a/b a/w x"),
         ("a/w:4 a/in/w:2 c:1", "a/w:4 a/out/w:2 c:1", "a/= a/in/=a/out/", TO_OUT, "a/w"),
         # The map of a variable or of a longer scope goes first.
         ("a/x:1 a/d/y:1", "b/x:1 b/d/y:1 c/y:1", "a/=b/ a/d/y=c/y", CLOSER, ""),
-        ("a/x:1 a/d/y:1", "b/x:1 b/d/y:1 c/y:1", "a/=b/ a/d/=c/", CLOSER, ""),
         ("w:4", "tower/w:4", "/=tower/", "tower/w=w", ""),
         ("a:4 b:4", "a:4 b:4", "a=b b=a", "a=b b=a", ""),
     ],
@@ -88,13 +82,6 @@ STEP_AND_SLOTS = "w:4 w/Adam:4 w/Adam_1:4 global_step::int64 beta1_power:"
             ["a=b"],
             "--map a=b: 'a' is float32 [4], and 'b' is float32 [5].",
             "",
-        ),
-        (
-            "dense/w:4",
-            "linear/w:4",
-            ["dens/w=linear/w"],
-            "the checkpoint has no variable 'dens/w'",
-            "Did you mean 'dense/w'?",
         ),
         # The suggestion is among the weights.
         (STEP_AND_SLOTS, "w:4", ["w_Adam=w"], "has no variable 'w_Adam'", "Known: w."),
@@ -123,7 +110,7 @@ def test_weights_that_do_not_fit_are_refused_with_the_way_out(before, now, maps,
 @pytest.mark.parametrize(
     "texts, words",
     [
-        *(([text], "is not OLD=NEW") for text in ["", "a", "=b", "a=b=c", "a/=b", "a=b/"]),
+        *(([text], "is not OLD=NEW") for text in ["a", "=b", "a=b=c", "a=b/"]),
         (["a=b", "a=c"], "--map a=c names 'a' a second"),
         (["a=c", "b=c"], "--map b=c names 'c' a second"),
         (["a=a"], "--map a=a renames nothing"),
@@ -140,12 +127,9 @@ OLD, NEW = "linear/w:4 linear/b:2", "line/w:4 linear/b:2"
 @pytest.mark.parametrize(
     "before, now, text, words",
     [
-        (OLD, NEW, "lineer/w=line/w", "the checkpoint has no variable 'lineer/w'"),
-        (OLD, NEW, "linear/w=lime/w", "the model has no variable 'lime/w'"),
-        (OLD, NEW, "linear/w=lime/w", "Did you mean 'line/w'?"),
+        (OLD, NEW, "linear/w=lime/w", "has no variable 'lime/w'.\nDid you mean 'line/w'?"),
         (OLD, NEW, "line/w=linear/w", "--map linear/w=line/w"),  # it was reversed
-        ("enc/w:4", "encoder/w:4", "emc/=encoder/", "the checkpoint has no scope 'emc/'"),
-        ("enc/w:4", "encoder/w:4", "emc/=encoder/", "Did you mean 'enc/'?"),
+        ("enc/w:4", "encoder/w:4", "emc/=encoder/", "no scope 'emc/'.\nDid you mean 'enc/'?"),
         ("a/x:1", "b/y:1", "a/=b/", "no variable has one name"),
     ],
 )
@@ -158,15 +142,11 @@ def test_a_map_that_does_not_fit_is_refused_with_a_similar_name(before, now, tex
 @pytest.mark.parametrize(
     "before, now, text",
     [
-        ("a1/w:4 a2/w:4", "b1/w:4 b2/w:4", ""),  # two scopes
         ("enc/a/w:4 enc/b/w:2", "encoder/a/w:4 encoder/b/w:2", "enc/=encoder/"),
         ("a/w:4 b/v:2", "tower/a/w:4 tower/b/v:2", "/=tower/"),
-        ("enc/a:4 enc/b:2 enc/c:3", "encoder/a:4 encoder/b:2 encoder/c:3 enc/c:3", ""),
         # All else has to be equal.
         ("lines/w:4", "line/w:5", ""),
-        ("lines/w:4", "line/w:4:float64", ""),
         ("lines/w:4", "other/name:4", ""),
-        ("lines/w:4", "line1/w:4 line2/w:4", ""),
     ],
 )
 def test_a_renamed_scope_is_found(before, now, text):
@@ -181,7 +161,6 @@ def test_a_renamed_scope_is_found(before, now, text):
         ("w:4", "w:4 b:2", "added b."),
         ("w:4 b:2", "w:4", "removed b."),
         ("b:3", "b:1,3", "reshaped b float32 [1, 3] (was float32 [3])."),
-        ("b:3", "b:3:float16", "reshaped b float16 [3] (was float32 [3])."),
     ],
 )
 def test_a_resume_needs_the_same_variables(before, now, sentence):
@@ -198,13 +177,6 @@ def test_the_specs_of_a_checkpoint_equal_those_of_its_graph(graph, tmp_path):
     tf.get_variable("half", [], "float16")
     assert variable_specs(tf.global_variables()) == read_variable_specs(path)
     assert read_variable_specs(path)["w"] == VariableSpec([1, 2], "float32")
-
-
-def test_the_error_for_an_unreadable_checkpoint_has_its_path(tmp_path):
-    (tmp_path / "made.index").write_bytes(b"no table")
-    for name in ("made", "nothing"):
-        with pytest.raises(CheckpointError, match=name + ": not a readable checkpoint"):
-            read_variable_specs(str(tmp_path / name))
 
 
 def test_a_renamed_scope_is_said_where_others_fit():
@@ -239,8 +211,8 @@ def read(source, text="w:2,3"):
     return read_weights(source, plan_weights(source, side(text), {}), side(text))
 
 
-@pytest.mark.parametrize("name", ["w-3", "w-3.index", "w-3.data-00000-of-00001", "w-3.meta", ""])
-@pytest.mark.parametrize("folder", ["plain", "a [1] *b", "a@7"])
+@pytest.mark.parametrize("name", ["w-3", "w-3.index", "w-3.data-00000-of-00001", ""])
+@pytest.mark.parametrize("folder", ["a [1] *b", "a@7"])
 def test_a_checkpoint_is_named_by_its_prefix_a_file_or_its_folder(here, folder, name):
     (here / folder).mkdir()
     save(here / "w-3", {"w": W})  # TensorFlow itself cannot write to a folder with such a name
@@ -276,26 +248,6 @@ def test_partitioned_and_float64_variables_are_read_as_whole_ones_of_the_model(h
     values = read(open_(path))
     assert values["w"].dtype == np.float32
     assert np.array_equal(values["w"], THIRDS.astype(np.float32))
-
-
-def test_a_run_and_its_saved_model_have_the_same_weights(here):
-    run = open_(os.path.join(VERSIONS, "1.15"))
-    model = open_(os.path.join(VERSIONS, "models", "1.15"))
-    assert (run.parent.step, len(run.parent.head)) == (4, 64)
-    assert (model.parent.name, model.parent.head) == ("1.15", "")
-    values = [read(source, "linear/w:36,3 linear/b:3") for source in (run, model)]
-    for name in ("linear/w", "linear/b"):
-        assert np.array_equal(values[0][name], values[1][name])
-
-
-def test_a_run_has_its_best_checkpoint_or_the_one_of_a_step(trained):
-    run = trained / "run"
-    assert open_(run).parent.step == RunFolder(str(run)).checkpoints.best()["step"]
-    assert open_(run, "4").parent.step == open_(run, "04").parent.step == 4
-    error = open_error(run, "5")
-    assert "has no checkpoint '5'" in error.message and "2, 4, 6" in error.hint
-    damage(run, 4)
-    assert "The checkpoint of step 4 is damaged" in open_error(run, "4").message
 
 
 def test_other_files_and_folders_are_refused_each_in_a_sentence(here):

@@ -138,7 +138,6 @@ def test_the_direction_is_printed_at_the_start_and_with_the_result(cli, here):
         ("max", [1.0, 2.0, 2.0, 2.0, 1.0], 2),  # of equal ones the first
         ("min", [NAN, NAN, -3.0, NAN, -4.0], 3),
         ("max", [1.0, INF, 2.0, -INF, 1.5], 3),
-        ("min", [1.0, INF, 2.0, -INF, 1.5], 3),
         ("max", [NAN, INF, -INF, NAN, NAN], None),
     ],
     ids=str,
@@ -257,15 +256,6 @@ def test_a_score_by_other_features_begins_the_best_again(run, manifest):
     _, log = run(Rated(features="b" * 64, size=3), steps=4)
     assert AGAIN + "features was aaaaaaaaaaaa, now bbbbbbbbbbbb; step 1 was best\n" in log
     assert manifest()["best"]["step"] == 2
-
-
-def test_what_a_score_depends_on_is_asked_after_the_first_score(run, monkeypatch):
-    def dependencies(self, split):
-        assert self.calls, "a network may have to be trained for it"
-        return self.answer
-
-    monkeypatch.setattr(Rating, "dependencies", dependencies)
-    run(Rated(size=3), steps=2, best_metric="rating")
 
 
 def test_a_plain_resume_continues_with_the_best_so_far(run, manifest):

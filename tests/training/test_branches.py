@@ -33,18 +33,6 @@ def create(run, step, branch):
 # --------------------------------------------------------------------------------------- exactness
 
 
-def test_a_branch_with_equal_options_ends_with_the_bits_of_its_parent(cli, run):
-    before = sha256s(run)
-    result = cli("resume", run, "--from", 4)
-    assert result.code == 0, result.err
-    branch = "run-from-4"
-    assert testing.fingerprint(branch) == testing.fingerprint(run)
-    assert RunFolder(branch).metrics.lines() == RunFolder(run).metrics.lines()
-    best = [read_json(name, "manifest.json")["best"] for name in (run, branch)]
-    assert best[0] == best[1]
-    assert sha256s(run) == before  # the parent is as it was
-
-
 def test_hooks_noise_and_best_checkpoint_continue_in_a_branch_where_its_events_begin(here):
     data = write_bars("bars.npz")
     options = dict(OPTIONS, keep_checkpoints=9)
@@ -65,7 +53,6 @@ def test_a_branch_needs_its_parent_no_more(cli, run):
     shutil.rmtree(run)
     branch = "run-from-4"
     for argv in (
-        ["verify", branch, "--replay", "4:6"],
         ["verify", branch, "--replay", "0:6"],
         ["evaluate", branch],
         ["resume", branch, "--steps", 8],
@@ -80,7 +67,9 @@ def test_a_branch_needs_its_parent_no_more(cli, run):
 
 
 def test_a_branch_begins_with_the_entries_of_its_parent_and_names_it(cli, run, here):
+    before = sha256s(run)
     assert cli("resume", run, "--from", 4).code == 0
+    assert sha256s(run) == before  # the parent is as it was
     branch, number = "run-from-4", RunFolder(run).commits.current_commits()[4].number
     logs = [(here / name / "commits.jsonl").read_text().splitlines() for name in (branch, run)]
     assert logs[0][:number] == logs[1][:number]
@@ -102,7 +91,6 @@ def test_a_branch_of_a_branch_names_the_branch(cli, run):
     assert cli("resume", "run-from-2", "--from", 4, "--run-dir", "twig").code == 0
     assert read_json("twig", "manifest.json")["parent"]["name"] == "run-from-2"
     assert testing.fingerprint("twig") == testing.fingerprint(run)
-    assert cli("verify", "twig", "--replay", "0:6").code == 0
 
 
 def test_a_branch_of_a_run_with_other_weights_keeps_both_parents(cli, run):
@@ -114,7 +102,6 @@ def test_a_branch_of_a_run_with_other_weights_keeps_both_parents(cli, run):
     assert cli("verify", "new-from-2", "--replay", "0:4").code == 0
     shutil.rmtree(run)
     assert cli("verify", "new-from-2").code == 0
-    assert cli("resume", "new-from-2", "--steps", 6).code == 0
 
 
 # ---------------------------------------------------------------------------------------- options

@@ -8,7 +8,7 @@ from linear_fixtures import Linear
 from run_fixtures import records, steps_of
 
 from toolkit import hookimpl, testing, tf
-from toolkit.errors import CheckpointError, ToolkitError
+from toolkit.errors import ToolkitError
 from toolkit.storage.run_folder import RunFolder
 
 
@@ -29,19 +29,6 @@ def test_a_resume_saves_nothing_before_its_first_due_step(run):
 
     testing.train(Watching, run, steps=11, allow=["plugin"])
     assert steps == [10, 11]
-
-
-def test_the_error_distinguishes_renamed_and_reshaped_variables(run):
-    class Other(Linear):
-        @hookimpl
-        def build(self, run):
-            w = tf.get_variable("line/w", [36, 3])
-            return w, tf.get_variable("linear/b", [1, 3])
-
-    with pytest.raises(CheckpointError) as raised:
-        testing.train(Other, run, steps=10, optimizer="sgd", allow=["plugin", "optimizer"])
-    assert "reshaped linear/b float32 [1, 3] (was float32 [3])" in str(raised.value)
-    assert "--map linear/=line/" in raised.value.hint
 
 
 def test_only_the_newest_are_kept_also_after_a_restart(data):

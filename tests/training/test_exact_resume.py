@@ -113,12 +113,13 @@ def train(plugin, run, dies_at=0, **options):
 
 
 def final_state(run):
-    """The tensors, metrics.jsonl, and the best checkpoint of a run."""
+    """The tensors, metrics.jsonl, the evaluations and the best checkpoint of a run."""
     folder = RunFolder(run)
     with open(folder.metrics.path, "rb") as file:
         metrics = file.read()
-    best = folder.state()["best"]
-    return testing.fingerprint(run), metrics, best, folder.checkpoints.list()[-1].tensors
+    state = folder.state()
+    evaluations = state["best"], state["validation"]
+    return testing.fingerprint(run), metrics, evaluations, folder.checkpoints.list()[-1].tensors
 
 
 def events(run):
@@ -157,25 +158,16 @@ def check_deaths(plugin, run, deaths, expected, **options):
 
 def test_a_death_at_any_step_leaves_no_trace(data, whole):
     assert len(whole.events) > 20
-    options = dict(OPTIONS, data=data)
-    check_deaths(Noisy, "evaluation", [5], whole, **options)
-    check_deaths(Noisy, "end", [17], whole, **options)
-    # Before the first commit, twice between two, and at one.
-    check_deaths(Noisy, "row", [1, 9, 9, 12], whole, **options)
-    check_deaths(Noisy, "other calls", [7], whole, steps_per_call=1, **options)
+    # Before the first commit, at one that is evaluated, twice between two, and at the end.
+    check_deaths(Noisy, "run", [1, 5, 9, 9, 17], whole, **dict(OPTIONS, data=data))
 
 
-@pytest.mark.parametrize(
-    "plugin, reader, death", [(Noisy, "stream", 7), (SometimesNan, "resident", 10)]
-)
-def test_a_death_leaves_no_trace_in_a_stream_or_after_skipped_steps(
-    data, monkeypatch, plugin, reader, death
-):
+def test_a_death_leaves_no_trace_in_a_stream_and_after_skipped_steps(data, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", "cache")
-    options = dict(OPTIONS, data=data, reader=reader, on_nonfinite="skip")
-    train(plugin, "whole", **options)
+    options = dict(OPTIONS, data=data, reader="stream", on_nonfinite="skip")
+    train(SometimesNan, "whole", **options)
     whole = Whole(final_state("whole"), events("whole"))
-    check_deaths(plugin, "died", [death], whole, **options)
+    check_deaths(SometimesNan, "died", [10], whole, **options)
 
 
 def test_early_stopping_happens_at_the_same_step(data):
@@ -192,26 +184,35 @@ def test_an_evaluation_does_not_depend_on_the_steps_of_checkpoints(data, whole):
     assert final_state("run")[1] == whole.state[1]  # the bytes of metrics.jsonl
 
 
-@pytest.mark.parametrize("moment", ["before the entry", "after the entry", "in the evaluation"])
-def test_a_death_within_a_commit_leaves_no_trace(data, monkeypatch, whole, moment):
+def test_deaths_within_a_commit_leave_no_trace(data, monkeypatch, whole):
     add, update = CommitLog.add, Validation._record_state
 
-    def die_at_an_entry(self, kind, **values):
-        dies = moment != "in the evaluation" and (kind, values.get("step")) == ("commit", 10)
-        if not dies or moment == "after the entry":
-            add(self, kind, **values)
-        if dies:
+    def is_commit(kind, values):
+        return (kind, values.get("step")) == ("commit", 10)
+
+    def die_before_the_entry(self, kind, **values):
+        if is_commit(kind, values):
+            raise Death
+        add(self, kind, **values)
+
+    def die_after_the_entry(self, kind, **values):
+        add(self, kind, **values)
+        if is_commit(kind, values):
             raise Death
 
     def die_in_the_evaluation(self, step):
-        if moment == "in the evaluation" and step == 10:
+        if step == 10:
             raise Death
         update(self, step)
 
-    with monkeypatch.context() as patch, pytest.raises(Death):
-        patch.setattr(Validation, "_record_state", die_in_the_evaluation)
-        patch.setattr(CommitLog, "add", die_at_an_entry)
-        testing.train(Noisy(), "run", data=data, **OPTIONS)
+    for owner, name, die in (
+        (CommitLog, "add", die_before_the_entry),
+        (CommitLog, "add", die_after_the_entry),
+        (Validation, "_record_state", die_in_the_evaluation),
+    ):
+        with monkeypatch.context() as patch, pytest.raises(Death):
+            patch.setattr(owner, name, die)
+            testing.train(Noisy(), "run", data=data, **OPTIONS)
     train(Noisy, "run")
     assert final_state("run") == whole.state and events("run") == whole.events
 

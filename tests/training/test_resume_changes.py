@@ -76,14 +76,10 @@ def test_what_a_resume_refuses_leaves_the_run_as_it_was(cli, run, argv, message,
     [
         ('"gain": 1.0', '"gain": 2.0', "gain was 1.0, now 2.0.", "gain"),
         (LINEAR, "../../mine.py", f"plugin was {LINEAR}, now ", "plugin"),
-        ('"with": []', '"with": ["../../one.py"]', "with was none, now one.py.", "with"),
     ],
 )
 def test_an_edited_configuration_is_refused_as_a_flag_is(cli, run, here, old, new, change, name):
     write_plugin()
-    (here / "one.py").write_text(
-        "from toolkit import hookimpl\n@hookimpl\ndef run_finished(): pass"
-    )
     edit(run / "config.json", old, new)
     result = cli("resume", run, "--steps", 8, "--trust")
     assert result.code == 2 and change in result.err
@@ -159,7 +155,7 @@ def straight(golden):
 def test_a_run_that_pauses_several_times_ends_with_the_same_bits(cli, here, straight):
     assert start_run(cli, "run", LINEAR, "--pause-at", 1).code == 0
     # A pause at a step that is behind trains nothing.
-    for pause_at, step in (3, 3), (4, 4), (2, 4), (4, 4):
+    for pause_at, step in (4, 4), (2, 4):
         result = cli("resume", "run", "--pause-at", pause_at)
         assert result.code == 0
         assert f"paused at step {step} " in result.out and "test " not in result.out
@@ -168,12 +164,10 @@ def test_a_run_that_pauses_several_times_ends_with_the_same_bits(cli, here, stra
     assert bits("run") == bits(straight)
 
 
-def test_a_pause_at_the_last_step_or_after_it_has_no_effect(cli, straight):
-    for step in 6, 60:
-        name = f"run{step}"
-        result = start_run(cli, name, LINEAR, "--pause-at", step)
-        assert result.code == 0 and "reached step 6 " in result.out and "test " in result.out
-        assert bits(name) == bits(straight)
+def test_a_pause_at_the_last_step_has_no_effect(cli, straight):
+    result = start_run(cli, "run", LINEAR, "--pause-at", 6)
+    assert result.code == 0 and "reached step 6 " in result.out and "test " in result.out
+    assert bits("run") == bits(straight)
 
 
 # ----------------------------------------------------------------------------------- continue
@@ -207,14 +201,12 @@ def test_a_finished_run_has_nothing_left_to_do(cli, run, more):
     assert sha256s(run) == before
 
 
-@pytest.mark.parametrize("more, is_enough", [([], False), (["--decay-steps", 6], True)])
-def test_a_finished_run_names_all_that_a_longer_one_needs(cli, golden, more, is_enough):
-    flags = ["--steps", 2, "--no-evaluate", "--schedule", "cosine"]
-    run = golden(*flags, *more) / "run"
+def test_a_finished_run_names_all_that_a_longer_one_needs(cli, golden):
+    run = golden("--steps", 2, "--no-evaluate", "--schedule", "cosine") / "run"
     result = cli("resume", run)
     sentence = "with --allow steps: the cosine schedule follows the length of the run."
-    assert (sentence in result.err) == (not is_enough)
-    assert (cli("resume", run, "--steps", 20).code == 0) == is_enough
+    assert sentence in result.err
+    assert cli("resume", run, "--steps", 20).code == 2
     assert cli("resume", run, "--steps", 20, "--allow", "steps").code == 0
 
 
@@ -243,23 +235,19 @@ def train(golden, monkeypatch):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"gain": 3}, "gain was 1.0, now 3.0."),
         (
             {"learning_rate": 0.5, "batch_size": 4},
             "batch_size was 8, now 4; learning_rate was 0.02, now 0.5.",
         ),
-        ({"freeze": ["x/*"]}, "freeze was none, now x/*."),
         ({"extensions": [Quiet]}, "with was none, now quiet."),
-        ({"plugin": "./mine.py"}, f"plugin was {LINEAR}, now ./mine.py."),
     ],
 )
 def test_train_refuses_other_options_than_those_of_the_run(train, changes, message):
-    write_plugin()
     before = sha256s("run")
     with pytest.raises(UsageError) as caught:
         train(steps=8, **changes)
     assert caught.value.message == f"The run was trained with other options: {message}"
-    if not {"extensions", "plugin"} & set(changes):
+    if "extensions" not in changes:
         assert caught.value.hint.endswith(f"allow={sorted(changes)}.")
     assert sha256s("run") == before
 

@@ -3,14 +3,13 @@
 import io
 
 import pytest
-from file_fixtures import read_json
 from graph_fixtures import make_plugin
 from linear_fixtures import LINEAR, Linear, write_bars
 
 from toolkit import Every, SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.display.console import Console
-from toolkit.errors import DivergedError, ToolkitError, UsageError
+from toolkit.errors import DivergedError, UsageError
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.run_data import open_run_data
@@ -62,7 +61,6 @@ def trial_times(monkeypatch):
 @pytest.mark.parametrize(
     "options, steps, step, mode",
     [
-        ({}, 1, 0, "loop"),
         ({}, step_mode.MIN_STEPS - 1, 0, "loop"),
         ({}, LONG, LONG - 100, "loop"),
         ({"xla": "off"}, LONG, 0, "loop"),
@@ -81,10 +79,9 @@ def test_with_few_steps_left_or_without_xla_there_is_no_trial(
 @ONLY_2
 def test_xla_on_request_is_compiled_and_not_timed(plan_builder, trial_times):
     trials = trial_times(loop=0.1, xla=1.0)
-    for options in ({}, {"steps_per_call": 1}, {"steps_per_call": 50}):
-        plan = plan_builder(steps=1, xla="on", **options).build()
-        assert (plan.mode.value, plan.note) == ("xla", "the step is compiled by XLA")
-    assert trials == [("xla", False)] * 3
+    plan = plan_builder(steps=1, xla="on", steps_per_call=1).build()
+    assert (plan.mode.value, plan.note) == ("xla", "the step is compiled by XLA")
+    assert trials == [("xla", False)]
 
 
 @ONLY_1
@@ -114,10 +111,7 @@ def test_a_run_too_short_in_time_to_pay_for_compiling_is_not_compiled(
 
 
 @ONLY_2
-@pytest.mark.parametrize(
-    "loop, xla, expected",
-    [(1.2, 1.0, "xla"), (1.11, 1.0, "xla"), (1.09, 1.0, "loop"), (1.0, 1.2, "loop")],
-)
+@pytest.mark.parametrize("loop, xla, expected", [(1.11, 1.0, "xla"), (1.09, 1.0, "loop")])
 def test_xla_is_used_where_it_is_a_tenth_faster(plan_builder, trial_times, loop, xla, expected):
     trials = trial_times(loop, xla)
     plan = plan_builder().build()
@@ -174,11 +168,8 @@ class OutputOfUnknownShape(Linear):
         return dict(outputs, light=tf.boolean_mask(outputs["flat"], outputs["flat"] > 0.5))
 
 
-not_compiled = pytest.mark.parametrize("plugin", [LossThroughText, OutputOfUnknownShape])
-
-
 @ONLY_2
-@not_compiled
+@pytest.mark.parametrize("plugin", [LossThroughText, OutputOfUnknownShape])
 def test_a_step_that_xla_cannot_compile_gives_a_short_error_with_xla_on(cli, plugin):
     argv = ["--plugin", "test_step_mode:" + plugin.__name__, "--data", write_bars("bars.npz")]
     result = cli("run", *argv, "--steps", "3", "--xla", "on")
@@ -191,11 +182,8 @@ def test_a_step_that_xla_cannot_compile_gives_a_short_error_with_xla_on(cli, plu
 
 @ONLY_2
 @pytest.mark.usefixtures("always_worthwhile")
-@not_compiled
-def test_a_step_that_xla_cannot_compile_runs_in_a_loop_without_a_note_by_default(
-    plan_builder, plugin
-):
-    plan = plan_builder(plugin, steps=10).build()
+def test_a_step_that_xla_cannot_compile_runs_in_a_loop_without_a_note_by_default(plan_builder):
+    plan = plan_builder(LossThroughText, steps=10).build()
     assert (plan.mode.value, plan.note) == ("loop", "")
 
 
@@ -212,22 +200,14 @@ class RefusesLoops(Linear):
         return Linear.call(self, model, features, run)
 
 
-class FetchesStepTensor(Linear):
-    """Its session hook fetches a tensor of `call`."""
+class DerivesFromStepTensor(Linear):
+    """Its session hook fetches what the hook `session_hooks` makes of a tensor of `call`."""
 
     @hookimpl
     def call(self, model, features, run):
         outputs = Linear.call(self, model, features, run)
         self.mean_logit = tf.reduce_mean(outputs["logits"])
         return outputs
-
-    @hookimpl
-    def session_hooks(self):
-        return [FetchingHook(self.mean_logit)]
-
-
-class DerivesFromStepTensor(FetchesStepTensor):
-    """Its hook `session_hooks` builds an op on a tensor of `call`."""
 
     @hookimpl
     def session_hooks(self):
@@ -270,7 +250,6 @@ def test_a_step_that_no_loop_supports_runs_alone_and_a_note_gives_the_reason(dat
     "plugin, options",
     [
         (RefusesLoops, {"steps_per_call": 50}),
-        (DerivesFromStepTensor, {"steps_per_call": 50}),
         pytest.param(RefusesLoops, {"xla": "on"}, marks=ONLY_2),
     ],
 )
@@ -283,50 +262,7 @@ def test_several_steps_per_call_that_are_impossible_are_refused(data, plugin, op
         assert error.value.hint == "Leave it at auto, or set it to 1."
 
 
-def test_an_error_of_a_plugin_names_its_hook_in_any_mode(data):
-    class Wrong(Linear):
-        @hookimpl
-        def call(self, model, features, run):
-            raise KeyError("of the plugin")
-
-    for options in ({}, {"steps_per_call": 50}, {"steps_per_call": 1}):
-        with pytest.raises(ToolkitError, match="failed in its hook 'call': KeyError") as error:
-            testing.open_trainer(Wrong, "run", data=data, steps=8, **options)
-        assert error.value.exit_code == 1
-
-
-def test_a_hook_that_fetches_a_tensor_within_the_loop_is_refused_with_a_remedy(data):
-    options = {"data": data, "steps": 8, "evaluate": "no"}
-    message = "'fetchessteptensor' fetches '.*', which is within the loop"
-    with pytest.raises(ToolkitError, match=message) as error:
-        testing.train(FetchesStepTensor, "run", **options)
-    assert "--steps-per-call 1" in error.value.hint
-    testing.train(FetchesStepTensor, "single", steps_per_call=1, **options)
-
-
 # ----------------------------------------------------------------------- the mode after a resume
-
-
-def is_compiled(run):
-    """Whether the manifest of a run says that XLA compiles its step."""
-    return read_json(run, "manifest.json")["xla"]
-
-
-@ONLY_2
-def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, monkeypatch):
-    options = {"data": data, "evaluate": "no"}
-    testing.train(Linear, "plain", steps=4, **options)  # too short for a trial
-    with monkeypatch.context() as patch:
-        patch.setattr(step_mode, "MIN_STEPS", 0)
-        patch.setattr(step_mode, "MIN_RUN_SECS", 0.0)
-        patch.setattr(step_mode, "MIN_SPEEDUP", 0.0)
-        testing.train(Linear, "xla", steps=4, **options)
-        assert (is_compiled("plain"), is_compiled("xla")) == (False, True)
-        testing.train(Linear, "plain", steps=8)  # would be compiled if it were new
-    testing.train(Linear, "xla", steps=8)  # would not be compiled if it were new
-    assert (is_compiled("plain"), is_compiled("xla")) == (False, True)
-    testing.train(Linear, "whole", steps=8, xla="on", **options)
-    assert testing.fingerprint("xla") == testing.fingerprint("whole")
 
 
 @ONLY_2
@@ -334,10 +270,8 @@ def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, monkeypatc
     "was_compiled, options, expected",
     [
         (True, {}, "xla"),
-        (True, {"steps_per_call": 1}, "xla"),
         (True, {"xla": "off"}, "loop"),
         (False, {}, "loop"),
-        (False, {"xla": "on"}, "xla"),
     ],
 )
 def test_a_resumed_run_has_its_earlier_mode_unless_the_options_change_it(

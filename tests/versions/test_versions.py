@@ -13,20 +13,27 @@ from toolkit.storage.run_folder import RunFolder
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The tensors of an undisturbed run."""
+    folder = tmp_path_factory.mktemp("whole")
+    run, data = str(folder / "run"), write_bars(folder / "bars.npz")
+    testing.train(Linear, run, data=data, steps=8, evaluate="no")
+    return testing.tensors(run)
+
+
 @pytest.mark.parametrize("version", ["1.15", "2.x"])
-def test_a_run_of_either_version_resumes_here(here, version):
-    data = write_bars("bars.npz")
+def test_a_run_of_either_version_resumes_here(here, whole, version):
+    write_bars("bars.npz")
     shutil.copytree(os.path.join(HERE, version), "half")
     assert RunFolder(os.path.abspath("half")).checkpoints.newest().step == 4
 
     testing.train(Linear, "half", steps=8)
-    testing.train(Linear, "whole", data=data, steps=8, evaluate="no")
-
-    expected, actual = testing.tensors("whole"), testing.tensors("half")
-    assert sorted(expected) == sorted(actual)
+    actual = testing.tensors("half")
+    assert sorted(whole) == sorted(actual)
     assert actual["global_step"] == 8
-    for name in expected:
-        np.testing.assert_allclose(actual[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    for name in whole:
+        np.testing.assert_allclose(actual[name], whole[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 def test_a_saved_model_of_tensorflow_1_predicts_here():

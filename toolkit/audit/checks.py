@@ -15,8 +15,7 @@ from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import MANIFEST, FormatError, fold
 from ..storage.journal import JOURNAL, find_journal_fault, has_state
-from ..storage.jsonl import JsonLines, parse_object, read_json
-from ..storage.record_log import EVALUATIONS, find_evaluation_faults
+from ..storage.jsonl import parse_object, read_json
 from ..storage.report_folder import find_report_faults
 from ..storage.run_folder import RunFolder, driver_of
 
@@ -24,7 +23,7 @@ from ..storage.run_folder import RunFolder, driver_of
 class Fault(NamedTuple):
     """Something that is wrong with a run."""
 
-    part: str  # of the run: the name of a check, or "option", "data", "model", "disk", ...
+    part: str  # of the run: the name of a check, or "option", "data", "model", ...
     message: str  # a clause, without a period
     subject: str = ""  # the option, or the path of the file, that is at fault
 
@@ -59,8 +58,6 @@ def run_checks(folder: RunFolder) -> List[Check]:
         "seal": _check_seal,
         "sources": _check_sources,
     }
-    if os.path.lexists(folder.file(EVALUATIONS)):
-        parts["evaluations"] = _check_evaluations
     if driver_of(folder.path):
         parts["journal"] = _check_journal
     checks = []
@@ -196,17 +193,6 @@ def _check_sources(folder: RunFolder) -> _Result:
     has_copies = any(source_copies.read_copies(session) for session in sessions)
     summary = f"{'' if has_copies else 'no '}copies of the plugins' code"
     return summary, source_copies.find_faults(folder, sessions)
-
-
-def _check_evaluations(folder: RunFolder) -> _Result:
-    """Whether the metrics of `toolkit evaluate --follow` are of checkpoints of this run."""
-    lines = JsonLines(folder.file(EVALUATIONS)).lines()
-    tensors: Dict[int, List[str]] = {}
-    for entry in folder.commits.entries():
-        if entry.is_commit:
-            tensors.setdefault(entry.step, []).append(entry.values["tensors"])
-    summary = f"{count_noun(len(lines), 'record')}, not sealed"
-    return summary, find_evaluation_faults(lines, tensors)
 
 
 def _check_journal(folder: RunFolder) -> _Result:

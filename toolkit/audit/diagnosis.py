@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, TypeVar
 
 from ..compat import tf
 from ..data.examples import Dataset
 from ..data.files.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
-from ..display.numbers import format_bytes
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph.build import build_training
 from ..options import CoreOptions
@@ -68,17 +66,6 @@ def diagnose_folder(folder: RunFolder) -> Diagnosis:
     notes += _describe_progress(folder) + _describe_leftovers(folder)
     diagnosis = Diagnosis(_describe_state(folder), notes, faults, [])
     _add_advice(diagnosis, folder, [check.name for check in checks if check.faults], resume)
-    _check_disk_space(diagnosis, folder)
-    # What a resume writes to in place; it replaces other files.
-    places = ("", ".lock", "checkpoints", "events", "commits.jsonl", "metrics.jsonl", "speed.jsonl")
-    for name in places:
-        path = folder.file(name).rstrip(os.sep)
-        mode = os.W_OK | (os.X_OK if os.path.isdir(path) else 0)
-        if os.path.exists(path) and not os.access(path, mode):
-            place = os.path.join(str(folder), name).rstrip(os.sep)
-            message = f"this user cannot write to {place}, so the run can be read but not resumed"
-            faults.append(Fault("folder", message, path))
-            break
     return diagnosis
 
 
@@ -129,21 +116,6 @@ def _describe_leftovers(folder: RunFolder) -> List[str]:
     some = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
     count = count_noun(len(names), "file")
     return [f"checkpoints/ has {count} of no committed checkpoint ({some}); a resume clears it."]
-
-
-def _check_disk_space(diagnosis: Diagnosis, folder: RunFolder) -> None:
-    """Add whether another checkpoint fits on the disk."""
-    checkpoints = folder.checkpoints.list()
-    if not checkpoints:
-        return
-    needed = sum(file.bytes for file in checkpoints[-1].files.values())
-    free = shutil.disk_usage(folder.path).free
-    sizes = f"a checkpoint needs {format_bytes(needed)}, and {format_bytes(free)} are free"
-    if free < needed:
-        diagnosis.faults.append(Fault("disk", f"there is no space for another checkpoint: {sizes}"))
-        diagnosis.advice.insert(0, "Free some disk space.")
-    elif free < 4 * needed:
-        diagnosis.notes.append(f"Disk space is low: {sizes}.")
 
 
 # ----------------------------------------------------------------------------------------- advice

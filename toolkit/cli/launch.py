@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shlex
 import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 
 from ..cli_options import verbose_option
-from ..cluster.layout import Command, Layout, assign_hosts, has_flag, tf_config
+from ..cluster.layout import Command, Layout, has_flag
 from ..display.escapes import escape_line
 from ..errors import UsageError
 from ..storage.run_folder import new_path
@@ -52,15 +51,6 @@ DEFAULT_KILLS = 3
     metavar="N",
     help="Restart the processes so often after one of them has died [default 3].",
 )
-@click.option("--print", "prints", is_flag=True, help="Print the command of each task; start none.")
-@click.option("--hosts", metavar="A,B,...", help="For --print: one host for each task.")
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65000),
-    default=2222,
-    metavar="N",
-    help="For --print: the port of each host [default 2222].",
-)
 @click.option(
     "--chaos",
     is_flag=False,
@@ -77,9 +67,6 @@ def launch(
     ps: int,
     evaluator: bool,
     restarts: int,
-    prints: bool,
-    hosts: Optional[str],
-    port: int,
     chaos: Optional[int],
     chaos_seed: int,
     command: Sequence[str],
@@ -93,14 +80,7 @@ def launch(
     For example: toolkit launch --workers 2 -- run PLUGIN
     """
     layout = Layout(workers, ps, evaluator)
-    if hosts is not None and not prints:
-        raise UsageError(
-            "--hosts is for --print: 'launch' starts processes on this machine alone.",
-            hint="Add --print for the commands to start on these hosts.",
-        )
     job = _read_command(command)
-    if prints:
-        return _print_tasks(layout, job, hosts, port)
     sys.stderr.writelines(f"note: {escape_line(note)}\n" for note in _note_environment(layout))
     from ..cluster.chaos import Chaos
     from ..cluster.launcher import Launcher, LaunchOptions
@@ -206,19 +186,3 @@ def _note_environment(layout: Layout) -> List[str]:
             "than one alone."
         )
     return notes
-
-
-# ------------------------------------------------------------------------------------------- print
-
-
-def _print_tasks(layout: Layout, job: Command, hosts: Optional[str], port: int) -> int:
-    """Print one line of shell for each task."""
-    names = ["127.0.0.1"] * layout.num_servers if hosts is None else hosts.split(",")
-    tasks = layout.tasks(assign_hosts(layout, names, port))
-    words = " ".join(shlex.quote(word) for word in ["toolkit", *job.words])
-    for task in tasks:
-        host = task.address.rpartition(":")[0] or "any host that reads the folder of the run"
-        text = "{}" if layout.is_alone and task.address else tf_config(tasks, task)
-        sys.stdout.write(f"# {task.name}, on {host}\n")
-        sys.stdout.write(f"TF_CONFIG={shlex.quote(text)} {words}\n")
-    return 0

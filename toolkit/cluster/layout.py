@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import socket
 from typing import Dict, Iterator, List, NamedTuple, Sequence
 
-from ..errors import UsageError
-from .definition import read_tf_config
 from .tasks import Task
 
 LOOPBACK = "127.0.0.1"
-_PORT = re.compile(r"^[^:]*:\d+$|\]:\d+$")  # of an address; one in IPv6 has brackets
 
 
 class Layout(NamedTuple):
@@ -58,32 +54,6 @@ def tf_config(tasks: Sequence[Task], task: Task) -> str:
         if each.address:
             jobs.setdefault(each.job, []).append(each.address)
     return json.dumps({"cluster": jobs, "task": {"type": task.job, "index": task.index}})
-
-
-def assign_hosts(layout: Layout, hosts: Sequence[str], port: int) -> List[str]:
-    """The address of each task but the evaluator, from a host for each, in the order of
-    `Layout.tasks`.
-
-    A host may have a port ("a:2222") and several tasks: without one, the first has `port`, and the
-    next tasks the next ports. Raises UsageError for more or fewer hosts, or no valid name.
-    """
-    tasks = [task for task in layout.tasks([""] * layout.num_servers) if task.job != "evaluator"]
-    names = [name.strip() for name in hosts]
-    if len(names) != len(tasks):
-        raise UsageError(
-            f"--hosts names {len(names)} hosts, but there are {len(tasks)} tasks: "
-            f"{', '.join(task.name for task in tasks)}.",
-            hint="Name one host for each task; a host with several tasks is named several times.",
-        )
-    addresses: List[str] = []
-    for name in names:
-        if not _PORT.search(name):
-            used = {int(a.rpartition(":")[2]) for a in addresses if a.startswith(name + ":")}
-            name += f":{next(number for number in range(port, 1 << 16) if number not in used)}"
-        addresses.append(name)
-    tasks = layout.tasks(addresses)
-    read_tf_config(tf_config(tasks, tasks[0]))  # refuses what is no address
-    return addresses
 
 
 @contextlib.contextmanager

@@ -157,7 +157,7 @@ def find_obstacle(a: Group, b: Group, name: str) -> str:
     return ""
 
 
-def _compare_splits(a: RunRecord, b: RunRecord, by_form: bool = False) -> str:
+def _compare_splits(a: RunRecord, b: RunRecord, by_form: bool) -> str:
     """How two test splits differ, as a clause; "" if they have the same examples in one order. With
     `by_form`, the same examples in another form, such as another size, are others.
     """
@@ -200,13 +200,12 @@ def _separator(a: Group, b: Group, name: str) -> Callable[[float], Separation]:
     known = [array for array in arrays if array is not None]
     missing = [record.name for record, array in zip(records, arrays) if array is None]
     if not missing and len(set(map(len, known))) == 1:
-        is_paired = not any(_compare_splits(records[0], each) for each in records)
         sides = known[: len(a.records)], known[len(a.records) :]
-        return lambda level: separate(*sides, level, is_paired)
+        return lambda level: separate(*sides, level)
 
     def separate_values(level: float) -> Separation:
         of_a, of_b = ([_estimate(r, name, level) for r in group.records] for group in (a, b))
-        separation = separate(of_a, of_b, level, is_paired=False)
+        separation = separate(of_a, of_b, level)
         if known and missing:
             loss = f"not paired: {missing[0]} has no values of its examples"
             note = "; ".join(filter(None, [separation.note, loss]))

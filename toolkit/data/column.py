@@ -409,20 +409,6 @@ def first_not_finite(values: np.ndarray) -> Optional[int]:
     return None
 
 
-def describe_rounding(largest: Mapping[str, float]) -> List[str]:
-    """A note on columns whose whole numbers 32-bit floats cannot hold, for instance of seconds.
-
-    Args:
-        largest: by name of the column, the largest magnitude in it.
-    """
-    exact = 2.0**24
-    columns = [name for name, number in largest.items() if number > exact]
-    if not columns:
-        return []
-    listing = ", ".join(columns[:10]) + (", ..." if len(columns) > 10 else "")
-    return [f"Numbers beyond {exact:,.0f} are rounded to 32-bit floats ({listing})."]
-
-
 def as_text(array: Any) -> np.ndarray:
     """Texts as an array of bytes objects, in UTF-8."""
     array = np.asarray(array)

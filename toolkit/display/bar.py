@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, Iterable, List, TextIO
+from typing import Any, Callable, Dict, Iterable, TextIO
 
 from rich.console import Console as RichConsole
-from rich.console import ConsoleRenderable, RenderableType
-from rich.control import Control
-from rich.live import Live
+from rich.console import RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
@@ -18,7 +16,6 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.segment import ControlType, Segment
 from rich.text import Text
 
 from .escapes import escape_controls, escape_line
@@ -45,14 +42,10 @@ class Bar(Progress):
             TextColumn("{task.fields[text]}", markup=False),
             _TimeColumn(),
             console=_PlainCursorConsole(file=stream),
-        )
-        self.live = _FirstColumnLive(
-            console=self.console,
             refresh_per_second=REDRAWS_PER_SEC,
             transient=True,
             # What a command writes to a file stays in it.
             redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
-            get_renderable=self.get_renderable,
         )
 
     def add_row(self, read: ReadRow) -> TaskID:
@@ -115,22 +108,3 @@ class _PlainCursorConsole(RichConsole):
 
     def show_cursor(self, show: bool = True) -> bool:
         return False
-
-
-class _FirstColumnLive(Live):
-    """Leaves the cursor in the first column of what it draws.
-
-    When a terminal gets narrower and breaks the bar into several rows, the cursor stays at the
-    first of them, so erasing from there downwards erases all.
-    """
-
-    def process_renderables(self, renderables: List[ConsoleRenderable]) -> List[ConsoleRenderable]:
-        drawing = super().process_renderables(renderables)
-        return [_erase_below(), *drawing, Control(ControlType.CARRIAGE_RETURN)]
-
-
-def _erase_below() -> Control:
-    """Erases from the cursor to the end of the screen; rich has no name for that."""
-    control = Control()
-    control.segment = Segment("\x1b[J", None, [(ControlType.CLEAR,)])
-    return control

@@ -98,16 +98,7 @@ class Network:
             ]
         losses, earlier = tf.get_collection(_REGULARIZATION), before.get(_REGULARIZATION, [])
         self._weight_losses = [loss for loss in losses if not _is_among(loss, earlier)]
-        self._set_variables([variable for _, variable in self._creations])
-
-    def _set_variables(self, variables: Sequence[Any]) -> None:
-        self.variables = list(variables)
-        halves = [v.op.name for v in self.trainable_variables if v.dtype.base_dtype == tf.float16]
-        if halves:
-            self._builder.notes.append(
-                f"'{halves[0]}' is float16, in which the epsilon of Adam is 0: create variables in "
-                "float32 and cast them, or set --optimizer-args epsilon=1e-4"
-            )
+        self.variables = [variable for _, variable in self._creations]
 
     def _apply(self, apply: Callable[[], Any]) -> Any:
         """What `apply()` returns, computed with the variables of `_build`."""
@@ -324,7 +315,7 @@ class KerasModel(Network):
         frozen = {variable.op.name for variable in model.weights} - trained
         collection = tf.get_collection_ref(tf.GraphKeys.TRAINABLE_VARIABLES)
         collection[:] = [variable for variable in collection if variable.op.name not in frozen]
-        self._set_variables(model.weights)
+        self.variables = list(model.weights)
         if getattr(model, "optimizer", None) is not None:
             builder.notes.append(
                 f"the optimizer, losses and metrics of '{model.name}.compile' have no effect; the "

@@ -7,12 +7,10 @@ from typing import Callable, List, NamedTuple, Sequence, Tuple, Union
 
 import numpy as np
 
-from .intervals import LEVEL, normal_quantile, t_quantile, wilson
+from .intervals import LEVEL, normal_quantile, t_quantile
 
 MCNEMAR = "McNemar's exact test over examples"
 PAIRED_T = "paired t test over examples"
-UNPAIRED_SHARES = "score intervals of two shares"
-UNPAIRED_T = "Welch's t test over examples"
 SEEDS_AND_EXAMPLES = "t test over seeds and examples"
 SEEDS = "Welch's t test over seeds"
 OWN_INTERVALS = "the intervals of both values"
@@ -60,9 +58,7 @@ class Separation(NamedTuple):
     note: str
 
 
-def separate(
-    a: Sequence[Seed], b: Sequence[Seed], level: float = LEVEL, is_paired: bool = True
-) -> Separation:
+def separate(a: Sequence[Seed], b: Sequence[Seed], level: float = LEVEL) -> Separation:
     """Compare two methods, each by one run or by several that differ in their seed.
 
     One run each, with values of examples: McNemar's exact test for bool, else a t test over the
@@ -71,11 +67,11 @@ def separate(
     examples: Welch's t test over the seeds, or the two intervals of one run each.
 
     Args:
-        a: for each seed the values of the examples, bool or real [N]; or one value of the metric,
-            or an `Estimate`. All of one kind; values of examples are preferred where all have them.
+        a: for each seed the values of the examples, bool or real [N], where position i is the same
+            example everywhere; or one value of the metric, or an `Estimate`. All of one kind;
+            values of examples are preferred where all have them.
         b: likewise.
         level: the share of pairs without a difference that are not separated, in (0, 1).
-        is_paired: whether position i is the same example everywhere.
 
     Raises:
         ValueError: a or b is empty, or numbers of examples differ.
@@ -87,25 +83,19 @@ def separate(
             [_estimate(seed) for seed in a], [_estimate(seed) for seed in b], level
         )
     rows_a, rows_b = _stack(a), _stack(b)
-    if is_paired and rows_a.shape[1] != rows_b.shape[1]:
+    if rows_a.shape[1] != rows_b.shape[1]:
         raise ValueError(f"{rows_a.shape[1]} examples cannot be paired with {rows_b.shape[1]}.")
     difference = float(rows_a.mean() - rows_b.mean())
     seeds = (len(a), len(b))
     if not (np.isfinite(rows_a).all() and np.isfinite(rows_b).all()):
         return _unknown(difference, seeds, "some values are not finite")
-    if min(rows_a.shape[1], rows_b.shape[1]) < 2:
+    if rows_a.shape[1] < 2:
         values_a, values_b = ([_estimate(row) for row in rows] for rows in (rows_a, rows_b))
         return _compare_values(values_a, values_b, level)
     if max(seeds) > 1:
-        return _several_seeds(rows_a, rows_b, level, is_paired)
+        return _several_seeds(rows_a, rows_b, level)
     is_bool = rows_a.dtype == rows_b.dtype == np.bool_
-    compare = {
-        (True, True): _mcnemar,
-        (True, False): _paired_t,
-        (False, True): _two_shares,
-        (False, False): _two_means,
-    }[is_paired, is_bool]
-    return compare(rows_a[0], rows_b[0], level)
+    return (_mcnemar if is_bool else _paired_t)(rows_a[0], rows_b[0], level)
 
 
 def adjust(separate_at: Sequence[Callable[[float], Separation]], level: float) -> List[Separation]:
@@ -252,38 +242,6 @@ def _paired_t(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
     return _t_test(mean, variance, degrees, level, PAIRED_T, (1, 1), ONE_SEED_EACH)
 
 
-def _two_means(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
-    parts = [(float(np.var(each, ddof=1)) / len(each), len(each) - 1.0) for each in (a, b)]
-    variance, degrees = _satterthwaite(parts)
-    difference = float(np.mean(a) - np.mean(b))
-    return _t_test(difference, variance, degrees, level, UNPAIRED_T, (1, 1), ONE_SEED_EACH)
-
-
-def _two_shares(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
-    """Two shares of different examples: by Wilson's intervals of both (Newcombe's method 10).
-
-    p is 1 minus the greatest level at which the interval excludes 0.
-
-    Newcombe (1998), Interval estimation for the difference between independent proportions,
-    Statistics in Medicine 17.
-    """
-
-    def compare(level: float) -> Separation:
-        shares = [
-            Estimate(float(each.mean()), *wilson(int(each.sum()), len(each), level)[:2])
-            for each in (a, b)
-        ]
-        return _difference_of_estimates(shares[0], shares[1], level)
-
-    def half(p: float) -> float:
-        result = compare(1 - p)
-        return abs(result.difference - (result.low if result.difference > 0 else result.high))
-
-    result = compare(level)
-    p = _p_value(half, result.difference)
-    return result._replace(p=p, is_separated=p <= 1 - level, method=UNPAIRED_SHARES)
-
-
 def _difference_of_estimates(a: Estimate, b: Estimate, level: float) -> Separation:
     """The difference of two independent values whose intervals are known.
 
@@ -328,7 +286,7 @@ def _compare_values(a: Sequence[Estimate], b: Sequence[Estimate], level: float) 
     return _unknown(difference, seeds, "1 seed each, without intervals")
 
 
-def _several_seeds(a: np.ndarray, b: np.ndarray, level: float, is_paired: bool) -> Separation:
+def _several_seeds(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
     """Compare means over seeds and examples, both of which are samples.
 
     The means of the seeds vary by the seed and by noise of single examples; what is common to all
@@ -340,11 +298,11 @@ def _several_seeds(a: np.ndarray, b: np.ndarray, level: float, is_paired: bool) 
     """
     sides = [np.asarray(rows, np.float64) for rows in (a, b)]
     means = [rows.mean(0) for rows in sides]
-    samples = [means[0] - means[1]] if is_paired else means
-    of_examples = sum(float(sample.var(ddof=1)) / len(sample) for sample in samples)
+    sample = means[0] - means[1]
+    of_examples = float(sample.var(ddof=1)) / len(sample)
     parts, note = _seed_variances([rows.mean(1) for rows in sides])
     common = max(0.0, of_examples - sum(_noise_of_seed_means(sides)))
-    parts = [_satterthwaite(parts), (common, min(map(len, samples)) - 1.0)]
+    parts = [_satterthwaite(parts), (common, len(sample) - 1.0)]
     difference = float(means[0].mean() - means[1].mean())
     return _test_sum(difference, parts, level, (len(a), len(b)), note)
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-import re
 import secrets
 import stat
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
@@ -43,7 +42,6 @@ from .record_log import RecordLog
 EVENTS = "events"
 CONFIG = "config.json"
 DRIVER = "driver"  # the key in it that names who makes the steps, if it is not the training loop
-_FORMER_CONFIG = re.compile(r"config\.json\.[0-9a-f]{4}")
 
 
 class RunFolder(Folder):
@@ -89,12 +87,6 @@ class RunFolder(Folder):
                 f"Another process has started a run in {self}, or a plugin has written to it.",
                 hint="A plugin can write to run.folder from the 'begin' of its session hooks on.",
             )
-        path, former = self.file(CONFIG), None
-        with contextlib.suppress(CheckpointError):
-            former = read_json(path)
-        with self.writing():
-            if former != config and os.path.lexists(path):  # somebody may have edited it
-                os.rename(path, f"{path}.{secrets.token_hex(2)}")
         self.write_config(config)
         with self.writing():
             for name in (CHECKPOINTS, EVENTS):
@@ -293,6 +285,6 @@ def _is_remnant(folder: str, name: str, names: List[str]) -> bool:
     if name == LOCK:
         status = os.lstat(path)
         return stat.S_ISREG(status.st_mode) and status.st_size == 0
-    if name == CONFIG or _FORMER_CONFIG.fullmatch(name):
+    if name == CONFIG:
         return LOCK in names
     return name.startswith(TEMPORARY_PREFIX)

@@ -4,7 +4,6 @@ model (--init-from), and what is computed from the training data (`Run.fit_initi
 
 from __future__ import annotations
 
-import os
 from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -110,8 +109,6 @@ def open_initial_weights(
         return None
     names = parse_map(renames)
     path, step = split_step(init_from)
-    if not step and not os.path.exists(path):
-        path, step = split_step(path.rstrip("/"))  # RUN@STEP/
     if recorded is not None and recorded.head and not step:
         step = str(recorded.step)
     try:

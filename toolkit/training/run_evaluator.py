@@ -59,12 +59,12 @@ class RunEvaluator:
         return self._evaluator
 
     def best_metric(self) -> Optional[BestMetric]:
-        """What --best-metric names; None without it. Raises UsageError if no such metric is
-        computed, or its direction is not known.
+        """What --best-metric names; None without it or where nothing is evaluated during training.
+        Raises UsageError if no such metric is computed, or its direction is not known.
         """
         text = self._job.options.best_metric
         split = self._run_data.prepare_split(SPLIT)
-        if not text or split is None:
+        if not text or not self._job.options.evaluate or split is None:
             return None
         metric = choose_best_metric(text, self.evaluator.metric_directions())
         find_dependencies = functools.partial(self.evaluator.dependencies, metric.name, split)

@@ -61,7 +61,6 @@ class Drive(Observer):
         self._metrics: Dict[str, float] = {}
         self._warned: Set[str] = set()
         self._recorder = Recorder(run.journal.append, settings["journal_limit"])
-        self.sessions.after = lambda: self.queues.loop(self.step)
         self._closed: Dict[str, np.ndarray] = {}  # variables of sessions since the last commit
         self._handles: Dict[bytes, bytes] = {}  # of iterators -> what the journal has for them
         self._trained: Any = None  # the graph of the last train call, and the start of its names

@@ -2,16 +2,15 @@
 
 The script and the modules of its folder that it imports are parsed, not run. A chain such as
 `tf.contrib.layers.conv2d` is followed from its import, through aliases, as far as modules and
-classes go. A name that a file binds to several things is left alone. Nothing is patched.
+classes go. A name that a file binds to several things is left alone, and so is one without which
+the script may do. Nothing is patched.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import os
-import sys
 import types
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set
 
@@ -32,21 +31,18 @@ class Missing(NamedTuple):
         name: such as "tf.contrib.crf".
         file: the path of the file that uses it first.
         line: from 1 on.
-        conditional: whether the script may do without: the name is used in a branch of an `if`, or
-            in a function that no file names.
     """
 
     name: str
     file: str
     line: int
-    conditional: bool = False
 
 
 def missing_names(path: str) -> List[Missing]:
     """The names that a script and the modules of its folder use in vain, each once.
 
-    A name is left out where `try` catches its absence, or where an `if` asks TensorFlow for its
-    version or its attributes.
+    A name is left out where the script may do without: where `try` catches its absence, in a branch
+    of an `if`, and in a function that no file names.
 
     Args:
         path: of the script.
@@ -58,11 +54,9 @@ def missing_names(path: str) -> List[Missing]:
     script.load(os.path.abspath(path))
     found: Dict[str, Missing] = {}
     for use, function in script.uses:
-        conditional = use.conditional or bool(function) and function not in script.named
-        name = use.name.replace(ROOT, "tf", 1)
-        is_news = name not in found or found[name].conditional and not conditional
-        if use.name not in script.given and is_news:
-            found[name] = use._replace(name=name, conditional=conditional)
+        if use.name not in script.given and (not function or function in script.named):
+            name = use.name.replace(ROOT, "tf", 1)
+            found.setdefault(name, use._replace(name=name))
     return sorted(found.values(), key=lambda each: (each.file, each.line))
 
 
@@ -70,9 +64,9 @@ def refuse_missing_names(path: str) -> None:
     """Refuse a script that needs names which this TensorFlow lacks.
 
     Raises:
-        UsageError: it does, and not only under a condition; the names are listed.
+        UsageError: it does; the names are listed.
     """
-    needed = [each for each in missing_names(path) if not each.conditional]
+    needed = missing_names(path)
     if needed:
         places = [f"{e.name} ({os.path.basename(e.file)}:{e.line})" for e in needed[:_SHOWN]]
         more = f" and {len(needed) - _SHOWN} more" if len(needed) > _SHOWN else ""
@@ -222,24 +216,16 @@ def _resolve(node: ast.AST, names: Names) -> Optional[str]:
 
 
 class _Reader(ast.NodeVisitor):
-    """Checks the names that one file uses."""
+    """Checks the names that one file uses where it cannot do without."""
 
     def __init__(self, script: _Script, path: str, names: Names):
         self._script, self._path, self._names = script, path, names
-        self._is_conditional = False
         self._function: Optional[str] = None  # the outermost one around the present line
-        self._guarded: Optional[List[str]] = None  # in a `try`: the names that are missing
 
     def _check(self, name: str, line: int) -> None:
         missing = self._script.tensorflow.first_missing(name)
-        if missing is not None and self._guarded is not None:
-            self._guarded.append(missing)
-        elif missing is not None:
-            self._note(missing, line)
-
-    def _note(self, missing: str, line: int) -> None:
-        use = Missing(missing, self._path, line, self._is_conditional)
-        self._script.uses.append((use, self._function))
+        if missing is not None:
+            self._script.uses.append((Missing(missing, self._path, line), self._function))
 
     def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
@@ -283,60 +269,40 @@ class _Reader(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Try(self, node: ast.Try) -> None:
-        if not any(map(_catches_absence, node.handlers)):
+        if any(map(_catches_absence, node.handlers)):
+            self._visit_all(node.finalbody)
+        else:
             self.generic_visit(node)
-            return
-        outer, self._guarded = self._guarded, []
-        self._visit_all(node.body)
-        followed: Iterable[ast.AST] = node.handlers if self._guarded else node.orelse
-        self._guarded = outer
-        self._visit_all(followed)
-        self._visit_all(node.finalbody)
 
     def visit_If(self, node: Any) -> None:
         self.visit(node.test)
-        text = ast.dump(node.test)
-        former = self._is_conditional, self._guarded
-        if "hasattr" in text or "version" in text.lower():
-            self._guarded = []
-        self._is_conditional = self._is_conditional or "'__main__'" not in text
-        for branch in (node.body, node.orelse):
-            self._visit_all(branch if isinstance(branch, list) else [branch])
-        self._is_conditional, self._guarded = former
+        if "'__main__'" in ast.dump(node.test):
+            self._visit_all(node.body)
 
-    visit_IfExp = visit_If
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self.visit(node.test)
 
 
-class _Loader(_Reader):
+class _Loader(ast.NodeVisitor):
     """Loads the modules of the script's folder that one file imports, and binds what they lend it.
 
-    What a handler would import for want of something that is there is not loaded.
+    What a handler of `try` imports, for want of something else, is not loaded.
     """
 
-    def _note(self, missing: str, line: int) -> None:
-        """Leave that to the reader."""
-
-    def _load(self, module: str, level: int) -> Names:
-        found = self._script.load_module(self._path, module, level)
-        top = module.split(".")[0]
-        is_absent = found is None and not level and top not in sys.modules
-        if is_absent and self._guarded is not None and importlib.util.find_spec(top) is None:
-            self._guarded.append(top)
-        return found or {}
+    def __init__(self, script: _Script, path: str, names: Names):
+        self._script, self._path, self._names = script, path, names
 
     def visit_Import(self, node: ast.Import) -> None:
-        super().visit_Import(node)
         for alias in node.names:
             if not _is_of_tensorflow(alias.name):
-                self._load(alias.name, 0)
+                self._script.load_module(self._path, alias.name, 0)
                 _bind(self._names, alias.asname or alias.name.split(".")[0])
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        super().visit_ImportFrom(node)
         module, level = node.module or "", node.level or 0
         if not level and _is_of_tensorflow(module):
             return
-        own = self._load(module, level) if module else {}
+        own = (self._script.load_module(self._path, module, level) if module else None) or {}
         for alias in node.names:
             if alias.name == "*":
                 for name, value in own.items():
@@ -345,6 +311,10 @@ class _Loader(_Reader):
                 inner = f"{module}.{alias.name}" if module else alias.name
                 self._script.load_module(self._path, inner, level)
                 _bind(self._names, alias.asname or alias.name, own.get(alias.name))
+
+    def visit_Try(self, node: ast.Try) -> None:
+        for each in (*node.body, *node.orelse, *node.finalbody):
+            self.visit(each)
 
 
 def _catches_absence(handler: ast.ExceptHandler) -> bool:

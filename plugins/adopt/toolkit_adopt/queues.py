@@ -2,9 +2,7 @@
 
 Patched while the script runs, and put back when it has ended: `QueueRunner.create_threads`, which
 `start_queue_runners`, monitored sessions and Supervisors call, notes the runner and makes no
-thread; queues are made without a capacity, as nobody takes while the main thread puts; and
-`LooperThread.start`, of `Supervisor.loop`, lets its function be called after so many train calls in
-place of seconds.
+thread; and queues are made without a capacity, as nobody takes while the main thread puts.
 
 Before a call that reaches a dequeue or a reader, the enqueue ops of that queue's runner are run in
 turn, those of the queues before it first, until the queue has what the call takes. One that
@@ -19,11 +17,11 @@ from __future__ import annotations
 
 import collections
 import weakref
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple
 
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_data_flow_ops
-from tensorflow.python.training import coordinator, queue_runner_impl
+from tensorflow.python.training import queue_runner_impl
 
 from toolkit import tf
 
@@ -59,8 +57,6 @@ class Queues:
         self._states: Any = weakref.WeakKeyDictionary()  # graph -> queue -> size, is closed
         self._capacities: Any = weakref.WeakKeyDictionary()  # graph -> queue -> given number
         self._num_puts = 0  # the numbers of the noise of enqueue ops
-        self._loops: List[Tuple[int, Any]] = []  # how often in train calls, a looper
-        self._looped = 0  # the last train call after which loops were asked
 
     def install(self, patches: Patches) -> None:
         """Patch what starts threads that call a session."""
@@ -79,34 +75,14 @@ class Queues:
                 known.ends.extend(runner.queue_closed_exception_types)
             return []
 
-        def start(original, looper):
-            seconds = looper._timer_interval_secs
-            if seconds is None:
-                raise self._calls.refusal("loops in a thread without an interval")
-            self._loops.append((max(1, int(seconds)), looper))
-            looper.start_loop()
-
         def make(original, *args, capacity=-1, **kwargs):
             made = original(*args, **kwargs)
             self._capacities.setdefault(made.graph, {})[made.op] = capacity
             return made
 
         patches.wrap(queue_runner_impl.QueueRunner, "create_threads", create_threads)
-        patches.wrap(coordinator.LooperThread, "start", start)
         for name in _QUEUES:
             patches.wrap(gen_data_flow_ops, name, make)
-
-    def loop(self, step: int) -> None:
-        """Call the functions of `Supervisor.loop` that are due.
-
-        Args:
-            step: the number of train calls so far.
-        """
-        if step != self._looped:
-            self._looped = step
-            for every, looper in self._loops:
-                if step % every == 0 and not looper._coord.should_stop():
-                    looper.run_loop()
 
     def fill(self, session: Any, kind: Kind, feeds: Dict[Any, Any]) -> None:
         """Let queues have what a call takes from them.

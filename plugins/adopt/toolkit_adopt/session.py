@@ -33,6 +33,7 @@ _EAGER = "trains eagerly, without a graph and a session"
 _REFUSED = (
     (sessions.BaseSession, "partial_run_setup", "calls partial_run"),
     (server_lib.Server, "__init__", "trains in several processes (tf.train.Server)"),
+    (supervisor.Supervisor, "loop", "calls a function by a clock (Supervisor.loop)"),
     *((module, "enable_eager_execution", _EAGER) for module in (tf, ops)),
     *((module, "enable_v2_behavior", _EAGER) for module in (tf, ops)),
 )
@@ -53,7 +54,6 @@ class Sessions:
     Attributes:
         open: the open sessions by number, in the order in which they were made.
         failure: what happened in another thread.
-        after: called after each call of the script.
         is_inside: whether it is the toolkit that makes the calls now.
     """
 
@@ -72,7 +72,6 @@ class Sessions:
         self.main_thread = threading.get_ident()
         self._do_run = sessions.BaseSession._do_run
         self.failure: Any = None
-        self.after: Callable[[], None] = lambda: None
 
     def run(self, session: Any, targets: Any, fetches: Any, feeds: Any) -> List[Any]:
         """Run a session, unobserved."""
@@ -127,9 +126,7 @@ class Sessions:
             def run(targets=targets, fetches=fetches, feeds=feeds):
                 return self._call(session, targets, fetches, feeds, options, metadata)
 
-            values = self.unobserved(self._answer, session, targets, fetches, feeds, run)
-            self.after()
-            return values
+            return self.unobserved(self._answer, session, targets, fetches, feeds, run)
 
         def make_callable(original, session, fetches, feed_list=None, accept_options=False):
             if self.is_inside:

@@ -22,7 +22,7 @@ def find_shards(place: str) -> Tuple[Dict[str, List[str]], List[str]]:
 
     Returns:
         splits: split name -> its files, sorted; always with "train", which comes first.
-        notes: sentences on files that are missing, or that are read once.
+        notes: sentences on files that are missing or have no records.
 
     Raises:
         DataError: there is no such file, or only some names contain the name of a split.
@@ -52,13 +52,9 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
         pattern = os.path.join(glob.escape(folder), rest)
         matches = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(rest) else []
         paths = [path for path in matches if not os.path.isdir(path)]
-    first_of: Dict[str, str] = {}  # the first path of each file
+    first_of: Dict[str, str] = {}  # the first path of each file, to which others are links
     for path in paths:
         first_of.setdefault(os.path.realpath(path), path)
-    read = set(first_of.values())
-    links = [os.path.basename(path) for path in paths if path not in read]
-    if links:
-        notes.append(f"Links to a file that is read anyway are left out: {_list_names(links)}.")
     return list(first_of.values()), notes
 
 

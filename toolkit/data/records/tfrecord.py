@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ...errors import DataError, UsageError
-from ..column import MAX_CLASSES, Column, Sequences, describe_rounding, first_not_finite
+from ..column import MAX_CLASSES, Column, Sequences, first_not_finite
 from ..decoded import Decoded, hash_texts
 from ..examples import Dataset, Split, describe
 from ..held_out import hold_out
@@ -174,17 +174,11 @@ class _RecordReader:
                 )
 
     def _note_others(self) -> None:
-        """Name the keys that are not read, and shards with equal records."""
+        """Name the keys that are not read."""
         read = {key for plan in self._plans.values() for key in (plan.key, *plan.size_keys)}
         others = [key for key in self.index.keys if key not in read]
         if others:
             self.notes.append(f"Keys that are not read: {describe_keys(others)}.")
-        contents: Dict[bytes, str] = {}
-        for shard, part in zip(self._shards, np.split(self.index.digests, self.index.ends)):
-            content, name = part.tobytes(), os.path.basename(shard.path)
-            if content and content in contents:
-                self.notes.append(f"{name} has the same examples as {contents[content]}.")
-            contents.setdefault(content, name)
 
     # ------------------------------------------------------------------------------- components
 
@@ -192,7 +186,6 @@ class _RecordReader:
         """One component, a vector of single numbers, or a dict of components by name."""
         values = {key: self._read_key(key) for key in keys}
         if len(keys) > 1 and all(map(_is_single, values.values())):
-            self.notes += describe_rounding({key: _largest(values[key]) for key in keys})
             return np.stack([values[key].astype(np.float32) for key in keys], axis=1)
         if len(keys) == 1 and not isinstance(values[keys[0]], Sequences):
             only = values[keys[0]]
@@ -301,12 +294,6 @@ class _RecordReader:
                 f"and the class 1 has the number 0."
             )
         labels = (values - first).astype(np.int32)
-        num_present = len(np.unique(labels))
-        if 2 * num_present < len(names):
-            self.notes.append(
-                f"Only {num_present:,} of the {len(names):,} classes from {first} to {highest:,} "
-                f"have records, by the key '{key}'."
-            )
         plan = self._plans.get(NAME_KEY)
         has_names = key == LABEL_KEYS[0] and plan is not None and plan.kind == NAME
         return labels, self._class_names(labels, names) if has_names else tuple(names)
@@ -331,12 +318,6 @@ def _column(values: Any) -> Column:
     """A component; numbers are values, also of bytes."""
     is_number = isinstance(values, (np.ndarray, Sequences))
     return Column(values, kind="value" if is_number else None)
-
-
-def _largest(values: np.ndarray) -> float:
-    """The largest magnitude of integers; 0 for floats, which have 32 bits in the records."""
-    is_whole = values.dtype.kind in "iu" and values.size
-    return max(abs(float(values.min())), abs(float(values.max()))) if is_whole else 0.0
 
 
 def _is_single(values: Any) -> bool:

@@ -31,7 +31,7 @@ class TableColumn:
         path: of the table, for messages.
         name: of the column.
         fields: N texts; in a table of JSON also N lists.
-        is_csv: whether the table is CSV, and the name a field of its first line.
+        is_csv: whether the table is CSV, in which all fields are texts.
     """
 
     def __init__(self, path: str, name: str, fields: Sequence[Any], is_csv: bool):
@@ -148,16 +148,6 @@ class TableColumn:
         counts = np.bincount(self.codes)
         if is_text.any() and counts[is_number].sum() > counts[~is_number & is_text].sum():
             raise self._text_error(self.values[int(np.argmax(is_text))])
-
-    def refuse_header(self) -> None:
-        """Raise a DataError if the name is one of the texts: the table has no header."""
-        if self._is_csv and self.name in self.values:
-            raise DataError(
-                f"{self.path}: expected the names of the columns in the first line, found "
-                f"'{shorten(self.name)}', which is a value in row {self.row_of(self.name) + 1:,}, "
-                "too.",
-                hint="Write a first line with a name for each column.",
-            )
 
     # ----------------------------------------------------------------------------------- lists
 

@@ -56,8 +56,6 @@ def find_schema(
     has_missing = options.missing == "fill"
     names["categories"] = {}
     for column in columns:
-        if kinds[column.name] in ("categories", "texts"):
-            column.refuse_header()
         if kinds[column.name] == "categories":
             texts = sorted(text for text in column.values if text or has_missing)
             names["categories"][column.name] = tuple(texts)

@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import DataError
 from ..column import MAX_CLASSES
 from .columns import TableColumn, parse_number, shorten
-from .roles import LABEL_NAMES, TableFault
+from .roles import TableFault
 
 MAX_INTEGER_CLASSES = 100  # more different whole numbers are classes only on request
 
@@ -107,8 +107,6 @@ def _read_values(column: TableColumn, rows: np.ndarray) -> np.ndarray:
 def _read_classes(column: TableColumn, texts: Sequence[str], most: int, rows: np.ndarray) -> Labels:
     """A column of these texts as classes, of which there are so many at most."""
     names = _sort_classes(list(map(_class_name, texts)))
-    if column.name.lower() not in LABEL_NAMES:
-        column.refuse_header()
     if len(names) > min(MAX_CLASSES, most):
         raise DataError(
             f"{column.path}: expected labels of classes, found {len(names):,} different texts "

@@ -22,7 +22,6 @@ from typing import AbstractSet, Any, Dict, List, Mapping, Optional, Sequence, Tu
 import numpy as np
 
 from ...errors import DataError, ToolkitError, UsageError
-from ..column import describe_rounding
 from ..examples import Dataset, Split, describe
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
@@ -114,8 +113,6 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
     if labels:
         schema = schema._replace(label_kind="class" if class_names else "value")
         notes.append(_describe_labels(labels, class_names))
-    largest = np.fmax.reduce(np.abs(numbers))
-    notes += describe_rounding(dict(zip(schema.numbers, largest.tolist())))
     parts = _divide(columns, split, rows, is_other)
     images = {
         component: open_images(columns[name], rows, settings.images, settings.files, component)

@@ -5,7 +5,6 @@ A place in an error message is `FILE: row N`, counted from 1, without the header
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import gzip
 import io
@@ -197,7 +196,7 @@ def _read_json(path: str, lines: IO[str]) -> Dict[str, List[Any]]:
     columns: Dict[str, List[Any]] = {}
     for number, text in enumerate(filter(str.strip, lines), 1):
         try:
-            record = json.loads(text, object_pairs_hook=_unique_keys)
+            record = json.loads(text)
             if _SURROGATE.search(text):  # one half of a pair of surrogates is no text
                 json.dumps(record, ensure_ascii=False).encode("utf-8")
             if not isinstance(record, dict) or not record:
@@ -216,13 +215,6 @@ def _read_json(path: str, lines: IO[str]) -> Dict[str, List[Any]]:
                 "keys, null where there is no value.",
             ) from error
     return columns
-
-
-def _unique_keys(pairs: Sequence[Tuple[str, Any]]) -> Dict[str, Any]:
-    for name, count in collections.Counter(name for name, _ in pairs).items():
-        if count > 1:
-            raise ValueError(f"the key '{name}' twice")
-    return dict(pairs)
 
 
 def _as_field(name: str, value: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Any, List, Mapping
 from ...compat import tf
 from ...errors import UsageError, suggest
 
-# Parameters of constructors that are set otherwise; the last changes the names of variables.
+# Parameters of constructors that are set otherwise; the last, and those that end with "_name",
+# change the names of variables.
 _RESERVED = (
     *("self", "learning_rate", "name", "use_locking", "global_step"),
     "use_own_namescope_for_non_slot_vars",
@@ -35,7 +36,7 @@ def default_weight_decay(name: str) -> float:
 def make_optimizer(name: str, rate, arguments: Mapping[str, Any]) -> tf.train.Optimizer:
     """Make a tf.train optimizer with a learning rate, a float32 scalar tensor. The name is one of
     `optimizer_names`, or "sgd"; case, hyphens and underscores do not count. The arguments of its
-    constructor are numbers, booleans or text. Raises UsageError for an unknown name or argument, or
+    constructor are numbers or booleans. Raises UsageError for an unknown name or argument, or
     a value that the optimizer refuses.
     """
     short_name = _short_name(name)
@@ -48,7 +49,7 @@ def make_optimizer(name: str, rate, arguments: Mapping[str, Any]) -> tf.train.Op
     classes = {n.lower(): getattr(tf.train, n) for n in dir(tf.train) if n.endswith("Optimizer")}
     cls = classes[short_name + "optimizer"]
     parameters = inspect.signature(cls.__init__).parameters
-    names = [each for each in parameters if each not in _RESERVED]
+    names = [n for n in parameters if n not in _RESERVED and not n.endswith("_name")]
     values = {}
     for each, value in arguments.items():
         if each not in names:
@@ -80,8 +81,6 @@ def _typed_argument(optimizer: str, parameter: inspect.Parameter, value: Any) ->
     if isinstance(parameter.default, bool):
         value = bool(value) if is_number and value in (0, 1) else value
         fault = "" if isinstance(value, bool) else "should be true or false"
-    elif parameter.name.endswith("_name"):  # of slots; the default is None or text
-        fault = "" if isinstance(value, str) and value else "should be text"
     else:
         fault = "" if is_number else "should be a number"
     if fault:

@@ -15,8 +15,6 @@ from toolkit import tf
 from .layer import Layer, open_layer
 from .scopes import add_arg_scope, collect_named_outputs, smart_cond
 
-_ZEROS = tf.zeros_initializer()
-
 
 def _pair(value: Any, count: int = 2) -> List[int]:
     """One number for each of `count` axes."""
@@ -164,23 +162,6 @@ relu, relu6 = _dense(tf.nn.relu), _dense(tf.nn.relu6)
 elu, linear = _dense(tf.nn.elu), _dense(None)
 
 
-@add_arg_scope
-def bias_add(
-    inputs,
-    activation_fn=None,
-    initializer=_ZEROS,
-    regularizer=None,
-    *,
-    data_format="NHWC",
-    **options,
-):
-    """Add a variable "biases" to the channels."""
-    own = {"biases_initializer": initializer, "biases_regularizer": regularizer}
-    own["activation_fn"] = activation_fn
-    with open_layer("BiasAdd", inputs, options, data_format, own) as layer:
-        return layer.finish(layer.inputs)
-
-
 def _op(name: str, open_scope: Any = tf.name_scope) -> Any:
     """Call a function in a scope, and collect what it returns (a decorator).
 
@@ -254,33 +235,6 @@ def softmax(logits, scope=None):
     """The softmax over the last axis."""
     with tf.variable_scope(scope, "softmax"):
         return tf.nn.softmax(logits)
-
-
-@_op("UnitNorm", tf.variable_scope)
-def unit_norm(inputs, dim, epsilon=1e-7):
-    """Divide by sqrt(epsilon + the sum of squares over an axis)."""
-    squares = tf.reduce_sum(tf.square(inputs), dim, keepdims=True)
-    return inputs / tf.sqrt(epsilon + squares)
-
-
-@_op("MaxOut", tf.variable_scope)
-def maxout(inputs, num_units, axis=-1):
-    """The maximum of each of `num_units` groups of the features of the last axis.
-
-    Raises:
-        ValueError: the features cannot be divided, or the axis is another one.
-    """
-    inputs = tf.convert_to_tensor(inputs)
-    sizes = inputs.shape.as_list()
-    if sizes[-1] is None or sizes[-1] % num_units or axis not in (-1, len(sizes) - 1):
-        raise ValueError(
-            f"maxout divides the last axis into {num_units} groups: axis {axis} of "
-            f"{inputs.shape} cannot be."
-        )
-    groups = tf.concat([tf.shape(inputs)[:-1], [num_units, sizes[-1] // num_units]], 0)
-    outputs = tf.reduce_max(tf.reshape(inputs, groups), -1)
-    outputs.set_shape([*sizes[:-1], num_units])
-    return outputs
 
 
 def _apply(name: str, default: str, inputs: Any, layer: Any, arguments: Any, options: Any) -> Any:
