@@ -1,8 +1,5 @@
 """A script that is killed and resumed ends with the bits of the undisturbed run."""
 
-import os
-import shutil
-
 import pytest
 from adopt_fixtures import (
     HEAD,
@@ -15,7 +12,6 @@ from adopt_fixtures import (
     write_script,
 )
 from queue_scripts import QUEUES
-from toolkit_adopt.drive import Drive
 
 PATTERNS = {**SCRIPTS, **QUEUES}
 RESUMES = {"dataset": [("--pause-at", "10"), ()]}  # the words of each
@@ -23,33 +19,18 @@ NUM_STEPS = {"epochs": 14}
 WORDS = ("--commit-steps", "5", "--log-steps", "2")
 
 
-def keep_folder(monkeypatch, folder, step, kept):
-    """Copy the folder of a script behind the call that makes a step: what a kill would leave."""
-    answer = Drive.answer
-
-    def answer_and_copy(self, *args):
-        values = answer(self, *args)
-        if self.step == step and not kept.exists():
-            shutil.copytree(str(folder), str(kept))
-        return values
-
-    monkeypatch.setattr(Drive, "answer", answer_and_copy)
-
-
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
-def test_a_killed_script_ends_with_the_bits_of_the_undisturbed_run(pattern, tmp_path, monkeypatch):
-    path, kept = write_script(tmp_path / "folder", PATTERNS[pattern]), tmp_path / "kept"
-    with monkeypatch.context() as patch:
-        keep_folder(patch, path.parent, 7, kept)
-        assert adopt(path, *WORDS) == 0
-    whole = commits(path), metrics(path)
-    assert max(whole[0]) == NUM_STEPS.get(pattern, 12)
-    shutil.rmtree(str(path.parent))
-    os.rename(str(kept), str(path.parent))
-    assert max(commits(path)) == 5
+def test_a_killed_script_ends_with_the_bits_of_the_undisturbed_run(pattern, tmp_path):
+    whole = write_script(tmp_path / "whole", PATTERNS[pattern])
+    assert adopt(whole, *WORDS) == 0
+    parted = write_script(tmp_path / "parted", PATTERNS[pattern])
+    killed(parted, 7, *WORDS)
+    assert max(commits(parted)) == 5
     for words in RESUMES.get(pattern, [()]):
-        assert resume(path, *words) == 0
-    assert (commits(path), metrics(path)) == whole
+        assert resume(parted, *words) == 0
+    assert max(commits(whole)) == NUM_STEPS.get(pattern, 12)
+    assert commits(parted) == commits(whole)
+    assert metrics(parted) == metrics(whole)
 
 
 def test_a_script_may_take_from_a_queue_after_the_run_has_ended(tmp_path):
