@@ -19,7 +19,6 @@ PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugins", "refe
 HEADING = re.compile(r"^# -{10,} (.+)$", re.M)  # between the hooks of the source
 SECTIONS = ("Args", "Returns", "Raises", "Attributes")
 VALUES = {  # of public names that have no docstring of their own
-    "API": "The number of the interface between toolkit and plugins.",
     "OptimizerArguments": "The type of an option with arguments of an optimizer: name=value,...",
     "tf": "TensorFlow 1's interface, `tensorflow.compat.v1`, with Keras 2 as `tf.keras`.",
 }

@@ -168,6 +168,15 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def site(here, monkeypatch):
+    """A folder on sys.path, for what pip would install."""
+    folder = here / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+@pytest.fixture
 def cli(here, capsys):
     """A function that runs a command in this process: `cli("run", "--steps", "3")` -> Result."""
 

@@ -80,5 +80,5 @@ class NestedTraining(Generator):
     def scorers(self, run, splits):
         import toolkit
 
-        options = {"data": run.options.data, "steps": 3, "seed": 7}
+        options = {"data": run.options.data, "steps": 3, "seed": 7, "steps_per_call": 1}
         toolkit.train("linear_fixtures:Linear", "inner", options)

@@ -32,7 +32,8 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     data = write_bars(folder / "bars.npz")
     for plugin in (GENERATOR, DERIVED):
-        toolkit.train(plugin, str(folder / plugin), {"data": data, "steps": 6})
+        options = {"data": data, "steps": 6, "steps_per_call": 1}
+        toolkit.train(plugin, str(folder / plugin), options)
     return folder
 
 
@@ -231,7 +232,13 @@ def test_a_local_variable_follows_the_weights_in_an_exported_model(cli, derived_
 
 def test_training_in_one_call_passes_on_its_log_and_does_not_repeat_a_finished_run(here, capsys):
     data, lines = write_bars("bars.npz"), []
-    options = {"data": data, "steps": 2, "log_steps": 1, "learning_rate": "0.5"}
+    options = {
+        "data": data,
+        "steps": 2,
+        "log_steps": 1,
+        "learning_rate": "0.5",
+        "steps_per_call": 1,
+    }
     run = toolkit.train(LINEAR, "r", options, lines.append)
     assert (run.summary["steps"], run.folder, run.test["examples"]) == (2, str(here / "r"), 13)
     assert run.metrics == run.test["metrics"] and f"accuracy {run.metrics['accuracy']:.4g}" in repr(
@@ -251,7 +258,8 @@ def test_training_in_one_call_passes_on_its_log_and_does_not_repeat_a_finished_r
 def test_a_run_on_arrays_in_memory_resumes_without_them_or_asks_for_them(here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(here / "cache"))
     arrays = bars(TEST_LABELS, 2), TEST_LABELS
-    first = toolkit.train(LINEAR, "r", data=arrays, steps=2)
+    quick = {"steps_per_call": 1, "evaluate": False}
+    first = toolkit.train(LINEAR, "r", quick, data=arrays, steps=2)
     assert (
         first.options.data.startswith("arrays:") and toolkit.train(LINEAR, "r", steps=4).step == 4
     )
@@ -268,7 +276,7 @@ def test_a_run_on_arrays_in_memory_resumes_without_them_or_asks_for_them(here, m
 )
 def test_a_run_within_another_run_does_not_disturb_it(here, best):
     handler = signal.getsignal(signal.SIGTERM)
-    options = dict({"data": write_bars("bars.npz"), "steps": 6}, **best)
+    options = dict({"data": write_bars("bars.npz"), "steps": 6, "steps_per_call": 1}, **best)
     plain = toolkit.train(Generator, "plain", options)
     outer = toolkit.train(NestedTraining, "outer", options)
     assert testing.fingerprint("outer") == testing.fingerprint("plain")

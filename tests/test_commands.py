@@ -45,14 +45,6 @@ number = 3
 
 
 @pytest.fixture
-def site(here, monkeypatch):
-    folder = here / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    return folder
-
-
-@pytest.fixture
 def offer(site):
     """`offer("greet = mod:greet")`: a distribution with that command and the module `mod`."""
 

@@ -211,22 +211,21 @@ def test_a_saved_configuration_runs_again_from_another_folder(cli, here, trained
     assert summaries[0]["test"] == summaries[1]["test"]
 
 
-def test_every_path_that_a_run_stores_is_relative_but_that_of_its_folder(cli, here):
-    argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", "2"]
-    assert cli(*(argv + ["--run-dir", here / "r"])).code == 0
+def test_every_path_that_a_run_stores_is_relative_but_that_of_its_folder(trained):
+    home = os.path.dirname(read_json(trained, "run", "config.json")["folder"])
     for name in ("config.json", "manifest.json", "checkpoints/checkpoint"):
-        text = (here / "r" / name).read_text()
+        text = (trained / "run" / name).read_text()
         if name.endswith(".json"):
             values = json.loads(text)
             text = json.dumps({k: v for k, v in values.items() if k not in ("argv", "folder")})
-        assert str(here) not in text, name
+        assert home not in text, name
 
 
 # -------------------------------------------------------------------------------- runs that moved
 
 
-RUN = ["run", "--plugin", LINEAR, "--steps", "2", "--run-dir", "work/run"]
-# Commands on a run that need its data.
+RUN = ["run", "--steps", "2", "--steps-per-call", "1", "--no-evaluate"]
+# Commands on a run that need its plugin and its data.
 COMMANDS = [
     ["evaluate", "RUN"],
     ["resume", "RUN", "--steps", "4"],
@@ -237,72 +236,63 @@ COMMANDS = [
 
 
 @pytest.fixture
-def run(cli, here):
-    """A run in work/run, with data in data/bars.npz beside it."""
+def start(cli, here):
+    """A function that trains a run in work/run, with data in data/bars.npz beside it."""
     (here / "data").mkdir()
     write_bars("data/bars.npz")
-    result = cli(*RUN, "--data", "npz:data/bars.npz")
-    assert result.code == 0, result.err
-    return here / "work" / "run"
+
+    def call(data="npz:data/bars.npz", plugin=LINEAR, more=()):
+        argv = [*RUN, "--plugin", plugin, "--data", data, "--run-dir", "work/run", *more]
+        result = cli(*argv)
+        assert result.code == 0, result.err
+        return here / "work" / "run"
+
+    return call
 
 
-def check_commands(cli, path):
-    for words in COMMANDS:
+def check_commands(cli, path, commands=COMMANDS):
+    for words in commands:
         result = cli(*[word.replace("RUN", str(path)) for word in words])
         assert result.code == 0, (words, result.err)
 
 
-@pytest.mark.parametrize(
-    "names, data",
-    [
-        (["work/run"], "data/bars.npz"),
-        (["work", "data"], "data/bars.npz"),
-        (["work", "data"], "HERE/data/bars.npz"),
-    ],
-    ids=["alone", "with its data", "with data by an absolute path"],
-)
-def test_a_run_that_moved_finds_its_data(cli, here, names, data):
-    (here / "data").mkdir()
-    write_bars("data/bars.npz")
-    assert cli(*RUN, "--data", "npz:" + data.replace("HERE", str(here))).code == 0
+def check_data(cli, path):
+    """The doctor finds the data of a run, and no fault."""
+    check_commands(cli, path, [["doctor", "RUN"]])
+
+
+def test_a_run_that_moved_alone_finds_its_data_plugin_and_extension(cli, here, start):
+    (here / "nothing.py").write_text("")
+    path = start(plugin=write_plugin(), more=["--with", "./nothing.py"])
+    (here / "far" / "away").mkdir(parents=True)
+    moved = shutil.move(str(path), str(here / "far" / "away"))
+    check_commands(cli, moved)
+    with open_trained(moved) as trained:
+        assert trained.step == 4
+    config = read_json(moved, "config.json")
+    assert (config["folder"], config["data"]) == (moved, "npz:../../../data/bars.npz")
+
+
+@pytest.mark.parametrize("data", ["data/bars.npz", "HERE/data/bars.npz"])
+def test_a_run_that_moved_with_its_data_finds_them(cli, here, start, data):
+    start("npz:" + data.replace("HERE", str(here)))
     far = here / "far" / "away"
     far.mkdir(parents=True)
-    for name in names:
+    for name in ("work", "data"):
         shutil.move(str(here / name), str(far))
-    check_commands(cli, far / ("run" if names == ["work/run"] else "work/run"))
+    check_data(cli, far / "work" / "run")
 
 
-def test_a_run_behind_a_symbolic_link_finds_its_data(cli, here, run):
+def test_a_run_behind_a_symbolic_link_finds_its_data(cli, here, start):
     (here / "deep" / "er").mkdir(parents=True)
-    (here / "deep" / "er" / "link").symlink_to(run)
-    check_commands(cli, here / "deep" / "er" / "link")
-    assert read_json(run, "config.json")["data"] == "npz:../../data/bars.npz"
+    (here / "deep" / "er" / "link").symlink_to(start())
+    check_data(cli, here / "deep" / "er" / "link")
 
 
-def test_a_run_is_started_and_resumed_through_a_link_in_its_path(cli, here):
+def test_a_run_is_started_and_resumed_through_a_link_in_its_path(cli, here, start):
     (here / "deep" / "er").mkdir(parents=True)
     (here / "work").symlink_to(here / "deep" / "er")
-    write_bars("bars.npz")
-    assert cli(*RUN, "--data", "npz:bars.npz").code == 0
-    assert read_json(here, "deep", "er", "run", "config.json")["data"] == "npz:../../../bars.npz"
-    check_commands(cli, here / "work" / "run")
-
-
-def test_a_run_that_moved_alone_finds_its_plugin_and_extension(cli, here):
-    write_bars("bars.npz")
-    plugin = write_plugin()
-    (here / "nothing.py").write_text("")
-    argv = ["--with", "./nothing.py", "--data", "npz:bars.npz", "--steps", "2", "--run-dir", "r"]
-    assert cli("run", "--plugin", plugin, *argv).code == 0
-    (here / "far" / "away").mkdir(parents=True)
-    shutil.move(str(here / "r"), str(here / "far" / "away" / "r"))
-    check_commands(cli, here / "far" / "away" / "r")
-    with open_trained(str(here / "far" / "away" / "r")) as trained:
-        assert trained.step == 4
-
-
-def test_a_resume_writes_where_the_run_is_now(cli, here, run):
-    shutil.move(str(run), str(here / "now"))
-    assert cli("resume", here / "now", "--steps", 4).code == 0
-    config = read_json(here, "now", "config.json")
-    assert (config["folder"], config["data"]) == (str(here / "now"), "npz:../data/bars.npz")
+    check_commands(cli, start(), COMMANDS[1:3])
+    assert (
+        read_json(here, "deep", "er", "run", "config.json")["data"] == "npz:../../../data/bars.npz"
+    )

@@ -164,11 +164,18 @@ def test_runs_are_listed_compared_and_shown_on_one_page(train):
 def test_a_search_finds_the_better_of_two_rates(here):
     take_turn()
     argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 20]
-    succeed("search", "--search-dir", "s", "--vary", "learning_rate=0.00001,0.1", *argv)
-    best = succeed("search", "--search-dir", "s", "--json").out
-    result = json.loads(best)
+    argv += ["--search-dir", "s", "--vary", "learning_rate=0.00001,0.1", "--json"]
+    result = json.loads(succeed("search", *argv).out)
     values = {row["number"]: row["values"] for row in result["rows"]}
     assert values[result["best"]] == {"learning_rate": 0.1}
+    best = result["rows"][0]
+    assert best["number"] == result["best"] and best["value"] >= result["rows"][1]["value"]
+    tested = read_json("s", *best["paths"], "manifest.json")["summary"]["test"]["metrics"]
+    assert result["test"]["accuracy"]["value"] == tested["accuracy"]
+    assert len(json.loads(succeed("runs", "s", "--json").out)["runs"]) == 2
+    with open("s/report.html", encoding="utf-8") as file:
+        page = file.read()
+    assert "The configurations, the best first" in page and "On the test split, which" in page
 
 
 def test_a_model_in_a_file_is_trained(train):

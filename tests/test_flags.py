@@ -14,7 +14,6 @@ QUICK = ["--steps", "1", "--no-evaluate", "--steps-per-call", "1"]
     "argv, message",
     [
         (["--seed", "1", "--seed", "2"], "Both --seed 1 and --seed 2 are set.\n"),
-        (["--seed=1", "--seed", "2"], "Both --seed 1 and --seed 2 are set.\n"),
         (["--evaluate", "--no-evaluate"], "Both --evaluate and --no-evaluate are set.\n"),
         (["--run-dir", "a", "--run-dir=b"], "Both --run-dir a and --run-dir b are set.\n"),
         (
@@ -22,12 +21,8 @@ QUICK = ["--steps", "1", "--no-evaluate", "--steps-per-call", "1"]
             "Both --seed 1 and --set seed=2 are set.\n",
         ),
         (
-            ["--set", "seed=1", "--set", "seed=2"],
-            "Both --set seed=1 and --set seed=2 are set.\n",
-        ),
-        (
-            ["--steps", "5", "--set", "epochs=2"],
-            "Both steps (flag --steps) and epochs (flag --set epochs) set the length of the run.\n",
+            ["--data", "idx:A", "--set", "data=idx:a"],
+            "Both --data idx:A and --set data=idx:a are set.\n",
         ),
         (
             ["--optimizer-args", "beta1=0.5", "--optimizer-args", "beta1=0.6"],
@@ -38,11 +33,8 @@ QUICK = ["--steps", "1", "--no-evaluate", "--steps-per-call", "1"]
             ["--set", "clip_limit=inf"],
             "Option 'clip_limit' is 'inf' (flag --set clip_limit): should",
         ),
-        (["--set", "seed=x"], "Option 'seed' is 'x' (flag --set seed): should be a valid integer"),
         (["--set", "seed"], "--set seed: expected name=value."),
-        (["--batch-size", ""], "Option 'batch_size' is '' (flag --batch-size): should be a valid"),
         (["--data", ""], "Option 'data' is '' (flag --data): "),
-        (["--optimizer", " "], "Option 'optimizer' is ' ' (flag --optimizer): "),
     ],
 )
 def test_an_option_with_two_values_or_none_is_refused(cli, argv, message):
@@ -59,9 +51,7 @@ GROUPS = ["a*:learning_rate=1e-4,weight_decay=0", "b:frozen=true"]
     [
         (["--seed", "3", "--seed=3"], "seed", 3),
         (["--seed", "3", "--set", "seed=3"], "seed", 3),
-        (["--set", "seed=3", "--set", "seed=3"], "seed", 3),
         (["--evaluate", "--set", "evaluate=true"], "evaluate", True),
-        (["--evaluate", "--evaluate"], "evaluate", True),
         (["--set", "batch-size=3"], "batch_size", 3),
         # Lists have commas or repeated flags, groups have commas of their own.
         (["--group", GROUPS[0], "--group", GROUPS[1]], "group", GROUPS),
@@ -87,26 +77,16 @@ def test_a_choice_without_effect_is_noted_by_print_config(cli):
     assert (printed.code, printed.err) == (0, f"note: {IDLE_CLIP}\n")
 
 
-@pytest.mark.parametrize(
-    "argv, notes",
-    [
-        (["--learning-rate", "0.5", "--optimizer", "adamw"], []),
-        (["--clip", "none", "--clip-limit", "2"], [IDLE_CLIP]),
-        (["--freeze", "*/b"], ["1 variable is frozen: linear/b"]),
-        (
-            ["--weight-decay", "0.1", "--group", "*:weight_decay=0"],
-            ["weight_decay (flag --weight-decay) has no effect: no variable of the step decays"],
-        ),
-        (
-            ["--learning-rate", "0.5", "--group", "*:learning_rate=0.1"],
-            ["learning_rate (flag --learning-rate) has no effect: no update of the step uses it"],
-        ),
-    ],
-)
-def test_a_choice_without_effect_is_noted_at_the_start(cli, argv, notes):
-    run = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "r"]
-    result = cli(*run, *QUICK, *argv)
-    assert [line[7:] for line in result.err.splitlines() if line.startswith("note ")] == notes
+def test_choices_without_effect_on_the_step_are_noted_at_the_start(cli):
+    run = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "r", *QUICK]
+    flags = ["--weight-decay", "0.1", "--learning-rate", "0.5", "--freeze", "*/b"]
+    result = cli(*run, *flags, "--group", "*:weight_decay=0,learning_rate=0.1")
+    notes = {line[7:] for line in result.err.splitlines() if line.startswith("note ")}
+    assert notes == {
+        "1 variable is frozen: linear/b",
+        "weight_decay (flag --weight-decay) has no effect: no variable of the step decays",
+        "learning_rate (flag --learning-rate) has no effect: no update of the step uses it",
+    }
 
 
 OWN_OPTIMIZER = """
@@ -121,7 +101,6 @@ OWN_OPTIMIZER = """
     [
         ("tf.train.AdamOptimizer(0.1)", {"optimizer", "learning_rate", "warmup_steps"}),
         ("'momentum'", {"optimizer"}),
-        ("None", set()),
     ],
 )
 def test_options_that_the_plugin_replaces_are_noted_at_the_start(cli, optimizer, idle):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import json
 import os
@@ -42,8 +43,13 @@ def sources(*folders):
                         yield os.path.relpath(path, REPOSITORY), file.read()
 
 
+@functools.lru_cache(maxsize=None)
 def imports(path, text):
     """(absolute module, imported names) of each import anywhere in a file."""
+    return list(find_imports(path, text))
+
+
+def find_imports(path, text):
     package = os.path.dirname(path).split(os.sep)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -104,11 +110,11 @@ print(json.dumps(imported))
 """
 
 
-def modules_after(rows, folder):
-    """The modules that a fresh process has imported after each of some rows."""
+def modules_after(rows, folder, fresh=True):
+    """The modules that a process has imported after each of some rows."""
     call = "from toolkit.cli import run_command; assert run_command({!r}) == 0"
     codes = [row if isinstance(row, str) else call.format(row) for row in rows]
-    result = run(json.dumps(codes), statements=REPORT_MODULES, fresh=True, cwd=str(folder))
+    result = run(json.dumps(codes), statements=REPORT_MODULES, fresh=fresh, cwd=str(folder))
     assert result.code == 0, result.err
     return [set(names) for names in json.loads(result.out)]
 
@@ -121,7 +127,7 @@ def test_what_only_prints_or_reads_imports_no_tensorflow_and_nothing_heavy(here)
 
 def test_training_imports_nothing_that_only_reports_need(here):
     row = ["run", "--plugin", "classifier", "--network", "mlp", "--steps", "1", "--no-evaluate"]
-    (modules,) = modules_after([row], here)
+    (modules,) = modules_after([row], here, fresh=False)
     assert "tensorflow" in modules
     assert not {"sklearn", "matplotlib", "mlxtend", "pandas", "pooch"} & modules
 

@@ -14,7 +14,6 @@ from linear_fixtures import Linear
 from toolkit import (
     DataError,
     Split,
-    ToolkitError,
     UsageError,
     check_features,
     check_image_size,
@@ -28,38 +27,7 @@ from toolkit.plugins import Plugins, hook_names, implementations, list_plugins, 
 ME = os.path.abspath(__file__)
 
 
-def line_of(function):
-    return f"{ME}:{function.__code__.co_firstlineno}"
-
-
 # ---------------------------------------------------------------------- checks before registration
-
-
-def test_a_refused_plugin_leaves_nothing_half_registered():
-    class Bad(Linear):
-        @hookimpl
-        def run_finished(self, sumary):
-            pass
-
-    with pytest.raises(UsageError, match="'sumary'"):
-        make_plugin(Bad)
-    # The same name is free, and the class's good hooks answer to nobody.
-    assert Plugins(make_plugin(Linear)).has_hook("build")
-    assert not Plugins(make_plugin(Linear)).has_hook("run_finished")
-
-
-def test_missing_model_hooks_are_named():
-    class Half:
-        @hookimpl
-        def build(self):
-            return 1
-
-    with pytest.raises(
-        UsageError, match="lacks the model hooks call, loss, optimize, predict"
-    ) as e:
-        make_plugin(Half, "half")
-    assert e.value.hint == "A model plugin implements build, call, loss, optimize, predict."
-    assert f"Plugin 'half' ({ME})" in e.value.message
 
 
 def test_two_plugins_of_one_name_and_one_plugin_of_two_names_are_refused():
@@ -99,22 +67,6 @@ def test_an_extension_that_is_named_as_well_is_loaded_once():
     assert [plugin.name for plugin in plugins.all][1:] == ["ema"] and not plugins.defaults
 
 
-# -------------------------------------------------------------------------------------------- call
-
-
-@pytest.mark.parametrize("hook", ["build", "call", "loss", "optimize", "predict"])
-def test_a_model_hook_that_forgets_its_return_is_named_with_its_line(hook):
-    forgets = {hook: hookimpl(lambda self: None)}
-    plugin = make_plugin(type("Forgets", (Linear,), dict(forgets, __module__=__name__)), "forgets")
-    with pytest.raises(ToolkitError) as caught:
-        Plugins(plugin).call_hook(
-            hook, **dict.fromkeys(["model", "features", "labels", "outputs", "losses", "run"])
-        )
-    place = line_of(forgets[hook])
-    assert caught.value.message == f"Hook '{hook}' of plugin 'forgets' returned None ({place})."
-    assert caught.value.exit_code == 1
-
-
 # -------------------------------------------------------------------------------------------- list
 
 SOURCE = """
@@ -140,14 +92,6 @@ def distribution(site, name, points, module="", version="1.0"):
     (folder / "entry_points.txt").write_text(points)
     if module:
         (site / (module + ".py")).write_text(SOURCE)
-
-
-@pytest.fixture
-def site(here, monkeypatch):
-    folder = here / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    return folder
 
 
 def entry(name):

@@ -145,6 +145,9 @@ def test_a_preset_that_changes_what_the_data_were_opened_with_is_refused():
 # -------------------------------------------------------------------------------------------- a run
 
 
+QUICK = {"batch_size": 4, "steps_per_call": 1, "evaluate": False}
+
+
 @pytest.fixture
 def data(tmp_path):
     path = str(tmp_path / "data.npz")
@@ -155,7 +158,7 @@ def data(tmp_path):
 
 def test_a_run_saves_the_name_and_the_reason_and_a_resume_has_the_same(tmp_path, data):
     folder, lines = str(tmp_path / "run"), []
-    plugin, options = Plugin(Recipes), {"data": data, "steps": 2, "batch_size": 4}
+    plugin, options = Plugin(Recipes), {"data": data, "steps": 2, **QUICK}
     train(plugin, folder, options, say=lines.append)
     config, manifest = read_json(folder, "config.json"), read_json(folder, "manifest.json")
     count = manifest["data"]["examples"]["train"]
@@ -181,7 +184,7 @@ def test_a_run_saves_the_name_and_the_reason_and_a_resume_has_the_same(tmp_path,
 
 
 def test_a_run_of_an_earlier_version_keeps_its_default(tmp_path, data):
-    folder, options = str(tmp_path / "run"), {"data": data, "batch_size": 4}
+    folder, options = str(tmp_path / "run"), {"data": data, **QUICK}
     train(Plugin(NamedRecipes), folder, dict(options, steps=2))
     train(Plugin(Recipes), folder, dict(options, steps=3))
     assert read_json(folder, "config.json")["preset"] == "slow"

@@ -64,6 +64,7 @@ def test_the_range_of_float_images_is_known(tmp_path, scale, shift):
     assert value_range == pytest.approx((shift, scale + shift))
 
 
+ONE_STEP = ["--steps", 1, "--steps-per-call", 1, "--no-evaluate"]
 CLASSIFIER = ["classifier", "--network", "mlp"]
 
 
@@ -119,7 +120,7 @@ def test_what_a_plugin_draws_is_known_by_its_content(monkeypatch):
 def test_a_run_says_how_many_examples_of_a_class_each_split_has(cli, here):
     labels = np.repeat(np.arange(3), [300, 80, 20])
     data = write_npz(here / "d.npz", IMAGES, labels)
-    result = cli("run", "--plugin", LINEAR, "--data", data, "--steps", 1, "--run-dir", "run")
+    result = cli("run", "--plugin", LINEAR, "--data", data, *ONE_STEP, "--run-dir", "run")
     assert result.code == 0
     assert "per class: train 16 to 243, test 2 to 30, validation 2 to 27" in result.err
     assert json.loads((here / "run" / "manifest.json").read_text())["data"]["partition"]
@@ -143,7 +144,7 @@ def test_a_run_says_when_nothing_could_be_held_out(cli):
     images = np.zeros((8, 4, 4), np.uint8)
     images[4:] = 200  # two groups of equal examples, one of each class
     np.savez("copies.npz", x=images, y=np.arange(8) // 4)
-    argv = ("--plugin", "linear_fixtures:Linear", "--data", "npz:copies.npz", "--steps", 1)
+    argv = ("--plugin", LINEAR, "--data", "npz:copies.npz", *ONE_STEP)
     result = cli("run", *argv, "--batch-size", 2)
     assert result.code == 0, result.err
     assert "No example is held out for test and validation: equal examples stay" in result.err

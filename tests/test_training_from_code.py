@@ -27,7 +27,7 @@ def watch(here, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", streams[0])
             patch.setattr(sys, "stderr", streams[1])
-            toolkit.train(LINEAR, run_dir, {"data": data, "steps": 2}, **more)
+            toolkit.train(LINEAR, run_dir, {"data": data, "steps": 2, "steps_per_call": 1}, **more)
         return [each.getvalue() for each in streams]
 
     return call

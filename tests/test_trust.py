@@ -35,7 +35,7 @@ FILES = {
     "stranger_helper.py": HELPER,
     "stranger_extension.py": MARK + PLAIN,
 }
-CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--batch-size", "8"]
+CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--hidden", "4", "--batch-size", "8"]
 REFERENCES = {
     "file": ["--plugin", "./stranger.py"],
     "module": ["--plugin", "stranger:"],
@@ -61,7 +61,8 @@ def _strangers(tmp_path_factory):
             for file, text in FILES.items():
                 (root / name / file).write_text(text)
             argv = ["run", *flags, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-            assert run_command([*argv, "--steps", "4", "--checkpoint-steps", "2"]) == 0
+            argv += ["--steps", "4", "--checkpoint-steps", "2", "--steps-per-call", "1"]
+            assert run_command(argv) == 0
             assert os.path.exists("executed")
             os.remove("executed")
             forget_modules()
@@ -147,8 +148,9 @@ NEVER_EXECUTES = [
 ]
 
 
-@pytest.mark.parametrize("reference", sorted(REFERENCES))
-@pytest.mark.parametrize("is_known", [False, True], ids=["unknown", "known"])
+@pytest.mark.parametrize(
+    "reference, is_known", [*((name, False) for name in REFERENCES), ("file", True)]
+)
 def test_looking_at_a_run_executes_no_code_even_if_it_is_trusted(cli, stranger, is_known):
     if is_known:
         trust_once(cli)
@@ -212,10 +214,7 @@ def test_a_plugin_that_a_flag_names_has_to_be_the_runs(cli, stranger):
     [
         ["evaluate", "run", "--trust"],
         ["resume", "run", "--steps", "6", "--trust"],
-        ["resume", "run", "--steps", "6", "--plugin", "./stranger.py"],
         ["doctor", "run", "--plugin", "../theirs/stranger.py"],
-        ["verify", "run", "--replay", ":", "--trust"],
-        ["run", "--config", "run/config.json", "--run-dir", "new", "--trust"],
         ["run", "--config", "run/config.json", "--run-dir", "new", "--plugin", "stranger.py"],
         ["plugins", "show", "./stranger.py"],
     ],
@@ -241,9 +240,7 @@ def test_a_link_to_a_plugin_of_the_user_is_not_that_plugin(cli, stranger, here):
     "argv",
     [
         ["run", "--config", "run/config.json", "--print-config"],
-        ["resume", "run", "--steps", "6"],
         ["evaluate", "run"],
-        ["verify", "run", "--replay", ":"],
         ["doctor", "run"],
     ],
     ids=" ".join,

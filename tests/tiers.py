@@ -43,7 +43,6 @@ SHARING = (
     "tests/gan/test_gan_plugin.py::test_a_checkpoint_holds_the_average",
     "tests/gan/test_gan_plugin.py::test_a_run_leaves_reals",
     "tests/kit/test_new_plugins_installed.py",
-    "tests/search/test_search_command.py::test_a_search_leaves_a_page",
     "tests/test_named_data.py::test_a_run_and_its_manifest",
     "tests/test_named_data.py::test_the_command",
     "tests/test_third_party.py",
@@ -86,10 +85,9 @@ LONG = (
     "tests/classifier/test_contract.py::test_each_network_keeps_a_contract[resnet",
     "tests/classifier/test_contract.py::test_augmented",
     "tests/classifier/test_contract.py::test_accumulation_and_skipping",
-    # Own tests of a new model and a new extension, which are their contracts; `ci` trains both, and
-    # checks a linear model and extensions of it.
-    "tests/kit/test_new_plugins_installed.py::test_the_tests_of_a_new_plugin_pass[fresh-model]",
-    "tests/kit/test_new_plugins_installed.py::test_the_tests_of_a_new_plugin_pass[fresh_extension]",
+    # Own tests of new plugins, which are their contracts; `ci` trains a new model with a new
+    # extension, calls a new command, and checks a linear model and extensions of it.
+    "tests/kit/test_new_plugins_installed.py::test_the_tests_of_a_new_plugin_pass",
     "tests/regressor/test_regressor_contract.py::test_pictures",
     # Those of the regressor that train longest and depend least on its networks.
     "tests/regressor/test_regressor_contract.py::"
@@ -106,7 +104,7 @@ LONG = (
     # The tracker of experiments, which imports a large library.
     "tests/test_third_party.py::test_the_tracker_logs_a_model_of_somebody_else",
     # Several kills at random, of real trials, and one of a run that is not reproducible;
-    # test_verify.py has one, test_search_study.py those of processes with trials in its memory, and
+    # test_verify.py has one, test_search_study.py those of workers in its memory, and
     # test_verify.py the same comparison after a replay.
     "tests/audit/test_chaos.py",
     "tests/audit/test_verify.py::test_chaos_detects_a_plugin_that_is_not_reproducible",
@@ -115,6 +113,7 @@ LONG = (
     "test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table",
     "plugins/gan-league/tests/test_tournament.py::"
     "test_a_tournament_that_is_killed_ends_with_the_same_table",
+    "tests/search/test_search_study.py::test_a_search_of_six_trials_that_is_killed_thirty_times",
     # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`,
     # scores by pixels, and in test_image_features.py which features a run has.
     "tests/gan/test_gan_contract.py",

@@ -40,7 +40,6 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .errors import UsageError as UsageError
     from .files import atomic_write as atomic_write
     from .graph.run import Run as Run
-    from .hookspecs import API as API
     from .hookspecs import hookimpl as hookimpl
     from .inference.sampling import SampleRequest as SampleRequest
     from .inference.scorer import Scorer as Scorer
@@ -61,7 +60,6 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
 __version__ = "0.2.0"
 
 _HOME = {  # public name: the module that defines it
-    "API": "toolkit.hookspecs",
     "hookimpl": "toolkit.hookspecs",
     "LazyModules": "toolkit.authoring",
     "check_features": "toolkit.authoring",

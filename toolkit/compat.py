@@ -31,7 +31,7 @@ from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, 
 
 from .denormals import can_flush, flushing
 from .display.waits import waiting
-from .errors import RetryError, is_verbose
+from .errors import is_verbose
 
 # Keras imports pandas if it is installed, for DataFrames in `fit`. Graphs do not need it, and it
 # would cost memory and a large part of the import's time.
@@ -46,28 +46,6 @@ def _prepare_environment() -> None:
     # Without the package, TensorFlow before 2.16 would fail to import with this variable.
     if importlib.util.find_spec("tf_keras") is not None:
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-
-
-def _check_address_space() -> None:
-    """Refuse a limited address space in which TensorFlow crashes or hangs without a word.
-
-    Raises:
-        RetryError: the limit, as `ulimit -v` sets it, is too low.
-    """
-    if importlib.util.find_spec("resource") is None:  # a system without such limits
-        return
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    is_first = importlib.util.find_spec("tensorflow_core") is not None  # a package of 1.15 alone
-    # Measured on small runs. The threads of each core have stacks of their own.
-    least = (1.15e9 if is_first else 1.75e9) + 32e6 * (os.cpu_count() or 1)
-    if limit != resource.RLIM_INFINITY and limit < least:
-        raise RetryError(
-            f"The address space of this process is limited to {limit / 1e9:.2f} GB; TensorFlow "
-            f"{'1.15' if is_first else '2.x'} needs {least / 1e9:.2f} GB or more.",
-            hint="Raise the limit with 'ulimit -v'.",
-        )
 
 
 def _open_temporary_file() -> Optional[IO[bytes]]:
@@ -131,7 +109,6 @@ def _fast_import() -> Iterator[None]:
 
 
 _prepare_environment()
-_check_address_space()
 _loading = waiting("Loading TensorFlow", is_logged=False)
 with _loading, _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
     if not VERBOSE:

@@ -57,7 +57,6 @@ from typing import Any, Callable, Dict, Optional
 import pluggy
 
 PROJECT = "toolkit"
-API = 1  # of the hooks: a change that breaks plugins raises it; they may state TOOLKIT_API = 1
 MODEL_HOOKS = ("build", "call", "loss", "optimize", "predict")
 HOOK_FUNCTIONS = "__toolkit_hooks__"  # in a module's namespace: function name -> function
 

@@ -14,8 +14,6 @@ EXTENSION = """
 from toolkit import Options, hookimpl, option
 
 class FactorOptions(Options):
-    zero_strength = {{"factor": {zero}}}
-
     factor: float = option(1.0, "factor of the loss")
 
 @hookimpl
@@ -36,6 +34,7 @@ def greet():
 
 number = 3
 """
+ONE_STEP = ["--steps", 1, "--steps-per-call", 1, "--no-evaluate", "--run-dir", "run"]
 ZERO = "an-extension-at-zero-strength-changes-nothing"
 
 
@@ -47,15 +46,12 @@ def few_contracts(monkeypatch):
 
 
 @pytest.fixture
-def site(here, monkeypatch):
-    """A folder on sys.path with a distribution of two commands, one of which is none."""
-    folder = here / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    (folder / "greetings.py").write_text(COMMANDS)
+def greetings(site):
+    """A distribution of two commands, one of which is none; the path of its module."""
+    (site / "greetings.py").write_text(COMMANDS)
     names = "greet = greetings:greet\nnumber = greetings:number"
-    distribution(folder, "greetings", f"[toolkit.commands]\n{names}\n")
-    return folder
+    distribution(site, "greetings", f"[toolkit.commands]\n{names}\n")
+    return str(site / "greetings.py")
 
 
 # ------------------------------------------------------------------------------------------ check
@@ -71,20 +67,15 @@ def test_each_contract_has_a_line_and_the_last_line_counts_them(cli, few_contrac
     assert lines[3].endswith(", on synthetic images: 2 ok, 0 failed, 1 skipped")
 
 
-def test_a_broken_contract_exits_with_6(cli, here, few_contracts):
-    (here / "factor.py").write_text(EXTENSION.format(zero=0.5))
-    result = cli("plugins", "check", LINEAR, "--with", "./factor.py", "--gain", "2")
-    assert result.code == 6
-    assert f"\nfailed   {ZERO}: With factor=0.5, 'factor' changes the run: " in result.out
-    assert f"Error: {LINEAR} breaks 1 of 3 contracts: {ZERO}." in result.err
-
-
 def test_contracts_are_chosen_by_a_word_and_the_first_broken_one_may_be_the_last(cli):
     argv = ["plugins", "check", "faulty_plugins:NoHelp", "-k", "options-"]
     for more, first_words in (([], ["failed", "ok"]), (["-x"], ["failed"])):
         result = cli(*argv, *more)
         assert [line.split()[0] for line in result.out.splitlines()[:-1]] == first_words
         assert result.code == 6
+        name = "options-have-types-and-help"
+        count = f"1 of {len(first_words)} contracts"
+        assert f"faulty_plugins:NoHelp breaks {count}: {name}." in result.err
     result = cli("plugins", "check", LINEAR, "-k", "lorns")
     assert result.code == 2 and "No contract is named with lorns." in result.err
     assert "learns-eight-examples" in result.err
@@ -94,10 +85,7 @@ def test_contracts_are_chosen_by_a_word_and_the_first_broken_one_may_be_the_last
     "argv, code, text",
     [
         (["clasifier"], 2, "Did you mean 'classifier'?"),
-        (["./absent.py"], 2, "There is no plugin file"),
         ([LINEAR, "--gain", "x"], 2, "gain"),
-        ([LINEAR, "--gian", "1"], 2, "--gain"),
-        ([], 2, "Missing argument 'NAME'"),
     ],
     ids=str,
 )
@@ -107,7 +95,7 @@ def test_a_mistake_is_one_sentence(cli, argv, code, text):
 
 
 @pytest.mark.parametrize("name, broken", [("greet", []), ("number", ["is-a-click-command"])])
-def test_an_installed_command_is_checked(cli, site, name, broken):
+def test_an_installed_command_is_checked(cli, greetings, name, broken):
     result = cli("plugins", "check", name, "--json")
     assert result.code == (6 if broken else 0)
     rows = json.loads(result.out)["contracts"]
@@ -118,14 +106,14 @@ def test_an_installed_command_is_checked(cli, site, name, broken):
 
 
 def test_show_names_the_place_of_each_hook_and_which_it_wraps(cli, here):
-    (here / "factor.py").write_text(EXTENSION.format(zero=1.0))
+    (here / "factor.py").write_text(EXTENSION)
     result = cli("plugins", "show", "./factor.py", "--json")
     facts = json.loads(result.out)
     assert facts["kind"] == "extension"
     rows = [(row["hook"], row["wraps"], row["place"]) for row in facts["implementations"]]
     path = str(here / "factor.py")
-    assert rows == [("options", False, f"{path}:9"), ("loss", True, f"{path}:13")]
-    assert f"loss     wraps  {path}:13" in cli("plugins", "show", "./factor.py").out
+    assert rows == [("options", False, f"{path}:7"), ("loss", True, f"{path}:11")]
+    assert f"loss     wraps  {path}:11" in cli("plugins", "show", "./factor.py").out
 
 
 def test_the_summary_has_each_variable_and_the_sizes(cli, here):
@@ -143,7 +131,7 @@ def test_the_summary_takes_the_flags_of_a_run_and_is_that_of_the_manifest(cli, h
     result = cli("plugins", "show", "classifier", "--summary", "--json", *flags)
     assert result.code == 0, result.err
     facts = json.loads(result.out)
-    assert cli("run", "--plugin", "classifier", *flags, "--steps", 1, "--run-dir", "run").code == 0
+    assert cli("run", "--plugin", "classifier", *flags, *ONE_STEP).code == 0
     manifest = json.loads((here / "run" / "manifest.json").read_text())
     assert manifest["model"] == facts["model"]
     parameters = facts["model"]["parameters"]
@@ -155,11 +143,8 @@ def test_the_summary_takes_the_flags_of_a_run_and_is_that_of_the_manifest(cli, h
     "argv, code, text",
     [
         (["classifier", "--network", "mlp"], 2, "No such option"),  # of a summary
-        (["--summary", "absent"], 2, "There is no plugin 'absent'."),
         (["--summary"], 2, "Missing argument 'NAME'"),
-        (["classifier", "--summary", "--network", "absent"], 2, "--network"),
         (["classifier", "--summary", "--with", "absent"], 2, "There is no extension 'absent'."),
-        (["classifier", "--summary", "--config", "absent.toml"], 2, "absent.toml"),
         (["classifier", "--summary", "--data", "npz:absent.npz"], 4, "absent.npz"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -169,8 +154,8 @@ def test_mistakes_of_the_summary_are_one_sentence(cli, here, argv, code, text):
     assert result.code == code and text in result.err and "Traceback" not in result.err
 
 
-def test_show_of_a_command_says_where_it_is(cli, site):
+def test_show_of_a_command_says_where_it_is(cli, greetings):
     facts = json.loads(cli("plugins", "show", "greet", "--json").out)
     assert facts["kind"] == "command"
-    assert facts["file"] == str(site / "greetings.py")
+    assert facts["file"] == greetings
     assert cli("plugins", "show", "number").code == 1

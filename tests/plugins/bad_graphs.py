@@ -49,14 +49,6 @@ def call(model, features):
 Error: Hook 'call' of plugin 'bad' created the variable 'dense/kernel' ({here}).
 Create it in 'build': build each layer there with its input shape, or take run.function.
 
-# wrong shape
-@hookimpl
-def call(model, features):
-    return {'logits': tf.matmul(features, model)}  # here
-Error: Plugin 'bad' failed in its hook 'call': ValueError: Dimensions must be equal, but are 1
-and 36 for ... with input shapes: [4,6,6,1], [36,3] ({here}).
-Run again with -v for the traceback.
-
 # session in build
 @hookimpl
 def build(run):
@@ -106,14 +98,6 @@ def call(model, features):
         return {'logits': tf.matmul(tf.identity(x), model)}
 Error: Step 1 failed: assertion failed: [positive] [Condition x < y did not hold element-wise:]
 [x (Reshape:0) = ] [[0 0 0...]...] [y (assert_less/y:0) = ] [0] ({here}).
-Run again with -v for the traceback.
-
-# gather out of range
-@hookimpl
-def loss(labels, outputs):
-    weights = tf.gather(tf.constant([1.0, 2.0, 3.0]), labels + 5)  # here
-    return tf.reduce_mean(outputs['logits']) * tf.reduce_mean(weights)
-Error: Step 1 failed: indices[0] = 5 is not in [0, 3) ({here}).
 Run again with -v for the traceback.
 
 # nan loss (exit code 3)
@@ -180,12 +164,4 @@ Error: Plugin 'bad' failed in its hook 'optimize': AttributeError: 'CoreOptions'
 attribute 'learning_rat' ({here}).
 Did you mean 'learning_rate'? A plugin declares its options in a class that its hook
 'options' returns.
-
-# name of an initializer
-@hookimpl
-def build(run):
-    return tf.get_variable('w', [36, 3], initializer=run.initializer('xavier', 'w'))  # here
-Error: Plugin 'bad' failed in its hook 'build': ValueError: unknown initializer 'xavier', known:
-..., did you mean 'glorot_uniform'? ({here}).
-Run again with -v for the traceback.
 """

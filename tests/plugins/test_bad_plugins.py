@@ -94,14 +94,14 @@ class Mine({base}):
 def session_hooks():
     return [Mine()]
 """
-STOCK_METHODS = ["begin", "after_create_session", "before_run", "after_run", "end"]
-OWN_METHODS = [
-    "begin", "after_create_session", "end", "fetches", "on_step", "state", "set_state", "on_commit",
-    "on_committed", "on_restore", "on_stop", "is_due", "next_due_step", "deadline",
-]  # fmt: skip
-BASES = [("tf.train.SessionRunHook", method, "model") for method in STOCK_METHODS]
-BASES += [("toolkit.SessionHook", method, "model") for method in OWN_METHODS]
-BASES += [("toolkit.SessionHook", "on_step", "extension")]
+# One call guards each method; these differ in what is named.
+BASES = [
+    ("tf.train.SessionRunHook", "before_run", "model"),
+    ("toolkit.SessionHook", "fetches", "model"),
+    ("toolkit.SessionHook", "begin", "model"),
+    ("toolkit.SessionHook", "state", "model"),
+    ("toolkit.SessionHook", "on_step", "extension"),
+]
 
 
 @pytest.mark.parametrize("base, method, kind", BASES)
@@ -167,10 +167,7 @@ def test_what_a_stock_hook_logs_is_shown_and_nothing_else_of_tensorflow(cli, her
     assert "INFO" not in result.err and "Graph was finalized" not in result.err
 
 
-@pytest.mark.parametrize("steps_per_call", ["1", "2"])
-def test_a_session_hook_that_fetches_a_variable_by_its_resource_gets_the_value(
-    cli, here, steps_per_call
-):
+def test_a_session_hook_that_fetches_a_variable_by_its_resource_gets_the_value(cli, here):
     source = """
     import toolkit
 
@@ -193,7 +190,7 @@ def test_a_session_hook_that_fetches_a_variable_by_its_resource_gets_the_value(
     def session_hooks():
         return [Mine(each) for each in ("w:0", {"x": "w:0"}, tf.global_variables("w")[0].handle)]
     """
-    write_and_run(cli, here, source, "--steps-per-call", steps_per_call)
+    write_and_run(cli, here, source, "--steps-per-call", "2")
 
 
 def test_a_session_of_a_graph_of_its_own_may_run_in_a_hook(cli, here):
@@ -224,10 +221,11 @@ def call(model, features):
 """
 
 
-@pytest.mark.parametrize("draw", ["np.random.normal()", "random.random()"])
-@pytest.mark.parametrize("factor", ["noise()", None], ids=["helper", "hook"])
+@pytest.mark.parametrize(
+    "draw, factor", [("np.random.normal()", "noise()"), ("random.random()", "random.random()")]
+)
 def test_a_draw_of_numpy_or_python_in_a_step_is_noted(cli, here, draw, factor):
-    source = DRAWS.format(draw=draw, factor=factor or draw, mark="  # here")
+    source = DRAWS.format(draw=draw, factor=factor, mark="  # here")
     result, _ = write_and_run(cli, here, source)
     start = "note   random numbers of numpy or Python in the hook 'call' of plugin 'bad'"
     assert f"{start} are drawn once" in result.err

@@ -19,16 +19,6 @@ sys.path.append(os.path.join(REPOSITORY, "benchmarks"))
 import help_time  # noqa: E402
 
 
-@pytest.fixture
-def site(here, monkeypatch):
-    """A folder on sys.path, with a state folder of its own."""
-    folder = here / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setenv("XDG_STATE_HOME", str(here / "state"))
-    return folder
-
-
 def offer(site, target, source=None, name="one", requires=(), dist="one-dist"):
     """A distribution that offers a model plugin; its source goes to the module of the target."""
     distribution(site, dist, f"[toolkit.plugins]\n{name} = {target}\n")
@@ -90,15 +80,9 @@ def test_a_missing_submodule_of_a_package_is_named(site):
 # ----------------------------------------------------------------------------- another toolkit
 
 
-MET = [
-    *("toolkit", "toolkit>=0.2", "toolkit (>=0.1,<1)", "Toolkit[extra]>=0.2.0", "toolkit ~=0.2.0"),
-    *("toolkit==0.2.*", "toolkit!=0.2.1", "toolkit>=99; extra == 'test'", "toolkit-other>=99"),
-    "toolkit @ https://host/toolkit.whl",
-]
-UNMET = [
-    *("toolkit>=0.2.1", "toolkit<0.2", "toolkit~=0.1.0", "toolkit~=0.2.5", "toolkit==0.3.*"),
-    *("toolkit!=0.2.*", "toolkit>0.2", "toolkit>=0.1,!=0.2.0"),
-]
+MET = ["toolkit>=0.2", "toolkit (>=0.1,<1)", "toolkit>=99; extra == 'test'", "toolkit-other>=99"]
+MET += ["toolkit @ https://host/toolkit.whl"]
+UNMET = ["toolkit>=0.2.1", "toolkit~=0.1.0"]
 
 
 @pytest.mark.parametrize("requirement", MET + UNMET)
@@ -117,24 +101,6 @@ def test_a_plugin_that_needs_another_toolkit_is_refused_with_both_versions(site)
         load("one")
     assert "Plugin 'one' of one-dist 1.0 needs toolkit>=99, this is " in caught.value.message
     assert caught.value.hint == "Install that version of toolkit, or another one of one-dist."
-
-
-METHODS = "class Model:\n" + SOURCE.replace("\n", "\n    ").replace("()", "(self)")
-
-
-@pytest.mark.parametrize("number", ["0", "2", "'1'", "True"])
-@pytest.mark.parametrize(
-    "target, source",
-    [("one_module", SOURCE), ("one_module:Model", METHODS)],
-    ids=["module", "class"],
-)
-def test_a_plugin_of_another_api_is_refused_with_both_numbers(site, number, target, source):
-    offer(site, target, f"TOOLKIT_API = {number}\n" + source)
-    with pytest.raises(UsageError) as caught:
-        load("one")
-    assert caught.value.message == (
-        f"Plugin 'one' (one-dist 1.0) is written for API {number} of the toolkit, this is API 1."
-    )
 
 
 # ------------------------------------------------------------------------------------------ import

@@ -219,5 +219,5 @@ def _make_plugin(
     is_class = inspect.isclass(target)
     instance = _import("Plugin", reference, target, file) if is_class else target
     plugin = Plugin(name, reference, kind, instance, file, distribution)
-    check_hooks(plugin, module)
+    check_hooks(plugin)
     return plugin

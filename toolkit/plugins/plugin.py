@@ -13,7 +13,7 @@ import pluggy
 from .. import hookspecs
 from ..errors import UsageError, suggest
 from ..files import sha256_of
-from ..hookspecs import API, MODEL_HOOKS, PROJECT, hook_functions
+from ..hookspecs import MODEL_HOOKS, PROJECT, hook_functions
 from .source_files import is_file, is_name, locate_file
 
 ITERATED_HOOKS = ("sample", "scorers", "session_hooks")  # may be generators
@@ -133,34 +133,18 @@ def hook_names(plugin: Plugin) -> List[str]:
     return [hook for hook in HOOKS if hook in names]
 
 
-def check_hooks(plugin: Plugin, module: Any = None) -> None:
+def check_hooks(plugin: Plugin) -> None:
     """Refuse a plugin whose hooks pluggy would register only in part, or call wrongly.
 
-    Args:
-        plugin: the plugin.
-        module: that it comes from, which may state the API number in its place.
-
     Raises:
-        UsageError: it is written for another API; a hook is unknown, misses or has wrong arguments,
-            or may not be implemented by a plugin of this kind; or a model hook is missing.
+        UsageError: a hook is unknown, misses or has wrong arguments, or may not be implemented by a
+            plugin of this kind; or a model hook is missing.
     """
-    _check_api(plugin, module)
     all_implementations = implementations(plugin)
     for implementation in all_implementations:
         _check_implementation(plugin, implementation)
     if plugin.kind == "model":
         _check_model_hooks(plugin, {each.hook for each in all_implementations})
-
-
-def _check_api(plugin: Plugin, module: Any) -> None:
-    """Refuse a plugin whose module or class states another number as `TOOLKIT_API`."""
-    number = getattr(plugin.object, "TOOLKIT_API", getattr(module, "TOOLKIT_API", None))
-    if number is not None and (number != API or isinstance(number, bool)):
-        raise UsageError(
-            f"Plugin '{plugin.name}' ({plugin.distribution or plugin.file}) is written for API "
-            f"{number!r} of the toolkit, this is API {API}.",
-            hint="Install the version of the plugin, or of toolkit, that fits the other.",
-        )
 
 
 def _check_model_hooks(plugin: Plugin, hooks: Iterable[str]) -> None:
