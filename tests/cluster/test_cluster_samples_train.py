@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import sys
 
 import pytest
 from file_fixtures import read_json
-from job_fixtures import wait_at, write_waiting
-from sample_fixtures import REPOSITORY, read_sample, submit
+from job_fixtures import Job, wait_at, write_waiting
+from process_fixtures import free_port
+from sample_fixtures import REPOSITORY, read_objects, read_pods, read_sample, submit
 
 from toolkit.cluster import slurm
 from toolkit.storage.run_folder import RunFolder
@@ -82,3 +84,24 @@ def test_a_job_with_a_signal_continues_to_the_same_bits(
     assert second.code == 0, second.log
     run, other = (folder / "runs" / "digits" for folder in (tmp_path, undisturbed))
     assert tensors_of(run) == tensors_of(other)
+
+
+def test_the_pods_of_the_manifest_train(here, tmp_path):
+    pods = read_pods(read_objects()["Job"])
+    ports, channel = [free_port() for _ in pods], free_port()
+    job = Job()
+    for number, pod in enumerate(pods):
+        argv = [on_this_machine(word, tmp_path, ports) for word in pod.argv]
+        argv = [word for word in argv if not word.startswith("--epochs=")]
+        environ = {**os.environ, **pod.environ, "TOOLKIT_CHANNEL_PORT": str(channel)}
+        job.start(number, *argv, *SHORT, cwd=str(tmp_path), env=environ)
+    job.succeed()
+    assert tensors_of(tmp_path / "digits")
+
+
+def on_this_machine(word, folder, ports):
+    """An argument of a pod with a folder and addresses of this machine."""
+    word = word.replace("--run-dir=/work/", f"--run-dir={folder}/")
+    for index, port in enumerate(ports):
+        word = word.replace(f"train-{index}.train:2222", f"127.0.0.1:{port}")
+    return word

@@ -1,19 +1,21 @@
-"""`--with ema`: the average and where it is used."""
+"""`--with ema` and `--with swa`: the averages and where they are used."""
+
+import json
 
 import numpy as np
 import pytest
-from linear_fixtures import LINEAR
+from linear_fixtures import LINEAR, Linear
 
 import toolkit
-from toolkit import testing
+from toolkit import UsageError, hookimpl, testing, tf
 
 SETTINGS = {"evaluate": "no", "batch_size": 4, "best_metric": "none", "log_steps": 1}
 SETTINGS.update(checkpoint_steps=1, keep_checkpoints=20, steps_per_call=1)
 
 
-def train(data, name="run", extensions=("ema",), **options):
-    options = {**SETTINGS, "data": data, "steps": 6, **options}
-    testing.train(LINEAR, name, list(extensions), **options)
+def train(data, name="run", extensions=("swa",), plugin=LINEAR, **options):
+    options = {**SETTINGS, "data": data, "steps": 10, **options}
+    testing.train(plugin, name, list(extensions), **options)
     return name
 
 
@@ -32,7 +34,7 @@ def averages_of(weights, decay, warmup=10):
 
 @pytest.mark.parametrize("decay, warmup", [(0.1, 10), (0.999, 1)])
 def test_the_average_is_that_of_the_weights_after_each_step(data, here, decay, warmup):
-    run = train(data, ema_decay=decay, ema_warmup=warmup)
+    run = train(data, extensions=["ema"], steps=6, ema_decay=decay, ema_warmup=warmup)
     average = testing.tensors(run)["state/ema/linear/w"]
     expected = averages_of([weights(run, step) for step in range(1, 7)], decay, warmup)
     assert np.allclose(average, expected, atol=1e-6)
@@ -41,8 +43,8 @@ def test_the_average_is_that_of_the_weights_after_each_step(data, here, decay, w
 
 
 def test_evaluation_prediction_and_export_use_the_average_and_training_does_not(data, cli):
-    run = train(data, ema_decay=0.9)
-    plain = train(data, "plain", extensions=[])
+    run = train(data, extensions=["ema"], steps=6, ema_decay=0.9)
+    plain = train(data, "plain", extensions=[], steps=6)
     tensors, expected = testing.tensors(run), testing.tensors(plain)
     assert all(np.array_equal(tensors[name], expected[name]) for name in expected)
     with toolkit.open_trained(run) as trained:
@@ -54,3 +56,63 @@ def test_evaluation_prediction_and_export_use_the_average_and_training_does_not(
     assert not np.allclose(logits, flat.dot(tensors["linear/w"]) + tensors["linear/b"], atol=1e-4)
     result = cli("export", run, "model")  # which compares it with these predictions
     assert result.code == 0, result.err
+
+
+# ---------------------------------------------------------------------------------------- swa
+
+
+class WithMoments(Linear):
+    """Has a variable like those of batch norm."""
+
+    @hookimpl
+    def build(self, run):
+        tf.get_variable("moving_mean", [3], trainable=False, initializer=tf.zeros_initializer())
+        return Linear.build(self, run)
+
+
+def rates(run):
+    with open(run + "/metrics.jsonl") as file:
+        records = [json.loads(text) for text in file]
+    return [r["learning_rate"] for r in records if "learning_rate" in r]
+
+
+def test_the_mean_is_that_of_the_weights_at_the_ends_of_the_cycles(data, here):
+    run = train(
+        data, swa_share=0.65, swa_cycle=2, steps_per_call=3
+    )  # six of ten steps are three cycles
+    average = testing.tensors(run)["state/swa/linear/w"]
+    assert np.allclose(average, np.mean([weights(run, k) for k in (6, 8, 10)], 0), atol=1e-6)
+    assert testing.tensors(run)["state/swa/count"] == 3
+    assert not np.allclose(average, weights(run, 10), atol=1e-4)
+
+
+def test_prediction_uses_the_mean_once_there_is_one(data, here):
+    run = train(data, swa_share=0.4, swa_cycle=2)
+    for step, name in ((6, "linear/w"), (10, "state/swa/linear/w")):
+        with toolkit.open_trained(run, str(step)) as trained:
+            tensors = testing.tensors(run, str(step))
+            zeros = trained.predict(np.zeros([1, 6, 6, 1], np.uint8))["logits"][0]
+            ones = trained.predict(np.full([1, 6, 6, 1], 255, np.uint8))["logits"][0]
+        assert np.allclose(ones - zeros, tensors[name].sum(0), atol=1e-4)
+
+
+def test_the_rate_is_constant_or_falls_within_each_cycle(data, here):
+    more = {"swa_share": 0.4, "swa_cycle": 2, "swa_rate": 0.25, "learning_rate": 0.04}
+    constant = rates(train(data, schedule="cosine", **more))
+    assert constant[0] == pytest.approx(0.04) and constant[5] < 0.03
+    assert constant[6:] == pytest.approx([0.01] * 4)
+    cyclic = rates(train(data, "cyclic", swa_schedule="cyclic", **more))
+    assert cyclic[:6] == pytest.approx([0.04] * 6)
+    assert cyclic[6:] == pytest.approx([0.01 * 0.505, 0.01 * 0.01] * 2)
+    own = rates(train(data, "own", swa_schedule="run", **more))
+    assert own == pytest.approx([0.04] * 10)
+
+
+def test_a_run_without_a_whole_cycle_is_refused(data, here):
+    with pytest.raises(UsageError, match="25 % of 10 steps are fewer than a cycle of 100"):
+        train(data)
+
+
+def test_a_model_with_moments_is_refused(data, here):
+    with pytest.raises(UsageError, match="swa does not support models with moments"):
+        train(data, plugin=WithMoments, swa_cycle=1)

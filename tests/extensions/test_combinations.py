@@ -5,13 +5,15 @@ import pytest
 from linear_fixtures import LINEAR
 
 import toolkit
-from toolkit import testing
+from toolkit import UsageError, testing
 from toolkit.compat import VERSION_FAMILY
 
 SETTINGS = {"steps": 4, "evaluate": "no", "batch_size": 4, "best_metric": "none"}
 SETTINGS["steps_per_call"] = "1"
-ZERO = {"ema_decay": 0.0, "smoothing": 0.0, "noise_eta": 0.0}
-ALL = ["ema", "label-smoothing", "gradient-noise", "profiler"]
+SWA = {"swa_share": 0.5, "swa_cycle": 1}
+OFF = {"swa_share": 0.0}
+ZERO = {"ema_decay": 0.0, "swa_share": 0.0, "smoothing": 0.0, "noise_eta": 0.0}
+ALL = ["ema", "swa", "label-smoothing", "gradient-noise", "profiler"]
 GAN = {
     "preset": "quick",
     "network": "mlp",
@@ -52,18 +54,27 @@ def test_an_average_of_its_weights_leaves_a_gan_and_its_samples_the_same(data, h
         assert np.array_equal(one.sample(4)["images"], other.sample(4)["images"])
 
 
-def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here):
-    single = train(data, "single", profile_steps="2")
-    more = {"steps_per_call": "4", "profile_steps": "2"}
+@pytest.mark.parametrize("strength", [OFF, dict(SWA, ema=False)], ids=["ema", "swa"])
+def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, here, strength):
+    more = dict(strength, profile_steps="2")
+    more["extensions"] = ALL if more.pop("ema", True) else ALL[1:]
+    single = train(data, "single", **more)
+    more["steps_per_call"] = "4"
     train(data, "paused", pause_at=3, **more)
     paused = train(data, "paused", **more)
     assert testing.fingerprint(single) == testing.fingerprint(paused)
 
 
 @ONLY_2
-def test_an_average_under_xla_is_that_without(data, here):
-    more = {"extensions": ["ema", "label-smoothing"], "steps_per_call": "auto"}
+@pytest.mark.parametrize("extension, more", [("ema", {}), ("swa", SWA)], ids=["ema", "swa"])
+def test_an_average_under_xla_is_that_without(data, here, extension, more):
+    more = {"extensions": [extension, "label-smoothing"], "steps_per_call": "auto", **more}
     plain = train(data, "plain", xla="off", **more)
     compiled = train(data, "compiled", xla="on", **more)
     tensors, expected = testing.tensors(compiled), testing.tensors(plain)
     assert all(np.allclose(tensors[name], expected[name], atol=1e-5) for name in expected)
+
+
+def test_two_averages_are_refused(data, here):
+    with pytest.raises(UsageError, match="Both 'ema' and 'swa' average the weights"):
+        train(data, "run", extensions=["ema", "swa"], **SWA)

@@ -12,7 +12,7 @@ from toolkit_extensions import rate_search
 from toolkit_extensions.lr_finder import MIN_STEPS
 
 import toolkit
-from toolkit import UsageError, hookimpl, testing
+from toolkit import UsageError, testing
 from toolkit.display.console import Console
 
 RATES = np.geomspace(1e-5, 10, 60)
@@ -103,19 +103,15 @@ def test_a_search_ends_where_the_loss_diverges(data, tmp_path):
     assert "the loss diverged at the learning rate" in log.getvalue()
 
 
-@pytest.fixture(scope="module")
-def whole(data, tmp_path_factory):
-    """The folder of an uninterrupted search."""
-    return search(tmp_path_factory.mktemp("whole"), data, checkpoint_steps=7)
-
-
-def test_the_weights_of_a_search_are_refused(whole):
-    with toolkit.open_trained(str(whole)) as trained, pytest.raises(UsageError) as error:
+def test_the_weights_of_a_search_are_refused(data, tmp_path):
+    run = search(tmp_path, data)
+    with toolkit.open_trained(str(run)) as trained, pytest.raises(UsageError) as error:
         trained.predict(np.zeros([1, 6, 6, 1], np.uint8))
     assert "are no model: its learning rate rose until the loss diverged" in str(error.value)
 
 
-def test_a_resumed_search_has_the_table_of_an_uninterrupted_one(data, tmp_path, whole):
+def test_a_resumed_search_has_the_table_of_an_uninterrupted_one(data, tmp_path):
+    whole = search(tmp_path, data, checkpoint_steps=7)
     search(tmp_path, data, name="paused", checkpoint_steps=7, pause_at=15)
     assert not (tmp_path / "paused" / "samples" / "rates.csv").exists()
     paused = search(tmp_path, data, name="paused", checkpoint_steps=7)
@@ -137,17 +133,8 @@ def test_impossible_searches_are_refused(data, tmp_path, options, message):
         search(tmp_path, data, **options)
 
 
-class Halving:
-    """Halves the learning rate."""
-
-    @hookimpl(wrapper=True)
-    def optimize(self, run):
-        run.change_learning_rate(lambda rate, full_rate, step: 0.5 * rate)
-        return (yield)
-
-
 def test_a_second_extension_that_changes_the_rate_is_refused(data, tmp_path):
-    options = {"data": data, "steps": 100, "batch_size": 8}
+    options = {"data": data, "steps": 100, "batch_size": 8, "swa_cycle": 5}
     with pytest.raises(UsageError, match="both change the learning rate") as error:
-        testing.train(LINEAR, str(tmp_path / "run"), [Halving, "lr-finder"], **options)
-    assert "toolkit_extensions.lr_finder" in str(error.value)
+        testing.train(LINEAR, str(tmp_path / "run"), ["swa", "lr-finder"], **options)
+    assert "toolkit_extensions.swa" in str(error.value)

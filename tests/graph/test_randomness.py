@@ -157,6 +157,17 @@ def test_pcg3d_equals_an_independent_computation():
 
 
 @ONLY_2
+def test_compiled_uniforms_are_uniform_and_independent_of_the_step_before():
+    first, second = draw_compiled(lambda p: XLA.uniform([400, 500], p, -1, 1), 3, 4)
+    assert first.min() >= -1 and first.max() < 1
+    counts = np.histogram(first, 100, (-1, 1))[0]
+    assert ((counts - 2000) ** 2 / 2000).sum() < 161  # chi squared, 99 degrees: p = 0.0001
+    # Standard deviations of a correlation of 200,000 pairs.
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) * 200000**0.5 < 4
+    assert abs(np.corrcoef(first.ravel()[1:], first.ravel()[:-1])[0, 1]) * 200000**0.5 < 4
+
+
+@ONLY_2
 def test_compiled_normals_are_normal():
     from scipy import stats
 

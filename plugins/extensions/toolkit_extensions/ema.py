@@ -38,7 +38,7 @@ def build(run):
     from .averages import Averages
 
     model = yield
-    averages = Averages(run)
+    averages = Averages(run, "ema")
     if run.mode != "train":
         run.after_restore(averages.replace_weights)
     return model
@@ -48,6 +48,21 @@ def build(run):
 def optimize(run):
     from .averages import Averages
 
-    averages = Averages.find()
-    run.update_state(lambda: averages.move(run.options.ema_decay, run.options.ema_warmup))
+    averages = Averages.find("ema")
+    run.update_state(lambda: move(averages, run.options.ema_decay, run.options.ema_warmup))
     return (yield)
+
+
+def move(averages, decay: float, warmup: int):
+    """An op that moves the averages towards the weights."""
+    from toolkit import tf
+
+    count = averages.count.read_value()
+    t = tf.cast(count, tf.float32)
+    share = tf.minimum(decay, t / (t + warmup))
+
+    def mean(weight, average):
+        d = tf.cast(share, weight.dtype)
+        return d * average + (1 - d) * weight  # exact for d = 0
+
+    return averages.assign(mean, count + 1)
