@@ -383,6 +383,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
     "name, text, message",
     [
         ("a.toml", b"steps = = 3", "a.toml: not valid TOML: "),
+        ("a.toml", "steps = 3".encode("utf-16"), "a.toml: not valid TOML: "),
         ("a.json", b"{", "a.json: not valid JSON: "),
         ("a.json", b"[1]", "a.json: expected names with values, found a list."),
         ("a.toml", b"batch-size = 3\nbatch_size = 4", "a.toml: 'batch_size' is set twice: "),

@@ -144,7 +144,7 @@ def test_each_command_does_its_work_though_stdout_is_full(run_on, trained, monke
     [(None, None, 1), (Closed, Closed, 1), (io.StringIO, Full, 0)],
     ids=["nothing open", "gone", "full stderr"],
 )
-@pytest.mark.parametrize("name", ["predict", "predict -o", "verify", "help"])
+@pytest.mark.parametrize("name", ["resume", "predict", "predict -o", "verify", "help"])
 def test_a_command_does_its_work_whatever_its_streams(
     run_on, trained, monkeypatch, name, stdout, stderr, code
 ):

@@ -13,9 +13,9 @@ import time
 from typing import Any, Dict, Mapping, Optional
 
 from . import __version__, api
-from .data.files.cache import cache_folder
+from .data.files.cache import cache_folder, writing_to_cache
 from .display.waits import waiting
-from .errors import CheckpointError, InterruptedRun, RetryError
+from .errors import CheckpointError, InterruptedRun
 from .options import CoreOptions
 from .plugin_data import SOURCE_OPTIONS
 from .plugins import Plugins
@@ -107,7 +107,7 @@ def _train_into(
 ) -> None:
     """Train a run that appears at `folder` when it is complete."""
     parent = os.path.dirname(folder)
-    try:
+    with writing_to_cache():
         os.makedirs(parent, exist_ok=True)
         for path in (os.path.join(parent, name) for name in os.listdir(parent)):
             with contextlib.suppress(OSError):  # what a killed process left behind long ago
@@ -115,11 +115,6 @@ def _train_into(
                 if os.path.basename(path).startswith(TEMPORARY_PREFIX) and age > ABANDONED_SECS:
                     shutil.rmtree(path, ignore_errors=True)
         temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=parent)
-    except OSError as error:
-        raise RetryError(
-            f"The cache cannot be written: {error.filename}: {error.strerror}.",
-            hint="Set TOOLKIT_CACHE to a folder that can be written.",
-        ) from error
     try:
         run_folder = os.path.join(temporary, "run")
         with waiting(text):

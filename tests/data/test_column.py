@@ -39,6 +39,8 @@ def test_files_are_read_as_the_rows_of_an_array_and_a_damaged_one_is_named(paths
     column = Column(images).bind("features")
     assert column.paths == paths and not column.is_decoded
     assert column.component.describe() == "image uint8 2x3x1"
+    other = ImageFiles("images", paths, FileIndex(), ImageOptions(fit="crop")).select(paths)
+    assert other.identity != images.identity  # nor do they share cached pixels
     expected = np.broadcast_to(np.arange(NUM_IMAGES)[:, None, None, None], (NUM_IMAGES, 2, 3, 1))
     for rows in (slice(None), slice(3, 9, 2), slice(-2, None), [5, 5, 0], [], [-1]):
         rows = rows if isinstance(rows, slice) else np.array(rows, np.int64)

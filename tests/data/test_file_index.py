@@ -20,8 +20,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(file_index, "SMALL_COUNT", 1)
     folder = tmp_path / "data"
     folder.mkdir()
-    for name in NAMES:
-        write(folder / name, "b" * 10)
+    for name, letter in zip(NAMES, "abc"):
+        write(folder / name, letter * 10)
     return folder
 
 

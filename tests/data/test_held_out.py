@@ -7,8 +7,10 @@ from file_fixtures import write_idx
 from toolkit.data import held_out
 from toolkit.data.examples import Split
 from toolkit.data.held_out import DEFAULT_SHARES, Shares, hold_out
+from toolkit.data.reading_options import reading_settings
 from toolkit.data.sources import open_data
 from toolkit.errors import UsageError
+from toolkit.options import CoreOptions
 
 
 def examples(count, seed=0):
@@ -118,7 +120,8 @@ def test_a_choice_of_large_data_is_made_once_unless_what_it_depends_on_changes(
         labels = (np.arange(100) % classes).astype(np.uint8)
         write_idx(str(tmp_path / "train-labels-idx1-ubyte"), labels)
         cache = str(tmp_path / "cache")
-        data = open_data(f"idx:{tmp_path}", shares=shares, cache_dir=cache, rehash=rehash)
+        settings = dict(reading_settings(CoreOptions(rehash=rehash)), shares=shares)
+        data = open_data(f"idx:{tmp_path}", cache_dir=cache, **settings)
         return {name: split.index.tolist() for name, split in data.splits.items()}
 
     first = reopen()

@@ -108,6 +108,8 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
         ('a,label\n1,"x\n2,y\n', "t.csv: expected rows of CSV, found a quote that is not clo"),
         ("5.1,3.5,setosa\n4.9,3.0,setosa\n", "expected the names of the columns in the first line"),
         ("1.5  2.5  x\n1.5  2.5  y\n", "expected the names of the columns in the first line"),
+        ("3,1,7\n4,0,1\n", "expected the names of the columns in the first line"),
+        ("7\n8\n", "expected the names of the columns in the first line"),
         ("a,label\n1,caf\xe9\n".encode("latin-1"), "t.csv: expected text in UTF-8"),
         ("a,label\n1,x\n".encode("utf-16-le"), "expected text, found null bytes"),
         (b"PK\x03\x04...", "found an Excel workbook"),

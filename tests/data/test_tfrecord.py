@@ -242,13 +242,20 @@ def test_numbers_are_a_vector_by_the_order_of_their_keys(open_records):
 
 def test_lists_of_one_length_are_an_array_and_of_several_are_sequences(open_records):
     contents = [
-        example(fixed=np.arange(3) + 0.5 * i, varying=np.arange(i), text=f"t{i}", label=0.5 * i)
+        example(
+            fixed=np.arange(3) + 0.5 * i,
+            varying=np.arange(i) + np.iinfo(np.int64).min,
+            text=f"t{i}",
+            label=0.5 * i,
+        )
         for i in range(4)
     ]
     data = open_records({"a": records(*contents)}, feature_columns="fixed,varying,text")
     features, labels = data.splits["train"].take(slice(1, 4))
     assert features["fixed"][0].tolist() == [0.5, 1.5, 2.5]
-    assert features["varying"].tolist() == [[0, 0, 0], [0, 1, 0], [0, 1, 2]]
+    least = -(2**63)
+    rows = [[least, 0, 0], [least, least + 1, 0], [least, least + 1, least + 2]]
+    assert features["varying"].tolist() == rows
     assert features["varying_length"].tolist() == [1, 2, 3]
     assert features["text"].tolist() == [b"t1", b"t2", b"t3"]
     assert labels.tolist() == [0.5, 1.0, 1.5]

@@ -57,6 +57,11 @@ def print_config(here):
 
 
 @pytest.mark.parametrize("ending", ["json", "toml"])
+def test_the_intact_file_is_accepted(print_config, ending):
+    assert "momentum" in print_config(INTACT[ending], ending, codes=(0,)).out
+
+
+@pytest.mark.parametrize("ending", ["json", "toml"])
 @fuzz
 @given(st.data())
 def test_a_damaged_file_is_accepted_or_refused(print_config, ending, data):
