@@ -18,32 +18,16 @@ def text():
         return file.read()
 
 
-def commands_of_machines():
-    """Pairs of the words of a command for a machine of its own, and its variables."""
-    pairs = []
-    for block in read_blocks(PAGE):
-        if re.search(r"^# .*on node\d$", block.text, re.M):
-            for command in commands_of(block):
-                words = shlex.split(command)
-                first = words.index("toolkit")
-                pairs.append((words[first:], dict(word.split("=", 1) for word in words[:first])))
-    return pairs
-
-
-def read_clusters():
-    clusters = []
-    for words, environ in commands_of_machines():
-        flags = [words[words.index(f) + 1] if f in words else None for f in ("--cluster", "--task")]
-        clusters.append(read_cluster(ClusterSettings(*flags), environ))
-    return clusters
-
-
-def test_the_commands_by_hand_are_those_of_one_cluster():
-    clusters = read_clusters()
-    assert [cluster.rank for cluster in clusters] == [0, 1, 2, 1]
-    addresses = [[task.address for task in cluster.trainers] for cluster in clusters]
-    assert addresses == 4 * [["node1:2222", "node2:2222", "node3:2222"]]
-    assert {cluster.channel_address for cluster in clusters} == {("node1", 2223)}
+def test_the_command_by_hand_is_that_of_one_task_of_the_cluster():
+    blocks = [b for b in read_blocks(PAGE) if re.search(r"^# on node\d$", b.text, re.M)]
+    (command,) = [command for block in blocks for command in commands_of(block)]
+    words = shlex.split(command)
+    flags = [words[words.index(flag) + 1] for flag in ("--cluster", "--task")]
+    cluster = read_cluster(ClusterSettings(*flags), {})
+    assert cluster.rank == 1
+    addresses = [task.address for task in cluster.trainers]
+    assert addresses == ["node1:2222", "node2:2222", "node3:2222"]
+    assert cluster.channel_address == ("node1", 2223)
 
 
 def test_the_table_says_of_every_exit_code_whether_to_try_again(text):
