@@ -37,6 +37,8 @@ def test_a_resume_that_is_interrupted_before_a_step_names_the_saved_step(cli, da
     result = cli("resume", "r", "--trust")
     assert result.code == 130
     assert result.err == ("Interrupted; step 2 is saved in r.\nContinue with: toolkit resume r\n")
+    write_plugin()
+    assert cli("resume", "r").code == 0
 
 
 def test_a_run_that_is_interrupted_in_its_test_names_the_saved_step(cli, data, monkeypatch):

@@ -213,6 +213,14 @@ def test_a_value_of_another_type_is_refused_in_one_sentence(message, name, value
         assert "\n" not in error.message
 
 
+def test_no_float_of_the_core_may_be_infinite():
+    names = [field.name for field in describe(CoreOptions) if field.type == "float"]
+    assert len(names) > 10
+    for name in names:
+        for value in ("inf", float("nan")):
+            assert f"Option '{name}' is " in refuse([], flags={name: value}).message
+
+
 @pytest.mark.parametrize(
     "name, value",
     [

@@ -7,6 +7,7 @@ import pytest
 from linear_fixtures import LINEAR, Linear
 from PIL import Image
 
+import toolkit
 from toolkit import DataError, Decoded, Split, ToolkitError, check_features, hookimpl, testing
 from toolkit.options import CoreOptions
 from toolkit.plugins import Plugin, Plugins
@@ -115,6 +116,14 @@ def test_what_a_plugin_draws_is_known_by_its_content(monkeypatch):
     assert run_data_of(Drawn()).dataset.sha256 == first and len(first["train"]) == 64
     monkeypatch.setattr(Drawn, "seed", 1)
     assert set(first.values()).isdisjoint(run_data_of(Drawn()).dataset.sha256.values())
+
+
+def test_a_resume_on_other_data_of_a_plugin_is_refused(tmp_path, monkeypatch):
+    run, options = str(tmp_path / "run"), {"batch_size": 8, "steps_per_call": 1, "evaluate": False}
+    toolkit.train(Drawn(), run, {"steps": 1, **options})
+    monkeypatch.setattr(Drawn, "seed", 1)
+    with pytest.raises(DataError, match="test has SHA-256"):
+        toolkit.train(Drawn(), run, {"steps": 2, **options})
 
 
 def test_a_run_says_how_many_examples_of_a_class_each_split_has(cli, here):

@@ -214,6 +214,7 @@ def test_a_plugin_that_a_flag_names_has_to_be_the_runs(cli, stranger):
     [
         ["evaluate", "run", "--trust"],
         ["resume", "run", "--steps", "6", "--trust"],
+        ["verify", "run", "--replay", ":", "--trust"],
         ["doctor", "run", "--plugin", "../theirs/stranger.py"],
         ["run", "--config", "run/config.json", "--run-dir", "new", "--plugin", "stranger.py"],
         ["plugins", "show", "./stranger.py"],
