@@ -62,7 +62,8 @@ LONG = (
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/samples.md",
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/session-hooks.md",
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/reports.md",
-    "tests/docs/test_starting_page.py",
+    "tests/docs/test_starting_page.py::test_the_commands_of_the_page",
+    "tests/docs/test_starting_page.py::test_weights_of_ten_classes",
     # The page on Python, which trains seven times, and a sample of 200 steps in a notebook; `ci`
     # has what `toolkit.train` and a trained run do (test_api.py).
     "tests/docs/test_notebook.py",

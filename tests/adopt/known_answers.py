@@ -155,6 +155,7 @@ SLIM = {
     "depthwise_conv2d": lambda s: s.separable_conv2d(images(2, 6, 6, 2), None, 3, 1),
     "fully_connected_of_rank_3": lambda s: s.fully_connected(images(2, 3, 4), 5, tf.nn.tanh),
     "optimize_loss": optimize_loss,
+    "bias_add": lambda s: s.bias_add(images(2, 3)),
     "pools": lambda s: s.avg_pool2d(
         s.max_pool2d(images(2, 5, 5, 3), 2), [2, 1], stride=1, padding="SAME"
     ),

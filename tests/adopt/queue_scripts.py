@@ -42,7 +42,10 @@ try:
 except tf.errors.OutOfRangeError:
     coord.request_stop()
 coord.join(threads)
-assert seen == 40, seen
+with tf.train.MonitoredTrainingSession() as sess:
+    while not sess.should_stop():
+        seen += len(sess.run([train, joined])[1])
+assert seen == 80, seen
 """,
     # A call that takes from a queue and from one that is filled out of it; two runners of a queue;
     # a wait until it is full; the size of one that shuffles; a sampler beside one that depends on a

@@ -15,7 +15,7 @@ from queue_scripts import QUEUES
 
 PATTERNS = {**SCRIPTS, **QUEUES}
 RESUMES = {"dataset": [("--pause-at", "10"), ()]}  # the words of each
-NUM_STEPS = {"epochs": 14}
+NUM_STEPS = {"epochs": 28}
 WORDS = ("--commit-steps", "5", "--log-steps", "2")
 
 

@@ -109,6 +109,22 @@ def test_what_a_script_may_do_without_is_not_missing(missing):
         except:
             tf.nothing_else
         try:
+            tf.nothing_given
+        except:
+            tf.nothing_given = tf.multiply
+        tf.nothing_given
+        if not hasattr(tf, "nothing_yet"):
+            tf.nothing_yet = tf.nothing_given
+        tf.nothing_yet
+        try:
+            from tensorflow.contrib import nothing_there
+            import tensorflow.contrib.slim as slim
+        except ImportError:
+            from mine import nothing_there
+            import tf_slim as slim
+        nothing_there.f()
+        slim.nothing
+        try:
             tf.no_guard
         except KeyError:
             pass
@@ -123,7 +139,13 @@ def test_what_a_script_may_do_without_is_not_missing(missing):
             used()
             tf.nothing_in_main
         """
-    needed = ["no_guard", "nothing_in_test", "nothing_in_function", "nothing_in_main"]
+    needed = [
+        "contrib.slim.nothing",
+        "no_guard",
+        "nothing_in_test",
+        "nothing_in_function",
+        "nothing_in_main",
+    ]
     assert [name for name, _, _ in missing(text)] == [f"tf.{name}" for name in needed]
 
 

@@ -9,7 +9,7 @@ import pytest
 from known_answers import GRAPHS, INITIALIZERS, PATH, answers
 from toolkit_adopt.standins import layers, make_stand_in, normalization, training, variables
 from toolkit_adopt.standins.hparams import HParams
-from toolkit_adopt.standins.layers import conv2d, dropout
+from toolkit_adopt.standins.layers import bias_add, conv2d, dropout
 from toolkit_adopt.standins.normalization import batch_norm
 from toolkit_adopt.standins.scopes import arg_scope, smart_cond
 
@@ -62,11 +62,12 @@ def test_a_scope_and_a_function_that_does_not_fit_it_are_refused():
 
 def test_arguments_without_a_stand_in_or_in_another_place_are_refused():
     x, images = np.zeros([2, 3], "f"), np.zeros([2, 4, 4, 3], "f")
-    without_weights = batch_norm, normalization.layer_norm, normalization.instance_norm
+    without_weights = bias_add, batch_norm, normalization.layer_norm, normalization.instance_norm
     for layer, arguments, options, message in (
         (batch_norm, [x], {"renorm": True}, "no batch_weights, renorm and adjustment"),
         (layers.conv1d, [images, 2, 3], {}, "needs inputs of rank 3, not 4"),
         (layers.separable_conv2d, [images, 2, 3, 1, 1, "SAME", "NHWC", 1, None], {}, "positional"),
+        (bias_add, [x, None, None, None, True], {}, "positional"),
         (dropout, [x, 0.5, None, True, "ends"], {}, "positional"),
         (make_stand_in("contrib.seq2seq").sequence_loss, [images, x, x, 1, 1, 1], {}, "not both"),
         *[(each, [x], {"weights_regularizer": 1}, "no argument wei") for each in without_weights],
@@ -102,6 +103,9 @@ def test_options_of_hparams_are_parsed_in_their_types():
     for text in ("rate", "extra=2", "rate=1,rate=2", "layers=[1.5]", "deep=a", "rate=[1]"):
         with pytest.raises(ValueError, match="parses name=value|is of type|no list"):
             options.parse(text)
+    for name, value in (("deep", "False"), ("layers", [1.5])):
+        with pytest.raises(ValueError, match=f"'{name}' of HParams is of type"):
+            options.override_from_dict({name: value})
     with pytest.raises(ValueError, match="has 'rate' already"):
         options.add_hparam("rate", 1)
 

@@ -144,6 +144,13 @@ def test_lower_is_better_where_the_run_says_so(here):
     assert verdict == "separated" and "a is better than b by 2.0000" in text
 
 
+def test_single_values_without_intervals_are_not_comparable(here):
+    write_run("a", metrics={"accuracy": 0.9}, test=SPLIT)
+    write_run("b", metrics={"accuracy": 0.1}, test=SPLIT, learning_rate=0.1)
+    ((verdict, text),) = verdicts("a", "b")
+    assert verdict == "not comparable" and "1 seed each, without intervals" in text
+
+
 def test_the_level_holds_for_all_verdicts_together(here):
     write_tested("a", 165)
     write_tested("b", 157, learning_rate=0.1)
@@ -178,6 +185,7 @@ FEATURES = [{"accuracy": {"features": each * 64, "samples": n}} for each, n in (
             "other test split: other examples of the data are held out",
         ),
         ({}, {"depends_on": {"accuracy": {"samples": 5}}}, {}, "other samples: unknown and 5"),
+        ({}, {"depends_on": {"loss": {"samples": 5}}}, {}, ""),
         (
             dict(SPLIT, depends_on=FEATURES[0]),
             dict(SPLIT, depends_on=FEATURES[1]),

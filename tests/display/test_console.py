@@ -186,9 +186,9 @@ def test_the_bar_shows_step_loss_and_speed_and_never_hides_the_cursor(terminal):
     assert "\x1b[?25" not in output
 
 
-@pytest.mark.parametrize("name", ["", "dumb"])
+@pytest.mark.parametrize("name", [None, "", "dumb"])
 def test_a_terminal_that_cannot_move_its_cursor_gets_lines(terminal, monkeypatch, name):
-    monkeypatch.setenv("TERM", name)
+    monkeypatch.delenv("TERM") if name is None else monkeypatch.setenv("TERM", name)
     console = Console(terminal, 0, Clock())
     console.start(2000, lambda: 100)
     console.show_metrics(record(150, loss=0.25))

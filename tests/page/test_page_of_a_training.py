@@ -110,3 +110,6 @@ def test_a_page_that_cannot_be_written_is_one_warning(data, monkeypatch):
         "warning: report.html is not written: A reason."
     ]
     assert RunFolder(os.path.abspath("run")).state()["status"] == "finished"
+    with open("run/console.log", encoding="utf-8") as file:
+        log = file.read()
+    assert all(line in log for line in lines)

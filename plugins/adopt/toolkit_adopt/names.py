@@ -149,6 +149,9 @@ class _Script:
         _Loader(self, path, names).visit(tree)
         for target, value in aliases:
             _bind(names, target.id, _resolve(value, names))
+        attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+        stored = (node for node in attributes if isinstance(node.ctx, ast.Store))
+        self.given.update(filter(None, (_resolve(node, names) for node in stored)))
         _Reader(self, path, names).visit(tree)
         return names
 
@@ -249,8 +252,6 @@ class _Reader(ast.NodeVisitor):
             self.visit(node.value)
         elif isinstance(node.ctx, ast.Load):
             self._check(path, node.lineno)
-        else:
-            self._script.given.add(path)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         former, self._function = self._function, self._function or ""  # methods have no name here
@@ -286,7 +287,8 @@ class _Reader(ast.NodeVisitor):
 class _Loader(ast.NodeVisitor):
     """Loads the modules of the script's folder that one file imports, and binds what they lend it.
 
-    What a handler of `try` imports, for want of something else, is not loaded.
+    What a handler of `try` imports, for want of something else, is not loaded. It may be what a
+    name is that this TensorFlow lacks.
     """
 
     def __init__(self, script: _Script, path: str, names: Names):
@@ -315,6 +317,13 @@ class _Loader(ast.NodeVisitor):
     def visit_Try(self, node: ast.Try) -> None:
         for each in (*node.body, *node.orelse, *node.finalbody):
             self.visit(each)
+        inside = (each for handler in node.handlers for each in ast.walk(handler))
+        imports = (each for each in inside if isinstance(each, (ast.Import, ast.ImportFrom)))
+        for alias in (alias for each in imports for alias in each.names):
+            name = alias.asname or alias.name.split(".")[0]
+            path = self._names.get(name)
+            if path and self._script.tensorflow.first_missing(path):
+                _bind(self._names, name)
 
 
 def _catches_absence(handler: ast.ExceptHandler) -> bool:

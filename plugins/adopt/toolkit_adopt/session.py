@@ -34,6 +34,7 @@ _REFUSED = (
     (sessions.BaseSession, "partial_run_setup", "calls partial_run"),
     (server_lib.Server, "__init__", "trains in several processes (tf.train.Server)"),
     (supervisor.Supervisor, "loop", "calls a function by a clock (Supervisor.loop)"),
+    (supervisor.Supervisor, "Loop", "calls a function by a clock (Supervisor.Loop)"),
     *((module, "enable_eager_execution", _EAGER) for module in (tf, ops)),
     *((module, "enable_v2_behavior", _EAGER) for module in (tf, ops)),
 )

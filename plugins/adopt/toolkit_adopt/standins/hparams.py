@@ -40,7 +40,7 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Change an option; the value becomes one of its type, whatever 1.15 refuses.
+        """Change an option; an equal value of its type replaces the given one.
 
         Raises:
             KeyError: there is none of this name.
@@ -54,6 +54,8 @@ class HParams:
         is_any = kind is type(None)
         values = value if is_list else [value]
         cast = [x if is_any or type(x) is kind else kind(x) for x in values]
+        if cast != list(values):
+            raise ValueError(f"{name!r} of HParams is of type {kind.__name__}, not {value!r}.")
         setattr(self, name, cast if is_list else cast[0])
 
     def override_from_dict(self, values_dict: Dict[str, Any]) -> HParams:

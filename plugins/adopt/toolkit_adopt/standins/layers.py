@@ -15,6 +15,8 @@ from toolkit import tf
 from .layer import Layer, open_layer
 from .scopes import add_arg_scope, collect_named_outputs, smart_cond
 
+_ZEROS = tf.zeros_initializer()
+
 
 def _pair(value: Any, count: int = 2) -> List[int]:
     """One number for each of `count` axes."""
@@ -160,6 +162,23 @@ def _dense(activation_fn: Any) -> Any:
 
 relu, relu6 = _dense(tf.nn.relu), _dense(tf.nn.relu6)
 elu, linear = _dense(tf.nn.elu), _dense(None)
+
+
+@add_arg_scope
+def bias_add(
+    inputs,
+    activation_fn=None,
+    initializer=_ZEROS,
+    regularizer=None,
+    *,
+    data_format="NHWC",
+    **options,
+):
+    """Add a variable "biases" to the channels."""
+    own = {"biases_initializer": initializer, "biases_regularizer": regularizer}
+    own["activation_fn"] = activation_fn
+    with open_layer("BiasAdd", inputs, options, data_format, own) as layer:
+        return layer.finish(layer.inputs)
 
 
 def _op(name: str, open_scope: Any = tf.name_scope) -> Any:
