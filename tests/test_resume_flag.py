@@ -48,9 +48,10 @@ def test_the_same_command_begins_continues_and_notices_the_end(command, here):
     assert json.loads(command("--json").out)["steps"] == 6
 
 
-def test_a_larger_length_continues_a_finished_run(golden, cli):
+def test_a_larger_length_continues_a_finished_run(golden, cli, monkeypatch):
     shutil.move(str(golden("--steps", 2, "--no-evaluate") / "run"), "r")
-    flags = ["--steps", "4", "--no-evaluate", "--data", "npz:trained/bars.npz", "--run-dir", "r"]
+    monkeypatch.setenv("TOOLKIT_RUN_DIR", "r")
+    flags = ["--steps", "4", "--no-evaluate", "--data", "npz:trained/bars.npz"]
     assert cli("run", "--resume", "--plugin", LINEAR, *flags).code == 0
     assert steps()[-1] == 4
 

@@ -129,7 +129,7 @@ LONG = (
     # `ci` compiles linear models with batch norm, groups and averages, has whole runs of a linear
     # model, and in their own tests the steps of the classifier and of the GAN in a loop.
     "tests/graph/test_while_loop.py::test_a_compiled_gan",
-    "tests/graph/test_while_loop.py::test_a_compiled_step_agrees_with_a_plain_one",
+    "tests/graph/test_while_loop.py::test_a_compiled_step_agrees_with_a_plain_one[cnn",
     "tests/graph/test_while_loop.py::test_a_gan_gives_the_same_run",
     # An average of a GAN's weights, and one by another rule in a loop and after a resume; `ci` has
     # both facts of the moving average of a linear model.

@@ -54,6 +54,8 @@ def test_evaluation_prediction_and_export_use_the_average_and_training_does_not(
     w, b = tensors["state/ema/linear/w"], tensors["state/ema/linear/b"]
     assert np.allclose(logits, flat.dot(w) + b, atol=1e-5)
     assert not np.allclose(logits, flat.dot(tensors["linear/w"]) + tensors["linear/b"], atol=1e-4)
+    evaluation = json.loads(cli("evaluate", run, "--json").out)["metrics"]
+    assert evaluation["loss"] != json.loads(cli("evaluate", plain, "--json").out)["metrics"]["loss"]
     result = cli("export", run, "model")  # which compares it with these predictions
     assert result.code == 0, result.err
 

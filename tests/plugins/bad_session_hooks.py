@@ -49,6 +49,16 @@ def session_hooks():
 Error: Session hook Mine of plugin 'bad' failed in on_step: it ended the process (0) ({here}).
 A plugin does not end the process: raise a toolkit.ToolkitError.
 
+# hook stops
+class Mine(tf.train.SessionRunHook):
+    def after_run(self, context, values):
+        raise StopIteration  # here
+@hookimpl
+def session_hooks():
+    return [Mine()]
+Error: Session hook Mine of plugin 'bad' failed in after_run: StopIteration ({here}).
+Run again with -v for the traceback.
+
 # hook late op
 class Mine(toolkit.SessionHook):
     every = toolkit.Every(1)

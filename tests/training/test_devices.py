@@ -133,7 +133,10 @@ def test_a_step_that_diverges_on_one_device_changes_nothing_on_any(data):
 def test_the_error_for_a_step_that_diverges_on_one_device_names_its_update(data):
     with pytest.raises(DivergedError, match="in step 4: second: loss nan"):
         train(Diverging(), "r", data, steps=4)
-    assert testing.tensors("r")["global_step"] == 3
+    train(Diverging(), "paused", data, steps=4, pause_at=3)
+    state, expected = testing.tensors("r"), testing.tensors("paused")
+    assert state["global_step"] == 3 and state.keys() == expected.keys()
+    assert all(state[name].tobytes() == expected[name].tobytes() for name in state)
 
 
 # TensorFlow 1.15 would wait for ever in its first collective op.

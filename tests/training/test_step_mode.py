@@ -266,6 +266,20 @@ def test_several_steps_per_call_that_are_impossible_are_refused(data, plugin, op
 
 
 @ONLY_2
+def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, request, monkeypatch):
+    options = {"data": data, "evaluate": "no"}
+    testing.train(Linear, "plain", steps=4, **options)  # too short for a trial
+    request.getfixturevalue("always_worthwhile")
+    testing.train(Linear, "xla", steps=4, **options)
+    testing.train(Linear, "plain", steps=8)  # would be compiled if it were new
+    monkeypatch.setattr(step_mode, "MIN_STEPS", LONG)
+    testing.train(Linear, "xla", steps=8)  # would not be compiled if it were new
+    for run, expected in (("plain", False), ("xla", True)):
+        compiled = [session["compiled"] for session in RunFolder(run).commits.sessions()]
+        assert compiled == [expected, expected]
+
+
+@ONLY_2
 @pytest.mark.parametrize(
     "was_compiled, options, expected",
     [

@@ -31,9 +31,9 @@ from toolkit.training.step_runner import (
 RARE = {"log_steps": 1000, "checkpoint_steps": 1000, "summary_steps": 1000, "evaluate": "no"}
 ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
 LOOP = {"steps_per_call": 50}
-forms = pytest.mark.parametrize(
-    "form", [pytest.param(LOOP, id="loop"), pytest.param({"xla": "on"}, id="xla", marks=ONLY_2)]
-)
+FORMS = [pytest.param(LOOP, id="loop"), pytest.param({"xla": "on"}, id="xla", marks=ONLY_2)]
+forms = pytest.mark.parametrize("form", FORMS)
+DUE = pytest.param({"xla": "on", "log_steps": 6}, id="xla, with hooks", marks=ONLY_2)
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def with_failing_step(step, value):
     return Failing
 
 
-@forms
+@pytest.mark.parametrize("form", [*FORMS, DUE])
 def test_the_error_names_the_diverged_step_and_the_state_before_it_is_saved(data, form):
     options = dict(RARE, **form)
     with pytest.raises(DivergedError, match="diverged in step 6: loss inf") as error:
