@@ -181,10 +181,6 @@ LONG = (
     "tests/cluster_training/test_exactness.py::test_two_runs_of_three_workers_have_the_same_bits",
     "tests/cluster_training/test_hosts.py",
     "tests/cluster_training/test_parameter_servers.py::test_a_gan_trains_its_two_networks",
-    # Endings of a cluster of which `ci` has another cause: a replica that lets all skip its step
-    # and an op that fails, and in a job with a parameter server a refused step and a signal.
-    "tests/cluster_training/test_cluster_faults.py::test_a_divergence_ends_all",
-    "tests/cluster_training/test_parameter_servers.py::test_the_death_of_a_parameter_server",
 )
 # What meets the graph, the sessions or the checkpoints of TensorFlow in a way of its own.
 BOTH = (

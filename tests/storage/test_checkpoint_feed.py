@@ -6,11 +6,11 @@ import os
 import shutil
 
 import pytest
-from folder_fixtures import begin, save
+from folder_fixtures import DATA, begin, save
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage.checkpoint_feed import CheckpointFeed, FeedSettings
-from toolkit.storage.run_folder import RunFolder
+from toolkit.storage.run_folder import RunFolder, reserve
 
 KEEP_ALL = 99
 
@@ -195,6 +195,17 @@ def test_a_kill_and_a_resume_in_between_go_unnoticed(writer, clock, feed_of):
     assert take_all(feed) == [(6, [])]
 
 
+def test_a_step_with_other_tensors_after_a_resume_is_another_checkpoint(writer, feed_of):
+    writer.write(2, 4)
+    feed = feed_of()
+    item = feed.next()
+    feed.complete(item)
+    writer.resume(2)
+    writer.commit(4, tensors="others")
+    writer.end()
+    assert take_all(feed) == [(4, [])]
+
+
 def test_a_checkpoint_that_a_resume_discards_gives_way_to_the_one_before(writer, clock, feed_of):
     clock.actions = [lambda: pytest.fail("There is a checkpoint, and the feed waits.")]
     writer.write(2, 4)
@@ -221,26 +232,45 @@ def test_who_falls_behind_takes_the_newest_or_every_one_that_is_not_known(
     assert take_all(feed) == expected
 
 
-def test_a_damaged_last_checkpoint_is_waited_for_and_then_an_error_and_others_are_warnings(
+def test_a_damaged_last_checkpoint_is_waited_for_and_an_error_of_an_ended_run(
     writer, clock, feed_of
 ):
+    writer.write(2)
+    writer.end()
+    writer.damage(2)
+    clock.actions = [lambda: None, lambda: None, lambda: writer.repair(2)]
+    feed = feed_of()
+    assert take_all(feed) == [(2, [])] and feed.warnings == []
+    writer.damage(2)
+    with pytest.raises(CheckpointError, match="The checkpoint of step 2 is damaged: .* bytes"):
+        feed_of().next()
+
+
+def test_a_damaged_checkpoint_before_an_intact_one_is_a_warning(writer, feed_of):
     writer.write(2, 4)
     writer.end()
-    writer.damage(4)
-    clock.actions = [lambda: None, lambda: None, lambda: writer.repair(4)]
-    feed = feed_of()
-    assert take_all(feed) == [(4, [2])] and feed.warnings == []
-    writer.damage(2)  # of one before an intact one it warns
+    writer.damage(2)
     feed = feed_of(every=True)
     assert take_all(feed) == [(4, [2])]
     (warning,) = feed.warnings
     assert warning.startswith("The checkpoint of step 2 is damaged: model.ckpt-2.index has ")
-    writer.damage(4)
-    with pytest.raises(CheckpointError, match="The checkpoint of step 4 is damaged: .* bytes"):
-        feed_of().next()
 
 
-@pytest.mark.parametrize("status, code", [("finished", 0), ("trained", 4)])
+def test_a_commit_log_that_cannot_be_read_is_an_error_after_the_silence(writer, clock, feed_of):
+    writer.begin()
+    writer.die()
+    feed = feed_of()
+    feed.wait_for_run()
+    with open(writer.folder.commits.path, "w") as file:
+        file.write("{\n")
+    with pytest.raises(CheckpointError, match="commits.jsonl is damaged: entry 1 has changed"):
+        feed.next()
+    assert clock.now >= 20
+
+
+@pytest.mark.parametrize(
+    "status, code", [("finished", 0), ("diverged", 3), ("interrupted", 143), ("trained", 4)]
+)
 def test_the_end_has_the_exit_code_of_the_process_that_trained(writer, feed_of, status, code):
     writer.write(2)
     writer.end(status, exit_code=code)
@@ -249,7 +279,7 @@ def test_the_end_has_the_exit_code_of_the_process_that_trained(writer, feed_of, 
     assert (feed.end.status, feed.end.exit_code) == (status, code)
 
 
-@pytest.mark.parametrize("status", ["running", "trained"])
+@pytest.mark.parametrize("status", ["running", "trained", "stopped"])
 def test_a_killed_run_ends_the_feed_after_a_silence(writer, clock, feed_of, status):
     writer.write(2)
     writer.end(status)
@@ -282,8 +312,11 @@ def test_a_path_where_no_run_can_begin_is_a_mistake(writer, clock, feed_of):
         pass
     with pytest.raises(UsageError, match="run is a file"):
         feed_of().next()
+    folder = os.path.dirname(writer.path)
     with pytest.raises(UsageError, match="contains no run"):
-        feed_of(os.path.dirname(writer.path)).next()
+        feed_of(folder).next()
+    with pytest.raises(RetryError, match="No run has begun"):
+        feed_of(folder, awaits_change=True).next()
 
 
 def test_a_folder_that_is_removed_is_an_error(writer, feed_of):
@@ -313,17 +346,50 @@ def test_another_run_in_the_folder_is_not_taken_for_the_first_that_had_a_checkpo
     assert before.next().checkpoint.step == 4
 
 
-@pytest.mark.parametrize("continues", [True, False])
-def test_the_end_of_a_run_that_is_about_to_be_continued_counts_after_a_while(
-    writer, clock, feed_of, continues
+def test_a_process_that_trains_is_fed_from_at_once(writer, clock, feed_of):
+    writer.write(2)
+    feed = feed_of(awaits_change=True)
+    feed.wait_for_run()
+    assert feed.next().checkpoint.step == 2 and clock.now == 0
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [("resume", [(2, []), (4, [])]), ("replace", [(4, [])]), ("nothing", [(2, [])])],
+)
+def test_a_run_that_is_about_to_change_is_fed_from_once_it_does_or_after_a_while(
+    writer, clock, feed_of, change, expected
 ):
+    def replace():
+        os.rename(writer.path, writer.path + ".old")
+        writer.begin(created="another")
+
     writer.write(2)
     writer.end("interrupted")
     writer.die()
-    if continues:
-        begin = [lambda: writer.resume(2), lambda: writer.commit(4), writer.end]
-        clock.actions = [lambda: None] * 9 + begin
+    if change != "nothing":
+        begin = replace if change == "replace" else lambda: writer.resume(2)
+        clock.actions = [lambda: None] * 9 + [begin, lambda: writer.commit(4), writer.end]
     feed = feed_of(awaits_change=True)
-    assert take_all(feed) == ([(2, []), (4, [])] if continues else [(2, [])])
-    assert clock.now == (6 if continues else 20)
-    assert feed.end.exit_code == (0 if continues else 130)
+    feed.wait_for_run()
+    assert clock.now == (20 if change == "nothing" else 5)
+    assert take_all(feed) == expected
+    assert feed.end.exit_code == (130 if change == "nothing" else 0)
+
+
+def test_the_wait_for_a_run_ends_with_its_first_session_or_with_its_end(writer, clock, feed_of):
+    writer.folder = reserve(writer.path)
+    writer.folder.create({"plugin": "p"})
+    begin = writer.folder.checkpoints.begin_session
+    clock.actions = [
+        lambda: writer.folder.record("run", data=DATA, plugins={}, created="one"),
+        lambda: None,
+        lambda: begin(None),
+        lambda: writer.end("failed"),
+    ]
+    feed = feed_of()
+    feed.wait_for_run()
+    assert feed.session == 1 and len(clock.actions) == 1
+    feed_of().wait_for_run()
+    clock.actions[0]()
+    feed_of().wait_for_run()

@@ -224,6 +224,14 @@ def test_a_checkpoint_is_named_by_its_prefix_a_file_or_its_folder(here, folder, 
     assert np.array_equal(read(source)["w"], W)
 
 
+@pytest.mark.parametrize("name", ["", "saved_model.pb"])
+def test_a_saved_model_is_named_by_its_folder_or_its_file(here, name):
+    (here / "m" / "variables").mkdir(parents=True)
+    save(here / "m" / "variables" / "variables", {"w": W})
+    (here / "m" / "saved_model.pb").write_bytes(b"")
+    assert np.array_equal(read(open_(here / "m" / name))["w"], W)
+
+
 def test_a_folder_with_several_checkpoints_has_that_which_its_file_names(here):
     for step in 3, 5:
         save(here / f"w-{step}", {"w": W})

@@ -94,7 +94,7 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
         raise UsageError(
             f"Steps {first} to {last} were trained with parameter servers, so the order of their "
             "updates followed from timing: they cannot be repeated.",
-            hint="Without --replay, the files of the run are checked.",
+            hint="Without --replay and --chaos, the files of the run are checked.",
         )
     end = folder.commits.checkpoint(commits[last])
     return Segment(starts.get(first), end, sessions[-1])

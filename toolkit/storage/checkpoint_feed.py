@@ -28,8 +28,8 @@ class FeedSettings(NamedTuple):
     every: bool = False  # every checkpoint that exists, oldest first; otherwise the newest one
     idle_secs: float = 300.0  # after so long without a change in the folder of the run it ends
     start_secs: float = 300.0  # how long to wait for the run to begin
-    # Whether a run that has ended before is about to be continued or replaced: that end counts only
-    # after `start_secs` without a change.
+    # Whether the run that is there at the start is about to be continued or replaced: it counts
+    # once it changes, while a process trains it, or after `start_secs`.
     awaits_change: bool = False
 
 
@@ -79,8 +79,15 @@ class CheckpointFeed:
 
     def wait_for_run(self) -> None:
         """Wait until a run in the folder trains, or has ended. For errors, see `next`."""
-        while not (self.has_begun() and (self.session or self.end)):
+        while not (self.has_begun() and not self._awaits_change and (self.session or self.end)):
             self._wait()
+
+    @property
+    def _awaits_change(self) -> bool:
+        """Whether the run is as at the start, and about to change; not while a process trains."""
+        is_over = self._clock() - self._start >= self._settings.start_secs
+        is_former = bool(self._state) and self._state == self._former_state
+        return is_former and not is_over and not (self.end is None and self.folder.is_locked())
 
     @property
     def session(self) -> int:
@@ -89,9 +96,8 @@ class CheckpointFeed:
 
     @property
     def end(self) -> Optional[RunEnd]:
-        """How the run ended; None if it has not, as far as was read, or is about to change."""
-        is_over = self._clock() - self._start >= self._settings.start_secs
-        return read_end(self._state) if is_over or self._state != self._former_state else None
+        """How the run ended; None if it has not, as far as the feed has read."""
+        return read_end(self._state)
 
     def next(self) -> Optional[NextCheckpoint]:
         """Wait for the next checkpoint; the same one until `complete` is called for it.
@@ -107,22 +113,23 @@ class CheckpointFeed:
         """
         while True:
             self._read()
-            item, fault = self._find_next()
-            if item is not None:
-                self._created = self._created or self._state.get("created")
-                self._fault_at = None
-                return item
-            if self.end is not None and not self._is_outdated:
-                return None
-            now = self._clock()
-            if not fault:
-                self._fault_at = None
-            elif self._fault_at is None:
-                self._fault_at = now
-            elif self.end is not None and now - self._fault_at >= _PATIENCE_SECS:
-                raise CheckpointError(
-                    fault, hint=f"For advice: toolkit doctor {self.folder.argument}"
-                )
+            if not self._awaits_change:
+                item, fault = self._find_next()
+                if item is not None:
+                    self._created = self._created or self._state.get("created")
+                    self._fault_at = None
+                    return item
+                if self.end is not None and not self._is_outdated:
+                    return None
+                now = self._clock()
+                if not fault:
+                    self._fault_at = None
+                elif self._fault_at is None:
+                    self._fault_at = now
+                elif self.end is not None and now - self._fault_at >= _PATIENCE_SECS:
+                    raise CheckpointError(
+                        fault, hint=f"For advice: toolkit doctor {self.folder.argument}"
+                    )
             self._wait()
 
     def complete(self, item: NextCheckpoint) -> None:
@@ -202,7 +209,7 @@ class CheckpointFeed:
         folder, settings, now = self.folder, self._settings, self._clock()
         if not self._state:
             is_run = os.path.lexists(folder.commits.path)
-            if not is_run and is_used(folder.path):
+            if not is_run and not settings.awaits_change and is_used(folder.path):
                 fault = "contains no run" if os.path.isdir(folder.path) else "is a file"
                 raise UsageError(f"{folder} {fault}.", hint="Name the folder of a run.")
             if now - self._start >= settings.start_secs:
@@ -210,7 +217,7 @@ class CheckpointFeed:
                     f"No run has begun in {folder} within {settings.start_secs:g} s.",
                     hint="Start the run, or name its folder.",
                 )
-        elif now - self._changed_at >= settings.idle_secs and not read_end(self._state):
+        elif now - self._changed_at >= settings.idle_secs and not self._awaits_change:
             if not os.path.isdir(folder.path):
                 raise folder.loss_error()
             if not folder.is_locked():
