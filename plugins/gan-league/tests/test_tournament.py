@@ -55,13 +55,15 @@ def test_a_plugin_that_would_not_compete_on_equal_terms_is_refused(texts, messag
 
 
 def test_all_searches_have_the_same_seeds_and_budget():
-    plan = make_plan(plugins=["vae --code 8"], flags=["--data", "mnist"], seeds=3)
+    flags = ["--data", "mnist", "--batch-size", "32"]
+    plan = make_plan(plugins=["vae --batch-size 8"], flags=flags, seeds=3)
     preset, plugin = (" ".join(plan.words_of(rival)) for rival in plan.rivals)
-    equal = "--seeds 3 --data mnist"
+    equal = "--seeds 3 --data mnist --batch-size 32"
     place = os.path.join("cup", "searches", "quick")
-    assert preset == f"--search-dir {place} --plugin gan --preset quick {equal}"
-    place = os.path.join("cup", "searches", "vae-code-8")
-    assert plugin == f"--search-dir {place} --plugin vae --with image-scores --code 8 {equal}"
+    assert preset == f"--search-dir {place} {equal} --plugin gan --preset quick"
+    place = os.path.join("cup", "searches", "vae-batch-size-8")
+    own = "--plugin vae --with image-scores --batch-size 8"  # the last of two values counts
+    assert plugin == f"--search-dir {place} {equal} {own}"
     assert plan.minutes == 2.0 and make_plan(flags=["--steps=7"], plugins=["vae"]).minutes is None
 
 
@@ -164,17 +166,22 @@ def test_an_interrupted_tournament_continues_with_its_own_command():
     assert error.value.hint == "Continue with the same command."
 
 
-@pytest.mark.parametrize(
-    "cause", [click.UsageError("No such option"), UsageError("No such option")]
-)
+@pytest.mark.parametrize("cause", [click.UsageError, UsageError])
 def test_a_mistake_in_the_flags_of_a_plugin_names_it(plan, monkeypatch, cause):
     def search(context, words):
         if "vae" in words:
-            raise cause
+            raise cause("No such option")
 
     monkeypatch.setattr(training, "search", search)
-    with pytest.raises(UsageError, match="--plugin 'vae': No such option"):
+    with pytest.raises(UsageError, match="--plugin 'vae': No such option") as error:
         training.train(None, plan)
+    assert (
+        error.value.hint == "Flags of one plugin are in its quotes: --plugin 'NAME --flag value'."
+    )
+    presets = plan._replace(rivals=[plan.rivals[0]._replace(words=["vae"])])
+    with pytest.raises(UsageError, match="--presets 'quick': No such option") as error:
+        training.train(None, presets)
+    assert error.value.hint.endswith(" Or name the presets that compete: --presets A,B.")
 
 
 def test_the_steps_of_a_budget_are_those_of_the_later_part_of_a_short_run(monkeypatch):
@@ -207,6 +214,9 @@ def test_a_run_is_timed_or_has_a_sentence(tmp_path):
 def write_json(path, value):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value))
+
+
+OTHER = {"name": "cnn", "sha256": "cd"}
 
 
 def scores(distance, low, high):
@@ -253,13 +263,18 @@ def test_a_preset_of_which_a_seed_failed_is_not_ranked_by_the_others(folder):
     assert result_page.cells_of(entrants[1])[4] == "diverged: Seed 1: Step 3 is not finite."
 
 
-def test_scores_on_other_features_are_not_compared(folder):
+@pytest.mark.parametrize(
+    "more, data",
+    [({"m": 49}, {}), ({"n": 99}, {}), ({"features": OTHER}, {}), ({}, {"split_seed": 3})],
+)
+def test_scores_on_other_images_or_features_are_not_compared(folder, more, data):
     (path,) = (folder / "searches" / "dcgan").glob("trials/*/reports/*/scores.json")
-    write_json(path, dict(scores(0.1, 0.0, 0.2), m=49))
+    write_json(path, dict(scores(0.1, 0.0, 0.2), **more))
+    write_json(path.parents[2] / "config.json", dict(data, data="mnist5k"))
     *_, quick, _ = read(folder)
     assert quick.name == "quick" and quick.scores == []
     cell = result_page.cells_of(quick)[4]
-    assert cell == "not comparable: other features, or numbers of images, than those of dcgan"
+    assert cell == "not comparable: other data, features or numbers of images than those of dcgan"
 
 
 def test_the_lowest_mean_distance_over_seeds_is_first_and_a_failure_last(folder):

@@ -449,7 +449,8 @@ def _last_line(path: str) -> str:
 
 
 def _as_plain_text(text: str) -> str:
-    """A text on one line without what controls a terminal."""
+    """A text on one line without what controls a terminal, such as colours."""
+    text = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", text)
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 

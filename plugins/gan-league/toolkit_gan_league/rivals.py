@@ -44,6 +44,11 @@ class Rival(NamedTuple):
         """The name of the folder of its search."""
         return re.sub(r"[^\w.=]+", "-", self.name)
 
+    @property
+    def is_preset(self) -> bool:
+        """Whether `--presets` named it."""
+        return self.flag.startswith("--presets ")
+
 
 def parse_rivals(presets: str, plugins: Sequence[str], least: int) -> List[Rival]:
     """Return what the values of `--presets` and `--plugin` name.

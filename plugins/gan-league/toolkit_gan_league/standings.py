@@ -27,6 +27,8 @@ from .rivals import Rival
 from .training import Plan
 
 LEVEL = 0.95  # of the intervals in scores.json, and of all verdicts that are made together
+# What decides which images a run trains and is tested on.
+_DATA_OPTIONS = ("data", "validation_share", "test_share", "folds", "fold", "split_seed")
 
 
 class Entrant(NamedTuple):
@@ -75,7 +77,7 @@ class Measure(NamedTuple):
 def train_programs(plan: Plan) -> None:
     """Run the programs of a tournament whose presets and plugins are trained."""
     if plan.programs:
-        path, _ = _first_scored_run(read_entrants(plan))
+        path, _ = _first_scored_run(_compare(plan))
         with open_trained(path) as trained:
             split = trained.split("train")
             programs.train(plan.programs, plan.folder, split, _task(plan, trained, split))
@@ -140,7 +142,7 @@ def rank(plan: Plan) -> List[Entrant]:
 
     Images of programs are scored if they were not yet.
     """
-    entrants = read_entrants(plan)
+    entrants = _compare(plan)
     if plan.programs:
         with contextlib.closing(Judge(*_first_scored_run(entrants))) as judge:
             entrants += [_score_program(plan, program, judge) for program in plan.programs]
@@ -153,24 +155,29 @@ def _ranked(entrants: Sequence[Entrant]) -> List[Entrant]:
 
 
 def read_entrants(plan: Plan) -> List[Entrant]:
-    """Return the presets and plugins of a tournament, the best first.
+    """Return the presets and plugins of a tournament, the best first."""
+    return _ranked(_compare(plan))
 
-    Those whose scores cannot be compared with those of the first of them have none.
+
+def _compare(plan: Plan) -> List[Entrant]:
+    """The presets and plugins in the order of the plan. Those whose scores cannot be compared with
+    those of the first of them have none.
     """
     entrants = [_read_entrant(plan.folder_of(rival), rival) for rival in plan.rivals]
     scored = [each for each in entrants if each.scores]
     expected = _terms_of(scored[0]) if scored else []
     for number, each in enumerate(entrants):
         if each.scores and _terms_of(each) != expected:
-            reason = f"other features, or numbers of images, than those of {scored[0].name}"
+            reason = f"other data, features or numbers of images than those of {scored[0].name}"
             entrants[number] = each._replace(status="not comparable", reason=reason, scores=[])
-    return _ranked(entrants)
+    return entrants
 
 
 def _terms_of(entrant: Entrant) -> List[Any]:
     """What has to be equal in scores that are compared."""
-    scores = entrant.scores[0]
-    return [scores["features"]["sha256"], scores["n"], scores["m"]]
+    scores, options = entrant.scores[0], _read_options(entrant.paths[0])
+    data = [options.get(name) for name in _DATA_OPTIONS]
+    return [scores["features"]["sha256"], scores["n"], scores["m"], *data]
 
 
 def _read_entrant(folder: str, rival: Rival) -> Entrant:
@@ -179,18 +186,18 @@ def _read_entrant(folder: str, rival: Rival) -> Entrant:
     # The scores of some seeds without those that failed would be better than the preset is.
     finished = paths if row["status"] == "finished" else []
     scores = [score for score in map(_read_scores, finished) if score is not None]
-    own_name = _read_preset(paths[0]) if paths and "--preset" in rival.words else ""
-    name = rival.name if own_name in (rival.name, "") else f"{rival.name} ({own_name})"
+    own_name = _read_options(paths[0]).get("preset") if paths and rival.is_preset else ""
+    name = rival.name if own_name in (rival.name, "", None) else f"{rival.name} ({own_name})"
     cpu_secs = row["cpu_secs"] / max(len(paths), 1)
     return Entrant(name, row["status"], row["reason"], paths, row["step"], cpu_secs, scores)
 
 
-def _read_preset(path: str) -> str:
-    """Return the preset of a run, also of one that chose it by its data; "" if it is unknown."""
+def _read_options(path: str) -> Dict[str, Any]:
+    """The options of a run, with the preset that its data chose; {} if they cannot be read."""
     try:
-        return str(read_json(path, "config.json").get("preset") or "")
+        return read_json(path, "config.json")
     except (OSError, ValueError):
-        return ""
+        return {}
 
 
 def _first_scored_run(entrants: Sequence[Entrant]) -> Tuple[str, Dict[str, Any]]:

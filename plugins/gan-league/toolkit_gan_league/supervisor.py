@@ -130,7 +130,8 @@ class Supervisor:
     def _wait(self):
         """Wait for the end of the program, or return why it has to be killed."""
         measured = 0.0  # monotonic seconds
-        last_secs, busy = 0.0, time.monotonic()
+        # Less than before where the times of children that ended are lost.
+        last_secs, most_secs, busy = 0.0, 0.0, time.monotonic()
         while True:
             self._reap()
             if self._code is not None:
@@ -142,10 +143,11 @@ class Supervisor:
             if now - measured < _MEASURE_SECS and not has_new_mark:
                 continue
             measured, secs = now, self._cpu_secs()
-            self._check_mark(secs)
-            if secs > last_secs + 0.05:
+            most_secs = max(most_secs, secs)
+            self._check_mark(most_secs)
+            if abs(secs - last_secs) > 0.05:
                 last_secs, busy = secs, now
-            reason = self._excess(secs) or (
+            reason = self._excess(most_secs) or (
                 "idle" if now - busy > self._request["idle_secs"] else ""
             )
             if reason:

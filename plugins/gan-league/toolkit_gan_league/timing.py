@@ -11,7 +11,7 @@ import sys
 import tempfile
 from typing import List, Sequence, Tuple
 
-from toolkit import RetryError, ToolkitError
+from toolkit import RetryError, ToolkitError, UsageError
 
 RUNS_SECS = (1.0, 3.0, 9.0)  # of training; the first one fills the caches, and does not count
 _NO_LIMIT = 10**9
@@ -84,5 +84,7 @@ def _error(code: int, log_path: str) -> ToolkitError:
     message = (
         lines[starts[-1]][len("Error: ") :] if starts else (lines or ["without a message"])[-1]
     )
-    kind = RetryError if code == RetryError.exit_code else ToolkitError
-    return kind(message, hint=" ".join(lines[starts[-1] + 1 :]) if starts else "")
+    kinds = {each.exit_code: each for each in (RetryError, UsageError)}
+    return kinds.get(code, ToolkitError)(
+        message, hint=" ".join(lines[starts[-1] + 1 :]) if starts else ""
+    )

@@ -16,7 +16,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 import click
 
-from toolkit import InterruptedRun, ToolkitError, UsageError
+from toolkit import DataError, InterruptedRun, ToolkitError, UsageError
 
 from . import timing
 from .programs import Program, check_names, parse_programs
@@ -48,7 +48,7 @@ class Plan(NamedTuple):
 
     def words_of(self, rival: Rival) -> List[str]:
         """The arguments of a search, without a budget in CPU time."""
-        return ["--search-dir", self.folder_of(rival), *rival.words, *self.flags]
+        return ["--search-dir", self.folder_of(rival), *self.flags, *rival.words]
 
 
 def plan(
@@ -130,16 +130,20 @@ def _prepare(context: click.Context, plan: Plan, rival: Rival) -> List[str]:
 
 @contextlib.contextmanager
 def _naming(rival: Rival) -> Iterator[None]:
-    """Name the preset or the plugin in the message of an error in the block."""
+    """Name the preset or the plugin in the message of an error in the block, and the way out."""
     try:
-        yield
-    except click.UsageError as error:
-        raise UsageError(
-            f"{rival.flag}: {error.format_message()}",
-            hint="Flags of one plugin are in its quotes: --plugin 'NAME --flag value'.",
-        ) from None
+        try:
+            yield
+        except click.UsageError as error:
+            raise UsageError(error.format_message()) from None
     except ToolkitError as error:
         error.message = f"{rival.flag}: {error.message}"
+        hints = [error.hint]
+        if isinstance(error, UsageError) and not error.hint:
+            hints = ["Flags of one plugin are in its quotes: --plugin 'NAME --flag value'."]
+        if isinstance(error, (DataError, UsageError)) and rival.is_preset:
+            hints.append("Or name the presets that compete: --presets A,B.")
+        error.hint = " ".join(filter(None, hints))
         raise
 
 
