@@ -13,6 +13,7 @@ class DearestFirst(LoadFileScheduling):
     def __init__(self, config, log):
         super().__init__(config, log)
         self._seconds = tiers.read_seconds()
+        self._costs = {}  # of files, as far as they were asked for
 
     def _assign_work_unit(self, node):
         dearest = max(self.workqueue, key=self._cost)
@@ -20,4 +21,7 @@ class DearestFirst(LoadFileScheduling):
         super()._assign_work_unit(node)
 
     def _cost(self, file):
-        return sum(tiers.seconds_of(test, self._seconds) for test in self.workqueue[file])
+        if file not in self._costs:
+            tests = self.workqueue[file]
+            self._costs[file] = sum(tiers.seconds_of(test, self._seconds) for test in tests)
+        return self._costs[file]

@@ -160,6 +160,7 @@ def test_a_run_is_opened_by_its_folder_and_has_to_fit(monkeypatch, tmp_path):
     monkeypatch.setattr(toolkit, "open_trained", lambda path: trained, raising=False)
     with pytest.raises(DataError, match=r"images \[12, 8, 1\]"):
         open_features(make_options(features=str(tmp_path)), SPEC, SPLITS["train"])
+    assert trained.is_closed
     trained.data = SPEC
     assert open_features(make_options(features=str(tmp_path)), SPEC).size == 4
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from ..compat import tf
 
-IDENTITY = ((1.0, 0.0), (0.0, 1.0))
-
 
 class PixelMove(NamedTuple):
     """A move by whole pixels, flips included.

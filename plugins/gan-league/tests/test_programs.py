@@ -284,6 +284,7 @@ def test_a_run_whose_images_are_damaged_is_run_again(train, damage):
         (b"a\nlast\n\n", "last"),
         (b"epoch 1\repoch 2\repoch 3\r", "epoch 3"),
         (b"x\nError:\tno \x07GPU\x08\x00\n", "Error: no GPU"),
+        (b"x\n\x1b[1;31mError:\x1b[0m no GPU\x1b[K\n", "Error: no GPU"),
         (b"", ""),
     ],
 )

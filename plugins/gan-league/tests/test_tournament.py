@@ -155,22 +155,33 @@ def test_an_interrupted_tournament_continues_without_a_second_check(plan, search
     assert searches.seen == [("diffusion", True), *TRAININGS]
 
 
-def test_an_interrupted_tournament_continues_with_its_own_command():
+@pytest.mark.parametrize(
+    "cause, kind, message, hint",
+    [
+        (
+            InterruptedRun("Interrupted.", hint="Continue with: toolkit search", signum=2),
+            InterruptedRun,
+            "Interrupted.",
+            "Continue with the same command.",
+        ),
+        (click.UsageError("No such option"), UsageError, "No such option", ""),
+    ],
+)
+def test_a_search_that_fails_has_an_error_of_the_tournament(cause, kind, message, hint):
     @click.command(context_settings={"ignore_unknown_options": True})
     @click.argument("words", nargs=-1)
     def search(words):
-        raise InterruptedRun("Interrupted.", hint="Continue with: toolkit search", signum=2)
+        raise cause
 
-    with pytest.raises(InterruptedRun) as error:
+    with pytest.raises(kind) as error:
         training.search(click.Context(click.Group("toolkit", commands=[search])), [])
-    assert error.value.hint == "Continue with the same command."
+    assert (error.value.message, error.value.hint or "") == (message, hint)
 
 
-@pytest.mark.parametrize("cause", [click.UsageError, UsageError])
-def test_a_mistake_in_the_flags_of_a_plugin_names_it(plan, monkeypatch, cause):
+def test_a_mistake_in_the_flags_of_a_plugin_names_it(plan, monkeypatch):
     def search(context, words):
         if "vae" in words:
-            raise cause("No such option")
+            raise UsageError("No such option")
 
     monkeypatch.setattr(training, "search", search)
     with pytest.raises(UsageError, match="--plugin 'vae': No such option") as error:
@@ -265,7 +276,13 @@ def test_a_preset_of_which_a_seed_failed_is_not_ranked_by_the_others(folder):
 
 @pytest.mark.parametrize(
     "more, data",
-    [({"m": 49}, {}), ({"n": 99}, {}), ({"features": OTHER}, {}), ({}, {"split_seed": 3})],
+    [
+        ({"m": 49}, {}),
+        ({"n": 99}, {}),
+        ({"features": OTHER}, {}),
+        ({}, {"split_seed": 3}),
+        ({}, {"fit": "crop"}),
+    ],
 )
 def test_scores_on_other_images_or_features_are_not_compared(folder, more, data):
     (path,) = (folder / "searches" / "dcgan").glob("trials/*/reports/*/scores.json")

@@ -13,12 +13,13 @@ import json
 import math
 import operator
 import os
+import types
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from toolkit_image_scores.report import short
 
-from toolkit import InterruptedRun, RetryError, ToolkitError, open_trained, statistics
+from toolkit import InterruptedRun, RetryError, ToolkitError, data_options, open_trained, statistics
 
 from . import programs
 from .judge import Judge
@@ -27,8 +28,6 @@ from .rivals import Rival
 from .training import Plan
 
 LEVEL = 0.95  # of the intervals in scores.json, and of all verdicts that are made together
-# What decides which images a run trains and is tested on.
-_DATA_OPTIONS = ("data", "validation_share", "test_share", "folds", "fold", "split_seed")
 
 
 class Entrant(NamedTuple):
@@ -176,8 +175,8 @@ def _compare(plan: Plan) -> List[Entrant]:
 def _terms_of(entrant: Entrant) -> List[Any]:
     """What has to be equal in scores that are compared."""
     scores, options = entrant.scores[0], _read_options(entrant.paths[0])
-    data = [options.get(name) for name in _DATA_OPTIONS]
-    return [scores["features"]["sha256"], scores["n"], scores["m"], *data]
+    data = data_options(types.SimpleNamespace(**options))
+    return [scores["features"]["sha256"], scores["n"], scores["m"], data]
 
 
 def _read_entrant(folder: str, rival: Rival) -> Entrant:
@@ -202,8 +201,9 @@ def _read_options(path: str) -> Dict[str, Any]:
 
 def _first_scored_run(entrants: Sequence[Entrant]) -> Tuple[str, Dict[str, Any]]:
     """Return the first run that has scores, and these. Raises ToolkitError."""
-    for entrant in entrants:
-        for path, scores in zip(entrant.paths, entrant.scores):
+    for path in (path for entrant in entrants if entrant.scores for path in entrant.paths):
+        scores = _read_scores(path)
+        if scores is not None:  # a seed may have none
             return path, scores
     raise ToolkitError(
         "No run of a preset or a plugin has scores with which programs could be compared.",

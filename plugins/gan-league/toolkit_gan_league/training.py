@@ -132,10 +132,7 @@ def _prepare(context: click.Context, plan: Plan, rival: Rival) -> List[str]:
 def _naming(rival: Rival) -> Iterator[None]:
     """Name the preset or the plugin in the message of an error in the block, and the way out."""
     try:
-        try:
-            yield
-        except click.UsageError as error:
-            raise UsageError(error.format_message()) from None
+        yield
     except ToolkitError as error:
         error.message = f"{rival.flag}: {error.message}"
         hints = [error.hint]
@@ -156,6 +153,8 @@ def search(context: click.Context, words: List[str]) -> None:
             command = command.get_command(parent, "search")
             with command.make_context("search", words, parent=parent) as inner:
                 command.invoke(inner)
+    except click.UsageError as error:
+        raise UsageError(error.format_message()) from None
     except InterruptedRun as error:
         error.hint = "Continue with the same command."
         raise

@@ -67,7 +67,7 @@ class NetworkValues:
         self._options, self._data, layers = run.options, run.data, FixedLayers()
         self._stages = convolutions.Stages(layers, run.data.shape, MAX_FILTERS)
         self.size = self._stages.size
-        self._names, self.variables = map(list, zip(*layers.variables.items()))
+        self._names, self.variables = list(layers.variables), list(layers.variables.values())
 
     def __call__(self, images):
         """float32 [N, D] of images float32 [N, H, W, C] in [-1, 1]."""
@@ -113,9 +113,10 @@ class FixedLayers:
         return apply
 
     def _add(self, layer, **shapes):
-        names = [f"{layer}/{name}" for name in shapes]
-        self.variables.update({n: variable(n, shape) for n, shape in zip(names, shapes.values())})
-        return [self.variables[name] for name in names]
+        names = {f"{layer}/{name}": shape for name, shape in shapes.items()}
+        added = {name: variable(name, shape) for name, shape in names.items()}
+        self.variables.update(added)
+        return list(added.values())
 
 
 VALUES: Dict[str, Callable[[Any], Any]] = {"pixels": PixelValues, "self": NetworkValues}

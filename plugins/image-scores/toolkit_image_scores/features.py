@@ -177,6 +177,7 @@ def open_features(options: Any, data: Any, train: Any = None) -> Features:
     trained = toolkit.open_trained(kind)
     own, shape = (list(each.shape) for each in (trained.data, data))
     if own != shape:
+        trained.close()
         raise DataError(
             f"The features ({kind}) are of images {own}, but these are {shape}.",
             hint="Use features of a run with the same image_size and channels, or auto.",
