@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from toolkit.errors import DivergedError, InterruptedRun, RetryError, ToolkitErr
 from toolkit.graph.session_config import choose_threads, session_config
 from toolkit.options import CoreOptions
 from toolkit.storage.run_folder import RunFolder
+from toolkit.training.hooks import metrics
 from toolkit.training.loop import MAX_RETRIES
 from toolkit.training.setup import evaluation_steps, record_steps
 
@@ -128,6 +130,20 @@ def test_the_speed_is_recorded_in_a_file_of_its_own(written):
     rows = [json.loads(line) for line in (written / "speed.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [4, 8, 10]
     assert all(row["examples_per_sec"] > 0 and row["seconds"] > 0 for row in rows)
+
+
+def test_the_time_left_is_by_the_mean_speed_of_the_session(monkeypatch):
+    times, shown, ignore = iter([0.0, 1.0, 9.0]), [], mock.Mock()  # an evaluation took 8 seconds
+    monkeypatch.setattr(metrics, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    graph = mock.Mock(sums=mock.Mock(names=[]), losses={}, logged={})
+    graph.run.replica.weights = [1.0]
+    console = mock.Mock(show_metrics=shown.append)
+    hook = metrics.Metrics(graph, CoreOptions(batch_size=1), Every(5), ignore, console)
+    hook.loop = mock.Mock(target=100)
+    hook.on_restore(None, 10)
+    for step in (15, 20):
+        hook.on_step(step, (np.ones([1, 1]), {}), None)
+    assert [record["secs_left"] for record in shown] == [85 / 5 * 1, 80 / 10 * 9]
 
 
 def test_summaries_have_loss_rate_gradient_norm_and_speed_at_the_same_steps(written):

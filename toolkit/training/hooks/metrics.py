@@ -22,7 +22,7 @@ class Metrics(SessionHook):
     computes again, to the bit. A step that the guard refused does not count; a mean of no step is
     nan. A record of the speed has `step`, `examples_per_sec` (over the steps since the record
     before) and `seconds` (of training since the session started). The console shows a record with
-    `examples_per_sec` and `secs_left`.
+    `examples_per_sec` and `secs_left`, by the mean speed of the session: evaluations come again.
     """
 
     name = "metrics"
@@ -64,7 +64,7 @@ class Metrics(SessionHook):
         self.loop.assign_sums(self._rows)
         self._rows_step = step
         self._start = self._record_time = time.monotonic()
-        self._record_step = step
+        self._start_step = self._record_step = step
 
     def fetches(self):
         return self._sums.rows, self._last
@@ -91,8 +91,8 @@ class Metrics(SessionHook):
         speed = round(examples / max(now - self._record_time, 1e-9), 1)
         self._record_step, self._record_time = step, now
         seconds = round(now - self._start, 3)
+        secs_left = (self.loop.target - step) * seconds / (step - self._start_step)
         self._speed.append({"step": step, "examples_per_sec": speed, "seconds": seconds})
-        secs_left = (self.loop.target - step) * self._examples_per_step / max(speed, 1e-9)
         shown = dict(record, examples_per_sec=speed, secs_left=round(secs_left, 1))
         self._console.show_metrics(shown)
         others = ("step", "kind", "secs_left")
