@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import types
-import zipfile
 
 import numpy as np
 import pytest
@@ -64,11 +63,6 @@ def plan(minutes, flags, presets="quick"):
     return training.plan("cup", presets, [], minutes, 1, flags, ["a=sh x"])
 
 
-def test_a_program_competes_with_one_preset_also_with_the_one_that_the_data_chooses():
-    auto = plan(2.0, [], "auto")
-    assert [each.name for each in (*auto.rivals, *auto.programs)] == ["auto", "a"]
-
-
 @pytest.mark.parametrize(
     "minutes, flags, message",
     [
@@ -119,13 +113,6 @@ def test_all_processes_below_the_supervisor_count():
     table = {7: (1, 9.0), 8: (7, 1.5), 9: (8, 2.0), 10: (7, 4.0)}
     table[11] = (1, 8.0)  # of others; 10 is an orphan, which the supervisor has adopted
     assert supervisor.descendants(7, table) == {8: 1.5, 9: 2.0, 10: 4.0}
-
-
-def test_the_table_of_the_system_has_the_parent_and_the_time_of_this_process():
-    before = sum(os.times()[:4])
-    parent, secs = supervisor.read_living()[os.getpid()]
-    assert parent == os.getppid()
-    assert before - 0.05 < secs < sum(os.times()[:4]) + 0.05  # it counts in hundredths
 
 
 # Uses 0.2 CPU seconds in a child that it waits for, in one that becomes an orphan and itself.
@@ -350,15 +337,11 @@ def test_a_file_without_such_images_has_a_sentence(tmp_path, content, message):
     assert message in failure and bool(message) == bool(failure)
 
 
-@pytest.mark.parametrize("damage", ["a text", "other bits"])
-def test_a_damaged_file_of_images_has_a_sentence(tmp_path, damage):
+def test_a_damaged_file_of_images_has_a_sentence(tmp_path):
     path = tmp_path / programs.IMAGES
     random = np.random.RandomState(0)
     np.savez_compressed(str(path), images=random.randint(0, 4, (6, *SHAPE)).astype(np.uint8))
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2] + bytes([255]) * 40 + data[len(data) // 2 + 40 :])
-    if damage == "a text":
-        with zipfile.ZipFile(str(path), "w") as file:
-            file.writestr("images", "none")
     failure = programs._find_failure({"code": 0, "stopped": ""}, str(tmp_path), TASK)
-    assert "is not one of numpy.savez" in failure or "it wrote |S4 []" in failure
+    assert "is not one of numpy.savez" in failure
