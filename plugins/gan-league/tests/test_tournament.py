@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import types
@@ -13,8 +14,8 @@ import pytest
 from file_fixtures import REPOSITORY
 from score_fixtures import SPEC, SPLITS, QuarterClassifier, make_images, make_options
 from toolkit_gan.presets import PRESETS
-from toolkit_gan_league import judge, programs, result_page, standings, timing, training
-from toolkit_gan_league.rivals import Rival, parse_rivals
+from toolkit_gan_league import programs, result_page, standings, training
+from toolkit_gan_league.rivals import Rival, parse_plugin
 from toolkit_image_scores import damage
 from toolkit_image_scores.features import network_features
 from toolkit_image_scores.scorer import ImageScorer
@@ -29,10 +30,10 @@ def make_plan(folder="cup", presets="quick", plugins=(), flags=(), minutes=2.0, 
 
 
 def test_a_plugin_may_have_flags_and_its_path_spaces():
-    texts = ["./my plugins/a.py", "vae --code 8 --set 'hidden=3,4'"]
-    _, rival, other = parse_rivals("quick", texts, least=1)
     words = ["--plugin", "./my plugins/a.py", "--with", "image-scores"]
-    assert rival == Rival("a", "--plugin './my plugins/a.py'", words)
+    rival = Rival("a", "--plugin './my plugins/a.py'", words)
+    assert parse_plugin("./my plugins/a.py") == rival
+    other = parse_plugin("vae --code 8 --set 'hidden=3,4'")
     assert other.words[-4:] == ["--code", "8", "--set", "hidden=3,4"]
     assert other.folder == "vae-code-8-set-hidden=3-4"
 
@@ -42,7 +43,7 @@ def test_a_plugin_may_have_flags_and_its_path_spaces():
     [
         ([""], "names no plugin"),
         (["vae --code '8"], "No closing quotation"),
-        (["vae", "vae"], "Two values of --plugin are called 'vae'"),
+        (["vae", "vae"], "Two competitors are called 'vae'"),
         (["a/x.py", "b/x.py"], "are called 'x'"),
         (["vae --steps 3"], "--steps is equal for all"),
         (["vae --data=mnist"], "--data is equal for all"),
@@ -51,27 +52,26 @@ def test_a_plugin_may_have_flags_and_its_path_spaces():
 )
 def test_a_plugin_that_would_not_compete_on_equal_terms_is_refused(texts, message):
     with pytest.raises(UsageError, match=message):
-        parse_rivals("quick", texts, least=1)
+        make_plan(plugins=texts)
 
 
 def test_all_searches_have_the_same_seeds_and_budget():
-    flags = ["--data", "mnist", "--batch-size", "32"]
-    plan = make_plan(plugins=["vae --batch-size 8"], flags=flags, seeds=3)
+    plan = make_plan(plugins=["vae --batch-size 8"], flags=["--data", "mnist"], seeds=3)
     preset, plugin = (" ".join(plan.words_of(rival)) for rival in plan.rivals)
-    equal = "--seeds 3 --data mnist --batch-size 32"
+    equal = "--seeds 3 --data mnist"
     place = os.path.join("cup", "searches", "quick")
     assert preset == f"--search-dir {place} {equal} --plugin gan --preset quick"
     place = os.path.join("cup", "searches", "vae-batch-size-8")
-    own = "--plugin vae --with image-scores --batch-size 8"  # the last of two values counts
+    own = "--plugin vae --with image-scores --batch-size 8"
     assert plugin == f"--search-dir {place} {equal} {own}"
     assert plan.minutes == 2.0 and make_plan(flags=["--steps=7"], plugins=["vae"]).minutes is None
 
 
-@pytest.mark.parametrize("text", ["quick", "quick,quick", "quick,other"])
-def test_two_known_presets_are_needed_or_all_by_default(text):
-    with pytest.raises(UsageError, match=f"two or more of auto, {', '.join(PRESETS)}"):
-        make_plan(presets=text)
+def test_presets_are_known_and_all_by_default():
+    with pytest.raises(UsageError, match=f"expected some of auto, {', '.join(PRESETS)}"):
+        make_plan(presets="quick,other")
     assert [rival.name for rival in make_plan(presets="").rivals] == list(PRESETS)
+    assert [rival.name for rival in make_plan(presets="auto, auto").rivals] == ["auto"]
 
 
 @pytest.mark.parametrize("flag", ["--vary=width=2,4", "--search-dir", "--preset"])
@@ -133,17 +133,18 @@ def test_all_are_checked_before_one_trains_and_one_that_diverges_does_not_end_it
     assert searches.seen == CHECKS + TRAININGS
 
 
-def test_all_are_timed_before_one_trains_for_cpu_time(plan, searches, monkeypatch):
+def test_all_are_checked_and_then_timed_before_one_trains_for_cpu_time(plan, searches, monkeypatch):
     timed = []
 
     def count_steps(words, cpu_secs):
+        assert searches.seen == CHECKS
         timed.append((words[1], cpu_secs))
         return len(timed)
 
-    monkeypatch.setattr(training.timing, "count_steps", count_steps)
+    monkeypatch.setattr(training, "count_steps", count_steps)
     training.train(None, plan._replace(minutes=1.5))
     assert timed == [(folder, 90) for folder in map(plan.folder_of, plan.rivals)]
-    assert searches.seen == TRAININGS and searches.steps == ["1", "2", "3", "4"]
+    assert searches.seen == CHECKS + TRAININGS and searches.steps == ["1", "2", "3", "4"]
 
 
 def test_an_interrupted_tournament_continues_without_a_second_check(plan, searches):
@@ -197,17 +198,17 @@ def test_a_mistake_in_the_flags_of_a_plugin_names_it(plan, monkeypatch):
 
 def test_the_steps_of_a_budget_are_those_of_the_later_part_of_a_short_run(monkeypatch):
     ends = {1.0: (0, 90.0), 3.0: (20, 10.0), 9.0: (80, 16.0)}  # steps, CPU seconds
-    monkeypatch.setattr(timing, "_train", lambda words, secs: ends[secs])
-    assert timing.count_steps([], 30) == 300
+    monkeypatch.setattr(training, "_time", lambda words, secs: ends[secs])
+    assert training.count_steps([], 30) == 300
     ends[9.0] = (20, 16.0)
     with pytest.raises(ToolkitError, match="It makes 20 steps in 9 s, too few to be timed"):
-        timing.count_steps([], 30)
+        training.count_steps([], 30)
 
 
 def test_a_run_that_is_timed_has_the_flags_and_the_threads_of_a_trial(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(8))
-    words = ["--search-dir", "s", "--plugin", "gan", "--seeds", "3", "--workers", "2", "--width=2"]
-    assert " ".join(timing.run_words(words, "r", 3)) == (
+    words = ["--search-dir", "s", "--plugin", "gan", "--seeds=3", "--workers", "2", "--width=2"]
+    assert " ".join(training.run_words(words, "r", 3)) == (
         "run --plugin gan --width=2 --intra-op-threads 4 --inter-op-threads 4 --run-dir r "
         "--steps 1000000000 --max-secs 3 --no-evaluate --best-metric none --xla off"
     )
@@ -216,7 +217,7 @@ def test_a_run_that_is_timed_has_the_flags_and_the_threads_of_a_trial(monkeypatc
 def test_a_run_is_timed_or_has_a_sentence(tmp_path):
     words = ["--plugin", "regressor", "--data", "digits-sum", "--workers", "2"]
     with pytest.raises(ToolkitError, match="digits-sum"):
-        timing._train(words, 0.1)
+        training._time(words, 0.1)
 
 
 # ------------------------------------------------------------------------------------- the result
@@ -256,12 +257,12 @@ def folder(tmp_path):
         status, reason = ("finished", "") if values else ("diverged", "Step 3 | is not finite.")
         facts = {"status": status, "reason": reason, "step": 20, "cpu_secs": 60.0 * len(paths)}
         row = dict(facts, number=0, values={}, paths=paths)
-        write_json(place / "table.json", {"rows": [row], "again": f"train {preset}"})
+        write_json(place / "table.json", {"rows": [row]})
     return tmp_path
 
 
 def read(folder):
-    return standings.read_entrants(make_plan(folder, "dcgan,quick,wgan"))
+    return standings.rank(make_plan(folder, "dcgan,quick,wgan"))
 
 
 def test_a_preset_of_which_a_seed_failed_is_not_ranked_by_the_others(folder):
@@ -306,8 +307,7 @@ def test_the_lowest_mean_distance_over_seeds_is_first_and_a_failure_last(folder)
     header, *_, failure = result_page.table_lines(entrants)
     assert "diverged: Step 3 | is not finite." in failure  # which widens no column
     assert header.index("x floor") - header.index("FD") == len("2.00 [1.00, 3.00]  ")
-    result = standings.as_json(str(folder), entrants)
-    assert result["again"] == "train quick"
+    result = standings.as_json(make_plan(), entrants)
     first, _, last = result["rows"]
     assert (first["distance"], first["floor"], first["lost"]) == (2.0, 0.5, 2.0)
     assert last["distance"] is None
@@ -321,7 +321,7 @@ def test_a_dry_run_has_no_results(cli, monkeypatch):
 
 def test_the_verdict_is_of_the_first_two_rows_that_have_scores(folder):
     entrants = read(folder)
-    verdict = standings.as_json(str(folder), entrants)["verdict"]
+    verdict = standings.as_json(make_plan(), entrants)["verdict"]
     expected = "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 ["
     assert verdict.startswith(expected)
     assert standings.find_verdict(entrants[::2]) == ""
@@ -334,9 +334,9 @@ def test_without_a_distance_the_two_sample_accuracy_ranks(folder):
         each._replace(scores=[dict(scores(1.0, 0, 2), frechet_distance=None, two_sample=test)])
         for each, test in zip(entrants, tests)
     ]
-    assert standings.choose_measure(entrants) is standings.DISTANCE
+    assert standings.choose_measure(entrants) == standings.DISTANCE
     quick, dcgan = others
-    assert standings._ranked(others) == [dcgan, quick]
+    assert standings.choose_measure(others) == standings.TWO_SAMPLE
     assert standings.find_verdict([dcgan, quick]).startswith(
         "By the two-sample accuracy, dcgan is better than quick by 0.300 ["
     )
@@ -346,9 +346,12 @@ def test_without_a_distance_the_two_sample_accuracy_ranks(folder):
 # ----------------------------------------------------------------------------- scores of programs
 
 
+IMAGES = make_images(np.arange(300) % 4, 5)
+
+
 @pytest.fixture
 def tournament(tmp_path, monkeypatch):
-    """A judge, the scores of its run, and an entry for each score that is computed."""
+    """The scores of a run, and an entry for each score that is computed."""
     nothing = dict.fromkeys(damage.SEVERE, ())  # the means of quarters notice no blur
     monkeypatch.setattr(damage, "SEVERE", nothing)
     features, counts = network_features(QuarterClassifier()), []
@@ -361,46 +364,39 @@ def tournament(tmp_path, monkeypatch):
             counts.append(1)
             return super().score(*arguments)
 
-    run = types.SimpleNamespace(
-        options=make_options(), data=SPEC, split=SPLITS.get, close=lambda: None
-    )
-    monkeypatch.setattr(judge, "ImageScorer", Scorer)
-    monkeypatch.setattr(judge, "open_trained", lambda path: run)
+    run = types.SimpleNamespace(options=make_options(), data=SPEC, split=SPLITS.get)
+    monkeypatch.setattr(programs, "ImageScorer", Scorer)
+    monkeypatch.setattr(programs, "open_trained", lambda path: contextlib.nullcontext(run))
     (tmp_path / "report").mkdir()
     scorer = Scorer(run, SPLITS.get)
     scorer.draw = lambda count, seed: [{"images": IMAGES}]
     scorer.score(SPLITS["test"], None, str(tmp_path / "report"))
     scores = json.loads((tmp_path / "report" / "scores.json").read_text())
-    return types.SimpleNamespace(judge=judge.Judge("run", scores), scores=scores, counts=counts)
-
-
-IMAGES = make_images(np.arange(300) % 4, 5)
+    return types.SimpleNamespace(scores=scores, counts=counts)
 
 
 def test_equal_images_of_a_program_and_of_a_preset_have_equal_scores_once(tournament, tmp_path):
-    plan = training.plan(str(tmp_path), "quick", [], 1, 2, [], ["other=sh"])
-    write_json(tmp_path / "searches" / "quick" / "study.json", {"seeds": [5, 6]})
-    for seed in (5, 6):
-        run = tmp_path / "programs" / "other" / f"s{seed}"
-        write_json(
-            run / "result.json", {"status": "finished", "reason": "", "cpu_secs": 4.0 * seed}
-        )
-        np.savez(str(run / programs.IMAGES), images=IMAGES)
+    paths = [tmp_path / "5", tmp_path / "6"]
+    for path, secs in zip(paths, (20.0, 24.0)):
+        write_json(path / "result.json", {"status": "finished", "reason": "", "cpu_secs": secs})
+        np.savez(str(path / programs.IMAGES), images=IMAGES)
+    rival, places = Rival("other", "", ["sh", "x"]), [str(path) for path in paths]
+
+    def score(expected=tournament.scores):
+        with programs.open_judge("run") as judge:
+            return standings._score_program(rival, places, judge, expected)
+
     for _ in range(2):  # of which the second computes nothing
-        entrant = standings._score_program(plan, plan.programs[0], tournament.judge)
+        entrant = score()
         assert entrant.scores == [tournament.scores] * 2 and entrant.cpu_secs == 22.0
     assert len(tournament.counts) == 1 + 2
-    (run / programs.IMAGES).write_text("damaged")
-    entrant = standings._score_program(plan, plan.programs[0], tournament.judge)
+    changed = score(dict(tournament.scores, features={"sha256": "0" * 64}))
+    assert (changed.status, changed.scores) == ("not comparable", [])
+    (paths[1] / programs.IMAGES).write_text("damaged")
+    entrant = score()
     assert (entrant.status, entrant.scores) == ("not scored", [])
     reason = "not scored: its file of images is not one of numpy.savez"
     assert result_page.cells_of(entrant)[:5] == ["other", "0", "-", "22 s", reason]
-
-
-def test_other_features_than_those_of_the_scores_are_refused(tournament):
-    scores = dict(tournament.scores, features={"sha256": "0" * 64})
-    with pytest.raises(UsageError, match="features of the scores have changed"):
-        judge.Judge("run", scores)
 
 
 # ---------------------------------------------------------------------------------- the whole of it

@@ -59,10 +59,8 @@ def gan_league(context, folder, presets, plugins, programs, cpu_minutes, seeds, 
     training.train(context, plan)
     if "--dry-run" in flags:
         return cli_options.print_json({}) if as_json else None
-    standings.train_programs(plan)
     entrants = standings.rank(plan)
     if as_json:
-        result = standings.as_json(plan.folder, entrants)
-        return cli_options.print_json(dict(result, cpu_minutes=plan.minutes))
+        return cli_options.print_json(standings.as_json(plan, entrants))
     sys.stdout.write("".join(line + "\n" for line in result_page.table_lines(entrants)))
     return None

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, List, Sequence, Tuple
+from typing import Callable, List, Sequence
 
 import numpy as np
 from toolkit_image_scores.report import short
 
-from toolkit import open_trained, save_grid, statistics
+from toolkit import open_trained, save_grid
 
-from . import programs, standings
-from .standings import (
-    DISTANCE,
-    TWO_SAMPLE,
-    Entrant,
-    Measure,
-    estimates_of,
-    means_of,
-)
+from . import programs
+from .standings import DISTANCE, TWO_SAMPLE, Entrant, estimates_of, means_of, read_json
 
 NUM_IMAGES = 12  # in a row of samples
 LEGEND = """\
@@ -36,17 +28,14 @@ LEGEND = """\
   their share. A score that says nothing on this data is refused: "-".
 - The checkpoint is the one that the validation split chose. Equal time is no equal number of
   steps, and a preset with the low learning rate of its paper may need more of both: the rows
-  show what this budget achieves. The budget is of the steps. "CPU" is what a run took in all: with
-  its start and, of a preset or a plugin, its scores. A budget in CPU time becomes a number of steps
-  before a run begins, by a short timing, which is less exact on a busy machine. Where a preset's
-  clusters come from a network (`cluster_features=self`), that timing trains it, once, into the
-  cache: neither the budget nor "CPU" counts it.
+  show what this budget achieves. A budget in CPU time becomes a number of steps before a run
+  begins, by a short timing, which is less exact on a busy machine. "CPU" is what a run took in
+  all: with its start, and of a preset or a plugin with its scores, of a program with drawing.
 - Other plugins draw their images by their hook `sample`, and score them themselves.
 - Programs are other tools. Each gets the training images of the presets and as many cores as a
   preset has threads, and trains by itself for the CPU time of the budget, all its processes
-  included; one that takes half as much again, and 30 seconds for its start, is killed. Its samples
-  are scored by the same code, on the same features and test images, in the same numbers. The time
-  that drawing takes is not counted.
+  included; one that takes much longer is killed. Its samples are scored by the same code, on the
+  same features and test images, in the same numbers.
 """
 
 
@@ -75,7 +64,7 @@ def cells_of(entrant: Entrant) -> List[str]:
     shares = [means[name] for name in ("coverage", "precision", "recall")]
     return [
         *facts,
-        format_estimate(entrant, DISTANCE),
+        format_estimate(entrant, DISTANCE, lambda value: short(value, 3)),
         "-" if means["ratio"] is None else short(means["ratio"], 2),
         format_estimate(entrant, TWO_SAMPLE, lambda value: f"{100 * value:.0f}"),
         *["-" if share is None else f"{share:.2f}" for share in shares],
@@ -83,24 +72,17 @@ def cells_of(entrant: Entrant) -> List[str]:
     ]
 
 
-def format_estimate(
-    entrant: Entrant, measure: Measure, format_value: Any = lambda value: short(value, 3)
-) -> str:
-    """The mean of a score over the seeds, and its ends; "-" without a value."""
+def format_estimate(entrant: Entrant, measure: str, format_value: Callable[[float], str]) -> str:
+    """The mean of a score over the seeds; with the interval of one seed, or the lowest and the
+    highest of several. "-" without a value.
+    """
     estimates = estimates_of(entrant, measure)
     if not estimates:
         return "-"
-    text = format_value(float(np.mean([each.value for each in estimates])))
-    ends = _ends_of(estimates)
-    return f"{text} [{', '.join(map(format_value, ends))}]" if np.isfinite(ends).all() else text
-
-
-def _ends_of(estimates: Sequence[statistics.Estimate]) -> Tuple[float, float]:
-    """The interval of one seed; of several, the lowest and the highest."""
-    if len(estimates) == 1:
-        return estimates[0].low, estimates[0].high
     values = [each.value for each in estimates]
-    return min(values), max(values)
+    ends = estimates[0][1:] if len(estimates) == 1 else (min(values), max(values))
+    text = format_value(float(np.mean(values)))
+    return f"{text} [{', '.join(map(format_value, ends))}]" if np.isfinite(ends).all() else text
 
 
 def table_lines(entrants: Sequence[Entrant]) -> List[str]:
@@ -113,6 +95,9 @@ def table_lines(entrants: Sequence[Entrant]) -> List[str]:
     return ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
 
 
+# -------------------------------------------------------------------------------------------- page
+
+
 def escape(text: str) -> str:
     """A text as a page shows it: on one line, without HTML and without columns."""
     for letter, replacement in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|")):
@@ -120,53 +105,34 @@ def escape(text: str) -> str:
     return " ".join(text.splitlines())
 
 
-# -------------------------------------------------------------------------------------------- page
-
-
-def describe_scores(entrants: Sequence[Entrant], data: str = "") -> str:
+def describe_scores(entrants: Sequence[Entrant], data: str) -> str:
     """What all distances have in common: data, features, numbers of images, floor, versions.
 
-    Args:
-        entrants: at least one preset with scores.
-        data: the name of the data; "" for the value of its option.
+    `data` is the name of the data, in place of a path of this machine.
     """
-    runs = (pair for each in entrants if not each.program for pair in zip(each.paths, each.scores))
-    for path, score in runs:
-        manifest, config = (
-            standings.read_json(path, "manifest.json"),
-            standings.read_json(path, "config.json"),
-        )
-        versions = manifest.get("versions", {})
-        features = score.get("features") or {}
-        name = features.get("name", "") if isinstance(features, dict) else str(features)
-        if data:  # the page of others shows no path of this machine
-            name = name.replace(config["data"], data)
-        floor = score.get("frechet_floor")
-        return (
-            f"Data `{data or config['data']}`, TensorFlow {versions.get('tensorflow', '?')}; FD of "
-            f"{score['n']} samples and {score['m']} test images"
-            f"{'' if floor is None else f', whose floor is {short(floor, 3)}'}"
-            f"{f'; features: {name}' if name else ''}."
-        )
-    return "No run has scores."
-
-
-# ----------------------------------------------------------------------------------------- samples
+    runs = [pair for each in entrants if not each.program for pair in zip(each.paths, each.scores)]
+    if not runs:
+        return "No run has scores."
+    path, score = runs[0]
+    version = read_json(path, "manifest.json")["versions"]["tensorflow"]
+    features = score["features"]["name"].replace(read_json(path, "config.json")["data"], data)
+    floor = score.get("frechet_floor")
+    return (
+        f"Data `{data}`, TensorFlow {version}; FD of {score['n']} samples and {score['m']} test "
+        f"images{'' if floor is None else f', whose floor is {short(floor, 3)}'}; "
+        f"features: {features}."
+    )
 
 
 def write_samples(entrants: Sequence[Entrant], path: str) -> bool:
     """Write a picture with a row of samples for each; return whether any could be drawn."""
-    rows = [_draw(each) for each in entrants if each.scores]
-    if not rows:
-        return False
-    save_grid(path, np.concatenate(rows), NUM_IMAGES)
-    return True
-
-
-def _draw(entrant: Entrant) -> np.ndarray:
-    """Samples of the first run, uint8 [NUM_IMAGES, H, W, C]."""
-    if not entrant.program:
-        with open_trained(entrant.paths[0]) as trained:
-            return trained.sample(NUM_IMAGES, seed=1)["images"]
-    images = programs.load_images(os.path.join(entrant.paths[0], programs.IMAGES))
-    return images[:NUM_IMAGES]
+    rows = []  # uint8 [NUM_IMAGES, H, W, C], of the first run of each
+    for each in entrants:
+        if each.scores and each.program:
+            rows.append(programs.load_images(each.paths[0])[:NUM_IMAGES])
+        elif each.scores:
+            with open_trained(each.paths[0]) as trained:
+                rows.append(trained.sample(NUM_IMAGES, seed=1)["images"])
+    if rows:
+        save_grid(path, np.concatenate(rows), NUM_IMAGES)
+    return bool(rows)

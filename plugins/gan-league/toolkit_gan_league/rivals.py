@@ -1,11 +1,12 @@
-"""What `toolkit gan-league` trains by `toolkit search`: presets of the GAN, and other plugins."""
+"""What competes in `toolkit gan-league`: presets of the GAN, other plugins, and programs."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from typing import Any, List, NamedTuple, Sequence, Set
+import shutil
+from typing import List, NamedTuple
 
 from toolkit_gan.presets import PRESETS
 
@@ -13,9 +14,9 @@ from toolkit import UsageError
 
 AUTO = "auto"  # the value of --preset that lets the data choose
 BUDGETS = ("--steps", "--epochs", "--examples")
-_SEARCH_FLAGS = ("--search-dir", "--vary", "--sampler")  # which the tournament sets
+TOURNAMENT_FLAGS = ("--search-dir", "--vary", "--sampler")  # which the tournament sets
 _COMMON_FLAGS = (
-    *_SEARCH_FLAGS,
+    *TOURNAMENT_FLAGS,
     *("--trials", "--halving", "--rungs", "--plugin"),
     *("--seed", "--seeds", "--workers", "--dry-run", "--json"),
     *BUDGETS,
@@ -27,21 +28,21 @@ _COMMON_FLAGS = (
 
 
 class Rival(NamedTuple):
-    """A plugin that competes, each preset of the GAN by itself.
+    """A preset of the GAN, another plugin, or a program.
 
     Attributes:
         name: in the table.
         flag: by which the user named it.
-        words: of its search, beside those of all.
+        words: of its search, beside those of all; of a program, its command.
     """
 
     name: str
     flag: str
-    words: Sequence[str]
+    words: List[str]
 
     @property
     def folder(self) -> str:
-        """The name of the folder of its search."""
+        """The name of the folder of its search or of its runs."""
         return re.sub(r"[^\w.=]+", "-", self.name)
 
     @property
@@ -50,54 +51,30 @@ class Rival(NamedTuple):
         return self.flag.startswith("--presets ")
 
 
-def parse_rivals(presets: str, plugins: Sequence[str], least: int) -> List[Rival]:
-    """Return what the values of `--presets` and `--plugin` name.
-
-    Args:
-        presets: their names, separated by commas; "" for all.
-        plugins: of the form "REFERENCE" or "REFERENCE --flag value ...".
-        least: the number of presets that are needed.
+def parse_presets(text: str) -> List[Rival]:
+    """Return the presets that the value of `--presets` names, separated by commas; "" for all.
 
     Raises:
-        UsageError: a preset is unknown, a text has no reference, or a flag that must be equal for
-            all.
+        UsageError: one is unknown.
     """
-    parts = [name.strip() for name in presets.split(",") if name.strip()] or list(PRESETS)
-    names = list(dict.fromkeys(parts))
-    if len(names) < least or not {AUTO, *PRESETS}.issuperset(names):
-        number = {1: "one or more", 2: "two or more"}[least]
+    names = [name.strip() for name in text.split(",") if name.strip()] or list(PRESETS)
+    if not {AUTO, *PRESETS}.issuperset(names):
         raise UsageError(
-            f"--presets is '{presets}', expected {number} of {', '.join([AUTO, *PRESETS])}.",
+            f"--presets is '{text}', expected some of {', '.join([AUTO, *PRESETS])}.",
             hint="Leave it out for all.",
         )
-    rivals = [
-        Rival(name, f"--presets '{name}'", ["--plugin", "gan", "--preset", name]) for name in names
+    return [
+        Rival(name, f"--presets '{name}'", ["--plugin", "gan", "--preset", name])
+        for name in dict.fromkeys(names)
     ]
-    rivals += map(_parse_plugin, plugins)
-    hint = "Name each plugin once, or with other flags: --plugin 'NAME --flag value'."
-    check_distinct("--plugin", rivals, hint)
-    return rivals
 
 
-def check_distinct(flag: str, competitors: Sequence[Any], hint: str) -> None:
-    """Check that no two competitors have the same folder.
-
-    Args:
-        flag: that names the competitors.
-        competitors: each with a name and a folder.
-        hint: of the error.
+def parse_plugin(text: str) -> Rival:
+    """Return the plugin that a value of `--plugin` names, "REFERENCE --flag value ...".
 
     Raises:
-        UsageError: two have the same.
+        UsageError: it has no reference, or a flag that must be equal for all.
     """
-    folders: Set[str] = set()
-    for each in competitors:
-        if each.folder in folders:
-            raise UsageError(f"Two values of {flag} are called '{each.name}'.", hint=hint)
-        folders.add(each.folder)
-
-
-def _parse_plugin(text: str) -> Rival:
     reference, _, rest = f" {text}".partition(" --")
     try:
         flags = shlex.split(f"--{rest}") if rest else []
@@ -108,29 +85,37 @@ def _parse_plugin(text: str) -> Rival:
         raise UsageError(
             f"--plugin '{text}' names no plugin.", hint="Write --plugin 'NAME --flag value'."
         )
-    for flag in flags:
-        if flag.partition("=")[0] in _COMMON_FLAGS:
+    for flag in (word.partition("=")[0] for word in flags):
+        if flag in _COMMON_FLAGS:
             raise UsageError(
-                f"--plugin '{text}': {flag.partition('=')[0]} is equal for all in a tournament.",
+                f"--plugin '{text}': {flag} is equal for all in a tournament.",
                 hint="Set it for all, outside of the quotes, or leave it out.",
             )
-    stem = os.path.basename(reference)
-    stem = stem[: -len(".py")] if stem.endswith(".py") else stem
+    stem = re.sub(r"\.py$", "", os.path.basename(reference))
     words = ["--plugin", reference, "--with", "image-scores", *flags]
     return Rival(" ".join([stem, *flags]), f"--plugin '{text}'", words)
 
 
-def check_flags(flags: Sequence[str]) -> None:
-    """Check that flags for all are none that the tournament sets. Raises UsageError."""
-    for flag in (word.partition("=")[0] for word in flags):
-        if flag in (*_SEARCH_FLAGS, "--preset"):
-            raise UsageError(
-                f"{flag} is what the tournament sets itself.",
-                hint="Choose presets with --presets A,B; use 'toolkit search' to vary other "
-                "options.",
-            )
+def parse_program(text: str) -> Rival:
+    """Return the program that a value of `--program` names, "NAME=COMMAND".
 
-
-def sets_budget(flags: Sequence[str]) -> bool:
-    """Whether flags of `toolkit search` set another budget than CPU minutes."""
-    return any(flag.partition("=")[0] in BUDGETS for flag in flags)
+    Raises:
+        UsageError: it has no name or no command, or what it calls is missing.
+    """
+    name, _, command = (part.strip() for part in text.partition("="))
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--program '{text}' cannot be read: {error}.") from None
+    has_name = bool(re.search(r"\w", name))
+    if not (has_name and words):
+        raise UsageError(
+            f"--program '{text}' has no {'command' if has_name else 'name'}.",
+            hint="Write --program 'NAME=COMMAND', such as --program 'mine=python3 mine.py'.",
+        )
+    if shutil.which(words[0]) is None:
+        raise UsageError(
+            f"--program '{name}': there is no program '{words[0]}' that can be executed.",
+            hint="Write its path, or for a script its interpreter first: 'NAME=python3 FILE'.",
+        )
+    return Rival(name, f"--program '{name}'", words)

@@ -11,18 +11,23 @@ import contextlib
 import json
 import math
 import os
+import resource
+import subprocess
 import sys
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+import tempfile
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import click
 
 from toolkit import DataError, InterruptedRun, ToolkitError, UsageError
 
-from . import timing
-from .programs import Program, check_names, parse_programs
-from .rivals import Rival, check_flags, parse_rivals, sets_budget
+from .rivals import BUDGETS, TOURNAMENT_FLAGS, Rival, parse_plugin, parse_presets, parse_program
 
 FOLDER = "searches"  # the subfolder of a tournament with a search for each preset and plugin
+# Of training, in the short runs that time it; the first one fills the caches, and does not count.
+TIMING_SECS = (1.0, 3.0, 9.0)
+_NO_LIMIT = 10**9
+_SEARCH_FLAGS = ("--search-dir", "--seeds", "--workers", "--metric")  # which a run does not have
 
 
 class Plan(NamedTuple):
@@ -38,13 +43,17 @@ class Plan(NamedTuple):
 
     folder: str
     rivals: List[Rival]
-    programs: List[Program]
+    programs: List[Rival]
     flags: Sequence[str]
     minutes: Optional[float]
 
     def folder_of(self, rival: Rival) -> str:
         """The folder of a search."""
         return os.path.join(self.folder, FOLDER, rival.folder)
+
+    def study_of(self, rival: Rival) -> str:
+        """The file that a search has when it has begun."""
+        return os.path.join(self.folder_of(rival), "study.json")
 
     def words_of(self, rival: Rival) -> List[str]:
         """The arguments of a search, without a budget in CPU time."""
@@ -58,7 +67,7 @@ def plan(
     minutes: float,
     num_seeds: int,
     flags: Sequence[str],
-    program_texts: Sequence[str] = (),
+    programs: Sequence[str] = (),
 ) -> Plan:
     """Return what a command trains.
 
@@ -69,31 +78,46 @@ def plan(
         minutes: of CPU time for each run.
         num_seeds: with which each is trained.
         flags: more flags of `toolkit search` and of `toolkit run`, as the user wrote them.
-        program_texts: the values of `--program`.
+        programs: the values of `--program`.
 
     Raises:
-        UsageError: a value is wrong, or a flag is what the tournament itself sets.
+        UsageError: a value is wrong, two competitors have one name, or a flag is what the
+            tournament itself sets.
     """
     if not 0 < minutes < math.inf:
         raise UsageError(f"--cpu-minutes is {minutes:g}, expected a positive number.")
-    check_flags(flags)
-    programs = parse_programs(program_texts)
-    if programs and sets_budget(flags):
+    names = {word.partition("=")[0] for word in flags}
+    for flag in sorted(names.intersection([*TOURNAMENT_FLAGS, "--preset"])):
+        raise UsageError(
+            f"{flag} is what the tournament sets itself.",
+            hint="Choose presets with --presets A,B; use 'toolkit search' to vary other options.",
+        )
+    has_other_budget = not names.isdisjoint(BUDGETS)
+    if programs and has_other_budget:
         raise UsageError(
             "A program trains for CPU time, and another budget is set.",
             hint="Set the budget with --cpu-minutes, or leave --program out.",
         )
-    rivals = parse_rivals(presets, plugins, least=1 if plugins or programs else 2)
-    check_names(programs, [rival.name for rival in rivals])
+    rivals = [*parse_presets(presets), *map(parse_plugin, plugins)]
+    others = [parse_program(text) for text in programs]
+    folders: Set[str] = set()
+    for each in (*rivals, *others):
+        if each.folder in folders:
+            raise UsageError(
+                f"Two competitors are called '{each.name}'.",
+                hint="Name a program otherwise, --program 'NAME=COMMAND', and give a plugin other "
+                "flags, --plugin 'NAME --flag value'.",
+            )
+        folders.add(each.folder)
     words = ["--seeds", str(num_seeds), *flags]
-    return Plan(folder, rivals, programs, words, None if sets_budget(flags) else minutes)
+    return Plan(folder, rivals, others, words, None if has_other_budget else minutes)
 
 
 # ----------------------------------------------------------------------------------------- train
 
 
 def train(context: click.Context, plan: Plan) -> None:
-    """Train what is not trained yet. All is checked, or timed, before anything begins.
+    """Train what is not trained yet, after all that is new was checked and then timed.
 
     A preset or a plugin of which no run finished keeps its row.
 
@@ -101,7 +125,13 @@ def train(context: click.Context, plan: Plan) -> None:
         ToolkitError: something cannot be trained.
     """
     is_dry = "--dry-run" in plan.flags
-    budgets = [[] if is_dry else _prepare(context, plan, rival) for rival in plan.rivals]
+    for rival in plan.rivals:
+        if is_dry or not os.path.exists(plan.study_of(rival)):
+            with _naming(rival):
+                search(context, [*plan.words_of(rival), "--dry-run"])
+    if is_dry:
+        return
+    budgets = [_find_budget(plan, rival) for rival in plan.rivals]
     for rival, budget in zip(plan.rivals, budgets):
         try:
             with _naming(rival):
@@ -112,20 +142,16 @@ def train(context: click.Context, plan: Plan) -> None:
                 raise
 
 
-def _prepare(context: click.Context, plan: Plan, rival: Rival) -> List[str]:
-    """Return the flags of a search's budget, after checking that it can be trained."""
-    study, words = os.path.join(plan.folder_of(rival), "study.json"), plan.words_of(rival)
-    is_new = not os.path.exists(study)
-    with _naming(rival):
-        if plan.minutes is None:
-            if is_new:
-                search(context, [*words, "--dry-run"])
-            return []
-        if is_new:
-            sys.stderr.write(f"Timing the steps of {rival.flag}.\n")
-            return ["--steps", str(timing.count_steps(words, 60 * plan.minutes))]
-        with open(study, encoding="utf-8") as file:
+def _find_budget(plan: Plan, rival: Rival) -> List[str]:
+    """Return the flags of a search's budget: those of its begin, or what a timing says."""
+    if plan.minutes is None:
+        return []
+    if os.path.exists(plan.study_of(rival)):
+        with open(plan.study_of(rival), encoding="utf-8") as file:
             return ["--steps", str(json.load(file)["budget"]["amount"])]
+    sys.stderr.write(f"Timing the steps of {rival.flag}.\n")
+    with _naming(rival):
+        return ["--steps", str(count_steps(plan.words_of(rival), 60 * plan.minutes))]
 
 
 @contextlib.contextmanager
@@ -158,3 +184,67 @@ def search(context: click.Context, words: List[str]) -> None:
     except InterruptedRun as error:
         error.hint = "Continue with the same command."
         raise
+
+
+# ---------------------------------------------------------------------------------------- timing
+
+
+def count_steps(words: Sequence[str], cpu_secs: float) -> int:
+    """Return how many steps of training take the CPU seconds, at least 1.
+
+    It is the difference of two short runs, which has no start and no building of graphs in it.
+
+    Args:
+        words: of `toolkit search` for one configuration.
+        cpu_secs: of each run.
+
+    Raises:
+        ToolkitError: a run cannot be trained, or its steps are too slow to be timed.
+    """
+    _, (few, early), (many, late) = [_time(words, secs) for secs in TIMING_SECS]
+    if many <= few or late <= early:
+        raise ToolkitError(
+            f"It makes {many} steps in {TIMING_SECS[-1]:g} s, too few to be timed.",
+            hint="Set the budget with --steps.",
+        )
+    return max(1, int(cpu_secs * (many - few) / (late - early)))
+
+
+def _time(words: Sequence[str], secs: float) -> Tuple[int, float]:
+    """Train for some seconds; return the steps and the CPU seconds of the process."""
+    with tempfile.TemporaryDirectory(prefix="toolkit-gan-league-") as folder:
+        run, before = os.path.join(folder, "run"), resource.getrusage(resource.RUSAGE_CHILDREN)
+        ending = subprocess.run(
+            [sys.executable, "-m", "toolkit", *run_words(words, run, secs)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+        )
+        if ending.returncode:
+            _, has_error, text = ending.stdout.rpartition("Error: ")
+            message, _, hint = text.partition("\n")
+            if not has_error:
+                message, hint = f"Its timing ended with exit code {ending.returncode}.", ""
+            raise ToolkitError(message, hint=" ".join(hint.split()))
+        with open(os.path.join(run, "manifest.json"), encoding="utf-8") as file:
+            steps = json.load(file)["step"]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return steps, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def run_words(words: Sequence[str], run: str, secs: float) -> List[str]:
+    """Return the arguments of `toolkit` that train as a search does, for some seconds alone."""
+    kept, values, rest = [], dict.fromkeys(_SEARCH_FLAGS, ""), iter(words)
+    for word in rest:
+        flag, equals, value = word.partition("=")
+        if flag in values:
+            values[flag] = value if equals else next(rest, "")
+        else:
+            kept.append(word)
+    threads = str(max(1, len(os.sched_getaffinity(0)) // int(values["--workers"] or 1)))
+    for flag in ("--intra-op-threads", "--inter-op-threads"):
+        kept += [] if any(word.partition("=")[0] == flag for word in kept) else [flag, threads]
+    kept += ["--run-dir", run, "--steps", str(_NO_LIMIT), "--max-secs", f"{secs:g}"]
+    return ["run", *kept, "--no-evaluate", "--best-metric", "none", "--xla", "off"]

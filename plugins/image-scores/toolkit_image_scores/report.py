@@ -258,8 +258,7 @@ def draw_nearest(samples: np.ndarray, images: np.ndarray, folder: str) -> List[s
     """
     if samples.shape[3] not in (1, 3, 4):
         return []
-    pairs = np.stack([samples, images], axis=1)  # [n, 2, H, W, C]
-    sheet = pairs.reshape((-1, *samples.shape[1:]))  # [2n, H, W, C]
+    sheet = np.stack([samples, images], axis=1).reshape((-1, *samples.shape[1:]))  # [2n, H, W, C]
     path = os.path.join(folder, NEAREST["file"])
     save_grid(path, sheet, 2 * PAIRS_PER_ROW, ["fake", "real"] * len(samples))
     return [NEAREST["file"]]

@@ -1,13 +1,12 @@
 """What the peers share: the flags of a program in a tournament, its data, budget and output.
 
-Needs NumPy and Pillow alone, on Python 3.7 and later. It imports nothing of the toolkit.
+Needs NumPy alone, on Python 3.7 and later. It imports nothing of the toolkit.
 """
 
 import argparse
 import time
 
 import numpy as np
-from PIL import Image
 
 
 class Task:
@@ -51,8 +50,6 @@ class Task:
                 break
             yield step
             step += 1
-        with open(self._out + ".trained", "w"):
-            pass
         before = f"{start:.1f} before and in the first"
         print(f"{step} steps in {now - start:.1f} CPU seconds, {before}", flush=True)
 
@@ -90,17 +87,19 @@ class Task:
 class Resizing:
     """Gives images another size, and samples the size of the data again.
 
-    Where neither side becomes smaller, whole pixels are repeated and the border gets the values of
-    the edges. So what is undone has lost nothing: a filter would blur the samples of a perfect GAN.
+    Whole pixels are repeated and the border gets the values of the edges. So what is undone has
+    lost nothing: a filter would blur the samples of a perfect GAN.
 
     Args:
         size: (H, W) of the data.
-        other: (H', W') of the training.
+        other: (H', W') of the training, neither side smaller.
     """
 
     def __init__(self, size, other):
-        self._size, self._other = tuple(size), tuple(other)
+        self._size = tuple(size)
         self._times = min(wanted // side for side, wanted in zip(size, other))
+        if not self._times:
+            raise SystemExit(f"images of {size} pixels are larger than the network's, {other}")
         self._borders = []  # (before, after) of each side
         for side, wanted in zip(size, other):
             missing = wanted - self._times * side
@@ -108,31 +107,16 @@ class Resizing:
 
     def apply(self, images):
         """uint8 [n, H, W, C] -> [n, H', W', C]."""
-        if not self._times:
-            return filter_images(images, self._other, Image.BOX)
         repeated = images.repeat(self._times, axis=1).repeat(self._times, axis=2)
         return np.pad(repeated, [(0, 0), *self._borders, (0, 0)], mode="edge")
 
     def undo(self, images):
         """uint8 [n, H', W', C] -> [n, H, W, C]."""
-        if not self._times:
-            return filter_images(images, self._size, Image.BICUBIC)
         (top, _), (left, _) = self._borders
         (height, width), times = self._size, self._times
         inner = images[:, top : top + times * height, left : left + times * width]
         squares = inner.reshape(len(images), height, times, width, times, images.shape[-1])
         return np.rint(squares.mean((2, 4))).astype(np.uint8)
-
-
-def filter_images(images, size, resample):
-    """uint8 [n, H, W, C] in another size, by a filter of Pillow."""
-    height, width = size
-    result = np.empty((len(images), height, width, images.shape[-1]), np.uint8)
-    for image, target in zip(images, result):
-        picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
-        pixels = np.asarray(picture.resize((width, height), resample))
-        target[:] = pixels.reshape(target.shape)
-    return result
 
 
 def round_up(side, multiple):
