@@ -42,11 +42,11 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
         patches.replace(sys, "argv", [script, *settings["args"]])
         patches.replace(sys, "stdin", _NoInput(ask))
         patches.replace(builtins, "input", ask)
+        streams = []  # kept, as a script that wraps the buffer of one would close it
         for name in ("stdout", "stderr"):
             raw: Any = _Bytes(getattr(sys, name))
-            patches.replace(
-                sys, name, io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True)
-            )
+            streams.append(io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True))
+            patches.replace(sys, name, streams[-1])
         os.chdir(settings["directory"])
         sys.path.insert(0, os.path.dirname(script))
         tf.reset_default_graph()
