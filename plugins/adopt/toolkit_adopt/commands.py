@@ -260,6 +260,7 @@ def write_plugin(reference: str) -> str:
         UsageError: there is no such module, or its plugin is of another function.
     """
     module, _, function = reference.partition(":")
+    module = module[: -len(".py")] if module.endswith(".py") else module
     if not function.isidentifier() or not all(map(str.isidentifier, module.split("."))):
         raise UsageError(
             f"--model-fn {reference} names no function of a module of the working directory.",
