@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 from adopt_fixtures import SCRIPTS, adopt, commits, killed, resume, write_script
 from test_lifting import CLASSIFIER, write
-from toolkit_adopt.model_fn_file import write_plugin
+from toolkit_adopt.commands import write_plugin
 
 from toolkit import tf
 from toolkit.cli import run_command
@@ -103,9 +103,7 @@ def test_a_graph_without_a_train_op_is_told_which_it_has(tmp_path, monkeypatch, 
         tf.train.GradientDescentOptimizer(0.1, name="second").minimize(loss)
         tf.train.export_meta_graph("graph.meta", graph=graph)
     words = ["--data", "npz:data.npz", "--run-dir", "run"]
-    assert run_command(["adopt", "--meta", "graph.meta", *words]) == 2
+    assert run_command(["run", "lift", "--meta", "graph.meta", *words]) == 2
     assert "Set --train-op NAME,... The graph has first, second." in capfd.readouterr().err
-    assert run_command(["adopt", "--meta", "graph.meta", "--journal-limit", "5"]) == 2
-    assert "--journal-limit is for scripts that are driven" in capfd.readouterr().err
     assert run_command(["adopt", "graph.meta"]) == 2
-    assert "toolkit adopt --meta graph.meta" in capfd.readouterr().err
+    assert "toolkit run lift --meta graph.meta" in capfd.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 
 import pytest
@@ -18,8 +19,7 @@ def missing(tmp_path):
         for name, content in {"script": text, **modules}.items():
             (tmp_path / f"{name}.py").write_text(textwrap.dedent(content))
         found = missing_names(str(tmp_path / "script.py"))
-        assert all(each.file.startswith(str(tmp_path)) for each in found)
-        return [(each.name, each.file[len(str(tmp_path)) + 1 :], each.line) for each in found]
+        return [(name, os.path.relpath(file, str(tmp_path)), line) for name, file, line in found]
 
     return find
 
@@ -118,12 +118,9 @@ def test_what_a_script_may_do_without_is_not_missing(missing):
         tf.nothing_yet
         try:
             from tensorflow.contrib import nothing_there
-            import tensorflow.contrib.slim as slim
         except ImportError:
             from mine import nothing_there
-            import tf_slim as slim
         nothing_there.f()
-        slim.nothing
         try:
             tf.no_guard
         except KeyError:
@@ -140,7 +137,6 @@ def test_what_a_script_may_do_without_is_not_missing(missing):
             tf.nothing_in_main
         """
     needed = [
-        "contrib.slim.nothing",
         "no_guard",
         "nothing_in_test",
         "nothing_in_function",
@@ -149,17 +145,13 @@ def test_what_a_script_may_do_without_is_not_missing(missing):
     assert [name for name, _, _ in missing(text)] == [f"tf.{name}" for name in needed]
 
 
-def test_modules_of_the_folder_are_read_and_lend_their_names(missing):
+def test_modules_of_the_folder_are_read_each_with_its_own_names(missing):
     found = missing(
-        "from ops import *\nimport model\nfrom ops import tf as t\nslim.no_layer\nt.nothing",
-        ops="import tensorflow as tf\nimport tensorflow.contrib.slim as slim\nimport script\n",
-        model="from ops import slim\nslim.no_model",
+        "from ops import *\nimport model\nslim = 1\nslim.no_layer",
+        ops="import tensorflow as tf\nimport script\ntf.nothing",
+        model="import tensorflow.contrib.slim as slim\nslim.no_model",
     )
-    assert found == [
-        ("tf.contrib.slim.no_model", "model.py", 2),
-        ("tf.contrib.slim.no_layer", "script.py", 4),
-        ("tf.nothing", "script.py", 5),
-    ]
+    assert found == [("tf.contrib.slim.no_model", "model.py", 2), ("tf.nothing", "ops.py", 3)]
 
 
 def test_a_module_is_read_but_none_that_a_handler_imports(missing):
@@ -185,12 +177,6 @@ def test_a_refusal_lists_what_is_needed_and_its_places(tmp_path):
     with pytest.raises(UsageError, match=r"have no stand-in: tf.nothing \(script.py:2\)\.") as it:
         refuse_missing_names(str(script))
     assert "TensorFlow 1.15" in it.value.hint
-    script.write_text("import tensorflow as tf\nif tf.zeros:\n    tf.rarely\n")
-    refuse_missing_names(str(script))
-
-
-def test_a_file_of_python_2_is_refused_by_its_line(tmp_path):
-    (tmp_path / "script.py").write_text("print 'old'\n")
-    with pytest.raises(UsageError, match="cannot be read as Python") as it:
-        missing_names(str(tmp_path / "script.py"))
-    assert "script.py, line 1" in str(it.value)
+    script.write_text("print 'old'\n")
+    with pytest.raises(UsageError, match=r"cannot be read as Python: .*script.py, line 1"):
+        refuse_missing_names(str(script))

@@ -1,13 +1,12 @@
 """What a session call is: what it feeds, fetches and reaches, and whether it trains.
 
 A call *trains* if it reaches an `Apply` op of an optimizer, or an op that changes a trainable
-variable but is no initializer and takes nothing from a file. Its losses are the scalars that the
-script gave to `Optimizer.compute_gradients` or `tf.gradients`, which `record_losses` notes.
+variable, but is no initializer and restores nothing from a file. Its losses are the scalars that
+the script gave to an optimizer or to `tf.gradients`, which `record_losses` notes.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import hashlib
 import os
@@ -18,35 +17,26 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Se
 
 import numpy as np
 from tensorflow.python.ops import gradients_impl
+from tensorflow.python.training import optimizer
 
 from toolkit import ToolkitError, tf
 
 from .noise import STATEFUL
 from .patches import Patches
 
-_APPLY = ("Apply",)  # in the types of the ops that optimizers make
-_WRITES = (
-    *("Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp"),
-    "AssignSubVariableOp",
-    *(
-        f"{kind}Scatter{nd}{change}"
-        for kind in ("", "Resource")
-        for nd in ("", "Nd")
-        for change in ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max")
-    ),
-)
+_WRITES = r"Assign\w*|(Resource)?Scatter\w*|\w*Apply\w*"  # types of ops, by a handle or reference
 _ASSIGNS = ("Assign", "AssignVariableOp")
 _READS = ("VarHandleOp", "ReadVariableOp")  # which TensorFlow counts as stateful
 _FILES = ("RestoreV2", "Restore", "RestoreSlice")
+_PASSING_FILES = ("Identity", "Reshape", "Cast", "Slice")  # what may come behind these
 _TAKES = {  # types of ops that take from a queue, with the place of the queue in their inputs
     **dict.fromkeys(("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2"), 0),
     **dict.fromkeys(("ReaderReadV2", "ReaderReadUpToV2", "ReaderRead", "ReaderReadUpTo"), 1),
 }
 _PUTS = ("QueueEnqueueV2", "QueueEnqueueManyV2", "QueueCloseV2")
-_STAGES = r"\w*Unstage(NoKey)?|\w*AccumulatorTakeGradient|BarrierTakeMany|RecordInput"
-_REFUSED = (  # types of ops in a train call, and what it does by one of a name and a type
-    (r"(Eager)?PyFunc(Stateless)?", "trains through the Python function '{}' (py_func)"),
-    (_STAGES, "trains by '{}' ({})"),
+_REFUSED = (  # types of ops in a train call
+    r"(Eager)?PyFunc(Stateless)?|\w*Unstage(NoKey)?|\w*AccumulatorTakeGradient|BarrierTakeMany"
+    "|RecordInput"
 )
 _NEXTS = ("IteratorGetNext", "IteratorGetNextSync")
 _RESOURCES = (
@@ -59,59 +49,38 @@ _PASSING = (  # types of ops whose output is their input
     "FakeQueue",  # before a reader of an old kind
 )
 _VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
-_SUMMARIES = ("MergeSummary", "ScalarSummary", "HistogramSummary", "ImageSummary")
-
-
-class Gate(NamedTuple):
-    """A tensor, bool [], behind an update of a variable, for which a newer update of it waits."""
-
-    tensor: Any
-    older: Any
-    newer: Any
+SUMMARIES = ("MergeSummary", "ScalarSummary", "HistogramSummary", "ImageSummary")
 
 
 class Kind(NamedTuple):
     """All calls with the same targets, fetches and feeds.
 
     Attributes:
-        text: the names, for the journal and for messages.
-        fetches: the names of what is fetched or run.
+        text: the names of all, for the journal.
+        title: `Adam, loss <- x, y`, for messages.
         feeds: the names of the fed tensors, in their order.
         trains: whether it changes what is trained.
         updates: the names of the ops that it runs and that change variables.
         losses: scalars that the call computes anyway, to be fetched besides.
-        scalars: the places and names of fetched float scalars.
-        summaries: the places of fetched summaries.
-        takes: the ops that take from queues, each with its queue.
-        sizes: the queues of which it tells the size; none if it trains, or takes from a queue.
+        takes: the ops that take from queues which the call does not fill itself, each with its
+            queue.
         resources: ops whose state no variable has, which a resume runs again: iterators, tables,
             queues, the variables by which they are filled, and random ops that remember how much
             they drew.
         noise: the names of random ops that no resume can put at their position.
-        unordered: the names of variables that the call updates twice without an order.
         closed: what the call is fed for the gates behind updates that it does not make.
     """
 
     text: str
-    fetches: Tuple[str, ...]
+    title: str
     feeds: Tuple[str, ...]
     trains: bool
     updates: Tuple[str, ...]
     losses: List[Any]
-    scalars: List[Tuple[int, str]]
-    summaries: List[int]
     takes: List[Tuple[Any, Any]]
-    sizes: List[Any]
     resources: List[Any]
     noise: List[str]
-    unordered: List[str]
     closed: Dict[Any, Any]
-
-    @property
-    def title(self) -> str:
-        """`Adam, loss <- x, y`."""
-        fetched = ", ".join(self.fetches[:4]) + (", ..." if len(self.fetches) > 4 else "")
-        return fetched + (f" <- {', '.join(self.feeds)}" if self.feeds else "")
 
 
 class Calls:
@@ -119,10 +88,11 @@ class Calls:
 
     Args:
         script: the path of the script, whose lines messages name.
-        complete: orders what a graph got since the last call, and returns its gates.
+        complete: orders what a graph got since the last call, and returns its gates: each a tensor,
+            bool [], behind an update of a variable, that update, and a newer one that waits for it.
     """
 
-    def __init__(self, script: str, complete: Callable[[Any], Sequence[Gate]]):
+    def __init__(self, script: str, complete: Callable[[Any], Sequence[Any]]):
         self._script, self._complete = script, complete
         self._kinds: Any = weakref.WeakKeyDictionary()  # graph -> names -> kind
         # graph -> the losses, each with the names of the ops that make its gradients
@@ -131,26 +101,16 @@ class Calls:
     def record_losses(self, patches: Patches) -> None:
         """Note the tensors of which the script asks for gradients."""
 
-        def compute(original: Any, optimizer: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
-            pairs = original(optimizer, loss, *args, **kwargs)
-            self._add_loss(loss, [gradient for gradient, _ in pairs])
-            return pairs
-
         def gradients(original: Any, ys: Any, *args: Any, **kwargs: Any) -> Any:
             found = original(ys, *args, **kwargs)
+            names = {each.op.name for each in found if each is not None}
             for loss in ys if isinstance(ys, (list, tuple)) else [ys]:
-                self._add_loss(loss, found)
+                if isinstance(loss, tf.Tensor) and _is_float_scalar(loss):
+                    self._losses.setdefault(loss.graph, []).append((loss, names))
             return found
 
-        patches.wrap(tf.train.Optimizer, "compute_gradients", compute)
-        for module in (tf, gradients_impl):
+        for module in (tf, gradients_impl, optimizer.gradients):
             patches.wrap(module, "gradients", gradients)
-
-    def _add_loss(self, loss: Any, gradients: Iterable[Any]) -> None:
-        is_scalar = isinstance(loss, tf.Tensor) and loss.shape.rank == 0
-        if is_scalar and loss.dtype.is_floating:
-            names = {each.op.name for each in gradients if each is not None}
-            self._losses.setdefault(loss.graph, []).append((loss, names))
 
     def find(self, graph: Any, targets: Sequence[Any], fetches: Sequence[Any], feeds: Any) -> Kind:
         """The kind of a call.
@@ -177,46 +137,42 @@ class Calls:
         return kind
 
     def _make(self, graph: Any, key: Any, targets: Any, fetches: Any, gates: Any) -> Kind:
-        fed = [*key[2], *(gate.tensor.name for gate in gates)]
+        fed = [*key[2], *(tensor.name for tensor, _, _ in gates)]
         ops = list(dict.fromkeys([*targets, *(tensor.op for tensor in fetches)]))
         reached = reach(ops, fetches, fed)
         names = {op.name for op in reached}
-        closed = [g.tensor for g in gates if g.newer.name in names and g.older.name not in names]
+        closed = [t for t, older, newer in gates if newer.name in names and older.name not in names]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
-        trains = any(_trains(op, trainable, fed) for op in reached)
-        if trains:
-            self._refuse(reached)
+        updates = filter(is_update, reached)
+        trains = any("Apply" in op.type or written_variable(op) in trainable for op in updates)
+        for op in reached if trains else ():
+            if re.fullmatch(_REFUSED, op.type):
+                what = f"trains by '{op.name}' ({op.type}), whose state no resume knows"
+                raise self.refusal(what, op)
         for tensor in fetches:
             if tensor.dtype in (tf.resource, tf.variant):
                 raise self.refusal(f"fetches {tensor.name}, which is no array", tensor.op)
-        places = list(enumerate(fetches))
         drawing = [op for op in reached if op.type in STATEFUL]
         moved = [op for op in drawing if _can_run_again(op, fed)]
-        takes = self._find_takes(reached)
-        told = {queue_of(op): op for op in reached if op.type == "QueueSizeV2"}
-        sizes = {} if trains or takes else told
+        filled = [source_of(op.inputs[0]) for op in reached if op.type in _PUTS]
+        dequeues = [(op, queue_of(op)) for op in reached if op.type in _TAKES]
+        takes = [(op, queue) for op, queue in dequeues if queue not in filled]
+        fetched = [_short(name) for name in (*key[0], *key[1])]
+        feeds = tuple(map(_short, key[2]))
+        title = ", ".join(fetched[:4]) + ", ..." * (len(fetched) > 4)
         return Kind(
             text=repr(key),
-            fetches=tuple(_short(name) for name in (*key[0], *key[1])),
-            feeds=tuple(_short(name) for name in key[2]),
+            title=title + (f" <- {', '.join(feeds)}" if feeds else ""),
+            feeds=feeds,
             trains=trains,
             updates=tuple(o.name for o in ops if any(map(is_update, reach([o], fetches, fed)))),
             losses=self._find_losses(graph, reached, fed) if trains else [],
-            scalars=[
-                (place, _short(tensor.name))
-                for place, tensor in places
-                if tensor.shape.rank == 0 and tensor.dtype.is_floating
-            ],
-            summaries=[place for place, tensor in places if tensor.op.type in _SUMMARIES],
             takes=takes,
-            sizes=list(sizes),
             resources=[
                 *(op for op in reached if op.type in _RESOURCES or op in moved),
-                *sizes.values(),
                 *self._find_pipeline(graph, reached, fed),
             ],
             noise=sorted(op.name for op in drawing if op not in moved) if trains else [],
-            unordered=find_unordered(reached) if trains else [],
             closed=dict.fromkeys(closed, np.ones((), bool)),
         )
 
@@ -226,46 +182,22 @@ class Calls:
         found = {}
         for loss, gradients in self._losses.get(graph, ()):
             more = [op for op in reach([loss.op], (), fed) if op.name not in names]
-            has_effect = any(
-                op.op_def.is_stateful and op.type not in _READS or op.type == "Placeholder"
-                for op in more
-            )
-            if gradients & names and not has_effect:
+            stateful = [op for op in more if op.op_def.is_stateful and op.type not in _READS]
+            if (
+                gradients & names
+                and not stateful
+                and not any(o.type == "Placeholder" for o in more)
+            ):
                 found[loss.name] = loss
         return list(found.values())
-
-    def _refuse(self, reached: Iterable[Any]) -> None:
-        for op in reached:
-            for pattern, what in _REFUSED:
-                if re.fullmatch(pattern, op.type):
-                    text = what.format(op.name, op.type)
-                    raise self.refusal(f"{text}, whose state no resume knows", op)
-
-    def _find_takes(self, reached: Sequence[Any]) -> List[Tuple[Any, Any]]:
-        """The ops that take from queues which the call does not fill itself, with their queues."""
-        filled = [source_of(op.inputs[0]) for op in reached if op.type in _PUTS]
-        takes = []
-        for op in reached:
-            queue = queue_of(op) if op.type in _TAKES else None
-            if queue is not None and queue not in filled:
-                if "Queue" not in queue.type:  # such as the Gather of `QueueBase.from_list`
-                    raise self.refusal("takes from a queue that the call chooses", op)
-                context = op._get_control_flow_context()
-                if context is not None and context.GetWhileContext() is not None:
-                    raise self.refusal(f"takes from the queue '{queue.name}' in a loop", op)
-                takes.append((op, queue))
-        return takes
 
     def _find_pipeline(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
         """The ops that move queues, and variables by which runners fill them, such as epochs."""
         runners = graph.get_collection("queue_runners")
         puts = [getattr(op, "op", op) for runner in runners for op in runner.enqueue_ops]
         known = {op.name for op in reach(puts, (), ()) if op.type in _VARIABLES}
-        found = [
-            op
-            for op in reached
-            if op.type in _TAKES or op.type in _PUTS or written_variable(op) in known
-        ]
+        moving = (*_TAKES, *_PUTS)
+        found = [op for op in reached if op.type in moving or written_variable(op) in known]
         for op in found:
             for each in reach([op], (), fed):
                 if each.type in _VARIABLES and each.name not in known:
@@ -280,8 +212,11 @@ class Calls:
             what: it does, as a clause without a subject.
             op: the op that is at fault; None: the line that is executed now.
         """
-        frames = traceback.extract_stack() if op is None else op.traceback
-        place = find_line(frames, self._script)
+        folder = os.path.dirname(self._script) + os.sep
+        place = ""
+        for path, line, *_ in traceback.extract_stack() if op is None else op.traceback or ():
+            if os.path.abspath(path).startswith(folder):
+                place = f" ({os.path.relpath(path, folder)}:{line})"
         return ToolkitError(
             f"{os.path.basename(self._script)} {what}{place}.",
             hint="docs/adopt.md says what can be adopted; a plugin can do it all.",
@@ -314,10 +249,11 @@ def reach(ops: Iterable[Any], fetches: Sequence[Any], fed: Sequence[str]) -> Lis
 
 def written_variable(op: Any) -> str:
     """The name of the variable that an op changes; "" if it changes none."""
-    changes = op.type in _WRITES or any(word in op.type for word in _APPLY)
-    if not changes or not op.inputs:
+    if not op.inputs or not re.fullmatch(_WRITES, op.type):
         return ""
-    return str(source_of(op.inputs[0]).name)
+    target = op.inputs[0]
+    is_variable = target.dtype == tf.resource or target.dtype._is_ref_dtype
+    return str(source_of(target).name) if is_variable else ""
 
 
 def source_of(tensor: Any) -> Any:
@@ -361,51 +297,11 @@ def is_update(op: Any) -> bool:
     """Whether an op changes a variable while a script trains: it neither begins nor restores it."""
     if op.type not in _ASSIGNS:
         return bool(written_variable(op))
-    if _is_initializer(op):
-        return False
+    users = [user._id for user in op.inputs[0].consumers() if user.type == op.type]
     source = op.inputs[1].op
-    while source.type == "Identity":
+    while source.type in _PASSING_FILES:
         source = source.inputs[0].op
-    return source.type not in _FILES
-
-
-def find_unordered(reached: Sequence[Any]) -> List[str]:
-    """The variables that a call updates twice without an order.
-
-    Args:
-        reached: the ops of the call.
-    """
-    updates: Dict[str, List[Any]] = collections.defaultdict(list)
-    for op in filter(is_update, reached):
-        updates[written_variable(op)].append(op)
-    return [
-        name
-        for name, ops in updates.items()
-        if any(not waits(later, earlier) for earlier, later in zip(ops, ops[1:]))
-    ]
-
-
-def waits(op: Any, other: Any) -> bool:
-    """Whether an op runs after another one, in each call of both."""
-    return other in reach([op], (), ())
-
-
-def _trains(op: Any, trainable: Set[str], fed: Sequence[str]) -> bool:
-    name = written_variable(op)
-    if not name:
-        return False
-    if any(word in op.type for word in _APPLY):
-        return True
-    if name not in trainable or _is_initializer(op):
-        return False
-    return not any(each.type in _FILES for each in reach([op], (), fed))
-
-
-def _is_initializer(op: Any) -> bool:
-    """Whether an op is the first that writes its variable, which it does not read before."""
-    is_first = op.type in _ASSIGNS
-    users = [user for user in op.inputs[0].consumers() if user.type == op.type]
-    return is_first and op._id == min(user._id for user in users)
+    return op._id != min(users) and source.type not in _FILES  # the first initializes
 
 
 def _can_run_again(op: Any, fed: Sequence[str]) -> bool:
@@ -418,16 +314,8 @@ def _short(name: str) -> str:
     return name[:-2] if name.endswith(":0") else name
 
 
-def find_line(frames: Any, script: str) -> str:
-    """` (script.py:12)`, the last line of a traceback that is in the folder of the script."""
-    folder = os.path.dirname(script) + os.sep
-    for frame in reversed(list(frames or ())):
-        path, line = (
-            (frame[0], frame[1]) if isinstance(frame, tuple) else (frame.filename, frame.lineno)
-        )
-        if os.path.abspath(path).startswith(folder):
-            return f" ({os.path.relpath(path, os.path.dirname(script))}:{line})"
-    return ""
+def _is_float_scalar(tensor: Any) -> bool:
+    return bool(tensor.shape.rank == 0 and tensor.dtype.is_floating)
 
 
 def digest(value: Any) -> bytes:
@@ -442,11 +330,14 @@ def digest(value: Any) -> bytes:
     return state.digest()
 
 
-def scalars_of(values: Sequence[Any], kind: Kind) -> Dict[str, float]:
+def scalars_of(fetches: Sequence[Any], values: Sequence[Any]) -> Dict[str, float]:
     """The metrics of a call by name: fetched scalars, and those in fetched summaries."""
-    metrics = {name: float(values[place]) for place, name in kind.scalars}
-    for place in kind.summaries:
-        for value in tf.Summary.FromString(values[place]).value:
-            if value.WhichOneof("value") == "simple_value":
-                metrics[value.tag] = float(value.simple_value)
+    metrics = {}
+    for tensor, value in zip(fetches, values):
+        if tensor.op.type in SUMMARIES:
+            for each in tf.Summary.FromString(value).value:
+                if each.WhichOneof("value") == "simple_value":
+                    metrics[each.tag] = float(each.simple_value)
+        elif _is_float_scalar(tensor):
+            metrics[_short(tensor.name)] = float(value)
     return metrics

@@ -12,9 +12,19 @@ from click.core import ParameterSource
 
 from toolkit import UsageError, cli_options
 
-from .model_fn_file import write_plugin
-
 MB = 1_000_000
+_NOT_LIFTED = ("threads", "journal_limit")  # flags that the loop of steps does not know
+_PLUGIN = """\
+# The model function `{function}` of {module} as a plugin of the toolkit. ModelFn takes params=,
+# feature= (the name of the features in a dict), one_hot= and flat=.
+from toolkit_adopt import standins
+from toolkit_adopt.lift.model_fn import ModelFn
+
+with standins.installed():  # where `import tensorflow` gives version 1
+    from {module} import {function}
+
+plugin = ModelFn({function})
+"""
 
 
 def _number(name: str, text: str, default: Optional[int] = None, least: int = 1) -> Any:
@@ -34,38 +44,33 @@ def _number(name: str, text: str, default: Optional[int] = None, least: int = 1)
 @_number("--commit-steps", "Train calls per commit", 100)
 @_number("--log-steps", "Train calls per record", 10)
 @click.option("--seed", type=int, default=0, metavar="N", help="Of all noise [default 0].")
-@_number("--threads", "Threads of TensorFlow; 0: one for each core", 1, least=0)
+@_number("--threads", "Threads; 0: one per core", 1, least=0)
 @_number("--keep-checkpoints", "Checkpoints to keep", 3)
-@_number("--journal-limit", "MB that the journal may take", 1000)
+@_number("--journal-limit", "MB of the journal", 1000)
 @click.option(
     "--init-from",
     metavar="PATH",
-    help="Begin with the weights of a run, RUN@STEP, a checkpoint or a SavedModel.",
+    help="Begin with these weights: RUN, RUN@STEP, a checkpoint or a SavedModel.",
 )
 @click.option(
     "--map",
     "renames",
     metavar="OLD=NEW,...",
-    help="Take variable (or scope/) OLD of --init-from as NEW.",
+    help="Rename OLD (or a scope/) of --init-from.",
 )
 @click.option(
     "--mode",
     type=click.Choice(["auto", "drive", "lift"]),
     metavar="auto|drive|lift",
     default="auto",
-    help="drive: the script makes each call; lift: its graph trains in the loop of steps, on "
-    "--data; auto: lift if --data is given and its feeds are understood [default auto].",
+    help="drive: the script makes its calls; lift: its graph trains in a loop, on --data; auto: "
+    "lift if --data is given [default auto].",
 )
-@click.option("--data", metavar="DATA", help="What to lift it to, as 'toolkit run' takes it.")
+@click.option("--data", metavar="DATA", help="What to lift it to, as for 'toolkit run'.")
 @click.option(
     "--model-fn",
     metavar="MODULE:FUNCTION",
-    help="In place of SCRIPT, the model_fn of an Estimator; ARGS are those of 'toolkit run'.",
-)
-@click.option(
-    "--meta",
-    metavar="FILE.meta",
-    help="In place of SCRIPT, a graph; ARGS are those of 'toolkit run lift', such as --train-op.",
+    help="Train an Estimator's model_fn; ARGS are those of 'toolkit run'.",
 )
 @click.option("--dry-run", is_flag=True, help="Run two periods, print what it does, and stop.")
 @cli_options.json_option
@@ -83,25 +88,23 @@ def adopt(
     mode: str,
     data: Optional[str],
     model_fn: Optional[str],
-    meta: Optional[str],
     dry_run: bool,
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """Train an untouched TensorFlow 1 script, so that 'toolkit resume' continues it exactly.
-
-    Its calls of sessions are observed and journaled; a resume runs it again from its first line,
-    answers the calls from the journal up to the last commit, and goes on from there.
+    """Train an untouched TensorFlow 1 script. Its calls of sessions are journaled: 'toolkit resume'
+    runs it again, answers its calls from the journal up to the last commit, and goes on exactly.
     """
-    _refuse_flags(script or "", mode, data, model_fn, meta, dry_run)
-    if model_fn or meta or mode == "lift" and not dry_run:
-        _refuse_flags_of_drive(ctx)
-    if model_fn or meta:
-        words = ["lift", "--meta", meta] if meta else ["--plugin", write_plugin(model_fn or "")]
-        return _go_on(ctx, ["run", *words, *_list_flags(ctx), *([script] if script else []), *args])
+    _refuse_flags(script or "", mode, data, model_fn, dry_run)
+    if model_fn:
+        words = ["run", "--plugin", write_plugin(model_fn), *_list_flags(ctx)]
+        return _go_on(ctx, [*words, *([script] if script else []), *args])
+    if data and not dry_run:
+        _list_flags(ctx)  # what it refuses is refused before the script runs
     path = os.path.abspath(script or "")
     hash_seed = os.environ.get("PYTHONHASHSEED", "0")
-    _pin_hashes(hash_seed, ctx)
+    if os.environ.get("PYTHONHASHSEED") != hash_seed:  # the order of sets of texts depends on it
+        _begin_again(ctx, ctx.find_root().obj, PYTHONHASHSEED=hash_seed)
     from toolkit import DrivenRun  # imports TensorFlow, which takes seconds
 
     from .names import refuse_missing_names
@@ -121,12 +124,8 @@ def adopt(
         from .dry_run import print_table
 
         return print_table(settings)
-    if mode == "lift" or mode == "auto" and data:
-        words = _lift(settings, mode)
-        if words:
-            _refuse_flags_of_drive(ctx)
-            return _go_on(ctx, ["run", "lift", *words, *_list_flags(ctx)])
-        return _go_on(ctx, _without_data(ctx.find_root().obj))
+    if data:
+        return _go_on(ctx, ["run", "lift", *_lift(settings), *_list_flags(ctx)])
     return _train(DrivenRun.begin("adopt", settings, run_dir, force), ctx, as_json, ())
 
 
@@ -153,7 +152,9 @@ def resume(
     from toolkit import DrivenRun
 
     run = DrivenRun.reopen(run_folder)
-    _pin_hashes(run.settings.get("hash_seed", "random"), ctx)
+    hash_seed = run.settings["hash_seed"]
+    if os.environ.get("PYTHONHASHSEED") != hash_seed:
+        _begin_again(ctx, ctx.find_root().obj, PYTHONHASHSEED=hash_seed)
     if steps is not None:
         run.settings["steps"] = steps
     if run.is_finished and (steps is None or steps <= run.last_step):
@@ -162,23 +163,20 @@ def resume(
     return _train(run, ctx, as_json, allow, pause_at)
 
 
-def _refuse_flags(
-    script: str, mode: str, data: Any, model_fn: Any, meta: Any, dry_run: bool
-) -> None:
+def _refuse_flags(script: str, mode: str, data: Any, model_fn: Any, dry_run: bool) -> None:
     """Refuse what is no script, and options that contradict each other."""
-    if model_fn and meta:
-        raise UsageError("Both --model-fn and --meta are set.", hint="Set one of them.")
     if mode == "drive" and data:
         raise UsageError("A driven script reads its own data, and --data is set.", hint="Omit it.")
-    if model_fn or meta:
+    if model_fn:
         if dry_run:
-            raise UsageError("A dry run is one of a script, and --model-fn and --meta name none.")
+            raise UsageError("A dry run is one of a script, and --model-fn names none.")
         return
     if not os.path.isfile(script):
         there = f"There is no script {script}." if script else "No script is named."
         raise UsageError(there, hint=cli_options.suggest_path(script) or "Name a Python file.")
     if script.endswith(".meta"):
-        raise UsageError(f"{script} is a graph, no script.", hint=f"toolkit adopt --meta {script}")
+        hint = f"toolkit run lift --meta {script} --train-op NAME --data DATA"
+        raise UsageError(f"{script} is a graph, no script.", hint=hint)
     if mode == "lift" and not data:
         raise UsageError(
             "A lifted script takes its batches from --data, which is not set.",
@@ -189,26 +187,6 @@ def _refuse_flags(
             "TF_CONFIG is set: the script would train in several processes, and a run is one.",
             hint="Unset it.",
         )
-
-
-def _refuse_flags_of_drive(ctx: click.Context) -> None:
-    """Refuse what the loop of steps, which trains what is lifted, does not know."""
-    names = {"threads": "--threads", "journal_limit": "--journal-limit"}
-    for name, flag in names.items():
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            what = f"{flag} is for scripts that are driven, and is not known to the loop of steps."
-            raise UsageError(
-                what, hint="Omit it, or drive the script (--mode drive, without --data)."
-            )
-
-
-def _pin_hashes(seed: str, ctx: click.Context) -> None:
-    """Begin this process again with a PYTHONHASHSEED, on which the order of sets of texts depends.
-
-    In a process that does more than this command, the order stays as it is.
-    """
-    if os.environ.get("PYTHONHASHSEED", "random") != seed:
-        _begin_again(ctx, ctx.find_root().obj, PYTHONHASHSEED=seed)
 
 
 def _begin_again(ctx: click.Context, words: Sequence[str], **variables: str) -> None:
@@ -231,26 +209,25 @@ def _go_on(ctx: click.Context, words: List[str]) -> int:
 
 
 def _list_flags(ctx: click.Context) -> List[str]:
-    """The words of `toolkit run` for the flags that were given."""
+    """The words of `toolkit run` for the flags that were given. Raises UsageError for others."""
     names = {"commit_steps": "checkpoint_steps", "renames": "map", "as_json": "json"}
     known = ("run_dir", "steps", "log_steps", "seed", "keep_checkpoints", "init_from", "data")
     words = []
-    for name in (*known, "force", *names):
+    for name in (*known, "force", *names, *_NOT_LIFTED):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            value = ctx.params[name]
-            words.append("--" + names.get(name, name).replace("_", "-"))
-            words += [] if value is True else [str(value)]
+            flag, value = "--" + names.get(name, name).replace("_", "-"), ctx.params[name]
+            if name in _NOT_LIFTED:
+                what = (
+                    f"{flag} is for scripts that are driven, and is not known to the loop of steps."
+                )
+                hint = "Omit it, or drive the script (without --data)."
+                raise UsageError(what, hint=hint)
+            words += [flag] if value is True else [flag, str(value)]
     return words
 
 
-def _without_data(words: Sequence[str]) -> List[str]:
-    """The words of the command without `--data`, with which it drives."""
-    place = next(i for i, word in enumerate(words) if word.partition("=")[0] == "--data")
-    return [*words[:place], *words[place + (1 if "=" in words[place] else 2) :]]
-
-
-def _lift(settings: Dict[str, Any], mode: str) -> List[str]:
-    """Write the graph of a script; return the words for `toolkit run lift`, [] if it is driven."""
+def _lift(settings: Dict[str, Any]) -> List[str]:
+    """Write the graph of a script; return the words for `toolkit run lift`."""
     from .dry_run import observe
     from .lifting import list_words, write_graph
 
@@ -260,18 +237,50 @@ def _lift(settings: Dict[str, Any], mode: str) -> List[str]:
     try:
         words = list_words(seen)
     except UsageError as error:
-        if mode == "lift":
-            error.hint = "Drive it (--mode drive), or write the rules: toolkit adopt --meta."
-            raise
-        files = f" Two periods have written {', '.join(seen.files[:4])}." if seen.files else ""
-        sys.stderr.write(f"note   driven, not lifted: {error.message}{files}\n")
-        return []
+        error.hint = "Omit --data to drive it, or write the rules: docs/adopt.md, --meta."
+        raise
     name = os.path.splitext(os.path.basename(settings["script"]))[0]
     meta = write_graph(seen, os.path.join(settings["directory"], f"{name}.lifted"))
     sys.stderr.write(
         f"note   lifted to {os.path.relpath(meta)}: {' '.join(map(shlex.quote, words))}\n"
     )
     return ["--meta", meta, *words]
+
+
+def write_plugin(reference: str) -> str:
+    """Write the plugin of a model function into the working directory, unless its file is there.
+
+    Args:
+        reference: MODULE:FUNCTION, a module of the working directory.
+
+    Returns:
+        What `--plugin` takes.
+
+    Raises:
+        UsageError: there is no such module, or its plugin is of another function.
+    """
+    module, _, function = reference.partition(":")
+    module = module[: -len(".py")] if module.endswith(".py") else module
+    if not function.isidentifier() or not all(map(str.isidentifier, module.split("."))):
+        raise UsageError(
+            f"--model-fn {reference} names no function of a module of the working directory.",
+            hint="Write --model-fn my_model:model_fn, in the folder of my_model.py.",
+        )
+    path = module.replace(".", os.sep)
+    if not os.path.isfile(path + ".py"):
+        raise UsageError(f"--model-fn {reference}: there is no file {path}.py.")
+    name = module.rpartition(".")[2] + "_plugin"
+    if os.path.exists(name + ".py"):
+        with open(name + ".py", encoding="utf-8") as file:
+            if f"ModelFn({function}" not in file.read():
+                raise UsageError(
+                    f"{name}.py is there, and is no plugin of {function}.",
+                    hint=f"Rename it; it is trained by: toolkit run --plugin {name}:plugin",
+                )
+    else:
+        with open(name + ".py", "w", encoding="utf-8") as file:
+            file.write(_PLUGIN.format(module=module, function=function))
+    return f"{name}:plugin"
 
 
 def _train(

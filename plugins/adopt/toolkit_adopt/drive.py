@@ -8,6 +8,7 @@ computed, journaled and, if it trains, counted: every so many train calls are a 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import signal
@@ -18,10 +19,10 @@ import numpy as np
 
 from toolkit import DivergedError, DrivenRun, ToolkitError, tf
 
-from .calls import Kind, scalars_of
+from .calls import SUMMARIES, Kind, scalars_of
 from .entropy import digest_of_generators
 from .inference import GRAPH
-from .journal import Recorder, mismatch
+from .journal import Mismatch, Recorder
 from .observer import Observer
 from .patches import Patches
 from .script import own_modules
@@ -104,7 +105,7 @@ class Drive(Observer):
             raise self.failure
         if self.is_coming_back:
             what = "the script has ended, and the run made further calls"
-            raise mismatch(self.number + 1, "none", what)
+            raise Mismatch(self.number + 1, "none", what)
         if not self._is_over and self.step > self._run.step:
             self._commit()
         if not self.step:
@@ -143,7 +144,11 @@ class Drive(Observer):
 
     def _answer_next(self, session, kind: Kind, fetches, arrays, fed, run) -> Any:
         """The values of the fetches, or the error of TensorFlow, from the journal or computed."""
-        self._warn(kind)
+        for name in kind.noise:
+            if name not in self._warned:
+                self._warned.add(name)
+                what = "draws random numbers by an op without a stateless form"
+                self._run.warn(f"'{name}' {what}: a resume may have other bits")
         if self._replay is not None:
             values = self._recorder.read(self._replay, self.number, kind, arrays)
             self._move_resources(session, kind, fetches, values, fed, run)
@@ -160,7 +165,7 @@ class Drive(Observer):
             return error
         values, losses = found[: len(fetches)], found[len(fetches) :]
         self._recorder.write(self.number, kind, arrays, values)
-        self._note_metrics(kind, values, losses)
+        self._note_metrics(kind, fetches, values, losses)
         if kind.trains:
             self._trained = session.graph, self._start_of(session)
             self._count()
@@ -179,17 +184,15 @@ class Drive(Observer):
             self._is_over, self.is_at_end = True, is_last
             raise KeyboardInterrupt if self.signum == signal.SIGINT else EndOfRun(0)
 
-    def _note_metrics(self, kind: Kind, values: List[Any], losses: List[Any]) -> None:
-        metrics = scalars_of(values, kind)
+    def _note_metrics(self, kind: Kind, fetches, values: List[Any], losses: List[Any]) -> None:
+        metrics = scalars_of(fetches, values)
         named = {loss.op.name: float(value) for loss, value in zip(kind.losses, losses)}
-        if kind.trains:
-            judged = named or metrics  # a precision, say, may be 0/0 in a batch
-            for name, value in judged.items():
-                if not np.isfinite(value):
-                    raise self._diverged(self.step + 1, f"{name} is {value}")
-        if kind.trains or kind.summaries:
-            values_by_name = {**named, **metrics}.items()
-            self._metrics.update({n: value for n, value in values_by_name if np.isfinite(value)})
+        for name, value in (named or metrics).items() if kind.trains else ():
+            if not np.isfinite(value):  # a precision beside a loss may be 0/0 in a batch
+                raise self._diverged(self.step + 1, f"{name} is {value}")
+        if kind.trains or any(tensor.op.type in SUMMARIES for tensor in fetches):
+            metrics = {**named, **metrics}
+            self._metrics.update({n: value for n, value in metrics.items() if np.isfinite(value)})
 
     def _diverged(self, step: int, what: str) -> DivergedError:
         """The error of a train call, whose last good state a resume can make again."""
@@ -200,16 +203,6 @@ class Drive(Observer):
             + (f"; {before}before, and ends there" if step - 1 > self._run.step else "")
             + ". Try a lower rate in the script.",
         )
-
-    def _warn(self, kind: Kind) -> None:
-        """Say once for each name why a resume may not have the bits of an undisturbed run."""
-        noise = "draws random numbers by an op without a stateless form"
-        twice = "is updated twice in a call without an order"
-        for name in dict.fromkeys([*kind.noise, *kind.unordered]):
-            if name not in self._warned:
-                self._warned.add(name)
-                reason = twice if name in kind.unordered else noise
-                self._run.warn(f"'{name}' {reason}: a resume may have other bits")
 
     # -------------------------------------------------------------------------------- commit, back
 
@@ -243,7 +236,9 @@ class Drive(Observer):
 
     def _read(self, number: int, session: Any) -> Dict[str, np.ndarray]:
         """The variables of a session under the names of the checkpoint."""
-        values = read_values(self._runner(session), find_places(session.graph))
+        values = read_values(
+            functools.partial(self.sessions.run, session), find_places(session.graph)
+        )
         return {_start(number) + name: value for name, value in values.items()}
 
     def _end_replay(self) -> None:
@@ -256,14 +251,16 @@ class Drive(Observer):
         self._replay = None
         if digest_of_generators() != restart.values["generators"]:
             what = "the state of its random numbers is not the run's"
-            raise mismatch(self.number, "Python", what)
+            raise Mismatch(self.number, "Python", what)
         self._metrics = dict(restart.values["metrics"])
         tensors = dict(restart.tensors)
         for number, session in reversed(list(self.sessions.open.items())):
             start = _start(number)
             names = [name for name in tensors if name.startswith(start)]
             values = {name[len(start) :]: tensors.pop(name) for name in names}
-            write_values(self._runner(session), find_places(session.graph), values)
+            write_values(
+                functools.partial(self.sessions.run, session), find_places(session.graph), values
+            )
         self._run.console.log(f"resume at step {self.step}")
 
     def _move_resources(self, session, kind: Kind, fetches, values: Any, feeds, run) -> None:
@@ -282,7 +279,7 @@ class Drive(Observer):
             if isinstance(values, Exception):
                 return
             what = f"its data failed ({str(error.message).splitlines()[0]})"
-            raise mismatch(self.number, kind.title, what) from error
+            raise Mismatch(self.number, kind.title, what) from error
         if isinstance(values, Exception):
             return
         for place, handle in zip(handles, found):  # the first that the journal has names it
@@ -296,9 +293,6 @@ class Drive(Observer):
 
     def _start_of(self, session: Any) -> str:
         return next(_start(n) for n, each in self.sessions.open.items() if each is session)
-
-    def _runner(self, session: Any) -> Callable[..., List[Any]]:
-        return lambda targets, fetches, feeds: self.sessions.run(session, targets, fetches, feeds)
 
 
 def _start(number: int) -> str:

@@ -7,21 +7,19 @@ needs to be lifted out of its script (lifting.py).
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import sys
-from typing import Any, Dict, List, Mapping, Set
+from typing import Any, Dict, List, Mapping, Set, Tuple
 
 import numpy as np
 
 from toolkit import ToolkitError, UsageError, tf
 
-from . import script
 from .calls import Kind, digest, is_source
-from .feed_values import FeedValues
-from .lifting import list_words
+from .lifting import FeedValues, list_words
 from .observer import Observer
-from .patches import Patches
 from .variables import find_places, read_values
 
 _LEAST, _MOST = 12, 200  # train calls in which a period is looked for
@@ -32,10 +30,7 @@ class _Enough(SystemExit):
 
 
 class Observation(Observer):
-    """What a dry run has seen.
-
-    Args:
-        settings, as_written: see `Observer`.
+    """What a dry run has seen of a script, from `settings` as of a run, within `observe`.
 
     Attributes:
         kinds: of all calls, with how often each was made.
@@ -43,8 +38,7 @@ class Observation(Observer):
         fed: for each train call, the digest of the value of each fed tensor by name.
         feeds, other_feeds: what tensors were fed in train calls, and in others, by name; what a
             train call takes from an iterator counts as fed.
-        graphs: the graphs of sessions.
-        training_graphs: those of train calls.
+        graphs: the graphs of sessions; training_graphs: those of train calls.
         initial: the values of the variables before the first train call, by name.
         between: the names of ops that change variables in other calls after the first train call.
         files: what it wrote in its working directory.
@@ -54,21 +48,17 @@ class Observation(Observer):
     def __init__(self, settings: Mapping[str, Any], as_written: bool = False):
         super().__init__(settings, as_written)
         self.kinds: Dict[str, List[Any]] = {}
-        self.other_feeds: Dict[str, FeedValues] = {}
-        self.graphs: List[Any] = []
-        self.initial: Dict[str, np.ndarray] = {}
-        self.files: List[str] = []
-        self.refusal: Any = None
-        self._returned: Set[bytes] = set()  # digests of what calls returned
-        self._begin()
-
-    def _begin(self) -> None:
-        """Forget the train calls so far: they gave weights their first values, without a loss."""
         self.trained: List[Kind] = []
         self.fed: List[Dict[str, bytes]] = []
         self.feeds: Dict[str, FeedValues] = {}
-        self.between: List[str] = []
+        self.other_feeds: Dict[str, FeedValues] = {}
+        self.graphs: List[Any] = []
         self.training_graphs: List[Any] = []
+        self.initial: Dict[str, np.ndarray] = {}
+        self.between: List[str] = []
+        self.files: List[str] = []
+        self.refusal: Any = None
+        self._returned: Set[bytes] = set()  # digests of what calls returned
 
     @property
     def period(self) -> int:
@@ -92,65 +82,49 @@ class Observation(Observer):
         kind, numbered = self.prepare(session, targets, fetches, feeds)
         self.kinds.setdefault(kind.text, [kind, 0])[1] += 1
         if kind.trains:
+            # Train calls without a loss, before those with one, gave weights their first values.
             if not self.trained or kind.losses and not any(k.losses for k in self.trained):
-                self._begin()
-                self.initial = read_values(
-                    lambda *call: self.sessions.run(session, *call), find_places(graph)
-                )
+                for seen in (self.trained, self.fed, self.between, self.training_graphs):
+                    seen.clear()
+                self.feeds.clear()
+                run_session = functools.partial(self.sessions.run, session)
+                self.initial = read_values(run_session, find_places(graph))
             self.training_graphs += [] if graph in self.training_graphs else [graph]
-        taken = _find_taken(kind)
+        sources = [op for op in kind.resources if kind.trains and is_source(op)]
+        outputs = [t for op in sources if not op._get_control_flow_context() for t in op.outputs]
+        taken = [tensor for tensor in outputs if tensor.dtype != tf.variant]
         self.queues.fill(session, kind, numbered)
         values = run(fetches=[*fetches, *taken], feeds=numbered)
         result: List[Any] = values[: len(fetches)]
         names = [*kind.feeds, *(tensor.name for tensor in taken)]
         arrays = map(np.asarray, [*feeds.values(), *values[len(fetches) :]])
-        self._note(kind, dict(zip(names, arrays)))
-        self._returned.update(digest(value) for value in result if np.ndim(value))
-        if kind.trains and (len(self.trained) >= _MOST or self.period):
-            raise _Enough(0)
-        return result
-
-    def _note(self, kind: Kind, fed: Dict[str, np.ndarray]) -> None:
-        """Note a call and what it was fed."""
-        digests = {name: digest(value) for name, value in fed.items()}
-        for name, value in fed.items():
+        digests = {}
+        for name, value in zip(names, arrays):
+            digests[name] = digest(value)
             known = self.feeds if kind.trains else self.other_feeds
-            is_returned = digests[name] in self._returned
-            known.setdefault(name, FeedValues()).add(value, is_returned)
+            known.setdefault(name, FeedValues()).add(value, digests[name] in self._returned)
+        self._returned.update(digest(value) for value in result if np.ndim(value))
         if kind.trains:
             self.trained.append(kind)
             self.fed.append(digests)
+            if len(self.trained) >= _MOST or self.period:
+                raise _Enough(0)
         elif self.trained:
             self.between.extend(kind.updates)
-
-
-def _find_taken(kind: Kind) -> List[Any]:
-    """What a train call takes from iterators, but in a branch that may not be taken."""
-    sources = [
-        op for op in kind.resources if is_source(op) and op._get_control_flow_context() is None
-    ]
-    taken = [tensor for op in sources for tensor in op.outputs if tensor.dtype != tf.variant]
-    return taken if kind.trains else []
+        return result
 
 
 def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observation:
-    """Run a script for two periods of its train calls.
-
-    Args:
-        settings: as of a run: "script", "args", "directory", "seed" and "threads".
-        as_written: see `Observer`.
+    """Run a script for two periods of its train calls; `as_written` is that of `Observer`.
 
     Raises:
         ToolkitError: the script failed before that.
     """
-    path, folder = settings["script"], settings["directory"]
+    folder, name = settings["directory"], os.path.basename(settings["script"])
     seen = Observation(settings, as_written)
     before = _list_files(folder)
     try:
-        with Patches() as patches:
-            seen.install(patches)
-            with script.prepared(path, settings["args"], folder, seen.refuse):
-                script.run(path)
+        seen.run_script()
     except SystemExit:
         pass
     except ToolkitError as error:
@@ -158,7 +132,7 @@ def observe(settings: Mapping[str, Any], as_written: bool = False) -> Observatio
     except Exception as error:
         if seen.refusal is None and seen.sessions.failure is None:
             raise ToolkitError(
-                f"{os.path.basename(path)} failed: {type(error).__name__}: {error}.",
+                f"{name} failed: {type(error).__name__}: {error}.",
                 hint="See that it runs with its arguments; -v shows the traceback.",
             ) from error
     seen.refusal = seen.refusal or seen.sessions.failure
@@ -174,9 +148,8 @@ def _list_files(folder: str) -> Set[str]:
     }
 
 
-def list_lines(seen: Observation) -> List[str]:
-    """The table of an observation, line by line."""
-    rows = []
+def _list_rows(seen: Observation) -> List[Tuple[str, str]]:
+    rows: List[Tuple[str, str]] = []
     for number, graph in enumerate(seen.graphs):
         ops = graph.get_operations()
         noise = sum(1 for op in ops if op.type.startswith("Stateless"))
@@ -191,11 +164,11 @@ def list_lines(seen: Observation) -> List[str]:
     rows += [("other", f"{kind.title} ({count} times)") for kind, count in others[:8]]
     for name, values in {**seen.other_feeds, **seen.feeds}.items():
         shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in values.shapes[:3])
-        text = f"{name}: {values.first.dtype} {shapes}{values.span}: {values.describe()}"
+        text = f"{name}: {values.first.dtype} {shapes}{values.span}: {values.guess()[1]}"
         rows.append(("feed", text))
     rows += [("loss", loss.op.name) for kind in shown for loss in kind.losses]
     rows += [("writes", name) for name in seen.files[:8]]
-    names = {name: kind for kind, _ in seen.kinds.values() for name in kind.noise + kind.unordered}
+    names = {name: kind for kind, _ in seen.kinds.values() for name in kind.noise}
     rows += [("inexact", name) for name in names]
     if seen.refusal is not None:
         rows.append(("refused", seen.refusal.message))
@@ -208,11 +181,11 @@ def list_lines(seen: Observation) -> List[str]:
             rows.append(("lift", f"--mode lift --data DATA would train with {words}"))
         except UsageError as error:
             rows.append(("no lift", error.message))
-    return [f"{name:8}{text}" for name, text in rows]
+    return rows
 
 
 def print_table(settings: Mapping[str, Any]) -> int:
     """Print the table of a script; return 1 if it would be refused."""
     seen = observe(settings)
-    sys.stdout.writelines(line + "\n" for line in list_lines(seen))
+    sys.stdout.writelines(f"{name:8}{text}\n" for name, text in _list_rows(seen))
     return 1 if seen.refusal is not None or not seen.trained else 0

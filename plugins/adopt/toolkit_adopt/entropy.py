@@ -19,12 +19,7 @@ from .patches import Patches
 
 
 def fix_entropy(patches: Patches, seed: int) -> None:
-    """Seed the generators of Python and numpy, and patch what seeds them from the system.
-
-    Args:
-        patches: puts the functions back.
-        seed: of the run.
-    """
+    """Seed the generators of Python and numpy with that of the run, and patch what seeds them."""
     numbers = itertools.count()
     patches.replace(process, "_process_counter", itertools.count(1))  # workers count from here
 
@@ -39,29 +34,21 @@ def fix_entropy(patches: Patches, seed: int) -> None:
     def seeded(original: Any, value: Any = None, *args: Any, **kwargs: Any) -> Any:
         return original(next_seed() if value is None else value, *args, **kwargs)
 
-    patches.wrap(random, "seed", seeded)
-    patches.wrap(np.random, "seed", seeded)
-    patches.wrap(np.random, "default_rng", seeded)
+    for module, name in ((random, "seed"), (np.random, "seed"), (np.random, "default_rng")):
+        patches.wrap(module, name, seeded)
     for module, name in ((np.random, "RandomState"), (random, "Random")):
         patches.replace(module, name, _seeded_class(getattr(module, name), next_seed))
 
 
 def _seeded_class(cls: Any, next_seed: Any) -> Any:
-    """A subclass whose instances without a seed get the next one; pickles name the class."""
+    """A subclass whose instances without a seed get the next one."""
 
     class Seeded(cls):
         def __init__(self, seed: Any = None):
             super().__init__(next_seed() if seed is None else seed)
 
-        def __reduce__(self) -> Any:
-            reduced = super().__reduce__()
-            return (cls, (0,), *reduced[2:]) if issubclass(cls, random.Random) else reduced
-
-    Seeded.__name__, Seeded.__qualname__, Seeded.__module__ = (
-        cls.__name__,
-        cls.__qualname__,
-        cls.__module__,
-    )
+    Seeded.__name__ = Seeded.__qualname__ = cls.__name__
+    Seeded.__module__ = cls.__module__
     return Seeded
 
 

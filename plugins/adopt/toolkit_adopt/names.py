@@ -12,7 +12,7 @@ import ast
 import importlib
 import os
 import types
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from toolkit import UsageError
 
@@ -21,43 +21,8 @@ from .standins import make_modules
 ROOT = "tensorflow"
 _GUARDS = {"AttributeError", "BaseException", "Exception", "ImportError", "ModuleNotFoundError"}
 _SHOWN = 8  # names in the sentence of a refusal
+_BINDING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
 Names = Dict[str, Optional[str]]  # name -> its path in TensorFlow; None: something else
-
-
-class Missing(NamedTuple):
-    """A name that this TensorFlow lacks.
-
-    Args:
-        name: such as "tf.contrib.crf".
-        file: the path of the file that uses it first.
-        line: from 1 on.
-    """
-
-    name: str
-    file: str
-    line: int
-
-
-def missing_names(path: str) -> List[Missing]:
-    """The names that a script and the modules of its folder use in vain, each once.
-
-    A name is left out where the script may do without: where `try` catches its absence, in a branch
-    of an `if`, and in a function that no file names.
-
-    Args:
-        path: of the script.
-
-    Raises:
-        UsageError: a file cannot be read, or is not in the syntax of this Python.
-    """
-    script = _Script(os.path.dirname(os.path.abspath(path)))
-    script.load(os.path.abspath(path))
-    found: Dict[str, Missing] = {}
-    for use, function in script.uses:
-        if use.name not in script.given and (not function or function in script.named):
-            name = use.name.replace(ROOT, "tf", 1)
-            found.setdefault(name, use._replace(name=name))
-    return sorted(found.values(), key=lambda each: (each.file, each.line))
 
 
 def refuse_missing_names(path: str) -> None:
@@ -68,7 +33,7 @@ def refuse_missing_names(path: str) -> None:
     """
     needed = missing_names(path)
     if needed:
-        places = [f"{e.name} ({os.path.basename(e.file)}:{e.line})" for e in needed[:_SHOWN]]
+        places = [f"{n} ({os.path.basename(file)}:{line})" for n, file, line in needed[:_SHOWN]]
         more = f" and {len(needed) - _SHOWN} more" if len(needed) > _SHOWN else ""
         raise UsageError(
             f"'{path}' uses names that this TensorFlow lacks and that have no stand-in: "
@@ -77,15 +42,52 @@ def refuse_missing_names(path: str) -> None:
         )
 
 
+def missing_names(path: str) -> List[Tuple[str, str, int]]:
+    """The names that a script and the modules of its folder use in vain, each once.
+
+    A name is left out where the script may do without: where `try` catches its absence, in a branch
+    of an `if`, and in a function that no file names.
+
+    Args:
+        path: of the script.
+
+    Returns:
+        Names such as "tf.contrib.crf", each with the file and the line, from 1 on, of its first
+        use; in the order of files and lines.
+
+    Raises:
+        UsageError: a file cannot be read, or is not in the syntax of this Python.
+    """
+    tensorflow, trees = _TensorFlow(), _read_files(os.path.abspath(path))
+    named: Set[str] = set()  # every name and attribute that some file uses
+    given: Set[Optional[str]] = set()  # names that the script itself puts into modules
+    uses: List[Any] = []
+    for file, tree in trees.items():
+        names = _bind_names(tree)
+        for node in ast.walk(tree):
+            named.add(getattr(node, "id", getattr(node, "attr", "")))
+            if isinstance(node, ast.alias):
+                named.add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                given.add(_resolve(node, names))
+        found = _find_uses(tree, names)
+        uses += [(tensorflow.first_missing(_canonical(use)), file, *place) for use, *place in found]
+    shown: Dict[str, Tuple[str, str, int]] = {}
+    for missing, file, line, function in uses:
+        if missing and missing not in given and (not function or function in named):
+            name = missing.replace(ROOT, "tf", 1)
+            shown.setdefault(name, (name, file, line))
+    return sorted(shown.values(), key=lambda each: each[1:])
+
+
 class _TensorFlow:
     """What is reachable from `tensorflow` while the stand-ins are installed."""
 
     def __init__(self) -> None:
         self._stand_ins = make_modules()
 
-    def module(self, path: str) -> Optional[types.ModuleType]:
+    def _module(self, path: str) -> Optional[types.ModuleType]:
         """The module at a path; None if there is none."""
-        path = _canonical(path)
         parent = path.rpartition(".")[0]
         if path in self._stand_ins or parent in self._stand_ins and parent != ROOT:
             return self._stand_ins.get(path)
@@ -96,8 +98,8 @@ class _TensorFlow:
 
     def first_missing(self, path: str) -> Optional[str]:
         """The part of a path up to the first name that does not exist; None if all do."""
-        first, *parts = _canonical(path).split(".")
-        owner: Any = self.module(first)
+        first, *parts = path.split(".")
+        owner: Any = self._module(first)
         for part in parts:
             if not isinstance(owner, (types.ModuleType, type)):
                 return None  # the attributes of values are known to nobody
@@ -105,109 +107,90 @@ class _TensorFlow:
             try:
                 owner = getattr(owner, part)
             except Exception:  # lazy modules raise more than AttributeError
-                owner = self.module(first) if isinstance(owner, types.ModuleType) else None
+                owner = self._module(first) if isinstance(owner, types.ModuleType) else None
                 if owner is None:
                     return first
         return None
 
 
-class _Script:
-    """The files of a script, each read once."""
+def _read_files(script: str) -> Dict[str, ast.AST]:
+    """The syntax trees, by path, of a script and of the modules beside it that it imports.
 
-    def __init__(self, folder: str):
-        self._folder, self.tensorflow = folder, _TensorFlow()
-        self._names: Dict[str, Names] = {}  # path of a file -> the names that it binds
-        self.named: Set[str] = set()  # every name and attribute that some file uses
-        self.given: Set[str] = set()  # names that the script itself puts into modules
-        self.uses: List[Any] = []  # missing names, each with the function that uses it
-
-    def load(self, path: str) -> Names:
-        """The names that a file binds, whose uses are noted."""
-        if path in self._names:
-            return self._names[path]
-        names = self._names[path] = {}
+    What a handler of `try` imports, for want of something else, is not read.
+    """
+    trees: Dict[str, ast.AST] = {}
+    left = [script]
+    while left:
+        path = left.pop(0)
+        if path in trees or not os.path.isfile(path):
+            continue
         try:
             with open(path, "rb") as file:
-                tree = ast.parse(file.read(), path)
+                trees[path] = tree = ast.parse(file.read(), path)
         except (OSError, SyntaxError, ValueError) as error:
             raise UsageError(
                 f"'{path}' cannot be read as Python: {error}.",
                 hint="Code of Python 2 must be converted first, as by '2to3 -w'.",
             )
-        aliases: List[Any] = []  # names, each with the value that it gets
-        targets: Set[int] = set()  # the identities of the nodes of these names
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
-                aliases += [(target, node.value) for target in node.targets]
-                targets.update(map(id, node.targets))
-            elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                self._import_tensorflow(node, names)
-            elif id(node) not in targets:
-                for name in _names_bound_by(node):
-                    _bind(names, name)
-            self.named.update(filter(None, (getattr(node, "id", ""), getattr(node, "attr", ""))))
-        _Loader(self, path, names).visit(tree)
-        for target, value in aliases:
-            _bind(names, target.id, _resolve(value, names))
-        attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-        stored = (node for node in attributes if isinstance(node.ctx, ast.Store))
-        self.given.update(filter(None, (_resolve(node, names) for node in stored)))
-        _Reader(self, path, names).visit(tree)
-        return names
+        handlers = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+        skipped = {node for handler in handlers for node in ast.walk(handler)}
+        for node in (node for node in ast.walk(tree) if node not in skipped):
+            folder = os.path.dirname(script)
+            modules: List[str] = []
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                own = [node.module] if node.module else []
+                modules = [*own, *(".".join([*own, alias.name]) for alias in node.names)]
+                folder = path if node.level else folder
+                for _ in range(node.level or 0):
+                    folder = os.path.dirname(folder)
+            for module in modules:
+                base = os.path.join(folder, *module.split("."))
+                left += [base + ".py", os.path.join(base, "__init__.py")]
+    return trees
 
-    def _import_tensorflow(self, node: Any, names: Names) -> None:
-        """Bind what a statement imports of TensorFlow."""
+
+def _is_of_tensorflow(module: Optional[str]) -> bool:
+    return (module or "").split(".")[0] == ROOT
+
+
+def _bind_names(tree: ast.AST) -> Names:
+    """The names that a file binds; None for one that it binds to different things, wherever."""
+    names: Names = {}
+    targets: Set[ast.AST] = set()  # of assignments that are known already
+
+    def bind(name: str, value: Optional[str] = None) -> None:
+        names[name] = value if names.get(name, value) == value else None
+
+    for node in ast.walk(tree):  # a file's own statements come before those within them
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if _is_of_tensorflow(alias.name):
-                    _bind(names, alias.asname or ROOT, alias.name if alias.asname else ROOT)
-            return
-        self.named.update(alias.name for alias in node.names)
-        module = "" if node.level else node.module
-        for alias in node.names if _is_of_tensorflow(module) else ():
-            if alias.name == "*":
-                found = self.tensorflow.module(module)
-                public = getattr(found, "__all__", None) or [n for n in dir(found) if n[0] != "_"]
-                for name in public:
-                    _bind(names, name, f"{module}.{name}")
-            else:
-                _bind(names, alias.asname or alias.name, f"{module}.{alias.name}")
-
-    def load_module(self, path: str, module: str, level: int) -> Optional[Names]:
-        """The names of a module of the script's folder that a file imports; None for others."""
-        folder = self._folder if not level else path
-        for _ in range(level):
-            folder = os.path.dirname(folder)
-        base = os.path.join(folder, *module.split("."))
-        for candidate in (base + ".py", os.path.join(base, "__init__.py")):
-            if os.path.isfile(candidate):
-                return self.load(candidate)
-        return None
-
-
-def _is_of_tensorflow(module: str) -> bool:
-    return module.split(".")[0] == ROOT
+                path = alias.name if alias.asname else alias.name.split(".")[0]
+                is_ours = _is_of_tensorflow(path)
+                bind(alias.asname or path, _canonical(path) if is_ours else None)
+        elif isinstance(node, ast.ImportFrom):
+            is_ours = not node.level and _is_of_tensorflow(node.module)
+            for alias in node.names:
+                path = _canonical(f"{node.module}.{alias.name}")
+                bind(alias.asname or alias.name, path if is_ours else None)
+        elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
+            targets.update(node.targets)
+            for target in node.targets:
+                bind(target.id, _resolve(node.value, names))  # type: ignore[attr-defined]
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            if node not in targets:
+                bind(node.id)
+        elif isinstance(node, ast.arg):
+            bind(node.arg)
+        elif isinstance(node, _BINDING) and node.name:
+            bind(node.name)
+    return names
 
 
 def _canonical(path: str) -> str:
     """A path in TensorFlow, of which `compat.v1` is the whole."""
     return path.replace(ROOT + ".compat.v1", ROOT, 1)
-
-
-def _names_bound_by(node: ast.AST) -> List[str]:
-    """The names that a node of another kind than an import gives values that are unknown."""
-    if isinstance(node, ast.Name):
-        return [node.id] if isinstance(node.ctx, ast.Store) else []
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
-    if isinstance(node, kinds):
-        return [node.name] if node.name else []
-    return [node.arg] if isinstance(node, ast.arg) else []
-
-
-def _bind(names: Names, name: str, value: Optional[str] = None) -> None:
-    """A name that a file binds to different things, wherever, may be any of them."""
-    value = value and _canonical(value)
-    names[name] = value if names.get(name, value) == value else None
 
 
 def _resolve(node: ast.AST, names: Names) -> Optional[str]:
@@ -218,112 +201,39 @@ def _resolve(node: ast.AST, names: Names) -> Optional[str]:
     return names.get(node.id) if isinstance(node, ast.Name) else None
 
 
-class _Reader(ast.NodeVisitor):
-    """Checks the names that one file uses where it cannot do without."""
+def _find_uses(node: Any, names: Names, function: Optional[str] = None) -> Iterator[Any]:
+    """The paths in TensorFlow that code cannot do without, each with its line and its function.
 
-    def __init__(self, script: _Script, path: str, names: Names):
-        self._script, self._path, self._names = script, path, names
-        self._function: Optional[str] = None  # the outermost one around the present line
-
-    def _check(self, name: str, line: int) -> None:
-        missing = self._script.tensorflow.first_missing(name)
-        if missing is not None:
-            self._script.uses.append((Missing(missing, self._path, line), self._function))
-
-    def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
-        for node in nodes:
-            self.visit(node)
-
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            if _is_of_tensorflow(alias.name):
-                self._check(alias.name, node.lineno)
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        module = node.module or ""
-        if not node.level and _is_of_tensorflow(module):
-            for alias in node.names:
-                name = module if alias.name == "*" else f"{module}.{alias.name}"
-                self._check(name, node.lineno)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        path = _resolve(node, self._names)
-        if path is None:
-            self.visit(node.value)
-        elif isinstance(node.ctx, ast.Load):
-            self._check(path, node.lineno)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        former, self._function = self._function, self._function or ""  # methods have no name here
-        self.generic_visit(node)
-        self._function = former
-
-    def visit_FunctionDef(self, node: Any) -> None:
-        former = self._function
-        defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
-        self._visit_all([*node.decorator_list, *defaults])
-        if former is None:
-            self._function = "" if node.decorator_list else node.name  # a decorator may call it
-        self._visit_all(node.body)
-        self._function = former
-
-    visit_AsyncFunctionDef = visit_FunctionDef
-
-    def visit_Try(self, node: ast.Try) -> None:
-        if any(map(_catches_absence, node.handlers)):
-            self._visit_all(node.finalbody)
-        else:
-            self.generic_visit(node)
-
-    def visit_If(self, node: Any) -> None:
-        self.visit(node.test)
-        if "'__main__'" in ast.dump(node.test):
-            self._visit_all(node.body)
-
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.visit(node.test)
-
-
-class _Loader(ast.NodeVisitor):
-    """Loads the modules of the script's folder that one file imports, and binds what they lend it.
-
-    What a handler of `try` imports, for want of something else, is not loaded. It may be what a
-    name is that this TensorFlow lacks.
+    Args:
+        node: of the code.
+        names: that the file binds.
+        function: the outermost one around the node; None or "" if nothing has to name it.
     """
-
-    def __init__(self, script: _Script, path: str, names: Names):
-        self._script, self._path, self._names = script, path, names
-
-    def visit_Import(self, node: ast.Import) -> None:
+    children: Iterable[ast.AST] = ast.iter_child_nodes(node)
+    if isinstance(node, ast.Import):
+        paths = [alias.name for alias in node.names]
+        yield from ((path, node.lineno, function) for path in filter(_is_of_tensorflow, paths))
+    elif isinstance(node, ast.ImportFrom) and not node.level and _is_of_tensorflow(node.module):
         for alias in node.names:
-            if not _is_of_tensorflow(alias.name):
-                self._script.load_module(self._path, alias.name, 0)
-                _bind(self._names, alias.asname or alias.name.split(".")[0])
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        module, level = node.module or "", node.level or 0
-        if not level and _is_of_tensorflow(module):
-            return
-        own = (self._script.load_module(self._path, module, level) if module else None) or {}
-        for alias in node.names:
-            if alias.name == "*":
-                for name, value in own.items():
-                    _bind(self._names, name, value)
-            else:
-                inner = f"{module}.{alias.name}" if module else alias.name
-                self._script.load_module(self._path, inner, level)
-                _bind(self._names, alias.asname or alias.name, own.get(alias.name))
-
-    def visit_Try(self, node: ast.Try) -> None:
-        for each in (*node.body, *node.orelse, *node.finalbody):
-            self.visit(each)
-        inside = (each for handler in node.handlers for each in ast.walk(handler))
-        imports = (each for each in inside if isinstance(each, (ast.Import, ast.ImportFrom)))
-        for alias in (alias for each in imports for alias in each.names):
-            name = alias.asname or alias.name.split(".")[0]
-            path = self._names.get(name)
-            if path and self._script.tensorflow.first_missing(path):
-                _bind(self._names, name)
+            yield f"{node.module}.{alias.name}".replace(".*", ""), node.lineno, function
+    elif isinstance(node, ast.Attribute) and _resolve(node, names) is not None:
+        children = []
+        if isinstance(node.ctx, ast.Load):
+            yield _resolve(node, names), node.lineno, function
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        children = [*node.decorator_list, *node.args.defaults, *node.body]
+        if function is None:
+            function = "" if node.decorator_list else node.name  # a decorator may call it
+    elif isinstance(node, ast.ClassDef):
+        function = function or ""  # nothing names methods here
+    elif isinstance(node, ast.Try) and any(map(_catches_absence, node.handlers)):
+        children = node.finalbody
+    elif isinstance(node, ast.If) and "'__main__'" in ast.dump(node.test):
+        children = node.body
+    elif isinstance(node, (ast.If, ast.IfExp)):
+        children = [node.test]
+    for child in children:
+        yield from _find_uses(child, names, function)
 
 
 def _catches_absence(handler: ast.ExceptHandler) -> bool:

@@ -31,13 +31,9 @@ See = Callable[[str, Callable[[], Any]], Any]  # name, how to get a JSON value -
 
 
 def observe(patches: Patches, sessions: Sessions, answer: See, folder: str) -> None:
-    """Patch what the script looks at.
+    """Patch what the script, in a folder, looks at.
 
-    Args:
-        patches: puts it back.
-        sessions: of the script.
-        answer: gives what the script sees, in its main thread, where no session is being called.
-        folder: of the script.
+    `answer` gives what it sees in its main thread, where no session is being called.
     """
     process = os.getpid()
 
@@ -92,7 +88,7 @@ def _observe_checkpoints(patches: Patches, see: See) -> None:
 
 def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
     read, base, local = time.time, datetime.datetime, time.localtime
-    module = types.ModuleType("datetime")
+    module = types.ModuleType("datetime")  # as code of the folder sees it, and no other
 
     def now(depth: int) -> float:
         """The time, as seen by the code so many calls above."""
@@ -126,12 +122,11 @@ def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
     patches.wrap(time, "time", lambda original: now(2))
     for name in ("localtime", "gmtime", "ctime"):
         patches.wrap(time, name, lambda original, *args: original(*(args or [now(2)])))
-    for name, count in (("strftime", 1), ("asctime", 0)):
 
-        def formatted(original, *args, count=count):
-            return original(*args, *([] if len(args) > count else [local(now(2))]))
+    def strftime(original, *args):
+        return original(*args, *([] if len(args) > 1 else [local(now(2))]))
 
-        patches.wrap(time, name, formatted)
+    patches.wrap(time, "strftime", strftime)
 
 
 class _Datetimes(type):

@@ -1,10 +1,11 @@
-"""What drive and dry run share: each call of a script is found, numbered and answered."""
+"""What drive and dry run share: a script runs, and each call of it is found and answered."""
 
 from __future__ import annotations
 
 import os
 from typing import Any, Callable, Dict, List, Mapping, Tuple
 
+from . import script
 from .calls import Calls, Kind
 from .entropy import fix_entropy
 from .noise import fix_op_seeds, make_stateless, with_number
@@ -32,7 +33,7 @@ class Observer:
             settings["script"], (lambda graph: ()) if as_written else Order().complete
         )
         self.refuse = self.calls.refusal
-        self.sessions = Sessions(self.answer, self.close, self.refuse, settings["threads"])
+        self.sessions = Sessions(self, settings["threads"])
         self.queues = Queues(self.calls, self.sessions.run)
         self.number = 0
 
@@ -46,6 +47,12 @@ class Observer:
         observe(patches, self.sessions, self.see, os.path.dirname(self.settings["script"]))
         self.queues.install(patches)
 
+    def run_script(self) -> None:
+        """Execute the script, observed. Whatever it raises comes out of here."""
+        with Patches() as patches:
+            self.install(patches)
+            script.run(self.settings, self.refuse)
+
     def prepare(self, session, targets, fetches, feeds) -> Tuple[Kind, Dict[Any, Any]]:
         """The kind of the next call, and its feeds with the hidden ones."""
         self.number += 1
@@ -53,11 +60,14 @@ class Observer:
         return kind, {**with_number(session.graph, feeds, self.number), **kind.closed}
 
     def answer(self, session, targets, fetches, feeds, run) -> List[Any]:
-        """What a call gives, see `session.Answer`."""
+        """The values of the fetches of a call: tensors, with `feeds`: tensor -> array.
+
+        `run` makes it, with other `targets`, `fetches` and `feeds` where it is given those.
+        """
         raise NotImplementedError
 
     def see(self, name: str, read: Callable[[], Any]) -> Any:
-        """What the script sees besides, see `observations.See`."""
+        """The JSON value that the script sees besides, by a name; `read` gets it."""
         return read()
 
     def close(self, number: int, session: Any) -> None:

@@ -23,7 +23,7 @@ from typing import Any, Dict, Iterable, List
 
 from toolkit import tf
 
-from .calls import Gate, growing, is_moving, is_update, queue_of, reach, waits, written_variable
+from .calls import growing, is_moving, is_update, queue_of, reach, source_of, written_variable
 
 _DATA = ""  # in place of the name of a variable
 
@@ -35,11 +35,9 @@ class Order:
         self._done: Any = weakref.WeakKeyDictionary()  # graph -> the version up to which it is
         self._gates: Any = weakref.WeakKeyDictionary()  # graph -> its gates
 
-    def complete(self, graph: Any) -> List[Gate]:
-        """Order what the graph got since the last time, before a session runs it.
-
-        Returns:
-            All gates of the graph.
+    def complete(self, graph: Any) -> List[Any]:
+        """Order what the graph got since the last time, before a session runs it; return all of
+        its gates, see `Calls`.
         """
         done, gates = self._done.get(graph, 0), self._gates.setdefault(graph, [])
         if graph.version <= done:
@@ -48,15 +46,16 @@ class Order:
         late: Dict[str, List[Any]] = collections.defaultdict(list)  # reads that wait for something
         updates: Dict[str, List[Any]] = collections.defaultdict(list)
         for op in graph.get_operations():
+            is_free = op._get_control_flow_context() is None
             if op.type == "ReadVariableOp":
-                reads[_handle(op)].extend(_ends_of_read(op))
-                if op.control_inputs and op._get_control_flow_context() is None:
-                    late[_handle(op)].append(op)
-            elif is_update(op) and op._get_control_flow_context() is None:
+                name = source_of(op.inputs[0]).name
+                reads[name].extend(_ends_of_read(op))
+                late[name].extend([op] if op.control_inputs and is_free else [])
+            elif is_free and is_update(op):
                 updates[written_variable(op)].append(op)
-            elif op.type == "QueueSizeV2" and op._get_control_flow_context() is None:
+            elif is_free and op.type == "QueueSizeV2":
                 reads[queue_of(op).name].extend([] if op.control_inputs else [op])
-            elif is_moving(op) and op._get_control_flow_context() is None:
+            elif is_free and is_moving(op):
                 updates[_DATA].append(op)
         with growing(graph):
             for name, ops in updates.items():
@@ -71,7 +70,7 @@ class Order:
         return gates
 
 
-def _make_gate(older: Any, newer: Any, late: Iterable[Any]) -> Gate:
+def _make_gate(older: Any, newer: Any, late: Iterable[Any]) -> Any:
     """Let an update, and what it reads late, wait for another update in calls that make both."""
     waiting = [newer, *(op for op in late if waits(newer, op) and not waits(older, op))]
     reads = [op for op in late if op.control_inputs == [older]]  # such as what `assign` returns
@@ -81,15 +80,7 @@ def _make_gate(older: Any, newer: Any, late: Iterable[Any]) -> Gate:
     gate = tf.raw_ops.Assert(condition=tensor, data=[tensor], name="toolkit_adopt_wait")
     for op in waiting:
         op._add_control_input(gate)
-    return Gate(tensor, older, newer)
-
-
-def _handle(read: Any) -> str:
-    """The name of the variable that an op reads."""
-    op = read.inputs[0].op
-    while op.type in ("Switch", "Enter"):
-        op = op.inputs[0].op
-    return str(op.name)
+    return tensor, older, newer
 
 
 def _ends_of_read(read: Any) -> List[Any]:
@@ -106,8 +97,13 @@ def _ends_of_read(read: Any) -> List[Any]:
             elif user.name not in seen and user._get_control_flow_context() is not None:
                 seen.add(user.name)
                 stack.append(user)
-    return [merge for merge in merges if not any(map(_has_effect, reach([merge], (), ())))]
+    return [
+        merge
+        for merge in merges
+        if not any(is_update(op) or op.type == "Placeholder" for op in reach([merge], (), ()))
+    ]
 
 
-def _has_effect(op: Any) -> bool:
-    return is_update(op) or op.type == "Placeholder"
+def waits(op: Any, other: Any) -> bool:
+    """Whether an op runs after another one, in each call of both."""
+    return other in reach([op], (), ())

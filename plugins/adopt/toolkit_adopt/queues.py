@@ -8,7 +8,6 @@ Before a call that reaches a dequeue or a reader, the enqueue ops of that queue'
 turn, those of the queues before it first, until the queue has what the call takes. One that
 shuffles or sorts is filled to its capacity, as it chooses from what it has. One whose data ends
 closes its queue, as the thread would. So what a call gets is a function of the calls before it. A
-call that tells a queue's size, and neither trains nor takes, finds it filled to its capacity. A
 resume does the same for each call that the journal answers, and takes what the call took: readers,
 and the generator of a `RandomShuffleQueue`, whose seed is the run's, then stand where they stood.
 """
@@ -17,7 +16,7 @@ from __future__ import annotations
 
 import collections
 import weakref
-from typing import Any, Callable, Deque, Dict, List, NamedTuple
+from typing import Any, Callable, Deque, Dict, List
 
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_data_flow_ops
@@ -34,15 +33,6 @@ _CHOOSING = ("RandomShuffleQueueV2", "PriorityQueueV2")  # take one of the eleme
 _FILES_AHEAD = 8  # names that a queue has for a reader, which may pass files without a record
 
 
-class _Runner(NamedTuple):
-    """The runners of a queue in a session: their ops that have not ended, the next one first."""
-
-    parts: List[Any]
-    puts: Deque[Any]
-    close: Any
-    ends: List[Any]  # the exceptions by which an op ends
-
-
 class Queues:
     """Fills the queues of a script's sessions.
 
@@ -53,7 +43,8 @@ class Queues:
 
     def __init__(self, calls: Calls, run: Callable[..., List[Any]]):
         self._calls, self._run = calls, run
-        self._runners: Any = weakref.WeakKeyDictionary()  # session -> queue -> runner
+        # session -> queue -> the ops that fill it, and have not ended, the next first, with runners
+        self._puts: Any = weakref.WeakKeyDictionary()
         self._states: Any = weakref.WeakKeyDictionary()  # graph -> queue -> size, is closed
         self._capacities: Any = weakref.WeakKeyDictionary()  # graph -> queue -> given number
         self._num_puts = 0  # the numbers of the noise of enqueue ops
@@ -65,14 +56,11 @@ class Queues:
             close = runner.close_op
             if len(close.inputs) != 1:
                 raise self._calls.refusal("starts a queue runner that closes several queues", close)
-            runners = self._runners.setdefault(session, {})
-            known = runners.setdefault(
-                source_of(close.inputs[0]), _Runner([], collections.deque(), close, [])
+            puts = self._puts.setdefault(session, {}).setdefault(
+                source_of(close.inputs[0]), collections.deque()
             )
-            if runner not in known.parts:  # else it is started a second time
-                known.parts.append(runner)
-                known.puts.extend(getattr(op, "op", op) for op in runner.enqueue_ops)
-                known.ends.extend(runner.queue_closed_exception_types)
+            if all(known is not runner for _, known in puts):  # else it is started a second time
+                puts.extend((getattr(op, "op", op), runner) for op in runner.enqueue_ops)
             return []
 
         def make(original, *args, capacity=-1, **kwargs):
@@ -85,12 +73,7 @@ class Queues:
             patches.wrap(gen_data_flow_ops, name, make)
 
     def fill(self, session: Any, kind: Kind, feeds: Dict[Any, Any]) -> None:
-        """Let queues have what a call takes from them.
-
-        Args:
-            session: of the call.
-            kind: of the call.
-            feeds: of the call.
+        """Let queues have what a call of a kind takes from them.
 
         Raises:
             tf.errors.OpError: an enqueue op failed, and not by the end of its data.
@@ -99,9 +82,6 @@ class Queues:
         needs: Dict[Any, int] = {}
         for take, queue in kind.takes:
             needs[queue] = needs.get(queue, 0) + self._count(session, take, queue, feeds)
-        for queue in kind.sizes:
-            runner = self._runners.get(session, {}).get(queue)
-            needs.update({queue: self._capacity(session, queue)} if runner and runner.puts else {})
         is_filled = False
         while not is_filled:  # what fills a queue may take from one that was filled before
             is_filled = True
@@ -111,52 +91,47 @@ class Queues:
 
     def _fill(self, session: Any, kind: Kind, queue: Any, need: int) -> bool:
         """Let a queue have what a call takes from it; return whether anything was put into it."""
-        runner = self._runners.get(session, {}).get(queue)
-        if queue.type == "RandomShuffleQueueV2" and queue not in kind.sizes:
+        puts = self._puts.get(session, {}).get(queue)
+        if queue.type == "RandomShuffleQueueV2":
             need += queue.get_attr("min_after_dequeue")
-        if runner is not None and queue.type in _CHOOSING:
-            need = max(need, self._capacity(session, queue))
+        if puts is not None and queue.type in _CHOOSING:  # 0: of a queue of an imported graph
+            need = max(need, self._capacities.get(session.graph, {}).get(queue, 0))
         has_put = False
         while True:
             size, is_closed = self._look(session, queue)
             if is_closed or size >= need:
                 return has_put
-            if runner is None or not runner.puts:
+            if not puts:
                 take = next(take for take, taken in kind.takes if taken is queue)
                 what = f"takes from the queue '{queue.name}', which no queue runner fills"
                 raise self._calls.refusal(what, take)
-            self._put(session, runner, need - size)
+            self._put(session, puts, need - size)
             has_put = True
 
-    def _capacity(self, session: Any, queue: Any) -> int:
-        """The capacity that the script gave a queue; 0 for one of an imported graph."""
-        return int(self._capacities.get(session.graph, {}).get(queue, 0))
-
-    def _put(self, session: Any, runner: _Runner, missing: int) -> None:
-        """Run enqueue ops of a runner, at most as often as elements are missing."""
-        is_single = all(op.type == "QueueEnqueueV2" for op in runner.puts)
+    def _put(self, session: Any, puts: Deque[Any], missing: int) -> None:
+        """Run enqueue ops of a queue, at most as often as elements are missing."""
+        is_single = all(op.type == "QueueEnqueueV2" for op, _ in puts)
         for _ in range(missing if is_single else 1):
-            op = runner.puts[0]
-            runner.puts.rotate(-1)
+            op, runner = put = puts[0]
+            puts.rotate(-1)
             self._num_puts += 1
             kind = self._calls.find(session.graph, [op], [], {})
             feeds = {**with_number(session.graph, {}, self._num_puts), **kind.closed}
             try:
                 self.fill(session, kind, feeds)
                 self._run(session, [op], [], feeds)
-            except tuple(runner.ends):
-                runner.puts.remove(op)
-                if not runner.puts:
-                    self._run(session, [runner.close], [], {})
+            except runner.queue_closed_exception_types:
+                puts.remove(put)
+                if not puts:
+                    self._run(session, [runner.close_op], [], {})
                 return
 
     def _count(self, session: Any, take: Any, queue: Any, feeds: Dict[Any, Any]) -> int:
         """How many elements an op takes, at most."""
         if take.type.startswith("ReaderRead"):
-            runner = self._runners.get(session, {}).get(queue)
-            puts = runner.puts if runner else ()
+            puts = self._puts.get(session, {}).get(queue, ())
             # Twice the names have those of a whole epoch, in which some file has a record.
-            return max([_FILES_AHEAD, *(2 * _length(op) for op in puts)])
+            return max([_FILES_AHEAD, *(2 * _length(op) for op, _ in puts)])
         if take.type == "QueueDequeueV2":
             return 1
         count = feeds.get(take.inputs[1], tensor_util.constant_value(take.inputs[1]))
@@ -168,10 +143,11 @@ class Queues:
         if queue not in states:
             with growing(session.graph):
                 states[queue] = [
-                    gen_data_flow_ops.queue_size_v2(queue.outputs[0], name="toolkit_adopt_size"),
-                    gen_data_flow_ops.queue_is_closed_v2(
-                        queue.outputs[0], name="toolkit_adopt_is_closed"
-                    ),
+                    look(queue.outputs[0], name="toolkit_adopt_queue")
+                    for look in (
+                        gen_data_flow_ops.queue_size_v2,
+                        gen_data_flow_ops.queue_is_closed_v2,
+                    )
                 ]
         return self._run(session, [], states[queue], {})
 

@@ -10,24 +10,19 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from toolkit import DrivenRun, InterruptedRun, ToolkitError, UsageError
 
-from . import script
 from .drive import Drive, hash_file
-from .patches import Patches
 
 
 def train(
     run: DrivenRun, argv: List[str], allow: Sequence[str] = (), pause_at: Optional[int] = None
 ) -> Dict[str, Any]:
-    """Train a run to its end, or to a pause.
+    """Train a run to its end, or to a pause; return the summary.
 
     Args:
         run: from `begin` or `reopen`.
         argv: the command.
         allow: "script" allows other contents of its files.
         pause_at: a train call after which it stops, to continue another time.
-
-    Returns:
-        The summary.
 
     Raises:
         InterruptedRun: after Ctrl-C or SIGTERM; the last train call is committed.
@@ -55,14 +50,11 @@ def _run_script(run: DrivenRun, drive: Drive) -> str:
     Raises:
         ToolkitError: it raised an exception, or ended with an exit code.
     """
-    settings = run.settings
-    path, name = settings["script"], os.path.basename(settings["script"])
+    path = run.settings["script"]
+    name = os.path.basename(path)
     handlers = {s: signal.signal(s, drive.interrupt) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with Patches() as patches:
-            drive.install(patches)
-            with script.prepared(path, settings["args"], settings["directory"], drive.refuse):
-                script.run(path)
+        drive.run_script()
     except SystemExit as error:
         if error.code not in (None, 0) and drive.failure is None:
             raise ToolkitError(f"{name} ended with exit code {error.code}.") from None

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-import contextlib
 import io
 import os
 import runpy
 import sys
-from typing import Any, Callable, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, Tuple
 
 from toolkit import tf
 
@@ -24,36 +23,36 @@ from . import standins
 from .patches import Patches
 
 
-@contextlib.contextmanager
-def prepared(
-    script: str, args: Sequence[str], folder: str, refuse: Callable[..., Exception]
-) -> Iterator[None]:
-    """Within the block, the process is as a script expects it.
+def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
+    """Execute a script. Whatever it raises comes out of here.
 
     Args:
-        script: its absolute path.
-        args: what follows it on the command line.
-        folder: the working directory.
+        settings: "script", its absolute path; "args", what follows it on the command line;
+            "directory", where it works.
         refuse: the error of what cannot be driven, from a clause.
     """
 
     def ask(*args: Any) -> str:
         raise refuse("asks for input, and a resume has nobody to answer")
 
+    script = settings["script"]
     before = os.getcwd(), list(sys.path)
     modules = set(sys.modules)
     with Patches() as patches:
-        patches.replace(sys, "argv", [script, *args])
+        patches.replace(sys, "argv", [script, *settings["args"]])
         patches.replace(sys, "stdin", _NoInput(ask))
         patches.replace(builtins, "input", ask)
+        streams = []  # kept, as a script that wraps the buffer of one would close it
         for name in ("stdout", "stderr"):
-            patches.replace(sys, name, _Output(getattr(sys, name)))
-        os.chdir(folder)
+            raw: Any = _Bytes(getattr(sys, name))
+            streams.append(io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True))
+            patches.replace(sys, name, streams[-1])
+        os.chdir(settings["directory"])
         sys.path.insert(0, os.path.dirname(script))
         tf.reset_default_graph()
         try:
             with standins.installed():
-                yield
+                _execute(script)
         finally:
             tf.reset_default_graph()
             os.chdir(before[0])
@@ -62,8 +61,7 @@ def prepared(
                 del sys.modules[name]
 
 
-def run(script: str) -> None:
-    """Execute the script, within `prepared`. Whatever it raises comes out of here."""
+def _execute(script: str) -> None:
     with open(script, "rb") as file:
         nodes = ast.parse(file.read(), script).body  # a relative import within `try` may fail
     if not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
@@ -102,24 +100,13 @@ class _NoInput(io.TextIOBase):
         self.read = self.readline = ask  # type: ignore[method-assign]
 
 
-class _Output:
-    """A text stream of the command, as a script expects it."""
-
-    def __init__(self, stream: Any):
-        self._stream, self.buffer = stream, _Bytes(stream)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_stream":  # of a copy that is being made
-            raise AttributeError(name)
-        return getattr(self._stream, name)
-
-
 class _Bytes(io.RawIOBase):
     """Writes bytes as the text that they encode; the stream behind it is never closed."""
 
     def __init__(self, stream: Any):
         super().__init__()
-        self.flush, self._stream = stream.flush, stream  # type: ignore[method-assign]
+        self._stream, self.flush = stream, stream.flush  # type: ignore[method-assign]
+        self.isatty, self.fileno = stream.isatty, stream.fileno  # type: ignore[method-assign]
 
     def writable(self) -> bool:
         return True

@@ -34,22 +34,17 @@ _REFUSED = (
     (sessions.BaseSession, "partial_run_setup", "calls partial_run"),
     (server_lib.Server, "__init__", "trains in several processes (tf.train.Server)"),
     (supervisor.Supervisor, "loop", "calls a function by a clock (Supervisor.loop)"),
-    (supervisor.Supervisor, "Loop", "calls a function by a clock (Supervisor.Loop)"),
-    *((module, "enable_eager_execution", _EAGER) for module in (tf, ops)),
-    *((module, "enable_v2_behavior", _EAGER) for module in (tf, ops)),
+    *((tf, name, _EAGER) for name in ("enable_eager_execution", "enable_v2_behavior")),
+    (ops, "enable_eager_execution", _EAGER),
 )
-
-# session, targets, fetches, feeds (tensor -> array), run -> values of the fetches
-Answer = Callable[[Any, List[Any], List[Any], Dict[Any, Any], Callable[..., Any]], List[Any]]
 
 
 class Sessions:
     """The sessions of a script.
 
     Args:
-        answer: called for each call of the main thread, but for those that it makes itself.
-        before_close: called with number and session before one is closed.
-        refuse: the error of what cannot be driven, from a clause.
+        observer: whose `answer` is called for each call of the main thread, but for those that it
+            makes itself, and `close` before a session is closed.
         threads: of TensorFlow's pools; 0: one for each core.
 
     Attributes:
@@ -58,18 +53,10 @@ class Sessions:
         is_inside: whether it is the toolkit that makes the calls now.
     """
 
-    def __init__(
-        self,
-        answer: Answer,
-        before_close: Callable[[int, Any], None],
-        refuse: Callable[..., Exception],
-        threads: int,
-    ):
-        self._answer, self._before_close = answer, before_close
-        self._refuse, self._threads = refuse, threads
+    def __init__(self, observer: Any, threads: int):
+        self._observer, self._threads, self._count = observer, threads, 0
         self.is_inside = False
         self.open: Dict[int, Any] = {}
-        self._count = 0
         self.main_thread = threading.get_ident()
         self._do_run = sessions.BaseSession._do_run
         self.failure: Any = None
@@ -108,7 +95,7 @@ class Sessions:
         def close(original, session):
             numbers = [number for number, each in self.open.items() if each is session]
             if numbers and threading.get_ident() == self.main_thread:
-                self._before_close(numbers[0], session)
+                self._observer.close(numbers[0], session)
                 del self.open[numbers[0]]
             return original(session)
 
@@ -116,7 +103,7 @@ class Sessions:
             if self.is_inside:
                 return original(session, handle, targets, fetches, feeds, options, metadata)
             if threading.get_ident() != self.main_thread:
-                self.failure = self._refuse("calls a session from a thread of its own")
+                self.failure = self._observer.refuse("calls a session from a thread of its own")
                 raise self.failure
             if not _IS_VERSION_1:
                 feeds = {reference.deref(): value for reference, value in feeds.items()}
@@ -127,7 +114,7 @@ class Sessions:
             def run(targets=targets, fetches=fetches, feeds=feeds):
                 return self._call(session, targets, fetches, feeds, options, metadata)
 
-            return self.unobserved(self._answer, session, targets, fetches, feeds, run)
+            return self.unobserved(self._observer.answer, session, targets, fetches, feeds, run)
 
         def make_callable(original, session, fetches, feed_list=None, accept_options=False):
             if self.is_inside:
@@ -148,10 +135,8 @@ class Sessions:
         patches.wrap(base, "_make_callable_from_options", from_options)
         variable = resource_variable_ops.BaseResourceVariable
         patches.replace(variable, "__bool__", lambda self: True)
-        self._refuse_threads(patches)
         _order_data(patches)
 
-    def _refuse_threads(self, patches: Patches) -> None:
         def timer(original, self_, every_secs=None, every_steps=None):
             if every_secs is not None:
                 every_secs, every_steps = None, max(1, int(every_secs))
@@ -159,13 +144,15 @@ class Sessions:
 
         def load_op_library(original, path, *args, **kwargs):
             if not os.path.abspath(path).startswith(os.path.dirname(tensorflow.__file__)):
-                raise self._refuse(f"loads ops of its own from {path}, whose state no resume knows")
+                raise self._observer.refuse(
+                    f"loads ops of its own from {path}, whose state no resume knows"
+                )
             return original(path, *args, **kwargs)
 
         for owner, name, what in _REFUSED:
 
             def refuse(original, *args, what=what, **kwargs):
-                raise self._refuse(what)
+                raise self._observer.refuse(what)
 
             patches.wrap(owner, name, refuse)
         for module in (tensorflow, tf, load_library):

@@ -7,85 +7,66 @@ on finalized graphs, too.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
+import collections
+import contextlib
+import itertools
+from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 
 from toolkit import ToolkitError, tf
 
-_HANDLES, _REFS = ("VarHandleOp",), ("VariableV2", "Variable")
+# The tensor that reads a variable, and the op that writes its second input into it, if there is one
+Places = Dict[str, Tuple[Any, Any]]
+Run = Callable[..., List[Any]]  # targets, fetches, feeds -> values, unobserved
 
 
-class Place(NamedTuple):
-    """Where a variable is read and written: a tensor, and an op whose second input is the value."""
-
-    read: Any
-    write: Optional[Any]
-
-
-Run = Callable[..., List[Any]]  # targets, fetches, feeds -> values
-
-
-def find_places(graph: Any) -> Dict[str, Place]:
+def find_places(graph: Any) -> Places:
     """The variables of a graph by name, in the order of creation."""
-    places = {}
+    places: Places = {}
     for op in graph.get_operations():
-        if op.type in _HANDLES:
+        if op.type == "VarHandleOp":
             read = _first_user(op, "ReadVariableOp")
             if read is not None:
-                places[op.name] = Place(read.outputs[0], _first_user(op, "AssignVariableOp"))
-        elif op.type in _REFS:
-            places[op.name] = Place(op.outputs[0], _first_user(op, "Assign"))
+                places[op.name] = read.outputs[0], _first_user(op, "AssignVariableOp")
+        elif op.type in ("VariableV2", "Variable"):
+            places[op.name] = op.outputs[0], _first_user(op, "Assign")
     return places
 
 
 def _first_user(op: Any, kind: str) -> Any:
     """The oldest op of a kind that uses a variable: that of its creation, which waits for none."""
     users = [user for user in op.outputs[0].consumers() if user.type == kind]
-    return min(users, key=lambda user: user._id) if users else None
+    return min(users, key=lambda user: user._id, default=None)
 
 
-def read_values(run: Run, places: Dict[str, Place]) -> Dict[str, np.ndarray]:
-    """The values of the variables that are initialized, by name.
-
-    Args:
-        run: runs the session, unobserved.
-        places: of `find_places`.
-    """
-    names = list(places)
-    try:  # a call of nothing is an error
-        values = run([], [places[name].read for name in names], {}) if names else []
-    except tf.errors.FailedPreconditionError:  # some are not initialized
-        names, values = [], []
-        for name, place in places.items():
-            try:
-                values += run([], [place.read], {})
-                names.append(name)
-            except tf.errors.FailedPreconditionError:
-                continue
-    return dict(zip(names, map(np.asarray, values)))
+def read_values(run: Run, places: Places) -> Dict[str, np.ndarray]:
+    """The values of the variables that are initialized, by name."""
+    reads = [read for read, _ in places.values()]
+    with contextlib.suppress(tf.errors.FailedPreconditionError):  # some are not initialized
+        return dict(zip(places, map(np.asarray, run([], reads, {}) if reads else [])))
+    values = {}
+    for name, (read, _) in places.items():
+        with contextlib.suppress(tf.errors.FailedPreconditionError):
+            values[name] = np.asarray(run([], [read], {})[0])
+    return values
 
 
-def write_values(run: Run, places: Dict[str, Place], values: Dict[str, np.ndarray]) -> None:
+def write_values(run: Run, places: Places, values: Dict[str, np.ndarray]) -> None:
     """Put values back, through the initializers of the variables.
 
     Raises:
         ToolkitError: the graph has no such variable, or no initializer for it.
     """
-    missing = [name for name in values if name not in places or places[name].write is None]
-    if missing:
-        raise ToolkitError(
-            f"The script no longer makes the variable '{missing[0]}', which the checkpoint has.",
-            hint="A resume needs the script with which the run began.",
-        )
-    left = dict(values)
-    while left:  # initial values may be shared: those are fed one after the other
-        fed: Set[Any] = set()
-        targets, feeds = [], {}
-        for name in list(left):
-            source = places[name].write.inputs[1]  # type: ignore[union-attr]
-            if source.name not in fed:
-                fed.add(source.name)
-                targets.append(places[name].write)
-                feeds[source] = left.pop(name)
-        run(targets, [], feeds)
+    writes: Any = collections.defaultdict(list)  # by the tensor that is fed, which some may share
+    for name, value in values.items():
+        _, write = places.get(name, (None, None))
+        if write is None:
+            raise ToolkitError(
+                f"The script no longer makes the variable '{name}', which the checkpoint has.",
+                hint="A resume needs the script with which the run began.",
+            )
+        writes[write.inputs[1].name].append((write, value))
+    for batch in itertools.zip_longest(*writes.values()):
+        pairs = [pair for pair in batch if pair is not None]
+        run([write for write, _ in pairs], [], {write.inputs[1]: value for write, value in pairs})
