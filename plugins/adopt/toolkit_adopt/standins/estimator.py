@@ -48,60 +48,51 @@ class EstimatorSpec(NamedTuple):
     prediction_hooks: Any = None
 
 
-class _ExportOutput:
-    """Holds what would be exported; nothing reads it."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        self.arguments = args, kwargs
+def _hold_nothing(*args: Any, **kwargs: Any) -> None:
+    """Stands for an output to export; nothing reads it."""
 
 
 class export:
     """`tf.estimator.export`: the outputs that a specification may name."""
 
-    PredictOutput = ClassificationOutput = RegressionOutput = ExportOutput = _ExportOutput
+    PredictOutput = ClassificationOutput = RegressionOutput = ExportOutput = _hold_nothing
 
 
-class RunConfig:
-    """How an Estimator trains.
+class _Fields(NamedTuple):
+    model_dir: Any = None  # the folder of its checkpoints
+    tf_random_seed: Any = None  # of its graphs
+    save_summary_steps: Any = 100  # between two writings of summaries
+    save_checkpoints_steps: Any = None  # None for the first and last step alone
+    save_checkpoints_secs: Any = None
+    session_config: Any = None  # a ConfigProto
+    keep_checkpoint_max: Any = 5
+    keep_checkpoint_every_n_hours: Any = 10000
+    log_step_count_steps: Any = 100  # between two lines of the log
+    train_distribute: Any = None
+    eval_distribute: Any = None
 
-    Args:
-        fields: those of FIELDS; no clock decides, so that those in seconds and hours are ignored.
-            Others, such as `train_distribute`, must be None.
+
+class RunConfig(_Fields):
+    """How an Estimator trains; no clock decides, so that what is in seconds and hours is ignored.
 
     Raises:
-        TypeError: more values without a name than FIELDS.
+        TypeError: another field.
         ValueError: training by several processes or devices is asked for.
     """
 
-    FIELDS: Dict[str, Any] = {
-        "model_dir": None,  # the folder of its checkpoints
-        "tf_random_seed": None,  # of its graphs
-        "save_summary_steps": 100,  # between two writings of summaries
-        "save_checkpoints_steps": None,  # None for the first and last step alone
-        "save_checkpoints_secs": None,
-        "session_config": None,  # a ConfigProto
-        "keep_checkpoint_max": 5,
-        "keep_checkpoint_every_n_hours": 10000,
-        "log_step_count_steps": 100,  # between two lines of the log
-    }
     task_type, task_id, master, is_chief = "worker", 0, "", True
     cluster_spec, num_worker_replicas, num_ps_replicas = None, 1, 0
+    replace = _Fields._replace
 
-    def __init__(self, *values: Any, **fields: Any):
-        if len(values) > len(self.FIELDS):
-            raise TypeError(f"RunConfig takes {len(self.FIELDS)} values without a name at most.")
-        self._fields = {**self.FIELDS, **dict(zip(self.FIELDS, values)), **fields}
-        distributed = [name for name, value in fields.items() if "distribute" in name and value]
-        distributed += [name for name in ("TF_CONFIG",) if os.environ.get(name)]
-        if distributed:
+    def __new__(cls, *values: Any, **fields: Any) -> Any:
+        made = super().__new__(cls, *values, **fields)
+        wrong = [name for name in ("train_distribute", "eval_distribute") if getattr(made, name)]
+        wrong += ["TF_CONFIG"] if os.environ.get("TF_CONFIG") else []
+        if wrong:
             raise ValueError(
-                f"The stand-in of tf.estimator trains in one process: remove {distributed[0]}."
+                f"The stand-in of tf.estimator trains in one process: remove {wrong[0]}."
             )
-        vars(self).update(self._fields)
-
-    def replace(self, **changes: Any) -> RunConfig:
-        """The same configuration with other values."""
-        return RunConfig(**{**self._fields, **changes})
+        return made
 
 
 class TrainSpec(NamedTuple):
@@ -122,28 +113,6 @@ class EvalSpec(NamedTuple):
     exporters: Any = None
     start_delay_secs: Any = 120
     throttle_secs: Any = 600
-
-
-class _InitializeIterator(tf.train.SessionRunHook):
-    """Runs the initializer of a data set's iterator in each new session."""
-
-    def __init__(self, iterator: Any):
-        self._initializer = iterator.initializer
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        session.run(self._initializer)
-
-
-class _StopAfter(tf.train.SessionRunHook):
-    """Ends a session after some calls."""
-
-    def __init__(self, calls: int):
-        self._calls = calls
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        self._calls -= 1
-        if self._calls <= 0:
-            run_context.request_stop()
 
 
 class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
@@ -183,22 +152,24 @@ class Estimator:
         return function(**{name: x for name, x in offered.items() if name in names})
 
     def _read(self, input_fn: Any, mode: str) -> Any:
-        """Features, labels (None without) and the hooks that the inputs need."""
-        result, hooks = self._call(input_fn, mode), []
+        """Features, and labels (None without)."""
+        result = self._call(input_fn, mode)
         if hasattr(result, "output_types") or isinstance(result, tf.data.Dataset):
             iterator = tf.data.make_initializable_iterator(result)
-            result, hooks = iterator.get_next(), [_InitializeIterator(iterator)]
+            # What new sessions run.
+            tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+            result = iterator.get_next()
         if not isinstance(result, (list, tuple)):
-            return result, None, hooks
+            return result, None
         if len(result) != 2:
             raise ValueError(f"input_fn returns (features, labels), not {len(result)} values.")
-        return result[0], result[1], hooks
+        return result
 
     def _build(self, input_fn: Any, mode: str) -> Any:
-        """The specification in the default graph, and the hooks that its inputs need."""
+        """The specification in the default graph."""
         tf.set_random_seed(self.config.tf_random_seed)
         tf.train.create_global_step()
-        features, labels, hooks = self._read(input_fn, mode)
+        features, labels = self._read(input_fn, mode)
         labels = None if mode == ModeKeys.PREDICT else labels
         if labels is not None and "labels" not in _argument_names(self.model_fn):
             raise ValueError("model_fn does not take labels, but input_fn returns labels.")
@@ -211,7 +182,7 @@ class Estimator:
             )
         if spec.loss is not None:
             spec = spec._replace(loss=tf.reshape(spec.loss, []))
-        return spec._replace(scaffold=spec.scaffold or tf.train.Scaffold()), hooks
+        return spec._replace(scaffold=spec.scaffold or tf.train.Scaffold())
 
     def train(
         self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None
@@ -231,10 +202,10 @@ class Estimator:
         if max_steps is not None and max_steps <= start:
             return self
         with tf.Graph().as_default():
-            spec, input_hooks = self._build(input_fn, ModeKeys.TRAIN)
+            spec = self._build(input_fn, ModeKeys.TRAIN)
             if self._warm_start_from and newest is None:
                 tf.train.warm_start(self._warm_start_from)
-            all_hooks = [*input_hooks, *(hooks or []), tf.train.NanTensorHook(spec.loss)]
+            all_hooks = [*(hooks or []), tf.train.NanTensorHook(spec.loss)]
             if steps is not None or max_steps is not None:
                 all_hooks.append(tf.train.StopAtStepHook(steps, max_steps))
             self._train(spec, all_hooks, list(saving_listeners or []))
@@ -269,8 +240,10 @@ class Estimator:
             while not session.should_stop():
                 session.run([spec.train_op, spec.loss])
 
-    def _calls(self, spec: EstimatorSpec, fetches: Any, path: Any, hooks: List[Any]) -> Any:
-        """What a session of a checkpoint's variables fetches, call by call.
+    def _calls(
+        self, spec: EstimatorSpec, fetches: Any, path: Any, hooks: List[Any], left: int = -1
+    ) -> Any:
+        """What a session of a checkpoint's variables fetches, call by call, for so many calls.
 
         Without a path it is the newest checkpoint; without one, the initial values.
         """
@@ -280,33 +253,25 @@ class Estimator:
             checkpoint_filename_with_path=path or self.latest_checkpoint(),
         )
         with tf.train.MonitoredSession(creator, hooks) as session:
-            while not session.should_stop():
+            while left and not session.should_stop():
                 yield session.run(fetches)
+                left -= 1
 
     def evaluate(
         self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None
     ) -> Dict[str, Any]:
         """The metrics of a checkpoint, with "loss" and "global_step"."""
         with tf.Graph().as_default():
-            spec, all_hooks = self._build(input_fn, ModeKeys.EVAL)
+            spec = self._build(input_fn, ModeKeys.EVAL)
             metrics = {**(spec.eval_metric_ops or {}), "loss": tf.metrics.mean(spec.loss)}
             values = {key: value for key, (value, _) in metrics.items()}
             values[tf.GraphKeys.GLOBAL_STEP] = tf.train.get_global_step()
             final = tf.train.FinalOpsHook(values)
-            all_hooks += [*(hooks or []), *(spec.evaluation_hooks or []), final]
-            if steps is not None:
-                all_hooks.append(_StopAfter(steps))
-            updates = [update for _, update in metrics.values()]
-            for _ in self._calls(spec, updates, checkpoint_path, all_hooks):
+            all_hooks = [*(hooks or []), *(spec.evaluation_hooks or []), final]
+            updates, left = [update for _, update in metrics.values()], steps or -1
+            for _ in self._calls(spec, updates, checkpoint_path, all_hooks, left):
                 pass
-        result: Dict[str, Any] = final.final_ops_values
-        scalars = [(k, v) for k, v in result.items() if k in metrics and v.ndim == 0]
-        parts = [tf.Summary.Value(tag=k, simple_value=float(v)) for k, v in scalars]
-        with tf.Graph().as_default():  # the writer of a session's graph is another one
-            writer = tf.summary.FileWriter(self.eval_dir(name))
-            writer.add_summary(tf.Summary(value=parts), result[tf.GraphKeys.GLOBAL_STEP])
-            writer.close()
-        return result
+        return dict(final.final_ops_values)
 
     def predict(
         self,
@@ -318,11 +283,11 @@ class Estimator:
     ) -> Iterator[Any]:
         """Yield the predictions for each example, or for each batch."""
         with tf.Graph().as_default():
-            spec, all_hooks = self._build(input_fn, ModeKeys.PREDICT)
+            spec = self._build(input_fn, ModeKeys.PREDICT)
             wanted = spec.predictions
             if predict_keys is not None:
                 wanted = {key: wanted[key] for key in predict_keys}
-            all_hooks += [*(hooks or []), *(spec.prediction_hooks or [])]
+            all_hooks = [*(hooks or []), *(spec.prediction_hooks or [])]
             for batch in self._calls(spec, wanted, checkpoint_path, all_hooks):
                 if not yield_single_examples:
                     yield batch
@@ -342,10 +307,6 @@ class Estimator:
     def get_variable_value(self, name: str) -> Any:
         """The array of a variable in the newest checkpoint."""
         return tf.train.load_variable(self.model_dir, name)
-
-    def eval_dir(self, name: Optional[str] = None) -> str:
-        """The folder of the summaries of `evaluate`."""
-        return os.path.join(self.model_dir, "eval" if not name else f"eval_{name}")
 
 
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:

@@ -100,9 +100,9 @@ class HParams:
         """Name -> value."""
         return {name: getattr(self, name) for name in self._kinds}
 
-    def to_json(self, indent=None, separators=None, sort_keys=False) -> str:
+    def to_json(self, **options) -> str:
         """The values as JSON."""
-        return json.dumps(self.values(), indent=indent, separators=separators, sort_keys=sort_keys)
+        return json.dumps(self.values(), **options)
 
     def parse_json(self, values_json: str) -> HParams:
         """`override_from_dict` of JSON."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List
 
 from toolkit import tf
 
@@ -25,7 +25,7 @@ OPTIONS: Dict[str, Any] = {
     "trainable": True,  # whether the variables are in TRAINABLE_VARIABLES
     "scope": None,  # of the variables; a name with a number by default
 }
-COMMON = ("reuse", "variables_collections", "outputs_collections", "trainable", "scope")
+OF_NORMALIZATIONS = {name: value for name, value in OPTIONS.items() if "izer" not in name}
 
 
 class Layer:
@@ -65,12 +65,26 @@ class Layer:
         }
         return model_variable(name, shape=shape, **{**arguments, **changes})
 
+    def parameter(self, name: str, size: List[int], start: Any = None, dtype: Any = None) -> Any:
+        """A variable of a normalization, which begins with ones or zeros by default."""
+        is_one = name in ("gamma", "moving_variance")
+        start = start or (tf.ones_initializer() if is_one else tf.zeros_initializer())
+        collections = get_variable_collections(self._options["variables_collections"], name)
+        return model_variable(
+            name,
+            shape=size,
+            dtype=dtype or self.inputs.dtype.base_dtype,
+            initializer=start,
+            trainable=self._options["trainable"] and not name.startswith("moving"),
+            collections=collections,
+        )
+
     def finish(self, outputs: Any) -> Any:
         """Normalize or add biases, activate, and collect."""
         options = self._options
-        if options["normalizer_fn"] is not None:
+        if options.get("normalizer_fn") is not None:
             outputs = options["normalizer_fn"](outputs, **(options["normalizer_params"] or {}))
-        elif options["biases_initializer"] is not None:
+        elif options.get("biases_initializer") is not None:
             axis = 1 if self._is_channels_first else -1
             biases = self.variable("biases", [outputs.shape.as_list()[axis]])
             outputs = tf.nn.bias_add(outputs, biases, "NCHW" if self._is_channels_first else None)
@@ -81,27 +95,23 @@ class Layer:
 
 @contextlib.contextmanager
 def open_layer(
-    name: str,
-    inputs: Any,
-    options: Dict[str, Any],
-    data_format: Any = None,
-    own: Optional[Dict[str, Any]] = None,
+    name: str, inputs: Any, options: Dict[str, Any], data_format: Any = None, known: Any = OPTIONS
 ) -> Iterator[Layer]:
     """A layer in a variable scope.
 
     Args:
         name: of the scope by default.
         inputs: what becomes a tensor.
-        options: some of OPTIONS; with `own`, some of COMMON.
+        options: what differs from `known`.
         data_format: such as "NCHW"; channels are last by default.
-        own: further ones of OPTIONS, of a layer that has no weights.
+        known: the options that the layer has, with their defaults.
 
     Raises:
         TypeError: an option is none of these.
     """
-    unknown = sorted(set(options) - set(OPTIONS if own is None else COMMON))
+    unknown = sorted(set(options) - set(known))
     if unknown:
         raise TypeError(f"A layer {name} has no argument {', '.join(unknown)}.")
-    options = {**OPTIONS, **options, **(own or {})}
+    options = {**known, **options}
     with tf.variable_scope(options["scope"], name, [inputs], reuse=options["reuse"]) as scope:
         yield Layer(tf.convert_to_tensor(inputs), options, data_format, scope)

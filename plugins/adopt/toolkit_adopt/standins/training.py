@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import re
-from typing import Any, Callable, Iterable, List, Tuple
+from typing import Any, Iterable, List, Tuple
 
 from toolkit import tf
 
@@ -115,15 +113,15 @@ def optimize_loss(
     update_ops=None,
     variables=None,
     name=None,
-    summaries=None,
-    colocate_gradients_with_ops=False,
-    increment_global_step=True,
+    summaries=("loss", "learning_rate"),
 ):
-    """The loss, whose evaluation makes a training step."""
-    if gradient_noise_scale is not None:
-        raise ValueError("gradient_noise_scale has no stand-in")
-    shown = ["loss", "learning_rate", "global_gradient_norm"] if summaries is None else summaries
-    shows_norm = not {"global_gradient_norm", "gradient_norm"}.isdisjoint(shown)
+    """The loss, whose evaluation makes a training step.
+
+    Of the summaries those of the loss and of a rate that decays are written, none of gradients.
+    """
+    if gradient_noise_scale is not None or gradient_multipliers is not None:
+        raise ValueError("gradient_noise_scale and gradient_multipliers have no stand-in")
+    shown = ("loss", "learning_rate") if summaries is None else summaries
     step = tf.train.get_global_step() if global_step is None else global_step
     with tf.variable_scope(name, "OptimizeLoss", [loss, step]):
         loss = _after_updates(loss, update_ops)
@@ -139,81 +137,16 @@ def optimize_loss(
         if not isinstance(optimizer, tf.train.Optimizer):
             optimizer = optimizer() if rate is None else optimizer(rate)
         trained = tf.trainable_variables() if variables is None else variables
-        colocated = {"colocate_gradients_with_ops": colocate_gradients_with_ops}
-        pairs = optimizer.compute_gradients(loss, trained, **colocated)
-        if gradient_multipliers is not None:
-            # Here a name has its ":0", or is nobody's.
-            named = {getattr(key, "name", key): each for key, each in gradient_multipliers.items()}
-            factors = {key: each for key, each in named.items() if ":" in key}
-            pairs = multiply_gradients(pairs, factors)
-        if shows_norm:
-            _summarize_norm("global_norm/gradient_norm", pairs)
-        if clip_gradients is not None:
-            clip = clip_gradients if callable(clip_gradients) else _clipping(clip_gradients)
-            pairs = clip(pairs)
-            if shows_norm:
-                _summarize_norm("global_norm/clipped_gradient_norm", pairs)
+        pairs = optimizer.compute_gradients(loss, trained)
+        if callable(clip_gradients):
+            pairs = clip_gradients(pairs)
+        elif clip_gradients is not None:
+            gradients, clipped = zip(*pairs)
+            pairs = list(zip(tf.clip_by_global_norm(gradients, clip_gradients)[0], clipped))
         if "loss" in shown:
             tf.summary.scalar("loss", loss)
-        for gradient, variable in pairs:
-            values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-            place = variable.name.replace(":", "_")
-            if "gradients" in shown and gradient is not None:
-                tf.summary.histogram(f"gradients/{place}", values)
-            if "gradient_norm" in shown and gradient is not None:
-                _summarize_norm(f"gradient_norm/{place}", [(values, variable)])
-        advanced = step if increment_global_step else None
-        with tf.control_dependencies([optimizer.apply_gradients(pairs, advanced, name="train")]):
+        with tf.control_dependencies([optimizer.apply_gradients(pairs, step, name="train")]):
             return tf.identity(loss)
-
-
-def _clipping(norm: float) -> Callable[[Pairs], Pairs]:
-    def clip(pairs: Pairs) -> Pairs:
-        gradients, variables = zip(*pairs)
-        return list(zip(tf.clip_by_global_norm(gradients, norm)[0], variables))
-
-    return clip
-
-
-def _summarize_norm(name: str, pairs: Pairs) -> None:
-    tf.summary.scalar(name, tf.global_norm([gradient for gradient, _ in pairs]))
-
-
-def summarize_tensor(tensor: Any, tag=None) -> Any:
-    """A scalar's value, else a histogram; None for texts and booleans."""
-    if tensor.dtype.base_dtype in (tf.string, tf.bool):
-        return None
-    summary = tf.summary.scalar if tensor.shape.ndims == 0 else tf.summary.histogram
-    return summary(tag or f"{tensor.op.name}_summary", tensor)
-
-
-def summarize_activation(op: Any) -> Any:
-    """A histogram; of ReLUs and the like also the share of zeros, of ReLU6 that of sixes."""
-    name, inputs = op.op.name, op.op.inputs
-    if op.op.type in ("Relu", "Softplus", "Relu6"):
-        zeros = tf.cast(tf.less(inputs[0], 0), tf.float32)
-        tf.summary.scalar(f"{name}/zeros", tf.reduce_mean(zeros))
-    if op.op.type == "Relu6":
-        sixes = tf.cast(tf.greater(inputs[0], 6), tf.float32)
-        tf.summary.scalar(f"{name}/sixes", tf.reduce_mean(sixes))
-    return tf.summary.histogram(f"{name}/activation", op)
-
-
-def summarize_tensors(tensors: Iterable[Any], summarizer=summarize_tensor) -> List[Any]:
-    """A summary of each."""
-    return [summarizer(tensor) for tensor in tensors]
-
-
-def summarize_collection(collection, name_filter=None, summarizer=summarize_tensor) -> List[Any]:
-    """A summary of each tensor of a collection whose name begins as a regular expression says."""
-    tensors = tf.get_collection(collection)
-    chosen = [each for each in tensors if not name_filter or re.match(name_filter, each.op.name)]
-    return summarize_tensors(chosen, summarizer)
-
-
-@functools.wraps(summarize_collection)
-def summarize_activations(name_filter=None, summarizer=summarize_activation) -> List[Any]:
-    return summarize_collection(tf.GraphKeys.ACTIVATIONS, name_filter, summarizer)
 
 
 def analyze_vars(variables: Iterable[Any], print_info: bool = False) -> Tuple[int, int]:
