@@ -93,14 +93,13 @@ def losses(slim):
 
 
 def create_train_op(slim):
-    """Two variables, clipped gradients, one of them multiplied, and an update before the loss."""
+    """Two variables, clipped gradients, and an update before the loss."""
     one, two, count = variable("one", [2]), variable("two", [2]), variable("count", [], 0.0)
     tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_add(count, 1.0).op)
     # Both gradients need the loss, which is therefore that of the values before the update.
     loss = tf.exp(tf.reduce_sum(one * one) * 0.3 + tf.reduce_sum(two) * 0.1)
     optimizer = tf.train.GradientDescentOptimizer(0.1)
-    options = {"clip_gradient_norm": 1.5, "gradient_multipliers": {"two": 0.5}}
-    return slim.learning.create_train_op(loss, optimizer, **options)
+    return slim.learning.create_train_op(loss, optimizer, clip_gradient_norm=1.5)
 
 
 def sequence_loss(seq2seq):

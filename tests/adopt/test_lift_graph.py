@@ -135,7 +135,6 @@ def test_a_graph_that_fixes_its_batch_predicts_any_number_of_rows(lift):
         ({"feed": "keep_prob=0.5,rate=1,y=labels,x=labels"}, "'x' takes"),
         ({"feed": "keep_prob=0.5,rate=1,y=labels,x=features.left"}, "no features 'left'"),
         ({"meta": "absent.meta"}, "absent.meta: No such file"),
-        ({"checkpoint": "absent"}, "no checkpoint 'absent'"),
     ],
 )
 def test_what_the_user_got_wrong_is_said_in_one_sentence(lift, options, message):

@@ -116,7 +116,6 @@ def test_options_of_hparams_are_parsed_in_their_types():
 def test_variables_are_listed_with_their_sizes(capsys):
     with tf.Graph().as_default():
         made = variables.model_variable("a/b", [2, 3], collections=["mine"])
-        variables.local_variable([0.0], name="local")
         assert training.analyze_vars(tf.global_variables(), print_info=True) == (6, 24)
         assert tf.get_collection("mine") == [made] == variables.get_model_variables("a")
         assert variables.get_variables_by_name("b") == [made]

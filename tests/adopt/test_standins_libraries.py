@@ -18,8 +18,6 @@ def test_old_names_of_numpy_are_back():
     assert np.lib.pad([1], 1, "constant").tolist() == [0, 1, 0] and np.string_ is np.bytes_
     assert np.asscalar(np.ones(1)) == 1 and np.in1d([[3], [4]], [4]).tolist() == [False, True]
     assert np.asfarray([1]).dtype == np.float64 and np.product([2, 3]) == 6
-    assert np.reshape(np.arange(4), newshape=[2, 2]).tolist() == [[0, 1], [2, 3]]
-    assert np.reshape(np.arange(4), (1, 4), order="F").shape == (1, 4)
 
 
 def test_rows_of_several_lengths_are_an_array_of_objects():

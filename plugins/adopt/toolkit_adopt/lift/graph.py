@@ -13,6 +13,7 @@ from toolkit import UsageError, atomic_write, tf
 
 from .initial import MetaGraph, read_meta
 from .part import Inference, Period, batch_size
+from .rules import tensor_name
 
 COPY = "lifted.meta"  # in the folder of a run
 
@@ -60,11 +61,11 @@ class LiftedModel:
 def build(run: Any) -> LiftedModel:
     """The model of a run in its mode; creates its variables."""
     meta, options, losses = open_graph(run), run.options, None
-    if run.mode != "predict":
-        period = Period(meta.graph_def, options.train_op, options.losses, options.feed, run.data)
-        if run.mode == "train":
-            return LiftedModel(meta, run, losses=period)
-        names = {name[:-2]: name for name in period.losses}
+    if run.mode == "train":
+        arguments = meta.graph_def, options.train_op, options.losses, options.feed, run.data
+        return LiftedModel(meta, run, losses=Period(*arguments))
+    if run.mode == "eval":
+        names = {name[:-2]: name for name in map(tensor_name, options.losses)}
         losses = Inference(meta.graph_def, names, _feeds(run), run.data)
         losses = None if losses.fixed_size else losses
     return LiftedModel(meta, run, outputs=_make_outputs(meta, run), losses=losses)
@@ -101,15 +102,11 @@ def input_specs(run: Any) -> Any:
 
 def open_graph(run: Any) -> MetaGraph:
     """The graph of a run: the copy in its folder, or else the file that the options name."""
-    path, checkpoint = run.options.meta, run.options.checkpoint
+    path = run.options.meta
     if not path:
         raise UsageError("No graph is named.", hint="Set --meta FILE.meta.")
     copy = os.path.join(run.folder or "", COPY)
-    if run.folder and os.path.isfile(copy):
-        return read_meta(copy)
-    beside = path[: -len(".meta")] if path.endswith(".meta") else ""
-    is_beside = not checkpoint and os.path.isfile(f"{beside}.index")
-    return read_meta(path, beside if is_beside else checkpoint)
+    return read_meta(copy if run.folder and os.path.isfile(copy) else path)
 
 
 def keep_copy(run: Any) -> None:

@@ -64,7 +64,7 @@ class MetaGraph:
                 raise UsageError(
                     f"The variable '{name}' has no initial value: it is in no collection of "
                     "the graph, and in no checkpoint.",
-                    hint="Set --checkpoint, or save the graph behind the whole script.",
+                    hint="Put its checkpoint beside the graph: NAME.index beside NAME.meta.",
                 )
         if not missing:
             return values
@@ -83,12 +83,8 @@ class MetaGraph:
         return values
 
 
-def read_meta(path: str, checkpoint: str = "") -> MetaGraph:
-    """Read a file .meta.
-
-    Args:
-        path: of the file.
-        checkpoint: the prefix of a checkpoint's files; "" for none.
+def read_meta(path: str) -> MetaGraph:
+    """Read a file .meta, and find the checkpoint beside it.
 
     Raises:
         UsageError: there is no such file.
@@ -103,6 +99,5 @@ def read_meta(path: str, checkpoint: str = "") -> MetaGraph:
         meta = tf.MetaGraphDef()
     if not meta.graph_def.node:
         raise DataError(f"{path} holds no graph.", hint="tf.train.Saver writes files .meta.")
-    if checkpoint and not os.path.isfile(checkpoint + ".index"):
-        raise UsageError(f"There is no checkpoint '{checkpoint}' (no file {checkpoint}.index).")
-    return MetaGraph(meta, checkpoint)
+    prefix = os.path.splitext(path)[0]
+    return MetaGraph(meta, prefix if os.path.isfile(prefix + ".index") else "")

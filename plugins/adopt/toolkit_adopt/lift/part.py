@@ -71,20 +71,11 @@ class Part:
         rows = ("features", "labels", "uniform", "normal")
         return name == self.given or self.rules[name].kind in rows
 
-    def make_feeds(self, batch: Batch, any_size: bool = False) -> Dict[str, Any]:
-        """What each tensor is fed, by its name, without the given one.
-
-        Args:
-            batch: of the step.
-            any_size: whether rows may be as many as the batch has, whatever the graph fixes.
-        """
-        feeds = {}
-        for name, rule in self.rules.items():
-            dtype, shape = self.fed[name]
-            if any_size and self.is_row(name) and shape is not None and shape.ndims:
-                shape = tf.TensorShape([None]).concatenate(shape[1:])
-            feeds[name] = make_feed(name, rule, dtype, shape, batch)
-        return feeds
+    def make_feeds(self, batch: Batch) -> Dict[str, Any]:
+        """What each tensor is fed in a step, by its name, without the given one."""
+        return {
+            name: make_feed(name, rule, *self.fed[name], batch) for name, rule in self.rules.items()
+        }
 
     def connect(
         self,
@@ -210,6 +201,9 @@ class Inference:
         outputs: key -> name of a tensor.
         feeds, data: as of `Part`.
         given: the name of a tensor that is fed by itself; "" for none.
+
+    Attributes:
+        fixed_size: the batch size that the graph fixes; 0 for none.
     """
 
     def __init__(
@@ -222,8 +216,13 @@ class Inference:
     ):
         self._outputs = list(outputs)
         targets, given = list(map(tensor_name, outputs.values())), given and tensor_name(given)
-        self._part = Part(graph_def, targets, feeds, data, given)
-        self.variables = self._part.variables
+        self._part = part = Part(graph_def, targets, feeds, data, given)
+        self.variables, fed = part.variables, part.fed
+        self.fixed_size = 0
+        for name, (dtype, shape) in fed.items():
+            if part.is_row(name) and shape is not None and shape.ndims:
+                self.fixed_size = max(self.fixed_size, shape.as_list()[0] or 0)
+                fed[name] = dtype, tf.TensorShape([None]).concatenate(shape[1:])
 
     @property
     def input_spec(self) -> Any:
@@ -236,16 +235,10 @@ class Inference:
             )
         return dtype.name, shape.as_list()[1:]
 
-    @property
-    def fixed_size(self) -> int:
-        """The batch size that the graph fixes; 0 for none."""
-        shapes = [shape for name, (_, shape) in self._part.fed.items() if self._part.is_row(name)]
-        return _first_size(shape for shape in shapes if shape is not None)
-
     def build(self, variables: Dict[str, Any], features: Any, labels: Any, run: Any) -> Any:
         """Add the outputs to the default graph, by their keys: a row for each example."""
         part, size = self._part, batch_size(features)
-        feeds = part.make_feeds(Batch(features, labels, run, size), any_size=True)
+        feeds = part.make_feeds(Batch(features, labels, run, size))
         if part.given in part.fed:
             feeds[part.given] = _first(features)
         rows = [name for name in feeds if part.is_row(name)]
@@ -256,7 +249,8 @@ class Inference:
         fixed, values = self.fixed_size, []
         if not fixed:
             values = connected()
-            fixed = _first_size(value.shape for value in values)  # within the graph
+            sizes = [value.shape.as_list()[0] for value in values if value.shape.ndims]
+            fixed = max([each or 0 for each in sizes], default=0)  # within the graph
         if fixed:
             values = _in_batches(connected, [feeds[name] for name in rows], fixed, size)
         return {
@@ -265,11 +259,6 @@ class Inference:
             else value
             for key, value in zip(self._outputs, values)
         }
-
-
-def _first_size(shapes: Any) -> int:
-    """The largest known first size of some shapes; 0 for none."""
-    return max([shape.as_list()[0] or 0 for shape in shapes if shape.ndims], default=0)
 
 
 def _in_batches(function: Any, rows: List[Any], count: int, size: Any) -> List[Any]:

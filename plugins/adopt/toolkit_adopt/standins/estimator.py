@@ -115,6 +115,16 @@ class EvalSpec(NamedTuple):
     throttle_secs: Any = 600
 
 
+class _InitializeIterator(tf.train.SessionRunHook):
+    """Runs the initializer of a data set's iterator in each new session."""
+
+    def __init__(self, iterator: Any):
+        self._initializer = iterator.initializer
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        session.run(self._initializer)
+
+
 class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
     """Evaluates each checkpoint but that of the first step."""
 
@@ -152,24 +162,22 @@ class Estimator:
         return function(**{name: x for name, x in offered.items() if name in names})
 
     def _read(self, input_fn: Any, mode: str) -> Any:
-        """Features, and labels (None without)."""
-        result = self._call(input_fn, mode)
+        """Features, labels (None without) and the hooks that the inputs need."""
+        result, hooks = self._call(input_fn, mode), []
         if hasattr(result, "output_types") or isinstance(result, tf.data.Dataset):
             iterator = tf.data.make_initializable_iterator(result)
-            # What new sessions run.
-            tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
-            result = iterator.get_next()
+            result, hooks = iterator.get_next(), [_InitializeIterator(iterator)]
         if not isinstance(result, (list, tuple)):
-            return result, None
+            return result, None, hooks
         if len(result) != 2:
             raise ValueError(f"input_fn returns (features, labels), not {len(result)} values.")
-        return result
+        return result[0], result[1], hooks
 
     def _build(self, input_fn: Any, mode: str) -> Any:
-        """The specification in the default graph."""
+        """The specification in the default graph, and the hooks that its inputs need."""
         tf.set_random_seed(self.config.tf_random_seed)
         tf.train.create_global_step()
-        features, labels = self._read(input_fn, mode)
+        features, labels, hooks = self._read(input_fn, mode)
         labels = None if mode == ModeKeys.PREDICT else labels
         if labels is not None and "labels" not in _argument_names(self.model_fn):
             raise ValueError("model_fn does not take labels, but input_fn returns labels.")
@@ -182,7 +190,7 @@ class Estimator:
             )
         if spec.loss is not None:
             spec = spec._replace(loss=tf.reshape(spec.loss, []))
-        return spec._replace(scaffold=spec.scaffold or tf.train.Scaffold())
+        return spec._replace(scaffold=spec.scaffold or tf.train.Scaffold()), hooks
 
     def train(
         self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None
@@ -202,10 +210,10 @@ class Estimator:
         if max_steps is not None and max_steps <= start:
             return self
         with tf.Graph().as_default():
-            spec = self._build(input_fn, ModeKeys.TRAIN)
+            spec, input_hooks = self._build(input_fn, ModeKeys.TRAIN)
             if self._warm_start_from and newest is None:
                 tf.train.warm_start(self._warm_start_from)
-            all_hooks = [*(hooks or []), tf.train.NanTensorHook(spec.loss)]
+            all_hooks = [*input_hooks, *(hooks or []), tf.train.NanTensorHook(spec.loss)]
             if steps is not None or max_steps is not None:
                 all_hooks.append(tf.train.StopAtStepHook(steps, max_steps))
             self._train(spec, all_hooks, list(saving_listeners or []))
@@ -262,12 +270,12 @@ class Estimator:
     ) -> Dict[str, Any]:
         """The metrics of a checkpoint, with "loss" and "global_step"."""
         with tf.Graph().as_default():
-            spec = self._build(input_fn, ModeKeys.EVAL)
+            spec, all_hooks = self._build(input_fn, ModeKeys.EVAL)
             metrics = {**(spec.eval_metric_ops or {}), "loss": tf.metrics.mean(spec.loss)}
             values = {key: value for key, (value, _) in metrics.items()}
             values[tf.GraphKeys.GLOBAL_STEP] = tf.train.get_global_step()
             final = tf.train.FinalOpsHook(values)
-            all_hooks = [*(hooks or []), *(spec.evaluation_hooks or []), final]
+            all_hooks += [*(hooks or []), *(spec.evaluation_hooks or []), final]
             updates, left = [update for _, update in metrics.values()], steps or -1
             for _ in self._calls(spec, updates, checkpoint_path, all_hooks, left):
                 pass
@@ -283,11 +291,11 @@ class Estimator:
     ) -> Iterator[Any]:
         """Yield the predictions for each example, or for each batch."""
         with tf.Graph().as_default():
-            spec = self._build(input_fn, ModeKeys.PREDICT)
+            spec, all_hooks = self._build(input_fn, ModeKeys.PREDICT)
             wanted = spec.predictions
             if predict_keys is not None:
                 wanted = {key: wanted[key] for key in predict_keys}
-            all_hooks = [*(hooks or []), *(spec.prediction_hooks or [])]
+            all_hooks += [*(hooks or []), *(spec.prediction_hooks or [])]
             for batch in self._calls(spec, wanted, checkpoint_path, all_hooks):
                 if not yield_single_examples:
                     yield batch

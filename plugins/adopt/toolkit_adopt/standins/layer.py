@@ -25,6 +25,12 @@ OPTIONS: Dict[str, Any] = {
     "trainable": True,  # whether the variables are in TRAINABLE_VARIABLES
     "scope": None,  # of the variables; a name with a number by default
 }
+_STARTS = {
+    "beta": tf.zeros_initializer(),
+    "gamma": tf.ones_initializer(),
+    "moving_mean": tf.zeros_initializer(),
+    "moving_variance": tf.ones_initializer(),
+}
 OF_NORMALIZATIONS = {name: value for name, value in OPTIONS.items() if "izer" not in name}
 
 
@@ -52,31 +58,20 @@ class Layer:
             return [examples, channels, *values]
         return [examples, *values, channels]
 
-    def variable(self, name: str, shape: List[int], **changes: Any) -> Any:
-        """A variable by the options of its kind, biases or weights, or by others."""
-        options = self._options
-        kind = "biases" if name == "biases" else "weights"
-        arguments = {
-            "dtype": self.inputs.dtype.base_dtype,
-            "initializer": options[f"{kind}_initializer"],
-            "regularizer": options[f"{kind}_regularizer"],
-            "trainable": options["trainable"],
-            "collections": get_variable_collections(options["variables_collections"], kind),
-        }
-        return model_variable(name, shape=shape, **{**arguments, **changes})
-
-    def parameter(self, name: str, size: List[int], start: Any = None, dtype: Any = None) -> Any:
-        """A variable of a normalization, which begins with ones or zeros by default."""
-        is_one = name in ("gamma", "moving_variance")
-        start = start or (tf.ones_initializer() if is_one else tf.zeros_initializer())
-        collections = get_variable_collections(self._options["variables_collections"], name)
+    def variable(
+        self, name: str, shape: List[int], initializer: Any = None, dtype: Any = None
+    ) -> Any:
+        """A variable by the options of its kind, all weights being of one."""
+        options, kind = self._options, "weights" if name.endswith("weights") else name
+        initializer = initializer or options.get(f"{kind}_initializer") or _STARTS.get(name)
         return model_variable(
             name,
-            shape=size,
+            shape=shape,
             dtype=dtype or self.inputs.dtype.base_dtype,
-            initializer=start,
-            trainable=self._options["trainable"] and not name.startswith("moving"),
-            collections=collections,
+            initializer=initializer,
+            regularizer=options.get(f"{kind}_regularizer"),
+            trainable=options["trainable"] and not name.startswith("moving"),
+            collections=get_variable_collections(options["variables_collections"], kind),
         )
 
     def finish(self, outputs: Any) -> Any:

@@ -106,9 +106,8 @@ def separable_convolution2d(
         shape = [*_pair(kernel_size), channels, depth_multiplier]
         weights = [layer.variable("depthwise_weights", shape)]
         if num_outputs is not None:
-            start = {"initializer": pointwise_initializer} if pointwise_initializer else {}
             shape = [1, 1, channels * depth_multiplier, num_outputs]
-            weights.append(layer.variable("pointwise_weights", shape, **start))
+            weights.append(layer.variable("pointwise_weights", shape, pointwise_initializer))
         convolve = tf.nn.depthwise_conv2d if num_outputs is None else tf.nn.separable_conv2d
         arguments = (*weights, layer.per_axis(_pair(stride)), padding.upper())
         formats = {"rate": _pair(rate), "data_format": data_format}
@@ -136,16 +135,9 @@ def fully_connected(
         return layer.finish(product(layer.inputs, weights))
 
 
-def _dense(activation_fn: Any) -> Any:
-    @functools.wraps(fully_connected)
-    def dense(*args: Any, **kwargs: Any) -> Any:
-        return fully_connected(*args, **{"activation_fn": activation_fn, **kwargs})
-
-    return dense
-
-
-relu, relu6 = _dense(tf.nn.relu), _dense(tf.nn.relu6)
-elu, linear = _dense(tf.nn.elu), _dense(None)
+def linear(*args: Any, **kwargs: Any) -> Any:
+    """`fully_connected` without an activation."""
+    return fully_connected(*args, **{"activation_fn": None, **kwargs})
 
 
 def _op(name: str, open_scope: Any = tf.name_scope) -> Any:

@@ -1,14 +1,13 @@
 """Names of NumPy and SciPy that scripts of TensorFlow 1's time use and later versions removed.
 
-Those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`, `np.array` of
-rows of several lengths and `scipy.misc.imsave`, are there while the stand-ins are installed. Images
-are read and written by Pillow.
+Those that are lacking, such as `np.float`, `np.array` of rows of several lengths and
+`scipy.misc.imsave`, are there while the stand-ins are installed. Images are read and written by
+Pillow.
 """
 
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 import types
 from typing import Any, Iterator, Tuple
@@ -41,7 +40,7 @@ _NUMPY = {
 }
 _FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "cubic": 3}  # of Pillow
 
-_reshape, _array = np.reshape, np.array
+_array = np.array
 
 
 def array(object, dtype=None, **kwargs) -> np.ndarray:
@@ -52,11 +51,6 @@ def array(object, dtype=None, **kwargs) -> np.ndarray:
         if dtype is not None or "inhomogeneous" not in str(error):
             raise
         return _array(object, np.object_, **kwargs)
-
-
-def reshape(a, *args, newshape=None, **kwargs):
-    """`np.reshape`, whose shape was once called `newshape`."""
-    return _reshape(a, *([] if newshape is None else [newshape]), *args, **kwargs)
 
 
 def bytescale(data, cmin=None, cmax=None, high=255, low=0) -> np.ndarray:
@@ -109,8 +103,6 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
     for name, value in _NUMPY.items():
         if name not in vars(np):
             yield np, name, value
-    if "newshape" not in inspect.signature(_reshape).parameters:
-        yield np, "reshape", reshape
     if tuple(map(int, np.__version__.split(".")[:2])) >= (1, 24):
         yield np, "array", array
     if "pad" not in vars(np.lib):

@@ -5,9 +5,10 @@ Batches, their order and what is drawn of NumPy's generator are those of TensorF
 
 from __future__ import annotations
 
+import collections
 import gzip
 import os
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, List, Tuple
 
 import numpy as np
 
@@ -20,12 +21,7 @@ _FILES = {
 _MAGIC = {1: 2049, 3: 2051}  # rank of the array -> the first four bytes of its file
 
 
-class Datasets(NamedTuple):
-    """The three parts of MNIST."""
-
-    train: Any
-    validation: Any
-    test: Any
+Datasets = collections.namedtuple("Datasets", "train validation test")  # DataSet each
 
 
 def _find(folder: str, name: str) -> str:
@@ -150,11 +146,11 @@ def read_data_sets(
         arrays.append(_read(_find(train_dir, images_name), 3)[..., np.newaxis])
         labels = _read(_find(train_dir, labels_name), 1)
         arrays.append(np.eye(10)[labels] if one_hot else labels)
-    images, labels, test_images, test_labels = arrays
+    images, labels, *test = arrays
     n = validation_size
     if not 0 <= n <= len(images):
         raise ValueError(f"validation_size is from 0 to {len(images)}, not {n}.")
-    parts = (images[n:], labels[n:]), (images[:n], labels[:n]), (test_images, test_labels)
+    parts = (images[n:], labels[n:]), (images[:n], labels[:n]), test
     options = {"dtype": dtype, "reshape": reshape, "seed": seed}
     return Datasets(*(DataSet(*part, **options) for part in parts))
 

@@ -74,7 +74,7 @@ def batch_norm(
         if is_of_layers and not (layer.rank == 2 and fused):
             names.reverse()
         made = {
-            name: layer.parameter(name, [layer.channels], start.get(name), dtype)
+            name: layer.variable(name, [layer.channels], start.get(name), dtype)
             for name in (*names, "moving_mean", "moving_variance")
         }
         mean, variance = made["moving_mean"], made["moving_variance"]
@@ -153,8 +153,8 @@ def layer_norm(
     with open_layer("LayerNorm", inputs, options, known=OF_NORMALIZATIONS) as layer:
         inputs = layer.inputs
         size = inputs.shape[begin_params_axis:].as_list()
-        offset = layer.parameter("beta", size) if center else None
-        factor = layer.parameter("gamma", size) if scale else None
+        offset = layer.variable("beta", size) if center else None
+        factor = layer.variable("gamma", size) if scale else None
         moments = tf.nn.moments(inputs, list(range(layer.rank))[begin_norm_axis:], keepdims=True)
         epsilon = 1e-3 if inputs.dtype.base_dtype == tf.float16 else 1e-12
         outputs = tf.nn.batch_normalization(inputs, *moments, offset, factor, epsilon)
@@ -176,8 +176,8 @@ def instance_norm(
     options["activation_fn"] = activation_fn
     with open_layer("InstanceNorm", inputs, options, data_format, OF_NORMALIZATIONS) as layer:
         size = [layer.channels]
-        offset = _along_channels(layer, layer.parameter("beta", size) if center else None)
-        factor = _along_channels(layer, layer.parameter("gamma", size) if scale else None)
+        offset = _along_channels(layer, layer.variable("beta", size) if center else None)
+        factor = _along_channels(layer, layer.variable("gamma", size) if scale else None)
         axes = [each for each in range(1, layer.rank) if each != layer.axis]
         moments = tf.nn.moments(layer.inputs, axes, keepdims=True)
         outputs = tf.nn.batch_normalization(layer.inputs, *moments, offset, factor, epsilon)

@@ -31,21 +31,6 @@ def clip_gradient_norms(gradients_to_variables, max_norm) -> Pairs:
     return [(None if g is None else clip(g, max_norm), v) for g, v in gradients_to_variables]
 
 
-def multiply_gradients(grads_and_vars, gradient_multipliers) -> Pairs:
-    """(gradient, variable) pairs; those of variables or names in a dictionary are multiplied."""
-    factors = {getattr(key, "name", key): value for key, value in gradient_multipliers.items()}
-
-    def scale(gradient: Any, variable: Any) -> Any:
-        by = factors.get(variable.name, factors.get(variable.op.name))
-        if gradient is None or by is None:
-            return gradient
-        if isinstance(gradient, tf.IndexedSlices):
-            return tf.IndexedSlices(gradient.values * by, gradient.indices, gradient.dense_shape)
-        return gradient * by
-
-    return [(scale(gradient, variable), variable) for gradient, variable in grads_and_vars]
-
-
 def _after_updates(loss: Any, update_ops: Any) -> Any:
     """The loss behind updates, by default those of UPDATE_OPS."""
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS) if update_ops is None else update_ops
@@ -59,33 +44,24 @@ def create_train_op(
     global_step=_OF_GRAPH,
     update_ops=None,
     variables_to_train=None,
+    *,
     clip_gradient_norm=0,
     summarize_gradients=False,
-    gate_gradients=tf.train.Optimizer.GATE_OP,
-    aggregation_method=None,
-    colocate_gradients_with_ops=False,
-    gradient_multipliers=None,
     check_numerics=True,
-    *,
     transform_grads_fn=None,
+    **options,
 ):
     """The loss, whose evaluation makes a training step.
 
-    `transform_grads_fn`, of `tf.contrib.training`, gets and gives (gradient, variable) pairs.
+    `transform_grads_fn`, of `tf.contrib.training`, gets and gives (gradient, variable) pairs; the
+    options are those of `compute_gradients`.
     """
     step = tf.train.get_or_create_global_step() if global_step is _OF_GRAPH else global_step
     total_loss = _after_updates(total_loss, update_ops)
-    pairs = optimizer.compute_gradients(
-        total_loss,
-        variables_to_train or tf.trainable_variables(),
-        gate_gradients=gate_gradients,
-        aggregation_method=aggregation_method,
-        colocate_gradients_with_ops=colocate_gradients_with_ops,
-    )
+    variables = variables_to_train or tf.trainable_variables()
+    pairs = optimizer.compute_gradients(total_loss, variables, **options)
     if transform_grads_fn:
         pairs = transform_grads_fn(pairs)
-    if gradient_multipliers:
-        pairs = multiply_gradients(pairs, gradient_multipliers)
     if clip_gradient_norm > 0:
         pairs = clip_gradient_norms(pairs, clip_gradient_norm)
     for gradient, var in pairs if summarize_gradients else ():

@@ -38,12 +38,6 @@ def model_variable(name, *args, collections=None, **kwargs):
     return variable(name, *args, collections=collections, **kwargs)
 
 
-def local_variable(initial_value, validate_shape=True, name=None) -> Any:
-    """A variable of LOCAL_VARIABLES, which no Saver saves."""
-    options = {"trainable": False, "collections": [_KEYS.LOCAL_VARIABLES]}
-    return tf.Variable(initial_value, validate_shape=validate_shape, name=name, **options)
-
-
 def get_variables(scope=None, suffix=None, collection=_KEYS.GLOBAL_VARIABLES) -> List[Any]:
     """The variables of a collection, of a scope and with an end of their names."""
     scope = getattr(scope, "name", scope)
@@ -62,7 +56,7 @@ def _of(collection: str) -> Any:
     return get
 
 
-get_model_variables, get_local_variables = _of(_KEYS.MODEL_VARIABLES), _of(_KEYS.LOCAL_VARIABLES)
+get_model_variables = _of(_KEYS.MODEL_VARIABLES)
 get_trainable_variables = _of(_KEYS.TRAINABLE_VARIABLES)
 
 

@@ -95,5 +95,4 @@ class VocabularyProcessor:
     def restore(cls, filename) -> VocabularyProcessor:
         """Read what `save` wrote."""
         with open(filename, "rb") as file:
-            processor: VocabularyProcessor = pickle.load(file)
-        return processor
+            return pickle.load(file)
