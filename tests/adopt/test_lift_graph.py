@@ -21,17 +21,19 @@ IMAGES = (DATA[0].reshape(-1, 4, 4, 1), DATA[1])
 OPTIONS = {
     "mlp": {
         "train_op": "train",
-        "feed": "keep_prob=0.5,rate=table:0=0.1:4=0.01",
+        "losses": "loss",
+        "feed": "x=features,y=labels,keep_prob=0.5,rate=table:0=0.1:4=0.01",
         "infer_feed": "keep_prob=1",
         "graph_output": "probabilities",
     },
     "gan": {
         "train_op": "train_d,train_g",
-        "feed": "z=uniform:-1:1",
+        "losses": "g_loss,d_loss",
+        "feed": "real=features,z=uniform:-1:1",
         "graph_input": "z",
         "graph_output": "fake",
     },
-    "noisy": {"train_op": "train"},
+    "noisy": {"train_op": "train", "losses": "loss", "feed": "x=features"},
 }
 
 
@@ -80,7 +82,7 @@ def by_hand(meta, feeds, targets, steps):
 
 def test_without_noise_the_values_are_those_of_a_plain_session(tmp_path, lift):
     meta = lift_graphs.write("mlp", tmp_path, resource=False, checkpoint=True)
-    feeds = "keep_prob=1,rate=linear:0.1:0:8"
+    feeds = "x=features,y=labels,keep_prob=1,rate=linear:0.1:0:8"
     whole = {"batch_size": 64, "validation_share": 0, "test_share": 0}  # whose mean has no order
     run = lift("mlp", "plain", meta, feed=feeds, **whole)
     x, y = DATA[0], np.eye(3, dtype=np.float32)[DATA[1]]
@@ -95,7 +97,7 @@ def test_without_noise_the_values_are_those_of_a_plain_session(tmp_path, lift):
 
 def test_a_graph_of_1_15_with_former_variables_starts_from_its_checkpoint(lift):
     reader = tf.train.load_checkpoint(os.path.join(GRAPHS, "noisy"))
-    run = lift("noisy", "checkpoint", feed="x=features", steps=1)
+    run = lift("noisy", "checkpoint", steps=1)
     change = np.abs(tensors(run)["encoder/w"] - reader.get_tensor("encoder/w")).max()
     assert 0 < change < 0.1
 
@@ -125,13 +127,14 @@ def test_a_graph_that_fixes_its_batch_predicts_any_number_of_rows(lift):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"feed": "keep_prob=0.5"}, "fed 'rate'"),
+        ({"feed": "x=features,y=labels,keep_prob=0.5"}, "fed 'rate'"),
+        ({"feed": "keep=0.5"}, "no op 'keep'"),
         ({"train_op": "trian"}, "no op 'trian'"),
         ({"train_op": ""}, "No train op"),
-        ({"feed": "keep_prob=0.5,rate=1,x=labels"}, "'x' takes"),
-        ({"feed": "keep_prob=0.5,rate=1,x=features.left"}, "no features 'left'"),
+        ({"losses": ""}, "No loss of 'train' is named"),
+        ({"feed": "keep_prob=0.5,rate=1,y=labels,x=labels"}, "'x' takes"),
+        ({"feed": "keep_prob=0.5,rate=1,y=labels,x=features.left"}, "no features 'left'"),
         ({"meta": "absent.meta"}, "absent.meta: No such file"),
-        ({"checkpoint": "absent"}, "no checkpoint 'absent'"),
     ],
 )
 def test_what_the_user_got_wrong_is_said_in_one_sentence(lift, options, message):

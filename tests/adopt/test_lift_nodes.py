@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from toolkit_adopt.lift.fragment import connect, make_fragment, make_variables, with_resources
-from toolkit_adopt.lift.nodes import find_losses
-from toolkit_adopt.lift.rules import parse_rule, rules_of
+from toolkit_adopt.lift.nodes import cut
+from toolkit_adopt.lift.part import Part
+from toolkit_adopt.lift.refs import to_resources
+from toolkit_adopt.lift.rules import parse_rule
 
 from toolkit import UsageError, tf
 
@@ -18,23 +19,25 @@ def graph_of(build, resource=True):
         return graph.as_graph_def()
 
 
-def run_once(graph_def, target, values, feeds=(), count=1):
-    """The variables after runs of a fragment that starts from these values."""
-    fragment = make_fragment(with_resources(graph_def), [target], list(feeds))
+def run_once(graph_def, values, feeds):
+    """The variables after the op `train` of a part that starts from these values."""
+    part = Part(to_resources(graph_def), ["train"], dict.fromkeys(feeds, "0"), None)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.get_or_create_global_step()
-        variables = make_variables(fragment.variables, [])
         run = type(
             "Run", (), {"seed": lambda self, name: 1, "step_index": tf.constant(0, tf.int64)}
         )
-        given = {name: tf.constant(value) for name, value in dict(feeds).items()}
-        op = connect(fragment, variables, given, run(), "call")
+        variables = {
+            name: tf.get_variable(name, *form, use_resource=True)
+            for name, form in part.variables.items()
+        }
+        given = {name: tf.constant(value) for name, value in feeds.items()}
+        op = part.connect(variables, given, run(), "call")
         session.run(tf.global_variables_initializer())
         for name, value in values.items():
             variables[name].load(value, session)
-        for _ in range(count):
-            session.run(op)
-        return fragment, {name: session.run(v) for name, v in variables.items()}
+        session.run(op)
+        return {name: session.run(v) for name, v in variables.items()}
 
 
 # ------------------------------------------------------------------------------------------- order
@@ -92,7 +95,7 @@ def test_state_changes_in_the_order_of_the_program(body, flag, expected):
     feeds = {"flag:0": flag} if body.__name__.startswith("condition") else {}
     start = {"w": 1.0, "out": 0.0} if body is not ordered_by_control_edges else {"w": 1.0}
     for _ in range(3):  # a race may be won by chance
-        _, values = run_once(graph_def, "train", start, feeds)
+        values = run_once(graph_def, start, feeds)
         assert (values["w"], values.get("out", 0.0)) == expected
 
 
@@ -121,7 +124,7 @@ def test_former_variables_change_as_in_their_own_session():
         start = {name: session.run(f"{name}:0") for name in names}
         session.run("train", feeds)
         expected = {name: session.run(graph.get_tensor_by_name(f"{name}:0")) for name in names}
-    _, values = run_once(graph_def, "train", start, feeds)
+    values = run_once(graph_def, start, feeds)
     assert sorted(values) == sorted(expected)
     assert values["n"] == 6
     for name, value in expected.items():
@@ -133,7 +136,7 @@ def test_an_op_that_resources_do_not_have_is_refused():
     for node in graph_def.node:
         node.op = node.op.replace("ApplyAdam", "RefSelect")
     with pytest.raises(UsageError, match="'Adam/update_w/ApplyAdam', an op RefSelect"):
-        with_resources(graph_def)
+        to_resources(graph_def)
 
 
 # -------------------------------------------------------------------------------- what is refused
@@ -170,46 +173,34 @@ def train_of(build):
 )
 def test_what_no_step_can_run_is_refused_by_name(build, message):
     with pytest.raises(UsageError, match=message):
-        make_fragment(train_of(build), ["train"], [])
+        cut(train_of(build), ["train"], [])
 
 
 def test_an_op_that_this_tensorflow_lacks_is_refused_by_name():
     graph_def = train_of(lambda: tf.constant(1))
     graph_def.node[0].op = "OpOfSomebody"
     with pytest.raises(UsageError, match="OpOfSomebody, which TensorFlow .* does not have"):
-        make_fragment(graph_def, ["train"], [])
+        cut(graph_def, ["train"], [])
 
 
 def test_a_graph_is_cut_at_a_dequeue_that_a_rule_feeds():
-    fragment = make_fragment(train_of(reads_queue), ["train"], ["batch:0"])
-    assert list(fragment.fed) == ["batch:0"]
-    assert all("Queue" not in node.op for node in fragment.graph_def.node)
+    nodes, fed, _ = cut(train_of(reads_queue), ["train"], ["batch:0"])
+    assert list(fed) == ["batch:0"]
+    assert all("Queue" not in node.op for node in nodes)
 
 
-# --------------------------------------------------------------------------------- losses and rules
-
-
-def test_losses_are_those_whose_gradients_are_taken_and_no_penalty():
-    def build():
-        x = tf.placeholder(tf.float32, [2, 3], name="x")
-        w = tf.get_variable("w", [3, 1])
-        y = tf.matmul(x, w)
-        penalty = tf.reduce_mean(tf.square(tf.gradients(y, x)[0]))
-        loss = tf.add(tf.reduce_mean(y), penalty, name="critic_loss")
-        tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
-
-    assert find_losses(graph_of(build), ["train"], []) == ["critic_loss"]
+# ------------------------------------------------------------------------------------------ rules
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("labels.digit:one-hot", ("labels", (), "digit", ("one-hot",), (), ())),
-        ("features:range:-1:1:flat", ("features", (), "", ("flat",), (-1.0, 1.0), ())),
-        ("normal:0:2:shared:shape:7x5", ("normal", (0.0, 2.0), "", ("shared",), (), (7, 5))),
-        ("true", ("constant", (1.0,), "", (), (), ())),
-        ("table:0=1:10=0.5", ("table", (0.0, 1.0, 10.0, 0.5), "", (), (), ())),
-        ("cosine:2e-4", ("cosine", (2e-4,), "", (), (), ())),
+        ("labels.digit:one-hot", ("labels", (), "digit", ("one-hot",))),
+        ("features:range:-1:1:flat", ("features", (-1.0, 1.0), "", ("range", "flat"))),
+        ("normal:0:2:shared", ("normal", (0.0, 2.0), "", ("shared",))),
+        ("true", ("constant", (1.0,), "", ())),
+        ("table:0=1:10=0.5", ("table", (0.0, 1.0, 10.0, 0.5), "", ())),
+        ("linear:1:0:9", ("linear", (1.0, 0.0, 9.0), "", ())),
     ],
 )
 def test_a_rule_is_read_from_its_text(text, expected):
@@ -217,13 +208,8 @@ def test_a_rule_is_read_from_its_text(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["noise", "uniform:1", "features.", "features:round", "table:5=1", "linear:1", "1:2"]
+    "text", ["noise", "uniform:1", "features.", "features:round", "table:5=1", "table", "1:2"]
 )
 def test_what_is_no_rule_is_refused(text):
     with pytest.raises(UsageError, match="is no rule for 'x'"):
         parse_rule("x", text)
-
-
-def test_a_rule_of_one_call_replaces_that_of_all():
-    feeds = {"z": "uniform:0:1", "z@2": "0.5"}
-    assert [rules_of(feeds, call)["z:0"].kind for call in (1, 2)] == ["uniform", "constant"]

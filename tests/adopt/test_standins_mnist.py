@@ -56,4 +56,4 @@ def test_too_many_examples_for_validation_and_fake_data_are_refused(tmp_path):
     with pytest.raises(ValueError, match="from 0 to 8, not 5000"):
         read_data_sets(str(tmp_path))
     with pytest.raises(ValueError, match="has no fake_data"):
-        read_data_sets("nowhere", fake_data=True)
+        read_data_sets(str(tmp_path), fake_data=True)

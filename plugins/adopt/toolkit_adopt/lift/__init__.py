@@ -2,7 +2,8 @@
 
 rules: how each placeholder is fed. options: those of the plugin `lift`.
 nodes, refs, order: a graph definition is cut, its variables become resources, its state is ordered.
-feeds, fragment, initial: what a graph is fed, where it is connected, with which values it begins.
-part: a step, and predictions. plugin, graph: the plugin `lift`, for a file .meta.
+feeds, initial: what a graph is fed, with which values it begins.
+part: a cut that is fed and connected, a step, and predictions.
+plugin, graph: the plugin `lift`, for a file .meta.
 model_fn: the function of an Estimator as a plugin.
 """

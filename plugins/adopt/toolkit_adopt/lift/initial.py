@@ -7,16 +7,15 @@ of its own. Random initializers without a seed get one from the run's seed and t
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Sequence
 
 import numpy as np
+from tensorflow.core.framework.variable_pb2 import VariableDef
 
 from toolkit import DataError, UsageError, tf
 
-from .fragment import with_resources
-from .nodes import STATELESS
-
-_COLLECTIONS = ("variables", "trainable_variables", "local_variables")
+from .nodes import STATELESS, extract
+from .refs import to_resources
 
 
 class MetaGraph:
@@ -28,30 +27,21 @@ class MetaGraph:
 
     Attributes:
         graph_def: its graph, whose variables are resources.
+        trainable, local: of the variables that the graph calls trainable, and of its local ones,
+            such as those of metrics: their VariableDefs by name.
     """
 
     def __init__(self, meta: Any, checkpoint: str = ""):
         self._meta, self._checkpoint = meta, checkpoint
-        self.graph_def = with_resources(meta.graph_def)
-        self._known: Any = None
+        self.graph_def = to_resources(meta.graph_def)
+        self.trainable = self._collection("trainable_variables")
+        self.local = self._collection("local_variables")
 
-    @property
-    def trainable(self) -> List[str]:
-        """The names of the variables that the graph calls trainable."""
-        return self._names[0]
-
-    @property
-    def local(self) -> List[str]:
-        """The names of its local variables, such as those of metrics."""
-        return self._names[1]
-
-    @property
-    def _names(self) -> Tuple[List[str], List[str]]:
-        if self._known is None:
-            with self._imported():
-                lists = tf.trainable_variables(), tf.local_variables()
-                self._known = tuple([v.op.name for v in each] for each in lists)
-        return self._known
+    def _collection(self, key: str) -> Dict[str, Any]:
+        found = self._meta.collection_def
+        texts = found[key].bytes_list.value if key in found else ()
+        variables = map(VariableDef.FromString, texts)
+        return {variable.variable_name.partition(":")[0]: variable for variable in variables}
 
     def initial_values(self, names: Sequence[str], seed_of: Any) -> Dict[str, np.ndarray]:
         """The value of each variable by name.
@@ -67,66 +57,34 @@ class MetaGraph:
         if self._checkpoint:
             reader = tf.train.load_checkpoint(self._checkpoint)
             values = {name: reader.get_tensor(name) for name in names if reader.has_tensor(name)}
+        known = {**self._collection("variables"), **self.local}
         missing = [name for name in names if name not in values]
+        for name in missing:
+            if name not in known:
+                raise UsageError(
+                    f"The variable '{name}' has no initial value: it is in no collection of "
+                    "the graph, and in no checkpoint.",
+                    hint="Put its checkpoint beside the graph: NAME.index beside NAME.meta.",
+                )
         if not missing:
             return values
-        with self._imported(seed_of) as graph, tf.Session(graph=graph) as session:
-            known = {v.op.name: v for v in tf.global_variables() + tf.local_variables()}
-            without = [name for name in missing if name not in known]
-            if without:
-                raise UsageError(
-                    f"The variable '{without[0]}' has no initial value: it is in no collection of "
-                    "the graph, and in no checkpoint.",
-                    hint="Set --checkpoint, or save the graph behind the whole script.",
-                )
-            session.run([known[name].initializer for name in missing])
-            values.update(session.run({name: known[name] for name in missing}))
+        initializers = [known[name].initializer_name for name in missing]
+        reads = {name: known[name].snapshot_name for name in missing}
+        source = self._meta.graph_def
+        nodes = extract(source, [*initializers, *reads.values()])
+        for node in nodes:
+            if node.op in STATELESS and not (node.attr["seed"].i or node.attr["seed2"].i):
+                node.attr["seed"].i = seed_of(f"initializer/{node.name}")
+        with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
+            definition = tf.GraphDef(node=nodes, library=source.library, versions=source.versions)
+            tf.import_graph_def(definition, name="")
+            session.run(initializers)
+            values.update(session.run(reads))
         return values
 
-    def _imported(self, seed_of: Any = None) -> Any:
-        """A graph with what TensorFlow knows of this one, as the default graph of a block."""
-        meta = type(self._meta)()
-        meta.CopyFrom(self._meta)
-        for key in list(meta.collection_def):
-            if key not in _COLLECTIONS:
-                del meta.collection_def[key]
-        meta.ClearField("saver_def")
-        del meta.graph_def.node[:]
-        meta.graph_def.node.extend(_known_nodes(self._meta.graph_def))
-        for node in meta.graph_def.node:
-            if node.op not in STATELESS or seed_of is None:
-                continue
-            if not (node.attr["seed"].i or node.attr["seed2"].i):
-                node.attr["seed"].i = seed_of(f"initializer/{node.name}")
-        graph = tf.Graph()
-        with graph.as_default():
-            tf.train.import_meta_graph(meta, clear_devices=True)
-        return graph.as_default()
 
-
-def _known_nodes(graph_def: Any) -> List[Any]:
-    """The nodes whose ops, and those of all that they need, this TensorFlow has."""
-    functions = {f.signature.name for f in graph_def.library.function}
-    lost = {
-        node.name
-        for node in graph_def.node
-        if not hasattr(tf.raw_ops, node.op) and node.op not in functions
-    }
-    count = -1
-    while count < len(lost):
-        count = len(lost)
-        for node in graph_def.node:
-            if any(text.lstrip("^").split(":")[0] in lost for text in node.input):
-                lost.add(node.name)
-    return [node for node in graph_def.node if node.name not in lost]
-
-
-def read_meta(path: str, checkpoint: str = "") -> MetaGraph:
-    """Read a file .meta.
-
-    Args:
-        path: of the file.
-        checkpoint: the prefix of a checkpoint's files; "" for none.
+def read_meta(path: str) -> MetaGraph:
+    """Read a file .meta, and find the checkpoint beside it.
 
     Raises:
         UsageError: there is no such file.
@@ -141,6 +99,5 @@ def read_meta(path: str, checkpoint: str = "") -> MetaGraph:
         meta = tf.MetaGraphDef()
     if not meta.graph_def.node:
         raise DataError(f"{path} holds no graph.", hint="tf.train.Saver writes files .meta.")
-    if checkpoint and not os.path.isfile(checkpoint + ".index"):
-        raise UsageError(f"There is no checkpoint '{checkpoint}' (no file {checkpoint}.index).")
-    return MetaGraph(meta, checkpoint)
+    prefix = os.path.splitext(path)[0]
+    return MetaGraph(meta, prefix if os.path.isfile(prefix + ".index") else "")

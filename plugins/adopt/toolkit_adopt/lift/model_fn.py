@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -25,25 +25,7 @@ from .part import Inference, Part, Period, batch_size
 from .plugin import Lifted
 
 _MODES = {"train": "train", "eval": "eval", "predict": "infer"}  # those of tf.estimator.ModeKeys
-
-
-class _Built(NamedTuple):
-    """What a function built in a graph of its own.
-
-    Attributes:
-        meta: the `MetaGraph`.
-        feeds: the name of each placeholder -> its rule.
-        loss, train_op: names of a tensor and an op; "" for none.
-        predictions: key -> name of a tensor.
-        metrics: key -> the names of the value and of the update.
-    """
-
-    meta: Any
-    feeds: Dict[str, str]
-    loss: str
-    train_op: str
-    predictions: Dict[str, str]
-    metrics: Dict[str, Tuple[str, str]]
+_FIELDS = "loss", "train_op", "predictions", "eval_metric_ops"  # of a specification
 
 
 class ModelFn(Lifted):
@@ -84,54 +66,62 @@ class ModelFn(Lifted):
 
     @hookimpl
     def build(self, run):
-        built = self._call_function(run)
-        graph_def, data = built.meta.graph_def, run.data
+        feeds: Dict[str, str] = {}  # the name of each placeholder -> its rule
+        with tf.Graph().as_default() as graph:
+            spec = self._call_function(run, feeds)
+            loss, train_op, found, metric_ops = (getattr(spec, name, None) for name in _FIELDS)
+            if run.mode == "train":
+                if train_op is None or loss is None:
+                    raise UsageError(
+                        "The model function returned no train_op or no loss in training."
+                    )
+                train_name = str(tf.group(train_op, name="lift/train").name)
+            loss = "" if loss is None else _name(loss, "loss")
+            predictions, metrics = {}, {}
+            if run.mode != "train" and found is not None:
+                found = found if isinstance(found, Mapping) else {"predictions": found}
+                predictions = {key: _name(value, key) for key, value in found.items()}
+            for key, (value, update) in (metric_ops or {}).items():
+                update_name = tf.group(update, name=f"lift/update/{key}").name
+                key = re.sub(r"[^A-Za-z0-9_/.-]", "_", key)
+                metrics[key] = _name(value, f"value/{key}"), update_name
+            meta = MetaGraph(tf.train.export_meta_graph(graph=graph))
+        graph_def, data, is_eval = meta.graph_def, run.data, run.mode == "eval"
         if run.mode == "train":
-            if not built.train_op or not built.loss:
-                raise UsageError("The model function returned no train_op or no loss in training.")
-            period = Period(graph_def, [built.train_op], [built.loss], built.feeds, data)
-            return LiftedModel(built.meta, run, period)
-        outputs = losses = metrics = None
-        if built.predictions:
-            outputs = Inference(graph_def, built.predictions, built.feeds, "", data)
-        if built.loss and run.mode == "eval":
-            losses = Inference(graph_def, {"loss": built.loss}, built.feeds, "", data)
-        if built.metrics:
-            metrics = Metrics(built.meta, built.metrics, built.feeds, data)
-        return LiftedModel(built.meta, run, None, outputs, losses, metrics)
+            period = Period(graph_def, [train_name], [loss], feeds, data)
+            return LiftedModel(meta, run, losses=period)
+        return LiftedModel(
+            meta,
+            run,
+            outputs=Inference(graph_def, predictions, feeds, data) if predictions else None,
+            losses=Inference(graph_def, {"loss": loss}, feeds, data) if loss and is_eval else None,
+            metrics=Metrics(meta, metrics, feeds, data) if metrics and is_eval else None,
+        )
 
     @hookimpl
     def metrics(self, model, features, labels, run):
-        return model.measure(features, labels, run)
+        return model.build("metrics", features, labels, run)
 
-    def _call_function(self, run: Any) -> _Built:
-        """Call the function in a graph of its own."""
-        size = run.options.batch_size if run.mode == "train" else None
-        feeds: Dict[str, str] = {}
-        with tf.Graph().as_default() as graph:
-            tf.train.get_or_create_global_step()
-            features = self._placeholders("features", run.data, size, feeds)
-            labels = None
-            if run.mode != "predict":
-                labels = self._placeholders("labels", run.data, size, feeds)
-            if self._feature and not isinstance(features, dict):
-                features = {self._feature: features}
-            known = {
-                "features": features,
-                "labels": labels,
-                "mode": _MODES[run.mode],
-                "params": dict(self._params),
-                "config": None,
-            }
-            parameters = inspect.signature(self._function).parameters
-            spec = self._function(**{name: known[name] for name in parameters if name in known})
-            built = _name(spec, run.mode)
-            meta = MetaGraph(tf.train.export_meta_graph(graph=graph))
-        return built._replace(meta=meta, feeds=feeds)
+    def _call_function(self, run: Any, feeds: Dict[str, str]) -> Any:
+        """The specification that the function returns in the default graph."""
+        tf.train.get_or_create_global_step()
+        features = self._placeholders("features", run, feeds)
+        if self._feature and not isinstance(features, dict):
+            features = {self._feature: features}
+        known = {
+            "features": features,
+            "labels": self._placeholders("labels", run, feeds) if run.mode != "predict" else None,
+            "mode": _MODES[run.mode],
+            "params": dict(self._params),
+            "config": None,
+        }
+        parameters = inspect.signature(self._function).parameters
+        return self._function(**{name: known[name] for name in parameters if name in known})
 
-    def _placeholders(self, role: str, data: Any, size: Any, feeds: Dict[str, str]) -> Any:
+    def _placeholders(self, role: str, run: Any, feeds: Dict[str, str]) -> Any:
         """Placeholders of features or labels, as hooks get them; notes their rules."""
-        packed = getattr(data, role)
+        packed = getattr(run.data, role)
+        size = run.options.batch_size if run.mode == "train" else None
         if packed is None:
             return None
         names = packed if isinstance(packed, dict) else {"": packed}
@@ -151,29 +141,9 @@ class ModelFn(Lifted):
         return made if isinstance(packed, dict) else made[""]
 
 
-def _name(spec: Any, mode: str) -> _Built:
-    """Give what a specification has names in its graph."""
-
-    def tensor(value: Any, name: str) -> str:
-        return str(tf.identity(value, name=f"lift/{name}").name)
-
-    loss = getattr(spec, "loss", None)
-    train_op = getattr(spec, "train_op", None) if mode == "train" else None
-    predictions = getattr(spec, "predictions", None) if mode != "train" else None
-    if predictions is not None and not isinstance(predictions, Mapping):
-        predictions = {"predictions": predictions}
-    metrics = {}
-    for key, (value, update) in (getattr(spec, "eval_metric_ops", None) or {}).items():
-        names = tensor(value, f"value/{key}"), tf.group(update, name=f"lift/update/{key}").name
-        metrics[re.sub(r"[^A-Za-z0-9_/.-]", "_", key)] = names
-    return _Built(
-        None,
-        {},
-        "" if loss is None else tensor(loss, "loss"),
-        "" if train_op is None else str(tf.group(train_op, name="lift/train").name),
-        {key: tensor(value, key) for key, value in (predictions or {}).items()},
-        metrics if mode == "eval" else {},
-    )
+def _name(value: Any, name: str) -> str:
+    """Name a tensor in its graph."""
+    return str(tf.identity(value, name=f"lift/{name}").name)
 
 
 class Metrics:
@@ -192,17 +162,16 @@ class Metrics:
         # Two parts: within one, a value would wait for the updates before it.
         self._parts = [Part(meta.graph_def, each, feeds, data) for each in zip(*names.values())]
         every = {name: x for part in self._parts for name, x in part.variables.items()}
-        self._local = sorted(set(every) & set(meta.local))
-        self.variables = {name: x for name, x in every.items() if name not in self._local}
+        self.variables = {name: x for name, x in every.items() if name not in meta.local}
+        self._local = sorted(set(every) - set(self.variables))
 
     def build(self, variables: Dict[str, Any], features: Any, labels: Any, run: Any) -> Any:
         """Key -> (value, update) for the hook `metrics`, whose variables are local ones."""
-        initial = self._meta.initial_values(self._local, run.seed)
         known = dict(variables)
-        for name in self._local:
+        for name, value in sorted(self._meta.initial_values(self._local, run.seed).items()):
             known[name] = tf.get_variable(
                 f"metrics/{name}",
-                initializer=tf.constant(initial[name]),
+                initializer=tf.constant(value),
                 trainable=False,
                 collections=[tf.GraphKeys.LOCAL_VARIABLES],
                 use_resource=True,

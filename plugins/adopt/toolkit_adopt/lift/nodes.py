@@ -28,7 +28,7 @@ _REFUSED = (
     (re.compile(r"Collective|TPU|XlaLaunch|Send$|Recv$|NcclAllReduce"), "needs other devices"),
 )
 _LAYOUT = re.compile(r"Conv[23]D|DepthwiseConv|(Max|Avg)Pool")  # NHWC alone on a CPU
-
+_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
 Fed = Dict[str, Tuple[Any, Any]]  # name of a tensor -> dtype and shape, None if it is unknown
 
@@ -39,6 +39,51 @@ def split_name(text: str) -> Tuple[str, int]:
         return text[1:], -1
     name, _, number = text.partition(":")
     return name, int(number or 0)
+
+
+def names_of_needed(graph_def: Any, targets: Iterable[str], given: Iterable[str] = ()) -> Set[str]:
+    """The names of the nodes that some ops or tensors need, without placeholders and what is given.
+
+    Args:
+        graph_def: a GraphDef.
+        targets, given: names of ops (`x`) or tensors (`x:0`).
+
+    Raises:
+        UsageError: there is no such op.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    cuts = {split_name(name) for name in given}
+    pending = [split_name(name) for name in targets]
+    for name, _ in (*pending, *cuts):
+        if name not in nodes:
+            raise UsageError(
+                f"The graph has no op '{name}'.", hint="Write the name of an op of the graph."
+            )
+    kept: Set[str] = set()
+    cut_ops = {name for name, _ in cuts}
+    while pending:
+        name, number = pending.pop()
+        is_given = (name, number) in cuts or number == -1 and name in cut_ops
+        if name not in kept and not is_given and nodes[name].op not in _PLACEHOLDERS:
+            kept.add(name)
+            pending += map(split_name, nodes[name].input)
+    return kept
+
+
+def extract(graph_def: Any, targets: Iterable[str], given: Iterable[str] = ()) -> List[Any]:
+    """Copies of those nodes in the order of their creation, for any device."""
+    kept = names_of_needed(graph_def, targets, given)
+    result = []
+    for node in graph_def.node:
+        if node.name in kept:
+            node = tf.NodeDef.FromString(node.SerializeToString())
+            node.device = ""
+            node.attr.pop("_class", None)
+            inputs = [text for text in node.input if text[0] != "^" or text[1:] in kept]
+            del node.input[:]
+            node.input.extend(inputs)
+            result.append(node)
+    return result
 
 
 def cut(
@@ -52,57 +97,24 @@ def cut(
         feeds: names of tensors (`x:0`) that are given, besides the placeholders.
 
     Returns:
-        The nodes in an order in which they may be run, what they are fed, and the names of the
-        random ops.
+        The nodes in the order of their creation, what they are fed, and the names of the random
+        ops.
 
     Raises:
         UsageError: there is no such op, or an op cannot be run here.
     """
-    nodes = {node.name: node for node in graph_def.node}
-    given = set(feeds)
-    kept = _closure(nodes, targets, given)
-    fed: Fed = {}
-    result, seeds = [], []
-    for node in graph_def.node:
-        if node.name not in kept:
-            continue
-        node = tf.NodeDef.FromString(node.SerializeToString())
-        node.device = ""
-        node.attr.pop("_class", None)
-        data = [each for each in node.input if not each.startswith("^")]
-        control = [each for each in node.input if each.startswith("^") and each[1:] in kept]
-        del node.input[:]
-        node.input.extend(data + control)
-        for name, number in map(split_name, data):
+    given, nodes = set(feeds), {node.name: node for node in graph_def.node}
+    result, fed, seeds = extract(graph_def, targets, given), {}, []
+    for node in result:
+        for name, number in map(split_name, node.input):
             tensor = f"{name}:{number}"
-            if tensor in given or nodes[name].op == "Placeholder":
+            if tensor in given or number >= 0 and nodes[name].op in _PLACEHOLDERS:
                 fed[tensor] = _describe(nodes[name], number)
         if node.op in STATELESS:
             seeds.append(node.name)
             _make_stateless(node)
-        result.append(node)
     _check_ops(result, graph_def.library)
     return result, fed, seeds
-
-
-def _closure(nodes: Dict[str, Any], targets: Iterable[str], given: Set[str]) -> Set[str]:
-    """The names of the nodes that the targets need, without placeholders and what is given."""
-    pending = [split_name(name) for name in targets]
-    for name, _ in pending:
-        if name not in nodes:
-            raise UsageError(
-                f"The graph has no op '{name}'.", hint="Write the name of an op of the graph."
-            )
-    kept: Set[str] = set()
-    cut_ops = {split_name(name)[0] for name in given}
-    while pending:
-        name, number = pending.pop()
-        is_given = f"{name}:{number}" in given or number == -1 and name in cut_ops
-        if name in kept or is_given or nodes[name].op in ("Placeholder", "PlaceholderV2"):
-            continue
-        kept.add(name)
-        pending += [split_name(text) for text in nodes[name].input]
-    return kept
 
 
 def _describe(node: Any, number: int) -> Tuple[Any, Any]:
@@ -125,8 +137,7 @@ def _make_stateless(node: Any) -> None:
     """Give a random op the seed `SEED + name`, int64 [2], as an input."""
     node.op = STATELESS[node.op]
     inputs = list(node.input)
-    place = 2 if node.op == "StatelessMultinomial" else 1
-    inputs.insert(place, SEED + node.name)
+    inputs.insert(2 if node.op == "StatelessMultinomial" else 1, SEED + node.name)
     del node.input[:]
     node.input.extend(inputs)
     for name in ("seed", "seed2"):
@@ -137,29 +148,21 @@ def _make_stateless(node: Any) -> None:
 
 
 def _check_ops(nodes: Sequence[Any], library: Any) -> None:
-    """Refuse what cannot be run, by the names of node and op."""
+    """Refuse what cannot be run, also in functions, by the names of node and op."""
     bodies = {f.signature.name: f.node_def for f in library.function}
-    called: List[str] = []
-    for node in reversed(nodes):  # a dequeue, where the graph can be cut, before its queue
-        _check_op(node, bodies, is_in_function=False)
-        called += _functions(node, bodies)
-    known = set(called)
-    while called:
-        for node in bodies[called.pop()]:
-            _check_op(node, bodies, is_in_function=True)
-            called += [name for name in _functions(node, bodies) if name not in known]
-            known.update(called)
+    known: Set[str] = set()
+    pending = [(node, False) for node in nodes]
+    while pending:  # from the end: a dequeue, where the graph can be cut, before its queue
+        node, is_in_function = pending.pop()
+        if node.op not in bodies and not node.op.startswith("_"):
+            _check_op(node, is_in_function)
+        for name in (node.op, *(value.func.name for value in node.attr.values())):
+            if name in bodies and name not in known:
+                known.add(name)
+                pending += [(each, True) for each in bodies[name]]
 
 
-def _functions(node: Any, bodies: Dict[str, Any]) -> List[str]:
-    """The functions that a node calls."""
-    names = [node.op, *(value.func.name for value in node.attr.values())]
-    return [name for name in names if name in bodies]
-
-
-def _check_op(node: Any, bodies: Dict[str, Any], is_in_function: bool) -> None:
-    if node.op in bodies or node.op.startswith("_"):
-        return
+def _check_op(node: Any, is_in_function: bool) -> None:
     subject = f"The graph needs '{node.name}', an op {node.op}, "
     for pattern, reason in _REFUSED:
         if pattern.match(node.op):
@@ -182,42 +185,8 @@ def _check_op(node: Any, bodies: Dict[str, Any], is_in_function: bool) -> None:
 
 def find_train_ops(graph_def: Any) -> List[str]:
     """The names of the ops that group the updates of an optimizer."""
-    nodes = {node.name: node for node in graph_def.node}
+    names = {node.name for node in graph_def.node}
     updates = {f"^{node.name}" for node in graph_def.node if "Apply" in node.op}
     groups = [n.name for n in graph_def.node if n.op == "NoOp" and updates & set(n.input)]
     outer = [name[: -len("/update")] if name.endswith("/update") else "" for name in groups]
-    return [out if out in nodes else name for out, name in zip(outer, groups)]
-
-
-def find_losses(graph_def: Any, targets: Iterable[str], feeds: Iterable[str]) -> List[str]:
-    """The names of the scalars whose gradients train ops take.
-
-    `tf.gradients` begins with ones of the shape of a loss, in a scope that ends in "gradients"; the
-    first op that they go to is named after the loss.
-    """
-    nodes = {node.name: node for node in graph_def.node}
-    kept = _closure(nodes, targets, set(feeds))
-    losses = []
-    for one in graph_def.node:
-        scope = re.match(r"(.*gradients(?:_\d+)?)/(?:Fill|grad_ys)(?:_\d+)?$", one.name)
-        if scope is None or one.op != "Fill" or one.name not in kept:
-            continue
-        if not _is_scalar(nodes, one.input[0]):
-            continue
-        form = re.compile(re.escape(scope.group(1)) + r"/(.*?)_grad/")
-        users = (each for each in graph_def.node if one.name in map(_source, each.input))
-        matches = (form.match(each.name) for each in users)
-        names = (match.group(1) for match in matches if match and match.group(1) in nodes)
-        losses += [name for name in [next(names, None)] if name]
-    return list(dict.fromkeys(losses))
-
-
-def _source(text: str) -> str:
-    return split_name(text)[0]
-
-
-def _is_scalar(nodes: Dict[str, Any], shape: str) -> bool:
-    """Whether a tensor is a constant shape without sizes."""
-    node = nodes[_source(shape)]
-    sizes = node.attr["value"].tensor.tensor_shape.dim if node.op == "Const" else ()
-    return [size.size for size in sizes] == [0]
+    return [out if out in names else name for out, name in zip(outer, groups)]

@@ -10,26 +10,18 @@ from toolkit import Options, option
 
 from .rules import parse_rule
 
-_FEED = "how tensors of the graph are fed: NAME=RULE,..., where NAME@2 is for the second call alone"
-
 
 class LiftOptions(Options):
     meta: str = option("", "the graph to train, a file .meta", group="Graph", path=True)
     train_op: List[str] = option(
         [], "names of the train ops of a period, in order; A+B are run in one call", group="Graph"
     )
-    losses: List[str] = option(
-        [], "names of scalars to report; empty for those whose gradients are taken", group="Graph"
+    losses: List[str] = option([], "names of scalars to report", group="Graph")
+    feed: Dict[str, str] = option(
+        {}, "how the tensors of the graph are fed: NAME=RULE,...", group="Graph"
     )
-    feed: Dict[str, str] = option({}, _FEED, group="Graph")
     infer_feed: Dict[str, str] = option(
         {}, "rules that replace those of --feed in evaluations and predictions", group="Graph"
-    )
-    checkpoint: str = option(
-        "",
-        "prefix of the checkpoint with the initial values; by default that beside the graph",
-        group="Graph",
-        path=True,
     )
     graph_input: str = option("", "the tensor that predictions are fed", group="Graph")
     graph_output: List[str] = option(

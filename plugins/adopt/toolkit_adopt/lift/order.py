@@ -48,7 +48,7 @@ class _Graph:
         """The names in the order of their creation, each behind its inputs."""
         places = {name: place for place, name in enumerate(self.nodes)}
         waiting = {
-            name: len({s for s, _ in inputs if s in places and not self._goes_back(s)})
+            name: len({s for s, _ in inputs if self._op(s) not in ("", "NextIteration")})
             for name, inputs in self.inputs.items()
         }
         ready = [places[name] for name, count in waiting.items() if not count]
@@ -57,14 +57,11 @@ class _Graph:
         while ready:
             name = names[heapq.heappop(ready)]
             order.append(name)
-            for user in self.users[name] if not self._goes_back(name) else ():
+            for user in self.users[name] if self._op(name) != "NextIteration" else ():
                 waiting[user] -= 1
                 if not waiting[user]:
                     heapq.heappush(ready, places[user])
         return order
-
-    def _goes_back(self, name: str) -> bool:
-        return bool(self.nodes[name].op == "NextIteration")
 
     def _context(self, name: str) -> Context:
         """The context of a node, from those of its inputs."""
@@ -74,25 +71,27 @@ class _Graph:
             if source in self.contexts:
                 context = self.contexts[source]
                 kind = self.nodes[source].op
-                if kind == "Switch" and number >= 0 and not self._is_of_loop(source):
-                    context = (*context, (self._predicate(source), number))
+                if kind == "Switch" and number >= 0:
+                    context += self._branch(source, number)
                 contexts.append(context)
         context = max(contexts, key=len)
         if node.op == "Enter":
             return (*context, (node.attr["frame_name"].s.decode(), -1))
-        sources = [self.nodes[s].op for s, _ in self.inputs[name] if s in self.nodes]
+        sources = [self._op(source) for source, _ in self.inputs[name]]
         is_join = node.op == "Merge" and "NextIteration" not in sources
         return context[:-1] if is_join or node.op == "Exit" else context
 
-    def _predicate(self, switch: str) -> str:
-        name, number = self.inputs[switch][1]
-        while name in self.nodes and self.nodes[name].op == "Identity":
-            name, number = self.inputs[name][0]
-        return f"{name}:{number}"
+    def _op(self, name: str) -> str:
+        return str(self.nodes[name].op) if name in self.nodes else ""
 
-    def _is_of_loop(self, switch: str) -> bool:
-        source = self.inputs[switch][1][0]
-        return source in self.nodes and self.nodes[source].op == "LoopCond"
+    def _branch(self, switch: str, number: int) -> Context:
+        """What an output of a switch adds to the context: () of one in a loop."""
+        name, place = self.inputs[switch][1]
+        if self._op(name) == "LoopCond":
+            return ()
+        while self._op(name) == "Identity":
+            name, place = self.inputs[name][0]
+        return ((f"{name}:{place}", number),)
 
     def ends(self, name: str, depth: int) -> List[str]:
         """The first ops behind one whose contexts have this depth."""
@@ -112,10 +111,10 @@ class _Graph:
         while len(self.contexts[name]) > depth:
             if self.nodes[name].op == "Enter" and len(self.contexts[name]) == depth + 1:
                 return name
-            above = [s for s, n in self.inputs[name][:1] if s in self.nodes and n >= 0]
-            if not above or self.nodes[above[0]].op not in _LINKS:
+            above, number = self.inputs[name][0] if self.inputs[name] else ("", -1)
+            if number < 0 or self._op(above) not in _LINKS:
                 break
-            name = above[0]
+            name = above
         return name
 
 

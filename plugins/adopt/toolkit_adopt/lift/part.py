@@ -6,10 +6,10 @@ from typing import Any, Dict, List, Sequence
 
 from toolkit import UsageError, tf
 
-from .feeds import Batch, guess_rule, make_feed
-from .fragment import connect, make_fragment
-from .nodes import find_losses, find_train_ops
-from .rules import Rule, parse_rule, rules_of, tensor_name
+from .feeds import Batch, make_feed
+from .nodes import SEED, cut, find_train_ops, names_of_needed
+from .order import order_state
+from .rules import Rule, parse_rule, tensor_name
 
 
 class Part:
@@ -19,10 +19,14 @@ class Part:
         graph_def: whose variables are resources.
         targets: names of ops, or of tensors with their number.
         feeds: the name of a placeholder, or of another tensor at which the graph is cut, to the
-            text of its rule; `NAME@2` is for the second call of a period alone.
+            text of its rule.
         data: the `DataSpec` of the run.
-        call: the number of the call in its period, from 1.
         given: the name of a tensor that is fed by itself; "" for none.
+
+    Attributes:
+        variables: name of a variable that it uses -> list of sizes, and dtype.
+        fed: name of a tensor that it is fed -> dtype and shape; None for unknown.
+        rules: of these, without the given one.
 
     Raises:
         UsageError: it cannot be run here, or a tensor has no rule.
@@ -34,38 +38,44 @@ class Part:
         targets: Sequence[str],
         feeds: Dict[str, str],
         data: Any,
-        call: int = 1,
         given: str = "",
     ):
-        rules = rules_of(feeds, call)
-        cuts = [*rules, given] if given else list(rules)
-        self.given, self.fragment = given, make_fragment(graph_def, targets, cuts)
-        self.variables, self.fed = self.fragment.variables, self.fragment.fed
-        self.rules: Dict[str, Rule] = {
-            name: rules.get(name) or _guess(name, *form, data)
-            for name, form in sorted(self.fed.items())
-            if name != given
-        }
+        texts = {tensor_name(name): text for name, text in feeds.items()}
+        cuts = [*texts, given] if given else list(texts)
+        nodes, self.fed, self._seeds = cut(graph_def, targets, cuts)
+        handles = {node.name: node for node in nodes if node.op == "VarHandleOp"}
+        self.variables = {name: _form(node) for name, node in handles.items()}
+        dropped = {f"^{name}" for name in handles}
+        nodes = [node for node in order_state(nodes, set(handles)) if node.name not in handles]
+        for node in nodes:
+            inputs = [text for text in node.input if text not in dropped]
+            del node.input[:]
+            node.input.extend(inputs)
+        self.graph_def = tf.GraphDef(
+            node=nodes, library=graph_def.library, versions=graph_def.versions
+        )
+        self.targets, self.given = list(targets), given
+        self.rules: Dict[str, Rule] = {}
+        for name, (dtype, shape) in sorted(self.fed.items()):
+            op, kind = name.rpartition(":0")[0] or name, "a tensor" if dtype is None else dtype.name
+            if name not in texts and name != given:
+                raise UsageError(
+                    f"The graph is fed '{op}' ({kind} {shape}), for which there is no rule.",
+                    hint=f"Set --feed {op}=RULE, for example features, uniform:-1:1 or 0.5.",
+                )
+            if name != given:
+                self.rules[name] = parse_rule(op, texts[name])
 
     def is_row(self, name: str) -> bool:
         """Whether what a tensor is fed has a row for each example."""
         rows = ("features", "labels", "uniform", "normal")
         return name == self.given or self.rules[name].kind in rows
 
-    def make_feeds(self, batch: Batch, any_size: bool = False) -> Dict[str, Any]:
-        """What each tensor is fed, by its name, without the given one.
-
-        Args:
-            batch: of the step.
-            any_size: whether rows may be as many as the batch has, whatever the graph fixes.
-        """
-        feeds = {}
-        for name, rule in self.rules.items():
-            dtype, shape = self.fed[name]
-            if any_size and self.is_row(name) and shape is not None and shape.ndims:
-                shape = tf.TensorShape([None]).concatenate(shape[1:])
-            feeds[name] = make_feed(name, rule, dtype, shape, batch)
-        return feeds
+    def make_feeds(self, batch: Batch) -> Dict[str, Any]:
+        """What each tensor is fed in a step, by its name, without the given one."""
+        return {
+            name: make_feed(name, rule, *self.fed[name], batch) for name, rule in self.rules.items()
+        }
 
     def connect(
         self,
@@ -75,21 +85,43 @@ class Part:
         label: str,
         after: Sequence[Any] = (),
     ) -> List[Any]:
-        """Add it to the default graph, see `fragment.connect`."""
-        return connect(self.fragment, variables, feeds, run, label, after)
+        """Add it to the default graph, also within a loop.
+
+        Args:
+            variables: the name in the graph -> variable.
+            feeds: the name of each tensor that it is fed -> tensor.
+            run: whose seed and step give the noise.
+            label: of the call, which begins the names of its ops.
+            after: ops that come before its reads and writes of variables.
+
+        Returns:
+            The targets.
+        """
+        inputs = dict(feeds)
+        with tf.control_dependencies(list(after)):
+            for name in self.variables:
+                inputs[f"{name}:0"] = tf.identity(variables[name].handle)
+        for name in self._seeds:
+            seed = tf.constant(run.seed(f"{label}/{name}"), tf.int64)
+            inputs[f"{SEED}{name}:0"] = tf.stack([seed, run.step_index])
+        definition = tf.GraphDef.FromString(self.graph_def.SerializeToString())
+        for node in definition.node:
+            if node.op == "Enter":  # two loops of one name would share their steps
+                node.attr["frame_name"].s = f"{label}/".encode() + node.attr["frame_name"].s
+        used = {text for node in definition.node for text in node.input} | set(self.targets)
+        inputs = {name: x for name, x in inputs.items() if name in used or name[:-2] in used}
+        return list(tf.import_graph_def(definition, inputs, self.targets, name=label))
 
 
-def _guess(name: str, dtype: Any, shape: Any, data: Any) -> Rule:
-    """The rule that the form of a tensor suggests."""
-    op = name[:-2] if name.endswith(":0") else name
-    text = guess_rule(dtype, shape, data)
-    if not text:
-        kind = "a tensor" if dtype is None else dtype.name
+def _form(variable: Any) -> Any:
+    """Sizes and dtype of a variable's node."""
+    shape = tf.TensorShape(variable.attr["shape"].shape)
+    if not shape.is_fully_defined():
         raise UsageError(
-            f"The graph is fed '{op}' ({kind} {shape}), for which there is no rule.",
-            hint=f"Set --feed {op}=RULE, for example features, uniform:-1:1 or 0.5.",
+            f"The variable '{variable.name}' has the shape {shape}, whose sizes are not all known.",
+            hint="Give it a shape in the script.",
         )
-    return parse_rule(op, text)
+    return shape.as_list(), tf.as_dtype(variable.attr["dtype"].type)
 
 
 class Period:
@@ -98,9 +130,16 @@ class Period:
     Args:
         graph_def: whose variables are resources.
         train_ops: of each call, joined by "+".
-        losses: names of scalars.
+        losses: names of scalars, each of which the first call that makes it reports.
         feeds, data: as of `Part`.
+
+    Attributes:
+        losses: the names of the losses of all calls.
+        variables: of all calls.
+        train_op: of the step that `build` added last.
     """
+
+    train_op: Any = None
 
     def __init__(
         self,
@@ -114,40 +153,26 @@ class Period:
             found = ", ".join(find_train_ops(graph_def))
             hint = f"The graph has {found}." if found else "The graph has no optimizer."
             raise UsageError("No train op is named.", hint=f"Set --train-op NAME,... {hint}")
-        self._calls: List[Part] = []
-        self._losses: List[List[str]] = []  # of each call
-        left = [tensor_name(name) for name in losses]
-        for number, text in enumerate(train_ops, 1):
-            ops = text.split("+")
-            inside = make_fragment(graph_def, ops, list(rules_of(feeds, number)))
-            if losses:
-                names = {node.name for node in inside.graph_def.node}
-                is_last = number == len(train_ops)
-                own = [name for name in left if is_last or name.partition(":")[0] in names]
-                left = [name for name in left if name not in own]
-            else:
-                found_losses = find_losses(graph_def, ops, list(rules_of(feeds, number)))
-                own = [n for n in map(tensor_name, found_losses) if n not in self.losses]
-            self._calls.append(Part(graph_def, [*ops, *own], feeds, data, number))
-            self._losses.append(own)
-        if not self.losses:
+        if not losses:
             raise UsageError(
-                f"No loss of '{train_ops[0]}' was found.",
+                f"No loss of '{train_ops[0]}' is named.",
                 hint="Name scalars of the graph: --losses NAME,...",
             )
-
-    @property
-    def losses(self) -> List[str]:
-        """The names of the losses of all calls."""
-        return [name for own in self._losses for name in own]
-
-    @property
-    def variables(self) -> Dict[str, Any]:
-        """The variables of all calls."""
-        return {name: x for call in self._calls for name, x in call.variables.items()}
+        self._calls: List[Part] = []
+        self.losses = list(dict.fromkeys(map(tensor_name, losses)))
+        self.variables: Dict[str, Any] = {}
+        left = list(self.losses)
+        for number, text in enumerate(train_ops, 1):
+            ops, is_last = text.split("+"), number == len(train_ops)
+            needed = names_of_needed(graph_def, ops, map(tensor_name, feeds))
+            own = [name for name in left if is_last or name.partition(":")[0] in needed]
+            left = [name for name in left if name not in own]
+            call = Part(graph_def, [*ops, *own], feeds, data)
+            self._calls.append(call)
+            self.variables.update(call.variables)
 
     def build(self, variables: Dict[str, Any], features: Any, labels: Any, run: Any) -> Any:
-        """Add a step to the default graph; return its losses by name, and its op."""
+        """Add a step to the default graph, with its `train_op`; return its losses by name."""
         after: List[Any] = []
         losses: Dict[str, Any] = {}
         sharing: Dict[str, List[int]] = {}  # tensor -> the calls that divide the batch for it
@@ -155,14 +180,16 @@ class Period:
             for name, rule in call.rules.items():
                 if "part" in rule.words:
                     sharing.setdefault(name, []).append(number)
-        for number, (call, own) in enumerate(zip(self._calls, self._losses), 1):
+        for number, call in enumerate(self._calls, 1):
             batch = Batch(features, labels, run, run.options.batch_size, number, sharing)
             feeds = call.make_feeds(batch)
             values = call.connect(variables, feeds, run, f"call{number}", after)
             after = [getattr(value, "op", value) for value in values]
-            for name, value in zip(own, values[len(values) - len(own) :]):
-                losses[name[:-2]] = tf.cast(value, tf.float32)
-        return losses, tf.group(*after)
+            for name, value in zip(call.targets, values):
+                if name in self.losses:
+                    losses[name[:-2]] = tf.cast(value, tf.float32)
+        self.train_op = tf.group(*after)
+        return losses
 
 
 class Inference:
@@ -174,15 +201,28 @@ class Inference:
         outputs: key -> name of a tensor.
         feeds, data: as of `Part`.
         given: the name of a tensor that is fed by itself; "" for none.
+
+    Attributes:
+        fixed_size: the batch size that the graph fixes; 0 for none.
     """
 
     def __init__(
-        self, graph_def: Any, outputs: Dict[str, str], feeds: Dict[str, str], given: str, data: Any
+        self,
+        graph_def: Any,
+        outputs: Dict[str, str],
+        feeds: Dict[str, str],
+        data: Any,
+        given: str = "",
     ):
         self._outputs = list(outputs)
         targets, given = list(map(tensor_name, outputs.values())), given and tensor_name(given)
-        self._part = Part(graph_def, targets, feeds, data, given=given)
-        self.variables = self._part.variables
+        self._part = part = Part(graph_def, targets, feeds, data, given)
+        self.variables, fed = part.variables, part.fed
+        self.fixed_size = 0
+        for name, (dtype, shape) in fed.items():
+            if part.is_row(name) and shape is not None and shape.ndims:
+                self.fixed_size = max(self.fixed_size, shape.as_list()[0] or 0)
+                fed[name] = dtype, tf.TensorShape([None]).concatenate(shape[1:])
 
     @property
     def input_spec(self) -> Any:
@@ -195,17 +235,10 @@ class Inference:
             )
         return dtype.name, shape.as_list()[1:]
 
-    @property
-    def fixed_size(self) -> int:
-        """The batch size that the graph fixes; 0 for none."""
-        shapes = [shape for name, (_, shape) in self._part.fed.items() if self._part.is_row(name)]
-        sizes = [shape.as_list()[0] for shape in shapes if shape is not None and shape.ndims]
-        return max([size or 0 for size in sizes], default=0)
-
     def build(self, variables: Dict[str, Any], features: Any, labels: Any, run: Any) -> Any:
         """Add the outputs to the default graph, by their keys: a row for each example."""
         part, size = self._part, batch_size(features)
-        feeds = part.make_feeds(Batch(features, labels, run, size), any_size=True)
+        feeds = part.make_feeds(Batch(features, labels, run, size))
         if part.given in part.fed:
             feeds[part.given] = _first(features)
         rows = [name for name in feeds if part.is_row(name)]

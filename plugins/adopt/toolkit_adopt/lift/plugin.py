@@ -12,15 +12,15 @@ class Lifted:
 
     @hookimpl
     def call(self, model, features, labels, run):
-        return model.infer(features, labels, run)
+        return model.build("outputs", features, labels, run)
 
     @hookimpl
     def loss(self, model, features, labels, run):
-        return model.compute_losses(features, labels, run)
+        return model.build("losses", features, labels, run)
 
     @hookimpl
     def optimize(self, model, losses, run):
-        return run.adopt(model.train_op, list(losses.values()))
+        return run.adopt(model.parts["losses"].train_op, list(losses.values()))
 
     @hookimpl
     def predict(self, model, features, outputs, run):

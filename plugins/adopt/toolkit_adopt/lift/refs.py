@@ -7,6 +7,7 @@ the handle on.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, NamedTuple
 
 from tensorflow.python.framework import op_def_registry
@@ -16,13 +17,17 @@ from toolkit import UsageError, tf
 from .nodes import split_name
 
 _VARIABLES = ("VariableV2", "Variable")
-_PASSES = {"RefSwitch": "Switch", "RefEnter": "Enter", "RefIdentity": "Identity"}
-_ASSIGNS = {
+_PASSES = ("RefSwitch", "RefEnter", "RefIdentity")
+_OPS = {  # op of a variable -> that of a resource; others have "Resource" before their name
+    "RefSwitch": "Switch",
+    "RefEnter": "Enter",
+    "RefIdentity": "Identity",
+    "IsVariableInitialized": "VarIsInitializedOp",
+    "Identity": "ReadVariableOp",
     "Assign": "AssignVariableOp",
     "AssignAdd": "AssignAddVariableOp",
     "AssignSub": "AssignSubVariableOp",
 }
-_SCATTERS = tuple(f"Scatter{kind}" for kind in ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max"))
 _definition_of: Any = getattr(op_def_registry, "get", None)  # from the name of an op
 if _definition_of is None:  # TensorFlow 1.15
     _definition_of = op_def_registry.get_registered_ops().get
@@ -39,23 +44,20 @@ class _Ref(NamedTuple):
     after: str
 
 
-def has_refs(graph_def: Any) -> bool:
-    """Whether a graph has variables of the former kind."""
-    return any(node.op in _VARIABLES for node in graph_def.node)
-
-
 def to_resources(graph_def: Any) -> Any:
-    """A copy of a graph definition whose variables are resources.
+    """A graph definition whose variables are resources: a copy, unless all of them are.
 
     Raises:
         UsageError: an op changes a variable in a way that resources do not have.
     """
-    result = tf.GraphDef(library=graph_def.library, versions=graph_def.versions)
     refs = {
         f"{node.name}:0": _Ref(f"{node.name}:0", node.attr["dtype"].type, "")
         for node in graph_def.node
         if node.op in _VARIABLES
     }
+    if not refs:
+        return graph_def
+    result = tf.GraphDef(library=graph_def.library, versions=graph_def.versions)
     for node in graph_def.node:
         _convert(node, refs, result.node)
     return result
@@ -106,28 +108,20 @@ def _variable_inputs(node: Any) -> int:
 def _convert_user(node: Any, dtype: int) -> None:
     """Turn an op whose first input was a variable into that for resources."""
     kind = node.op
-    if kind in _PASSES:
-        node.op = _PASSES[kind]
-        node.attr["T"].type = _RESOURCE
-    elif kind == "IsVariableInitialized":
-        node.op = "VarIsInitializedOp"
-        _set_attributes(node)
-    elif kind == "Identity":
-        node.op = "ReadVariableOp"
-        _set_attributes(node, dtype=dtype)
-    elif kind in _ASSIGNS:
-        node.op = _ASSIGNS[kind]
-        _set_attributes(node, dtype=dtype)
-    elif kind in _SCATTERS:
-        node.op = "Resource" + kind
-        _set_attributes(node, dtype=dtype, Tindices=node.attr["Tindices"].type)
-    else:
-        node.op = "Resource" + kind
+    node.op = _OPS.get(kind, "Resource" + kind)
     if not hasattr(tf.raw_ops, node.op):
         raise UsageError(
             f"The graph has '{node.name}', an op {kind}, for which resource variables have none.",
             hint="Build the graph with tf.enable_resource_variables().",
         )
+    if kind in _PASSES:
+        node.attr["T"].type = _RESOURCE
+    elif kind == "IsVariableInitialized":
+        _set_attributes(node)
+    elif re.match("Scatter(?!Nd)", kind):
+        _set_attributes(node, dtype=dtype, Tindices=node.attr["Tindices"].type)
+    elif kind in _OPS:
+        _set_attributes(node, dtype=dtype)
 
 
 def _set_attributes(node: Any, **types: int) -> None:

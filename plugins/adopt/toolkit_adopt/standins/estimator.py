@@ -48,60 +48,51 @@ class EstimatorSpec(NamedTuple):
     prediction_hooks: Any = None
 
 
-class _ExportOutput:
-    """Holds what would be exported; nothing reads it."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        self.arguments = args, kwargs
+def _hold_nothing(*args: Any, **kwargs: Any) -> None:
+    """Stands for an output to export; nothing reads it."""
 
 
 class export:
     """`tf.estimator.export`: the outputs that a specification may name."""
 
-    PredictOutput = ClassificationOutput = RegressionOutput = ExportOutput = _ExportOutput
+    PredictOutput = ClassificationOutput = RegressionOutput = ExportOutput = _hold_nothing
 
 
-class RunConfig:
-    """How an Estimator trains.
+class _Fields(NamedTuple):
+    model_dir: Any = None  # the folder of its checkpoints
+    tf_random_seed: Any = None  # of its graphs
+    save_summary_steps: Any = 100  # between two writings of summaries
+    save_checkpoints_steps: Any = None  # None for the first and last step alone
+    save_checkpoints_secs: Any = None
+    session_config: Any = None  # a ConfigProto
+    keep_checkpoint_max: Any = 5
+    keep_checkpoint_every_n_hours: Any = 10000
+    log_step_count_steps: Any = 100  # between two lines of the log
+    train_distribute: Any = None
+    eval_distribute: Any = None
 
-    Args:
-        fields: those of FIELDS; no clock decides, so that those in seconds and hours are ignored.
-            Others, such as `train_distribute`, must be None.
+
+class RunConfig(_Fields):
+    """How an Estimator trains; no clock decides, so that what is in seconds and hours is ignored.
 
     Raises:
-        TypeError: more values without a name than FIELDS.
+        TypeError: another field.
         ValueError: training by several processes or devices is asked for.
     """
 
-    FIELDS: Dict[str, Any] = {
-        "model_dir": None,  # the folder of its checkpoints
-        "tf_random_seed": None,  # of its graphs
-        "save_summary_steps": 100,  # between two writings of summaries
-        "save_checkpoints_steps": None,  # None for the first and last step alone
-        "save_checkpoints_secs": None,
-        "session_config": None,  # a ConfigProto
-        "keep_checkpoint_max": 5,
-        "keep_checkpoint_every_n_hours": 10000,
-        "log_step_count_steps": 100,  # between two lines of the log
-    }
     task_type, task_id, master, is_chief = "worker", 0, "", True
     cluster_spec, num_worker_replicas, num_ps_replicas = None, 1, 0
+    replace = _Fields._replace
 
-    def __init__(self, *values: Any, **fields: Any):
-        if len(values) > len(self.FIELDS):
-            raise TypeError(f"RunConfig takes {len(self.FIELDS)} values without a name at most.")
-        self._fields = {**self.FIELDS, **dict(zip(self.FIELDS, values)), **fields}
-        distributed = [name for name, value in fields.items() if "distribute" in name and value]
-        distributed += [name for name in ("TF_CONFIG",) if os.environ.get(name)]
-        if distributed:
+    def __new__(cls, *values: Any, **fields: Any) -> Any:
+        made = super().__new__(cls, *values, **fields)
+        wrong = [name for name in ("train_distribute", "eval_distribute") if getattr(made, name)]
+        wrong += ["TF_CONFIG"] if os.environ.get("TF_CONFIG") else []
+        if wrong:
             raise ValueError(
-                f"The stand-in of tf.estimator trains in one process: remove {distributed[0]}."
+                f"The stand-in of tf.estimator trains in one process: remove {wrong[0]}."
             )
-        vars(self).update(self._fields)
-
-    def replace(self, **changes: Any) -> RunConfig:
-        """The same configuration with other values."""
-        return RunConfig(**{**self._fields, **changes})
+        return made
 
 
 class TrainSpec(NamedTuple):
@@ -132,18 +123,6 @@ class _InitializeIterator(tf.train.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         session.run(self._initializer)
-
-
-class _StopAfter(tf.train.SessionRunHook):
-    """Ends a session after some calls."""
-
-    def __init__(self, calls: int):
-        self._calls = calls
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        self._calls -= 1
-        if self._calls <= 0:
-            run_context.request_stop()
 
 
 class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
@@ -269,8 +248,10 @@ class Estimator:
             while not session.should_stop():
                 session.run([spec.train_op, spec.loss])
 
-    def _calls(self, spec: EstimatorSpec, fetches: Any, path: Any, hooks: List[Any]) -> Any:
-        """What a session of a checkpoint's variables fetches, call by call.
+    def _calls(
+        self, spec: EstimatorSpec, fetches: Any, path: Any, hooks: List[Any], left: int = -1
+    ) -> Any:
+        """What a session of a checkpoint's variables fetches, call by call, for so many calls.
 
         Without a path it is the newest checkpoint; without one, the initial values.
         """
@@ -280,8 +261,9 @@ class Estimator:
             checkpoint_filename_with_path=path or self.latest_checkpoint(),
         )
         with tf.train.MonitoredSession(creator, hooks) as session:
-            while not session.should_stop():
+            while left and not session.should_stop():
                 yield session.run(fetches)
+                left -= 1
 
     def evaluate(
         self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None
@@ -294,19 +276,10 @@ class Estimator:
             values[tf.GraphKeys.GLOBAL_STEP] = tf.train.get_global_step()
             final = tf.train.FinalOpsHook(values)
             all_hooks += [*(hooks or []), *(spec.evaluation_hooks or []), final]
-            if steps is not None:
-                all_hooks.append(_StopAfter(steps))
-            updates = [update for _, update in metrics.values()]
-            for _ in self._calls(spec, updates, checkpoint_path, all_hooks):
+            updates, left = [update for _, update in metrics.values()], steps or -1
+            for _ in self._calls(spec, updates, checkpoint_path, all_hooks, left):
                 pass
-        result: Dict[str, Any] = final.final_ops_values
-        scalars = [(k, v) for k, v in result.items() if k in metrics and v.ndim == 0]
-        parts = [tf.Summary.Value(tag=k, simple_value=float(v)) for k, v in scalars]
-        with tf.Graph().as_default():  # the writer of a session's graph is another one
-            writer = tf.summary.FileWriter(self.eval_dir(name))
-            writer.add_summary(tf.Summary(value=parts), result[tf.GraphKeys.GLOBAL_STEP])
-            writer.close()
-        return result
+        return dict(final.final_ops_values)
 
     def predict(
         self,
@@ -342,10 +315,6 @@ class Estimator:
     def get_variable_value(self, name: str) -> Any:
         """The array of a variable in the newest checkpoint."""
         return tf.train.load_variable(self.model_dir, name)
-
-    def eval_dir(self, name: Optional[str] = None) -> str:
-        """The folder of the summaries of `evaluate`."""
-        return os.path.join(self.model_dir, "eval" if not name else f"eval_{name}")
 
 
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:

@@ -51,9 +51,8 @@ class HParams:
         kind, is_list = self._kinds[name]
         if isinstance(value, list) != is_list:
             raise ValueError(f"{name!r} of HParams is {'a' if is_list else 'no'} list.")
-        is_any = kind is type(None)
         values = value if is_list else [value]
-        cast = [x if is_any or type(x) is kind else kind(x) for x in values]
+        cast = [x if kind in (type(x), type(None)) else kind(x) for x in values]
         if cast != list(values):
             raise ValueError(f"{name!r} of HParams is of type {kind.__name__}, not {value!r}.")
         setattr(self, name, cast if is_list else cast[0])
@@ -78,18 +77,14 @@ class HParams:
                 names = ", ".join(self._kinds)
                 raise ValueError(f"HParams parses name=value,... of {names} once; not {rest!r}.")
             name, items, text = clause.groups()
-            kind, _ = self._kinds[name]
-            read = _read_bool if kind is bool else kind
+            kind, rest = self._kinds[name][0], rest[clause.end() :]
             try:
-                found = [
-                    read(x) for x in ([text] if items is None else re.findall("[^ ,]+", items))
-                ]
+                texts = [text] if items is None else re.findall("[^ ,]+", items)
+                found = [_read_bool(x) if kind is bool else kind(x) for x in texts]
             except (TypeError, ValueError):
-                raise ValueError(
-                    f"{name!r} of HParams is of type {kind.__name__}, not {clause[0]!r}."
-                ) from None
+                message = f"{name!r} of HParams is of type {kind.__name__}, not {clause[0]!r}."
+                raise ValueError(message) from None
             parsed[name] = found[0] if items is None else found
-            rest = rest[clause.end() :]
         return self.override_from_dict(parsed)
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -100,9 +95,9 @@ class HParams:
         """Name -> value."""
         return {name: getattr(self, name) for name in self._kinds}
 
-    def to_json(self, indent=None, separators=None, sort_keys=False) -> str:
+    def to_json(self, **options) -> str:
         """The values as JSON."""
-        return json.dumps(self.values(), indent=indent, separators=separators, sort_keys=sort_keys)
+        return json.dumps(self.values(), **options)
 
     def parse_json(self, values_json: str) -> HParams:
         """`override_from_dict` of JSON."""

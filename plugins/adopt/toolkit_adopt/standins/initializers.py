@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any, Callable, Iterable
+from typing import Any, Callable
 
 import numpy as np
 
@@ -21,15 +21,13 @@ Regularizer = Callable[[Any], Any]  # weights -> scalar, or None
 def variance_scaling_initializer(
     factor=2.0, mode="FAN_IN", uniform=False, seed=None, dtype=tf.float32
 ):
-    """An initializer whose variance is `factor / n`.
+    """An initializer whose variance is `factor / n`, of inputs, outputs or both by the mode.
 
     Raises:
-        TypeError: the mode or type is another one.
+        TypeError: the mode is another one.
     """
     if mode not in ("FAN_IN", "FAN_OUT", "FAN_AVG"):
         raise TypeError(f"mode is FAN_IN, FAN_OUT or FAN_AVG, not {mode!r}.")
-    if not dtype.is_floating:
-        raise TypeError(f"An initializer of type {dtype} is not of a floating type.")
 
     def initializer(shape, dtype=dtype, partition_info=None):
         sizes = [float(size) for size in shape] or [1.0]
@@ -60,11 +58,13 @@ def _regularizer(name: str, scale: Any, scope: Any, penalty: Callable[[Any], Any
         raise ValueError(f"The scale of a regularizer is a float of at least 0, not {scale!r}.")
 
     def regularize(weights):
+        if is_number and scale == 0:
+            return None
         with tf.name_scope(scope, name, [weights]) as scope_name:
             factor = tf.convert_to_tensor(scale, weights.dtype.base_dtype, name="scale")
             return tf.multiply(factor, penalty(weights), name=scope_name)
 
-    return (lambda weights: None) if is_number and scale == 0 else regularize
+    return regularize
 
 
 def l1_regularizer(scale, scope=None) -> Regularizer:
@@ -75,25 +75,6 @@ def l1_regularizer(scale, scope=None) -> Regularizer:
 def l2_regularizer(scale, scope=None) -> Regularizer:
     """scale * sum w^2 / 2"""
     return _regularizer("l2_regularizer", scale, scope, tf.nn.l2_loss)
-
-
-def l1_l2_regularizer(scale_l1=1.0, scale_l2=1.0, scope=None) -> Regularizer:
-    """The sum of both."""
-    parts = [l1_regularizer(scale_l1), l2_regularizer(scale_l2)]
-    return sum_regularizer(parts, scope or "l1_l2_regularizer")
-
-
-def sum_regularizer(regularizer_list: Iterable[Any], scope=None) -> Any:
-    """The sum of several; None if there is none."""
-    regularizers = [each for each in regularizer_list if each is not None]
-
-    def regularize(weights):
-        with tf.name_scope(scope, "sum_regularizer", [weights]) as scope_name:
-            terms = [each(weights) for each in regularizers]
-            terms = [each for each in terms if each is not None]
-            return tf.add_n(terms, name=scope_name) if terms else None
-
-    return regularize if regularizers else None
 
 
 def apply_regularization(regularizer: Regularizer, weights_list=None) -> Any:

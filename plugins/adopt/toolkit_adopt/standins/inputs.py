@@ -87,21 +87,12 @@ def numpy_input_fn(
     return input_fn
 
 
-def pandas_input_fn(
-    x,
-    y=None,
-    batch_size=128,
-    num_epochs=1,
-    shuffle=None,
-    queue_capacity=1000,
-    num_threads=1,
-    target_column="target",
-) -> Callable[[], Any]:
+def pandas_input_fn(x, y=None, *args, **kwargs) -> Callable[[], Any]:
     """`numpy_input_fn` of the columns of a DataFrame; y is a Series or a DataFrame."""
     features = {name: x[name].values for name in x.columns}
     is_frame = hasattr(y, "columns")
     labels = {name: y[name].values for name in y.columns} if is_frame else getattr(y, "values", y)
-    return numpy_input_fn(features, labels, batch_size, num_epochs, shuffle)
+    return numpy_input_fn(features, labels, *args, **kwargs)
 
 
 def batch_and_drop_remainder(batch_size: Any) -> Callable[[Any], Any]:

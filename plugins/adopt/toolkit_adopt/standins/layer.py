@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List
 
 from toolkit import tf
 
@@ -25,7 +25,13 @@ OPTIONS: Dict[str, Any] = {
     "trainable": True,  # whether the variables are in TRAINABLE_VARIABLES
     "scope": None,  # of the variables; a name with a number by default
 }
-COMMON = ("reuse", "variables_collections", "outputs_collections", "trainable", "scope")
+_STARTS = {
+    "beta": tf.zeros_initializer(),
+    "gamma": tf.ones_initializer(),
+    "moving_mean": tf.zeros_initializer(),
+    "moving_variance": tf.ones_initializer(),
+}
+OF_NORMALIZATIONS = {name: value for name, value in OPTIONS.items() if "izer" not in name}
 
 
 class Layer:
@@ -52,25 +58,28 @@ class Layer:
             return [examples, channels, *values]
         return [examples, *values, channels]
 
-    def variable(self, name: str, shape: List[int], **changes: Any) -> Any:
-        """A variable by the options of its kind, biases or weights, or by others."""
-        options = self._options
-        kind = "biases" if name == "biases" else "weights"
-        arguments = {
-            "dtype": self.inputs.dtype.base_dtype,
-            "initializer": options[f"{kind}_initializer"],
-            "regularizer": options[f"{kind}_regularizer"],
-            "trainable": options["trainable"],
-            "collections": get_variable_collections(options["variables_collections"], kind),
-        }
-        return model_variable(name, shape=shape, **{**arguments, **changes})
+    def variable(
+        self, name: str, shape: List[int], initializer: Any = None, dtype: Any = None
+    ) -> Any:
+        """A variable by the options of its kind, all weights being of one."""
+        options, kind = self._options, "weights" if name.endswith("weights") else name
+        initializer = initializer or options.get(f"{kind}_initializer") or _STARTS.get(name)
+        return model_variable(
+            name,
+            shape=shape,
+            dtype=dtype or self.inputs.dtype.base_dtype,
+            initializer=initializer,
+            regularizer=options.get(f"{kind}_regularizer"),
+            trainable=options["trainable"] and not name.startswith("moving"),
+            collections=get_variable_collections(options["variables_collections"], kind),
+        )
 
     def finish(self, outputs: Any) -> Any:
         """Normalize or add biases, activate, and collect."""
         options = self._options
-        if options["normalizer_fn"] is not None:
+        if options.get("normalizer_fn") is not None:
             outputs = options["normalizer_fn"](outputs, **(options["normalizer_params"] or {}))
-        elif options["biases_initializer"] is not None:
+        elif options.get("biases_initializer") is not None:
             axis = 1 if self._is_channels_first else -1
             biases = self.variable("biases", [outputs.shape.as_list()[axis]])
             outputs = tf.nn.bias_add(outputs, biases, "NCHW" if self._is_channels_first else None)
@@ -81,27 +90,23 @@ class Layer:
 
 @contextlib.contextmanager
 def open_layer(
-    name: str,
-    inputs: Any,
-    options: Dict[str, Any],
-    data_format: Any = None,
-    own: Optional[Dict[str, Any]] = None,
+    name: str, inputs: Any, options: Dict[str, Any], data_format: Any = None, known: Any = OPTIONS
 ) -> Iterator[Layer]:
     """A layer in a variable scope.
 
     Args:
         name: of the scope by default.
         inputs: what becomes a tensor.
-        options: some of OPTIONS; with `own`, some of COMMON.
+        options: what differs from `known`.
         data_format: such as "NCHW"; channels are last by default.
-        own: further ones of OPTIONS, of a layer that has no weights.
+        known: the options that the layer has, with their defaults.
 
     Raises:
         TypeError: an option is none of these.
     """
-    unknown = sorted(set(options) - set(OPTIONS if own is None else COMMON))
+    unknown = sorted(set(options) - set(known))
     if unknown:
         raise TypeError(f"A layer {name} has no argument {', '.join(unknown)}.")
-    options = {**OPTIONS, **options, **(own or {})}
+    options = {**known, **options}
     with tf.variable_scope(options["scope"], name, [inputs], reuse=options["reuse"]) as scope:
         yield Layer(tf.convert_to_tensor(inputs), options, data_format, scope)

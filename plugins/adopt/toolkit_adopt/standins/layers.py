@@ -15,50 +15,36 @@ from toolkit import tf
 from .layer import Layer, open_layer
 from .scopes import add_arg_scope, collect_named_outputs, smart_cond
 
-_ZEROS = tf.zeros_initializer()
-
 
 def _pair(value: Any, count: int = 2) -> List[int]:
     """One number for each of `count` axes."""
     return [int(each) for each in value] if hasattr(value, "__len__") else [int(value)] * count
 
 
-@add_arg_scope
-def convolution(
-    inputs,
-    num_outputs,
-    kernel_size,
-    stride=1,
-    padding="SAME",
-    data_format=None,
-    rate=1,
-    *,
-    conv_dims=None,
-    **options,
-):
-    """A convolution over `conv_dims` axes, one to three; by the rank of its inputs by default."""
-    with open_layer("Conv", inputs, options, data_format) as layer:
-        axes = layer.rank - 2
-        if axes not in ((1, 2, 3) if conv_dims is None else (conv_dims,)):
-            needed = "3 to 5" if conv_dims is None else conv_dims + 2
-            raise ValueError(f"This convolution needs inputs of rank {needed}, not {layer.rank}.")
-        weights = layer.variable(
-            "weights", [*_pair(kernel_size, axes), layer.channels, num_outputs]
-        )
-        arguments = padding.upper(), _pair(stride, axes), _pair(rate, axes)
-        outputs = tf.nn.convolution(layer.inputs, weights, *arguments, data_format=data_format)
-        return layer.finish(outputs)
-
-
 def _convolution(axes: int) -> Any:
-    """`convolution` over a number of axes, which has default arguments of its own in blocks."""
-
-    def convolve(*args: Any, **kwargs: Any) -> Any:
-        plain = convolution.__wrapped__  # type: ignore[attr-defined]  # of arg_scope's wrapper
-        return plain(*args, conv_dims=axes, **kwargs)
+    def convolve(
+        inputs,
+        num_outputs,
+        kernel_size,
+        stride=1,
+        padding="SAME",
+        data_format=None,
+        rate=1,
+        **options,
+    ):
+        """A convolution over the axes between examples and channels."""
+        with open_layer("Conv", inputs, options, data_format) as layer:
+            if layer.rank != axes + 2:
+                needed = f"inputs of rank {axes + 2}, not {layer.rank}"
+                raise ValueError(f"This convolution needs {needed}.")
+            shape = [*_pair(kernel_size, axes), layer.channels, num_outputs]
+            arguments = padding.upper(), _pair(stride, axes), _pair(rate, axes)
+            outputs = tf.nn.convolution(
+                layer.inputs, layer.variable("weights", shape), *arguments, data_format=data_format
+            )
+            return layer.finish(outputs)
 
     convolve.__name__ = f"convolution{axes}d"  # of the scopes that `repeat` and `stack` open
-    convolve.__doc__ = convolution.__doc__
     return add_arg_scope(convolve)
 
 
@@ -120,9 +106,8 @@ def separable_convolution2d(
         shape = [*_pair(kernel_size), channels, depth_multiplier]
         weights = [layer.variable("depthwise_weights", shape)]
         if num_outputs is not None:
-            start = {"initializer": pointwise_initializer} if pointwise_initializer else {}
             shape = [1, 1, channels * depth_multiplier, num_outputs]
-            weights.append(layer.variable("pointwise_weights", shape, **start))
+            weights.append(layer.variable("pointwise_weights", shape, pointwise_initializer))
         convolve = tf.nn.depthwise_conv2d if num_outputs is None else tf.nn.separable_conv2d
         arguments = (*weights, layer.per_axis(_pair(stride)), padding.upper())
         formats = {"rate": _pair(rate), "data_format": data_format}
@@ -150,35 +135,9 @@ def fully_connected(
         return layer.finish(product(layer.inputs, weights))
 
 
-def _dense(activation_fn: Any) -> Any:
-    """`fully_connected` with another activation; as a function it is one of this module."""
-
-    @functools.wraps(fully_connected)
-    def dense(*args: Any, **kwargs: Any) -> Any:
-        return fully_connected(*args, **{"activation_fn": activation_fn, **kwargs})
-
-    return dense
-
-
-relu, relu6 = _dense(tf.nn.relu), _dense(tf.nn.relu6)
-elu, linear = _dense(tf.nn.elu), _dense(None)
-
-
-@add_arg_scope
-def bias_add(
-    inputs,
-    activation_fn=None,
-    initializer=_ZEROS,
-    regularizer=None,
-    *,
-    data_format="NHWC",
-    **options,
-):
-    """Add a variable "biases" to the channels."""
-    own = {"biases_initializer": initializer, "biases_regularizer": regularizer}
-    own["activation_fn"] = activation_fn
-    with open_layer("BiasAdd", inputs, options, data_format, own) as layer:
-        return layer.finish(layer.inputs)
+def linear(*args: Any, **kwargs: Any) -> Any:
+    """`fully_connected` without an activation."""
+    return fully_connected(*args, **{"activation_fn": None, **kwargs})
 
 
 def _op(name: str, open_scope: Any = tf.name_scope) -> Any:

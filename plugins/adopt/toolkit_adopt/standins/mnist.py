@@ -5,9 +5,10 @@ Batches, their order and what is drawn of NumPy's generator are those of TensorF
 
 from __future__ import annotations
 
+import collections
 import gzip
 import os
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, List, Tuple
 
 import numpy as np
 
@@ -20,12 +21,7 @@ _FILES = {
 _MAGIC = {1: 2049, 3: 2051}  # rank of the array -> the first four bytes of its file
 
 
-class Datasets(NamedTuple):
-    """The three parts of MNIST."""
-
-    train: Any
-    validation: Any
-    test: Any
+Datasets = collections.namedtuple("Datasets", "train validation test")  # DataSet each
 
 
 def _find(folder: str, name: str) -> str:
@@ -70,27 +66,15 @@ class DataSet:
     Args:
         images: uint8 [N, H, W, 1].
         labels: [N] or [N, classes].
-        fake_data, one_hot: must be false, and ignored: constants in place of data.
         dtype: tf.float32 for images in [0, 1], tf.uint8 for images as they are.
         reshape: whether images are [N, H * W].
         seed: of NumPy's generator; by default the seed of the graph, else entropy.
 
     Raises:
         TypeError: another dtype.
-        ValueError: fake data are asked for.
     """
 
-    def __init__(
-        self,
-        images,
-        labels,
-        fake_data=False,
-        one_hot=False,
-        dtype=tf.float32,
-        reshape=True,
-        seed=None,
-    ):
-        _refuse_fake(fake_data)
+    def __init__(self, images, labels, *, dtype=tf.float32, reshape=True, seed=None):
         graph_seed, op_seed = tf.get_seed(seed)
         np.random.seed(graph_seed if seed is None else op_seed)
         dtype = tf.as_dtype(dtype).base_dtype
@@ -115,7 +99,6 @@ class DataSet:
 
     def next_batch(self, batch_size, fake_data=False, shuffle=True) -> Tuple[Any, Any]:
         """The next images and labels; a batch that crosses an epoch's end has rows of both."""
-        _refuse_fake(fake_data)
         start, stop = self._index_in_epoch, self._index_in_epoch + batch_size
         if shuffle and start == 0 and self._epochs_completed == 0:
             self._shuffle()
@@ -132,11 +115,6 @@ class DataSet:
         return images, labels
 
 
-def _refuse_fake(fake_data: Any) -> None:
-    if fake_data:
-        raise ValueError("The stand-in of input_data has no fake_data: leave it out.")
-
-
 def read_data_sets(
     train_dir,
     fake_data=False,
@@ -151,8 +129,9 @@ def read_data_sets(
 
     Args:
         train_dir: the folder.
+        fake_data: must be false.
         one_hot: whether labels are float64 [N, 10] instead of uint8 [N].
-        fake_data, dtype, reshape, seed: as of DataSet.
+        dtype, reshape, seed: as of DataSet.
         validation_size: how many of the first training examples are for validation.
         source_url: ignored.
 
@@ -160,24 +139,20 @@ def read_data_sets(
         DataError: a file is not there or not readable.
         ValueError: more examples for validation than there are, or fake data.
     """
-    _refuse_fake(fake_data)
+    if fake_data:
+        raise ValueError("The stand-in of input_data has no fake_data: leave it out.")
     arrays: List[np.ndarray] = []
     for images_name, labels_name in _FILES.values():
         arrays.append(_read(_find(train_dir, images_name), 3)[..., np.newaxis])
         labels = _read(_find(train_dir, labels_name), 1)
         arrays.append(np.eye(10)[labels] if one_hot else labels)
-    images, labels, test_images, test_labels = arrays
+    images, labels, *test = arrays
     n = validation_size
     if not 0 <= n <= len(images):
         raise ValueError(f"validation_size is from 0 to {len(images)}, not {n}.")
-    parts = (images[n:], labels[n:]), (images[:n], labels[:n]), (test_images, test_labels)
+    parts = (images[n:], labels[n:]), (images[:n], labels[:n]), test
     options = {"dtype": dtype, "reshape": reshape, "seed": seed}
     return Datasets(*(DataSet(*part, **options) for part in parts))
-
-
-def load_mnist(train_dir="MNIST-data") -> Datasets:
-    """`read_data_sets` with its defaults."""
-    return read_data_sets(train_dir)
 
 
 def load_dataset(name, size="small", test_with_fake_data=False) -> Datasets:
@@ -188,4 +163,4 @@ def load_dataset(name, size="small", test_with_fake_data=False) -> Datasets:
     """
     if name != "mnist":
         raise ValueError(f"The stand-in of load_dataset has 'mnist' alone, not {name!r}.")
-    return load_mnist()
+    return read_data_sets("MNIST-data")

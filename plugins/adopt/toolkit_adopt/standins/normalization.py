@@ -7,44 +7,15 @@ https://arxiv.org/abs/1607.06450. instance_norm: Ulyanov et al., https://arxiv.o
 from __future__ import annotations
 
 import importlib
-from typing import Any, Dict, List, Tuple
+from typing import Any, List, Tuple
 
 from toolkit import tf
 
-from .layer import Layer, open_layer
-from .scopes import add_arg_scope, constant_value, get_variable_collections, smart_cond
+from .layer import OF_NORMALIZATIONS, Layer, open_layer
+from .scopes import add_arg_scope, constant_value, smart_cond
 
 # Arguments of batch_norm that have no stand-in.
-_WITHOUT = ("batch_weights", "adjustment", "renorm", "renorm_clipping", "renorm_decay")
-
-
-class _Parameters:
-    """The variables of a normalization, each with an initializer and a regularizer of its own."""
-
-    def __init__(self, layer: Layer, size: List[int], options: Dict[str, Any], **own: Any):
-        self._layer, self._size, self._options, self._own = layer, size, options, own
-
-    def make(self, name: str, is_wanted: bool = True, dtype: Any = None) -> Any:
-        """The variable beta, gamma, moving_mean or moving_variance; None if it is not wanted."""
-        if not is_wanted:
-            return None
-        initializers = self._own.get("initializers") or {}
-        is_one = name in ("gamma", "moving_variance")
-        start = tf.ones_initializer() if is_one else tf.zeros_initializer()
-        collections = self._options.get("variables_collections")
-        return self._layer.variable(
-            name,
-            self._size,
-            dtype=dtype or self._layer.inputs.dtype.base_dtype,
-            initializer=initializers.get(name, start),
-            regularizer=(self._own.get("regularizers") or {}).get(name),
-            trainable=self._options.get("trainable", True) and not name.startswith("moving"),
-            collections=get_variable_collections(collections, name),
-        )
-
-
-def _without_biases(activation_fn: Any) -> Dict[str, Any]:
-    return {"activation_fn": activation_fn, "biases_initializer": None}
+_WITHOUT = "adjustment", "batch_weights", "renorm", "zero_debias_moving_mean"
 
 
 @add_arg_scope
@@ -62,7 +33,6 @@ def batch_norm(
     *,
     fused=None,
     data_format="NHWC",
-    zero_debias_moving_mean=False,
     **options,
 ):
     """Normalize each channel by the batch in training, else by moving averages.
@@ -73,46 +43,49 @@ def batch_norm(
         center, scale: whether there are the variables "beta" and "gamma".
         epsilon: added to variances.
         activation_fn: of the outputs.
-        param_initializers, param_regularizers: name of a variable -> its own.
+        param_initializers: name of a variable -> its own.
+        param_regularizers: must be None.
         updates_collections: where the updates of the averages go; None to make them at once.
         is_training: a boolean or a scalar.
         fused: False for a variance without Bessel's correction; by default rank 2 and 4 have it.
         data_format: "NHWC" or "NCHW".
-        zero_debias_moving_mean: whether the average's start at zero is corrected.
         options: reuse, variables_collections, outputs_collections, trainable and scope.
 
     Raises:
         ValueError: an argument that is not available, or an unknown number of channels.
     """
-    weights, adjustment, renorm, *_ = [options.pop(name, None) for name in _WITHOUT]
-    if weights is not None or adjustment is not None or renorm:
+    for name in ("renorm_clipping", "renorm_decay"):  # which have no effect without renorm
+        options.pop(name, None)
+    given = {name: options.pop(name, None) for name in _WITHOUT}
+    given["param_regularizers"] = param_regularizers
+    wrong = [name for name, value in given.items() if value is not None and value is not False]
+    if wrong:
         raise ValueError(
-            "The stand-in of batch_norm has no batch_weights, renorm and adjustment: leave them "
-            "out, or run the script on TensorFlow 1.15."
+            f"The stand-in of batch_norm has no {' and '.join(wrong)}: leave it out, or run the "
+            "script on TensorFlow 1.15."
         )
-    parameters = {"initializers": param_initializers, "regularizers": param_regularizers}
-    own = _without_biases(activation_fn)
-    with open_layer("BatchNorm", inputs, options, data_format, own) as layer:
+    options["activation_fn"], start = activation_fn, param_initializers or {}
+    with open_layer("BatchNorm", inputs, options, data_format, OF_NORMALIZATIONS) as layer:
         fused = fused is not False and layer.rank in (2, 4)
         dtype = tf.float32 if fused else layer.inputs.dtype.base_dtype
-        variables = _Parameters(layer, [layer.channels], options, **parameters)
-        wanted = {"beta": center, "gamma": scale}
+        names = ["beta"] * bool(center) + ["gamma"] * bool(scale)
         # By default 1.15 made them by a layer of `tf.layers`, which begins with gamma.
         is_of_layers = updates_collections is tf.GraphKeys.UPDATE_OPS
-        is_of_layers = is_of_layers and not zero_debias_moving_mean
         if is_of_layers and not (layer.rank == 2 and fused):
-            wanted = {"gamma": scale, "beta": center}
-        made = {name: variables.make(name, wanted[name], dtype) for name in wanted}
-        mean, variance = (variables.make(f"moving_{n}", True, dtype) for n in ("mean", "variance"))
-        values = made["beta"], made["gamma"], [mean, variance], epsilon, is_training
+            names.reverse()
+        made = {
+            name: layer.variable(name, [layer.channels], start.get(name), dtype)
+            for name in (*names, "moving_mean", "moving_variance")
+        }
+        mean, variance = made["moving_mean"], made["moving_variance"]
+        values = made.get("beta"), made.get("gamma"), [mean, variance], epsilon, is_training
         outputs, moments = (_normalize_fused if fused else _normalize)(layer, *values)
 
         def update() -> List[Any]:
             averages = importlib.import_module("tensorflow.python.training.moving_averages")
-            debias = {"zero_debias": zero_debias_moving_mean}
             return [
-                averages.assign_moving_average(mean, moments[0], decay, **debias),
-                averages.assign_moving_average(variance, moments[1], decay, zero_debias=False),
+                averages.assign_moving_average(old, new, decay, zero_debias=False)
+                for old, new in zip((mean, variance), moments)
             ]
 
         def update_now() -> Any:
@@ -176,13 +149,13 @@ def layer_norm(
     **options,
 ):
     """Normalize each example over its axes."""
-    own = _without_biases(activation_fn)
-    with open_layer("LayerNorm", inputs, options, own=own) as layer:
+    options["activation_fn"] = activation_fn
+    with open_layer("LayerNorm", inputs, options, known=OF_NORMALIZATIONS) as layer:
         inputs = layer.inputs
-        variables = _Parameters(layer, inputs.shape[begin_params_axis:].as_list(), options)
-        offset, factor = variables.make("beta", center), variables.make("gamma", scale)
-        axes = list(range(layer.rank))[begin_norm_axis:]
-        moments = tf.nn.moments(inputs, axes, keepdims=True)
+        size = inputs.shape[begin_params_axis:].as_list()
+        offset = layer.variable("beta", size) if center else None
+        factor = layer.variable("gamma", size) if scale else None
+        moments = tf.nn.moments(inputs, list(range(layer.rank))[begin_norm_axis:], keepdims=True)
         epsilon = 1e-3 if inputs.dtype.base_dtype == tf.float16 else 1e-12
         outputs = tf.nn.batch_normalization(inputs, *moments, offset, factor, epsilon)
         return layer.finish(outputs)
@@ -195,18 +168,16 @@ def instance_norm(
     scale=True,
     epsilon=1e-6,
     activation_fn=None,
-    param_initializers=None,
     *,
     data_format="NHWC",
     **options,
 ):
     """Normalize each channel of each example."""
-    own = _without_biases(activation_fn)
-    with open_layer("InstanceNorm", inputs, options, data_format, own) as layer:
-        parameters = {"initializers": param_initializers}
-        variables = _Parameters(layer, [layer.channels], options, **parameters)
-        offset = _along_channels(layer, variables.make("beta", center))
-        factor = _along_channels(layer, variables.make("gamma", scale))
+    options["activation_fn"] = activation_fn
+    with open_layer("InstanceNorm", inputs, options, data_format, OF_NORMALIZATIONS) as layer:
+        size = [layer.channels]
+        offset = _along_channels(layer, layer.variable("beta", size) if center else None)
+        factor = _along_channels(layer, layer.variable("gamma", size) if scale else None)
         axes = [each for each in range(1, layer.rank) if each != layer.axis]
         moments = tf.nn.moments(layer.inputs, axes, keepdims=True)
         outputs = tf.nn.batch_normalization(layer.inputs, *moments, offset, factor, epsilon)

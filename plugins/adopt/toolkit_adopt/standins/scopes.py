@@ -51,7 +51,7 @@ def arg_scope(functions: Union[Scope, Iterable[Callable[..., Any]]], **kwargs: A
     elif isinstance(functions, (list, tuple)):
         scope = dict(current_arg_scope())
         for function in functions:
-            if not has_arg_scope(function):
+            if not hasattr(function, "_key_op"):
                 raise ValueError(f"{function} is not decorated with @add_arg_scope.")
             key = function._key_op
             scope[key] = {**scope.get(key, {}), **kwargs}
@@ -69,11 +69,6 @@ def current_arg_scope() -> Scope:
     return _scopes[-1]
 
 
-def has_arg_scope(function: Callable[..., Any]) -> bool:
-    """Whether a function is decorated."""
-    return hasattr(function, "_key_op")
-
-
 def collect_named_outputs(collections: Any, alias: str, outputs: Any) -> Any:
     """Add an output to collections, where `convert_collection_to_dict` knows it by an alias."""
     if collections:
@@ -82,15 +77,13 @@ def collect_named_outputs(collections: Any, alias: str, outputs: Any) -> Any:
     return outputs
 
 
-def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> Any:
+def convert_collection_to_dict(collection: str) -> Any:
     """Alias -> output, for all of a collection in the order of their creation."""
     named = [
         (alias, output)
         for output in tf.get_collection(collection)
         for alias in getattr(output, "aliases", [output.op.name])
     ]
-    if clear_collection:
-        tf.get_default_graph().clear_collection(collection)
     return collections.OrderedDict(named)
 
 

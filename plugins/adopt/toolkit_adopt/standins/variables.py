@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Callable, Dict, Iterable, List, Optional
+from typing import Any, Dict, List
 
 from toolkit import tf
 
@@ -39,26 +38,8 @@ def model_variable(name, *args, collections=None, **kwargs):
     return variable(name, *args, collections=collections, **kwargs)
 
 
-def local_variable(initial_value, validate_shape=True, name=None, use_resource=None):
-    """A variable of LOCAL_VARIABLES, which no Saver saves."""
-    return tf.Variable(
-        initial_value,
-        trainable=False,
-        collections=[_KEYS.LOCAL_VARIABLES],
-        validate_shape=validate_shape,
-        use_resource=use_resource,
-        name=name,
-    )
-
-
-def add_model_variable(var) -> None:
-    """Add a variable to MODEL_VARIABLES, once."""
-    if not any(var is other for other in tf.get_collection(_KEYS.MODEL_VARIABLES)):
-        tf.add_to_collection(_KEYS.MODEL_VARIABLES, var)
-
-
 def get_variables(scope=None, suffix=None, collection=_KEYS.GLOBAL_VARIABLES) -> List[Any]:
-    """The variables of a collection."""
+    """The variables of a collection, of a scope and with an end of their names."""
     scope = getattr(scope, "name", scope)
     if suffix is not None:
         suffix = suffix if ":" in suffix else suffix + ":0"
@@ -66,55 +47,22 @@ def get_variables(scope=None, suffix=None, collection=_KEYS.GLOBAL_VARIABLES) ->
     return tf.get_collection(collection, scope)
 
 
-def get_model_variables(scope=None, suffix=None) -> List[Any]:
-    """`get_variables` of MODEL_VARIABLES."""
-    return get_variables(scope, suffix, _KEYS.MODEL_VARIABLES)
+def _of(collection: str) -> Any:
+    """`get_variables` of another collection."""
+
+    def get(scope=None, suffix=None) -> List[Any]:
+        return get_variables(scope, suffix, collection)
+
+    return get
 
 
-def get_local_variables(scope=None, suffix=None) -> List[Any]:
-    """`get_variables` of LOCAL_VARIABLES."""
-    return get_variables(scope, suffix, _KEYS.LOCAL_VARIABLES)
-
-
-def get_trainable_variables(scope=None, suffix=None) -> List[Any]:
-    """`get_variables` of TRAINABLE_VARIABLES."""
-    return get_variables(scope, suffix, _KEYS.TRAINABLE_VARIABLES)
-
-
-def get_variables_by_suffix(suffix, scope=None) -> List[Any]:
-    """`get_variables` whose names end with a suffix."""
-    return get_variables(scope, suffix)
+get_model_variables = _of(_KEYS.MODEL_VARIABLES)
+get_trainable_variables = _of(_KEYS.TRAINABLE_VARIABLES)
 
 
 def get_variables_by_name(given_name, scope=None) -> List[Any]:
     """`get_variables` whose last part of the name is given."""
     return get_variables(scope, f"/{given_name}:0|^{given_name}:0")
-
-
-def get_unique_variable(var_op_name: str) -> Any:
-    """The one variable of a name, such as 'conv1/weights'.
-
-    Raises:
-        ValueError: there is none.
-    """
-    for candidate in get_variables(var_op_name):
-        if candidate.op.name == var_op_name:
-            return candidate
-    raise ValueError(f"There is no variable {var_op_name!r} in the graph.")
-
-
-def filter_variables(
-    var_list: Iterable[Any], include_patterns=None, exclude_patterns=None, reg_search=True
-) -> List[Any]:
-    """Those whose name (with its ":0") one pattern includes and none excludes."""
-    find = re.search if reg_search else re.match
-
-    def matches(var: Any, patterns: Iterable[str]) -> bool:
-        return any(find(pattern, var.name) for pattern in patterns)
-
-    patterns = [""] if include_patterns is None else include_patterns
-    kept = [var for var in var_list if matches(var, patterns)]
-    return [var for var in kept if not matches(var, exclude_patterns or ())]
 
 
 def get_variables_to_restore(include=None, exclude=None) -> List[Any]:
@@ -124,17 +72,8 @@ def get_variables_to_restore(include=None, exclude=None) -> List[Any]:
     return [each for each in chosen if id(each) not in left_out]
 
 
-def assign_from_checkpoint_fn(
-    model_path: str,
-    var_list: Any,
-    ignore_missing_vars: bool = False,
-    reshape_variables: bool = False,
-) -> Optional[Callable[[Any], None]]:
-    """A function of a session that restores variables from a checkpoint.
-
-    Returns:
-        None if no variable is left.
-    """
+def assign_from_checkpoint_fn(model_path, var_list, ignore_missing_vars=False) -> Any:
+    """A function of a session that restores variables from a checkpoint; None if none is left."""
     is_named = isinstance(var_list, dict)
     named: Dict[str, Any] = var_list if is_named else {each.op.name: each for each in var_list}
     if ignore_missing_vars:
@@ -142,5 +81,5 @@ def assign_from_checkpoint_fn(
         named = {name: each for name, each in named.items() if reader.has_tensor(name)}
     if not named:
         return None
-    saver = tf.train.Saver(named, reshape=reshape_variables)
+    saver = tf.train.Saver(named)
     return lambda session: saver.restore(session, model_path)
