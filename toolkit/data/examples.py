@@ -186,14 +186,14 @@ class Split:
             return None
         sequences = column.values
         if is_longest and self._index is None:
-            return column.pad_length(sequences.longest)
+            return max(1, sequences.longest)
         if is_longest and key not in self._longest:
-            self._longest[key] = int(sequences.lengths_of(self._index).max(initial=0))
+            self._longest[key] = int(sequences.lengths_of(self._index).max(initial=1))
         if is_longest:
-            return column.pad_length(self._longest[key])
+            return self._longest[key]
         rows = as_rows(positions, len(self))
         records = rows if self._index is None else self._index[rows]
-        return column.pad_length(int(sequences.lengths_of(records).max(initial=0)))
+        return int(sequences.lengths_of(records).max(initial=1))
 
     def sha256(self) -> str:
         """The SHA-256 of features and labels, hex digits."""

@@ -123,7 +123,8 @@ class DataSpec(_SpecFields):
     @classmethod
     def _parse(cls, values: Mapping[str, Any]) -> DataSpec:
         fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
-        components = {key: Component(*parts) for key, parts in fields.get("components", ())}
+        size = len(Component._fields)  # versions before had the boundaries of lengths behind them
+        components = {key: Component(*parts[:size]) for key, parts in fields.get("components", ())}
         for key, component in components.items():
             if isinstance(component.padding, str) and component.dtype != "string":
                 components[key] = component._replace(padding=float(component.padding))
