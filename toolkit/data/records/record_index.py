@@ -35,7 +35,6 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ...compat import tf
 from ...errors import DataError
-from ..column import MAX_CLASSES
 from ..files.cache import open_entry
 from ..images.image_file import read_header
 from .record_files import GROUP, Shard, iterate_records, read_span
@@ -236,7 +235,11 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
                         row.append(len(content) // _DTYPES[plan.kind].itemsize)
                         file.write(content)
                     elif plan.kind == NAME:
-                        row.append(_number_text(number_of, content, plan.key, name))
+                        try:
+                            text = content.decode("utf-8")
+                        except UnicodeDecodeError:
+                            raise _value_error(name, plan.key, "other bytes than UTF-8") from None
+                        row.append(number_of.setdefault(text, len(number_of)))
                     else:
                         row.extend((position + record.index(content), len(content)))
                     sizes = []
@@ -279,17 +282,6 @@ def _read_header(sizes: Sequence[bytes], content: bytes, key: str, name: str) ->
             hint="Write grey or RGB pixels of one byte, or encoded images.",
         )
     return width, height, int(channels == 1), 0
-
-
-def _number_text(number_of: Dict[str, int], content: bytes, key: str, name: str) -> int:
-    """The number of a text among those that were found until now."""
-    try:
-        number = number_of.setdefault(content.decode("utf-8"), len(number_of))
-    except UnicodeDecodeError:
-        raise _value_error(name, key, "other bytes than UTF-8") from None
-    if number >= MAX_CLASSES:
-        raise _value_error(name, key, f"more than {MAX_CLASSES:,} texts")
-    return number
 
 
 def _check_kind(features: Features, key: str, expected: str, name: str) -> None:
