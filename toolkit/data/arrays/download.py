@@ -5,6 +5,7 @@ If a mirror fails, the next one is tried; a file is used only if its SHA-256 is 
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import logging
@@ -131,19 +132,9 @@ def is_intact(path: str, digests: Sequence[str]) -> bool:
     is_file = os.path.isfile(path)
     if not is_file or sha256_of(path) == digests[0]:
         return is_file
-    return len(digests) > 1 and _content_sha256(path) == digests[1]
-
-
-def _content_sha256(path: str) -> str:
-    """The SHA-256 of the uncompressed content; "" if the file is no intact gzip file."""
-    digest = hashlib.sha256()
-    try:
-        with gzip.open(path, "rb") as content:
-            for chunk in iter(lambda: content.read(1 << 20), b""):
-                digest.update(chunk)
-    except (OSError, EOFError, zlib.error):
-        return ""
-    return digest.hexdigest()
+    with contextlib.suppress(OSError, EOFError, zlib.error), gzip.open(path, "rb") as content:
+        return hashlib.sha256(content.read()).hexdigest() in digests[1:]
+    return False
 
 
 def _download(name: str, file: str, folder: str, mirrors: Sequence[str]) -> None:
@@ -181,12 +172,7 @@ def _reason(error: Exception) -> str:
         return f"HTTP {error.response.status_code}"
     if isinstance(error, ValueError) and "hash" in str(error).lower():
         return "wrong SHA-256"
-    kinds = {
-        requests.exceptions.ChunkedEncodingError: "the transfer stopped",
-        requests.Timeout: "no answer in time",
-        requests.ConnectionError: "no connection",
-    }
-    for kind, reason in kinds.items():
-        if isinstance(error, kind):
-            return reason
-    return str(error).rstrip(".")
+    if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    is_connection = isinstance(error, requests.ConnectionError)
+    return "no connection" if is_connection else str(error)[:200].rstrip(".")
