@@ -92,6 +92,8 @@ DATASETS: Dict[str, RemoteDataset] = {
 def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -> Dataset:
     """Open a data set from the cache; files that are missing or damaged are downloaded first.
 
+    Users may also place the files into its folder of the cache by hand.
+
     Args:
         settings: with a key of DATASETS as the path.
         mirrors: URLs of folders with the files; None for those of TOOLKIT_MIRRORS in the
@@ -101,7 +103,7 @@ def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -
         DataError: no mirror serves a correct file.
     """
     name = settings.path
-    folder = dataset_folder(name, settings.cache_dir)
+    folder = os.path.join(cache_folder(settings.cache_dir), name)
     if not mirrors:
         urls = os.environ.get("TOOLKIT_MIRRORS", "").split()
         mirrors = [f"{url.rstrip('/')}/{name}/" for url in urls] or DATASETS[name].mirrors
@@ -114,17 +116,6 @@ def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -
                 _download(name, file, folder, mirrors)
     local = settings._replace(path=folder, file_index=None)
     return open_idx(local, DATASETS[name].class_names)
-
-
-def dataset_folder(name: str, cache_dir: Optional[str] = None) -> str:
-    """The folder of a data set's files; users may also place them there by hand."""
-    return os.path.join(cache_folder(cache_dir), name)
-
-
-def is_cached(name: str, cache_dir: Optional[str] = None) -> bool:
-    """Whether all files are in the cache. Their content is not checked, which takes longer."""
-    folder = dataset_folder(name, cache_dir)
-    return all(os.path.isfile(os.path.join(folder, file)) for file in DATASETS[name].files)
 
 
 def is_intact(path: str, digests: Sequence[str]) -> bool:

@@ -165,7 +165,11 @@ def _read_labels(
                     f"{path} ({split}): expected numbers or texts as labels, found {array.dtype}.",
                     hint="Save classes as integers or texts, and values as floats.",
                 )
-        kind = _default_kind(arrays) if kind == "auto" else kind
+        if kind == "auto":
+            are_integers = all(array.dtype.kind in "iu" for array in arrays.values())
+            are_vectors = all(array.ndim == 2 and array.shape[1] > 1 for array in arrays.values())
+            are_binary = are_vectors and all(np.isin(a, (0, 1)).all() for a in arrays.values())
+            kind = CLASS if are_integers and not are_binary else VALUE
         if kind == VALUE:
             are_whole = all((array == np.rint(array)).all() for array in arrays.values())
             if first.dtype.kind == "f" and first.ndim == 1 and are_whole:
@@ -181,14 +185,6 @@ def _read_labels(
         numbers = [array[array != VOID] if has_void else array for array in arrays.values()]
         count = min(MAX_CLASSES, 1 + max(int(array.max(initial=0)) for array in numbers))
     return {split: Column(array, kind, count, names) for split, array in arrays.items()}, notes
-
-
-def _default_kind(arrays: Dict[str, np.ndarray]) -> str:
-    if any(array.dtype.kind not in "iu" for array in arrays.values()):
-        return VALUE
-    are_vectors = all(array.ndim == 2 and array.shape[1] > 1 for array in arrays.values())
-    are_binary = all(np.isin(array, (0, 1)).all() for array in arrays.values())
-    return VALUE if are_vectors and are_binary else CLASS
 
 
 def _number_texts(

@@ -230,7 +230,12 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
                 keys.update(list(features))
                 digest = hashlib.blake2b(digest_size=8)
                 for plan, row, number_of, file in zip(plans, rows, texts, values):
-                    content = _read_content(plan, features, name)
+                    kind = plan.kind if plan.kind in _DTYPES else BYTES
+                    _check_kind(features, plan.key, kind, name)
+                    if kind == BYTES:
+                        content = only_value(features, plan.key, name)
+                    else:  # equal values have equal bytes, however they are written
+                        content = values_of(features, plan.key).tobytes()
                     if plan.kind in _DTYPES:
                         row.append(len(content) // _DTYPES[plan.kind].itemsize)
                         file.write(content)
@@ -257,14 +262,6 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
     np.frombuffer(digests, np.uint8).tofile(os.path.join(folder, "digests.bin"))
     with open(os.path.join(folder, "index.json"), "w", encoding="utf-8") as json_file:
         json.dump([ends, keys, list(map(list, texts))], json_file)
-
-
-def _read_content(plan: KeyPlan, features: Features, name: str) -> bytes:
-    """The values of a key as bytes; equal values have equal bytes, however they are written."""
-    _check_kind(features, plan.key, plan.kind if plan.kind in _DTYPES else BYTES, name)
-    if plan.kind in _DTYPES:
-        return values_of(features, plan.key).tobytes()
-    return only_value(features, plan.key, name)
 
 
 def _read_header(sizes: Sequence[bytes], content: bytes, key: str, name: str) -> Iterable[int]:
