@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 from typing import AbstractSet, Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -195,10 +196,8 @@ class Column:
         """The files that are read with the examples."""
         if isinstance(self.values, Decoded):
             return list(self.values.paths)
-        base: Any = getattr(self.values, "values", self.values)
-        while base is not None and getattr(base, "filename", None) is None:  # of no memory map
-            base = getattr(base, "base", None)
-        return [] if base is None else [str(base.filename)]
+        mapped = memory_map(self.values)
+        return [] if mapped is None else [str(mapped.filename)]
 
     @property
     def is_decoded(self) -> bool:
@@ -241,6 +240,15 @@ class Column:
         Raises:
             DataError: a value is out of range.
         """
+        mapped = memory_map(self.values)
+        if mapped is not None and os.path.exists(str(mapped.filename)):  # a removed file stays
+            size, expected = os.path.getsize(str(mapped.filename)), mapped.offset + mapped.nbytes
+            if size < expected:  # reading it would end the process
+                raise DataError(
+                    f"{mapped.filename}: expected {expected:,} bytes, found {size:,}: it changed "
+                    "while it was used.",
+                    hint="Put the same file back.",
+                )
         if self.component.is_sequence:
             padding = self.component.padding
             array = self.values.pad(as_rows(rows, len(self)), length, padding)
@@ -357,6 +365,16 @@ def _as_count(name: str, value: Any) -> int:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
         return int(value)
     raise DataError(f"{name} is {value!r}, expected whole numbers.", hint="Give an int.")
+
+
+def memory_map(values: Any) -> Optional[np.memmap]:
+    """The memory map behind an array or behind sequences; None if there is none."""
+    base: Any = getattr(values, "values", values)
+    mapped = None  # the outermost one: a slice of it has its offset, not its own
+    while base is not None:
+        mapped = base if isinstance(base, np.memmap) else mapped
+        base = getattr(base, "base", None)
+    return None if mapped is None or mapped.filename is None else mapped
 
 
 def first_not_finite(values: np.ndarray) -> Optional[int]:
