@@ -237,7 +237,7 @@ def test_a_system_error_becomes_a_data_error(monkeypatch, fault, text):
     def fail(settings):
         raise fault
 
-    monkeypatch.setattr("toolkit.data.sources._load", lambda name: fail)
+    monkeypatch.setattr("toolkit.data.arrays.npz.open_npz", fail)
     assert text in message(open_data, "npz:a.npz")
 
 
