@@ -78,7 +78,7 @@ def list_entries(
         for path in [*files, folder]:
             with contextlib.suppress(FileNotFoundError):  # another process removes it meanwhile
                 states.append(os.lstat(path))
-        if os.path.lexists(folder):
+        if states and os.path.lexists(folder):
             num_bytes = sum(state.st_size for state in states[:-1])
             entries.append(CacheEntry(name, num_bytes, max(state.st_mtime for state in states)))
     return entries
