@@ -25,26 +25,25 @@ def named_arrays(count=COUNT):
     return features, labels
 
 
-def named_split(count=COUNT, boundaries=()):
+def named_split(count=COUNT):
     features, labels = named_arrays(count)
-    features["words"] = Column(features["words"], padding=-1, boundaries=boundaries)
+    features["words"] = Column(features["words"], padding=-1)
     return Split(features, labels)
 
 
 class Named:
     """Predicts a price and a mask from all features; the data is its own."""
 
-    boundaries = ()
     has_text = True
 
     @hookimpl
     def data(self, split):
-        part = {"train": named_split(boundaries=self.boundaries), "test": named_split(9)}.get(split)
+        part = {"train": named_split(), "test": named_split(9)}.get(split)
         if part is not None and not self.has_text:
             features = {k: c for k, c in part.take(slice(None))[0].items() if k != "note"}
             lengths = features.pop("words_length")
             words = [row[:n] for row, n in zip(features.pop("words"), lengths)]
-            features["words"] = Column(words, padding=-1, boundaries=self.boundaries)
+            features["words"] = Column(words, padding=-1)
             part = Split(features, part.labels)
         return part
 

@@ -25,8 +25,7 @@ both are a dict in every hook. The dtype of a tensor follows from the kind of it
 
 A sequence is a component whose first size differs between examples. It has a name, comes padded,
 [N, L, ...], and its lengths come with it: the feature "words" with "words_length", int32 [N]. L is
-the length of the batch: of its longest sequence, or the next of the boundaries that
-`toolkit.Column` sets. Under XLA it is the same for all batches.
+the length of the longest sequence of the batch; under XLA it is the same for all batches.
 
 An extension wraps a model hook with a generator that is marked `@hookimpl(wrapper=True)`. Its
 `yield` calls what it wraps and has the result; it returns that result or another one:
@@ -128,9 +127,9 @@ def data(split, run):
         Split({"left": images, "right": others}, same) two inputs
         Split({"words": list_of_arrays}, labels)       a sequence: lengths differ
 
-    In the place of an array, `toolkit.Column(values, kind, num_classes, class_names, padding,
-    boundaries)` says what does not follow from the values. `values` may also be a memory map, a
-    list, or an object that reads examples when it is indexed. Nothing is read before it is used.
+    In the place of an array, `toolkit.Column(values, kind, num_classes, class_names, padding)`
+    says what does not follow from the values. `values` may also be a memory map, a list, or an
+    object that reads examples when it is indexed. Nothing is read before it is used.
 
     `toolkit.read_dataset(make_dataset, count)` makes a split of a `tf.data.Dataset`: training reads
     the data set, everything else its first examples. Such a run gives up exact resume, and says so.

@@ -4,9 +4,8 @@
 
 A feature that is a list of arrays of different lengths is a sequence, and needs a name. In a
 batch, `words` comes padded to one length, int64 [N, L], together with `words_length`, int32 [N],
-from which the model computes which words are padding. `Column` says with what to pad and to which
-lengths: with boundaries 8 and 16, L is 8, 16 or the length of the longest review of all. Without
-boundaries it is that of the longest review of the batch.
+from which the model computes which words are padding. `Column` says with what to pad; L is the
+length of the longest review of the batch.
 
 The data is the plugin's own: reviews of 2 to 20 words, of which few say whether they are good.
 
@@ -63,7 +62,7 @@ def options():
 @hookimpl
 def data(split):
     reviews, labels = generate_reviews(REVIEWS[split], seed=list(REVIEWS).index(split))
-    words = Column(reviews, padding=PADDING, boundaries=(8, 16))
+    words = Column(reviews, padding=PADDING)
     return Split({"words": words}, Column(labels, class_names=CLASSES))
 
 

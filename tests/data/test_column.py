@@ -90,17 +90,15 @@ def test_padding_is_of_the_type_of_its_component(values, padding, text):
 
 
 def test_declarations_become_plain_values():
-    column = Column([0, 1], "class", class_names=[4, 5], boundaries=np.array([8, 4]))
+    column = Column([0, 1], "class", class_names=[4, 5])
     assert column.class_names == ("4", "5") and column.num_classes == 2
-    assert column.boundaries == (4, 8) and type(column.boundaries[0]) is int
     assert "num_classes is 2.5" in message(Column, [0, 1], "class", 2.5)
-    assert "boundaries is -1" in message(Column, [0, 1], None, 0, (), 0, [-1])
 
 
 def test_reading_a_few_sequences_costs_nothing_for_the_others():
     count = 200000
     sequences = Sequences(np.zeros(count, np.int32), np.arange(count + 1))
-    split = Split({"w": Column(sequences, boundaries=[4])}).subset(np.arange(1, count))
+    split = Split({"w": sequences}).subset(np.arange(1, count))
     split.take([0, 1])
     tracemalloc.start()
     try:

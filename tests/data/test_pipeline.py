@@ -118,6 +118,8 @@ def test_hooks_of_examples_and_other_readers_are_refused():
             make_reader(split, 2, hooks=ExampleHooks(filter=lambda x, y: True))
         with pytest.raises(UsageError, match="--reader resident has no effect"):
             make_reader(split, 2, ReaderOptions("resident"))
+        with pytest.raises(UsageError, match="no numbers by which"):
+            make_reader(split, 2, ReaderOptions(by_number=True))
 
 
 def words_then_longer_ones(is_declared=True):

@@ -86,14 +86,6 @@ def test_filter_and_convert_get_and_return_named_components(pads_to_longest):
     ]
 
 
-def test_converted_sequences_are_padded_to_boundaries_up_to_the_longest_of_all():
-    split = named_split(boundaries=[3])
-    batches = read_stream(split, 2, 11, hooks=ExampleHooks(None, reverse_words))
-    for batch in batches:
-        longest = batch["features/words_length"].max()
-        assert batch["features/words"].shape[1] == (3 if longest <= 3 else 8)
-
-
 def rows(count, error=None):
     """Examples that are decoded from nothing: example i has the pixels i."""
 

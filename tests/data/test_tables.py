@@ -453,11 +453,6 @@ def test_a_model_without_means_cannot_fill_in_numbers(tmp_path, rows):
     [
         ({}, {"image_size": 32}, "--image-size 32 has no effect on "),
         ({"categories": "one-hot"}, {}, "--categories one-hot has no effect on "),
-        (
-            {"feature_columns": ("a",), "ignore_columns": ("b", "y")},
-            {},
-            "--ignore-columns b has no effect beside --feature-columns",
-        ),
     ],
 )
 def test_an_option_without_effect_on_the_columns_is_refused(tmp_path, columns, images, text):

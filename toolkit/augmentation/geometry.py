@@ -135,21 +135,6 @@ def _draw_pixel_move(images, run) -> PixelMove:
 
 
 def _draw_warp(images, run, further: Optional[LinearMap]) -> Warp:
-    options = run.options
-    height, width = images.shape.as_list()[1:3]
-    rows, columns = _draw_positions(images, run)
-    down, right = _draw_mirrors(images, run)
-    rows = rows if down is None else _mirror(rows, down, height)
-    columns = columns if right is None else _mirror(columns, right, width)
-    if further is not None:
-        rows, columns = further.apply(rows, columns, height, width)
-    if options.fill == "reflect":
-        rows, columns = reflect(rows, height), reflect(columns, width)
-    return Warp(rows, columns)
-
-
-def _draw_positions(images, run):
-    """The rows and columns to read, float32 [N, H, W] each."""
     options, count = run.options, tf.shape(images)[0]
     height, width = images.shape.as_list()[1:3]
     limit = np.radians(options.rotate)
@@ -162,9 +147,16 @@ def _draw_positions(images, run):
         knots = elastic_grid(height, width)
         noise = run.normal("augment/elastic", [2, count] + list(knots))
         noise = tf.reshape(options.elastic * noise, [-1] + list(knots))  # [2N, h, w]
-        down, right = tf.split(elastic_field(noise, height, width), 2)  # [N, H, W] each
-        rows, columns = rows + down, columns + right
-    return rows, columns
+        fields = tf.split(elastic_field(noise, height, width), 2)  # [N, H, W] each
+        rows, columns = rows + fields[0], columns + fields[1]
+    down, right = _draw_mirrors(images, run)
+    rows = rows if down is None else _mirror(rows, down, height)
+    columns = columns if right is None else _mirror(columns, right, width)
+    if further is not None:
+        rows, columns = further.apply(rows, columns, height, width)
+    if options.fill == "reflect":
+        rows, columns = reflect(rows, height), reflect(columns, width)
+    return Warp(rows, columns)
 
 
 # ----------------------------------------------------------------------------------- shift and crop

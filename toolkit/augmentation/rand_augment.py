@@ -93,11 +93,18 @@ def _layer_map(layer: Layer, m: float, height: int, width: int) -> LinearMap:
 
 def change_values(images, layers: List[Layer], magnitude: float):
     """The operations that change values and move no pixel."""
+    m = magnitude / 10
     for layer in layers:
-        images = _change_linearly(images, layer, magnitude / 10)
-        images = _sharpen(images, layer, magnitude / 10)
-        images = _solarize(images, layer, magnitude / 10)
-        images = _posterize(images, layer, magnitude / 10)
+        images = _change_linearly(images, layer, m)
+        smooth = _blur(images)  # the difference to it becomes larger, or smaller
+        factor = (1.0 + 0.9 * m * layer.signs)[:, None, None, None]
+        sharpened = tf.clip_by_value(smooth + (images - smooth) * factor, 0.0, 1.0)
+        images = _select(layer, "sharpness", sharpened, images)
+        inverted = tf.where(images > 1.0 - m, 1.0 - images, images)
+        images = _select(layer, "solarize", inverted, images)
+        steps = 2.0 ** round(8 - 4 * m)
+        rough = tf.minimum(tf.floor(images * steps), steps - 1.0) / (steps - 1.0)
+        images = _select(layer, "posterize", rough, images)
     return images
 
 
@@ -122,14 +129,6 @@ def _change_linearly(images, layer: Layer, m: float):
     return tf.clip_by_value(changed + bias[:, None, None, :], 0.0, 1.0)
 
 
-def _sharpen(images, layer: Layer, m: float):
-    """The difference to a blurred image becomes larger, or smaller."""
-    smooth = _blur(images)
-    factor = (1.0 + 0.9 * m * layer.signs)[:, None, None, None]
-    sharpened = tf.clip_by_value(smooth + (images - smooth) * factor, 0.0, 1.0)
-    return _select(layer, "sharpness", sharpened, images)
-
-
 def _blur(images):
     """Pillow's SMOOTH filter: a mean in which the middle of 3 x 3 pixels counts five times."""
     height, width, channels = images.shape.as_list()[1:]
@@ -141,17 +140,6 @@ def _blur(images):
     below = tf.concat([triples[:, 1:], triples[:, -1:]], axis=1)
     smooth = (triples + above + below + 4.0 * rows) * (1.0 / 13.0)
     return same_shape(tf.reshape(smooth, tf.shape(images)), images)
-
-
-def _solarize(images, layer: Layer, m: float):
-    inverted = tf.where(images > 1.0 - m, 1.0 - images, images)
-    return _select(layer, "solarize", inverted, images)
-
-
-def _posterize(images, layer: Layer, m: float):
-    steps = 2.0 ** round(8 - 4 * m)
-    rough = tf.minimum(tf.floor(images * steps), steps - 1.0) / (steps - 1.0)
-    return _select(layer, "posterize", rough, images)
 
 
 def _select(layer: Layer, operation: str, changed, images):

@@ -32,10 +32,9 @@ def list_(as_json: bool) -> None:
     rows = list_sources()
     if as_json:
         return print_json(rows)
-    width = max(len(str(row["size"])) for row in rows)
+    width = max(len(row["size"]) for row in rows)
     for row in rows:
-        access = "offline" if row["offline"] else "downloads"
-        sys.stdout.write(f"{row['value']:14} {row['size']:{width}} {access:10} {row['what']}\n")
+        sys.stdout.write(f"{row['value']:14} {row['size']:{width}} {row['what']}\n")
     return None
 
 

@@ -6,9 +6,9 @@ sequences together, L the length to which sequences are padded.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
-import warnings
 from typing import AbstractSet, Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -43,8 +43,6 @@ class Component(NamedTuple):
         num_classes: K of the kind "class"; else 0. In images of classes, VOID marks what has none.
         class_names: in the order of the classes; may be empty.
         padding: fills a sequence up to the length of its batch.
-        boundaries: ascending lengths; a batch of sequences is padded to the first one that is long
-            enough, or to the longest sequence of all. Empty: to the longest of the batch.
     """
 
     shape: Tuple[Optional[int], ...]
@@ -53,7 +51,6 @@ class Component(NamedTuple):
     num_classes: int = 0
     class_names: Tuple[str, ...] = ()
     padding: Any = 0
-    boundaries: Tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
@@ -161,7 +158,7 @@ class Column:
             are text, all others are values.
         num_classes: of classes; 0 for the largest value + 1.
         class_names: of classes, in their order.
-        padding, boundaries: of sequences, as in `Component`.
+        padding: of sequences, as in `Component`.
 
     Attributes:
         key: flat, as whose component the column was bound.
@@ -181,7 +178,6 @@ class Column:
         num_classes: int = 0,
         class_names: Sequence[str] = (),
         padding: Any = 0,
-        boundaries: Sequence[int] = (),
     ):
         if kind is not None and kind not in KINDS:
             raise DataError(f"The kind is '{kind}', expected one of {', '.join(KINDS)}.")
@@ -190,7 +186,6 @@ class Column:
         self.class_names = tuple(str(name) for name in class_names)
         self.num_classes = _as_count("num_classes", num_classes or len(self.class_names))
         self.padding = padding
-        self.boundaries = tuple(sorted(_as_count("boundaries", end) for end in boundaries))
         self._adds_channel = False
 
     def __len__(self) -> int:
@@ -245,7 +240,15 @@ class Column:
         Raises:
             DataError: a value is out of range.
         """
-        check_map(self.values)
+        mapped = memory_map(self.values)
+        if mapped is not None and os.path.exists(str(mapped.filename)):  # a removed file stays
+            size, expected = os.path.getsize(str(mapped.filename)), mapped.offset + mapped.nbytes
+            if size < expected:  # reading it would end the process
+                raise DataError(
+                    f"{mapped.filename}: expected {expected:,} bytes, found {size:,}: it changed "
+                    "while it was used.",
+                    hint="Put the same file back.",
+                )
         if self.component.is_sequence:
             padding = self.component.padding
             array = self.values.pad(as_rows(rows, len(self)), length, padding)
@@ -304,38 +307,28 @@ class Column:
             count = len(self) * component.size
         return count * (_TEXT_BYTES if component.dtype == TEXT else self._dtype.itemsize)
 
-    def pad_length(self, longest: int) -> int:
-        """The length to which a batch is padded whose longest sequence has the length `longest`."""
-        for boundary in self.boundaries:
-            if boundary >= longest:
-                return boundary
-        return max(1, self.values.longest if self.boundaries else longest)
-
     @property
     def _dtype(self) -> np.dtype:
         return np.dtype(self.component.dtype)
 
     def _padding(self, key: str, dtype: str) -> Any:
         """The padding as a JSON value of the dtype."""
+        padding = self.padding
         if dtype == TEXT:
-            padding = "" if isinstance(self.padding, int) else self.padding
+            padding = "" if isinstance(padding, int) else padding
             padding = padding.decode("utf-8", "replace") if isinstance(padding, bytes) else padding
-            is_valid = isinstance(padding, str)
+            if isinstance(padding, str):
+                return padding
         else:
-            try:
-                with np.errstate(all="ignore"), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # NumPy before 2 warns, later ones raise
-                    value = np.asarray(self.padding).astype(dtype)
-                    padding = value.item()
-                is_valid = bool(padding == self.padding or padding != padding)
-            except (TypeError, ValueError, OverflowError):
-                is_valid = False
-        if not is_valid:
-            raise DataError(
-                f"{_subject(key)} the padding {self.padding!r}, which is no {dtype}.",
-                hint="Pad with a value of the component's own type.",
-            )
-        return padding
+            errors = (TypeError, ValueError, OverflowError)
+            with contextlib.suppress(*errors), np.errstate(all="ignore"):
+                value = np.array(padding).astype(dtype).item()
+                if value == padding or value != value:
+                    return value
+        raise DataError(
+            f"{_subject(key)} the padding {self.padding!r}, which is no {dtype}.",
+            hint="Pad with a value of the component's own type.",
+        )
 
     def _describe(self, key: str, values: Any) -> Component:
         dtype = _memory_dtype(key, values.dtype)
@@ -355,8 +348,7 @@ class Column:
         if kind == "class" and not (shape and dtype == "uint8"):
             dtype = "int32"
         padding = self._padding(key, dtype)
-        classes = (self.num_classes, self.class_names)
-        return Component(shape, dtype, kind, *classes, padding, self.boundaries)
+        return Component(shape, dtype, kind, self.num_classes, self.class_names, padding)
 
 
 # ------------------------------------------------------------------------------------------ values
@@ -383,20 +375,6 @@ def memory_map(values: Any) -> Optional[np.memmap]:
         mapped = base if isinstance(base, np.memmap) else mapped
         base = getattr(base, "base", None)
     return None if mapped is None or mapped.filename is None else mapped
-
-
-def check_map(values: Any) -> None:
-    """Refuse a memory map whose file has become shorter: reading it would end the process."""
-    mapped = memory_map(values)
-    if mapped is None or not os.path.exists(str(mapped.filename)):
-        return  # what is mapped of a removed file stays
-    size, expected = os.path.getsize(str(mapped.filename)), mapped.offset + mapped.nbytes
-    if size < expected:
-        raise DataError(
-            f"{mapped.filename}: expected {expected:,} bytes, found {size:,}: it changed while it "
-            "was used.",
-            hint="Put the same file back.",
-        )
 
 
 def first_not_finite(values: np.ndarray) -> Optional[int]:

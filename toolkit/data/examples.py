@@ -69,7 +69,10 @@ class Split:
         self.columns = _bind_columns(flatten(features, labels))
         self._index = None if index is None else np.asarray(index, np.int64)
         self._longest: Dict[str, int] = {}  # key of sequences -> the longest, once it is known
-        self._classes = self._read_classes()  # int32 [N] if each example has one class, else None
+        self._classes: Optional[np.ndarray] = None  # int32 [N] if each example has one class
+        column = self.columns.get(LABELS)
+        if column is not None and column.component.kind == "class" and not column.component.shape:
+            self._classes = np.array(column.take(slice(None) if index is None else self._index))
 
     def __len__(self) -> int:
         return self.num_records if self._index is None else len(self._index)
@@ -186,18 +189,21 @@ class Split:
             return None
         sequences = column.values
         if is_longest and self._index is None:
-            return column.pad_length(sequences.longest)
+            return max(1, sequences.longest)
         if is_longest and key not in self._longest:
-            self._longest[key] = int(sequences.lengths_of(self._index).max(initial=0))
+            self._longest[key] = int(sequences.lengths_of(self._index).max(initial=1))
         if is_longest:
-            return column.pad_length(self._longest[key])
+            return self._longest[key]
         rows = as_rows(positions, len(self))
         records = rows if self._index is None else self._index[rows]
-        return column.pad_length(int(sequences.lengths_of(records).max(initial=0)))
+        return int(sequences.lengths_of(records).max(initial=1))
 
     def sha256(self) -> str:
         """The SHA-256 of features and labels, hex digits."""
-        digest = hashlib.sha256(repr(self._identity()).encode())
+        form: Any = ({key: c[:3] for key, c in self.components.items()}, len(self))
+        if is_plain(self):
+            form = self.dtype, self.shape, len(self)
+        digest = hashlib.sha256(repr(form).encode())  # others may have the same bytes
         for part in iterate_slices(self):
             flat = self.read(part)
             for key in sorted(flat):
@@ -234,19 +240,6 @@ class Split:
                 hint="Use data with one array.",
             )
         return self.columns[FEATURES].component
-
-    def _read_classes(self) -> Optional[np.ndarray]:
-        """The labels as int32 [N] if each is one class; else None."""
-        column = self.columns.get(LABELS)
-        if column is None or column.component.kind != "class" or column.component.shape:
-            return None
-        return np.array(column.take(slice(None) if self._index is None else self._index))
-
-    def _identity(self) -> Any:
-        """What distinguishes the components from others of the same bytes."""
-        if is_plain(self):
-            return self.dtype, self.shape, len(self)
-        return {key: c[:3] for key, c in self.components.items()}, len(self)
 
 
 class Dataset:

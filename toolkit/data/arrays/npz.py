@@ -6,7 +6,14 @@
     x, y; images, labels; features, labels
                                         all examples, of which some are held out
 
-Upper and lower case are the same.
+Upper and lower case are the same. The type of labels says whether they are classes:
+
+    integers [N] or [N, 1], texts, bool [N]    one class for each example
+    integers of higher rank                    classes, such as label images
+    integers [N, L] of 0 and 1 alone           values: a vector for each example
+    floats, bool of higher rank                values
+
+Legend: N examples of a split, L labels of each.
 """
 
 from __future__ import annotations
@@ -19,16 +26,17 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 import numpy as np
 
 from ...errors import DataError
-from ..column import Column, first_not_finite
+from ..column import MAX_CLASSES, VOID, Column, first_not_finite
 from ..examples import Dataset, Split, check_alike, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
-from .label_arrays import read_label_arrays
 
 _HINT = "Save it with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)."
 _WORDS = {"train": ("train",), "validation": ("validation", "val", "valid"), "test": ("test",)}
 _PREFIXES = (("x_{}", "y_{}"), ("{}_images", "{}_labels"), ("{}_x", "{}_y"))
 _WHOLE_PREFIXES = (("images", "labels"), ("features", "labels"), ("x", "y"))
+CLASS, VALUE = "class", "value"
+_TOO_LARGE = 2.0**62  # for a class that is stored as a float: near the end of int64
 
 Keys = Mapping[str, str]  # the key of an array by the name of the component; "" for a single one
 
@@ -72,7 +80,7 @@ def make_splits(
     notes: List[str] = []
     for name in sorted({name for _, keys in pairs.values() for name in keys}):
         by_split = {s: arrays[keys[name]] for s, (_, keys) in pairs.items() if name in keys}
-        columns, note = read_label_arrays(source, by_split, label_kind)
+        columns, note = _read_labels(source, by_split, label_kind)
         notes += note
         for split, column in columns.items():
             labels.setdefault(split, {})[name] = column
@@ -122,22 +130,103 @@ def _make_split(source: str, features: Dict[str, np.ndarray], labels: Dict[str, 
     return split
 
 
+# ------------------------------------------------------------------------------------------- labels
+
+
+def _read_labels(
+    path: str, arrays: Dict[str, np.ndarray], kind: str
+) -> Tuple[Dict[str, Column], List[str]]:
+    """The labels of each split as columns, and sentences on what they are, if that is not clear."""
+    arrays = {  # without a last axis of size 1: a column, or the channel of label images
+        split: array[..., 0] if array.ndim in (2, 4) and array.shape[-1] == 1 else array
+        for split, array in arrays.items()
+    }
+    first = next(iter(arrays.values()))
+    nouns = {"S": "texts", "U": "texts", "b": "truth values"}
+    types = {split: nouns.get(array.dtype.kind, "numbers") for split, array in arrays.items()}
+    if len(set(types.values())) > 1:
+        found = " and ".join(f"{text} in '{split}'" for split, text in types.items())
+        raise DataError(
+            f"{path}: expected labels of one type in all splits, found {found}.",
+            hint="Save the labels of all splits as numbers, as texts or as truth values.",
+        )
+    names: Tuple[str, ...] = ()
+    notes: List[str] = []
+    if first.dtype.kind in "SU":
+        arrays, names = _number_texts(path, arrays, kind)
+        kind = CLASS
+    elif first.dtype.kind == "b" and first.ndim == 1 and kind != VALUE:
+        kind, names = CLASS, ("False", "True")
+        arrays = {split: array.astype(np.int32) for split, array in arrays.items()}
+    else:
+        for split, array in arrays.items():
+            if array.dtype.kind not in "fiub":
+                raise DataError(
+                    f"{path} ({split}): expected numbers or texts as labels, found {array.dtype}.",
+                    hint="Save classes as integers or texts, and values as floats.",
+                )
+        if kind == "auto":
+            are_integers = all(array.dtype.kind in "iu" for array in arrays.values())
+            are_vectors = all(array.ndim == 2 and array.shape[1] > 1 for array in arrays.values())
+            are_binary = are_vectors and all(np.isin(a, (0, 1)).all() for a in arrays.values())
+            kind = CLASS if are_integers and not are_binary else VALUE
+        if kind == VALUE:
+            are_whole = all((array == np.rint(array)).all() for array in arrays.values())
+            if first.dtype.kind == "f" and first.ndim == 1 and are_whole:
+                fact = "The labels are floats and so values"
+                notes = [f"{fact}; --label-kind class makes whole numbers classes."]
+            with np.errstate(over="ignore"):  # too large for float32: infinity, refused later
+                arrays = {split: array.astype(np.float32) for split, array in arrays.items()}
+        else:
+            arrays = {split: _as_classes(path, split, array) for split, array in arrays.items()}
+    count = len(names)
+    if kind == CLASS and not names:
+        has_void = first.dtype == np.uint8 and first.ndim > 1
+        numbers = [array[array != VOID] if has_void else array for array in arrays.values()]
+        count = min(MAX_CLASSES, 1 + max(int(array.max(initial=0)) for array in numbers))
+    return {split: Column(array, kind, count, names) for split, array in arrays.items()}, notes
+
+
+def _number_texts(
+    path: str, arrays: Dict[str, np.ndarray], kind: str
+) -> Tuple[Dict[str, np.ndarray], Tuple[str, ...]]:
+    """Texts as class numbers, in the order of the texts, and the texts without spaces around."""
+    if kind == VALUE:
+        raise DataError(
+            f"{path}: expected labels that are values, found texts.", hint="Save them as floats."
+        )
+    texts = {  # of no texts, older versions of numpy decode floats
+        split: np.char.strip(
+            np.char.decode(array, "utf-8", "replace").astype(str)
+            if array.dtype.kind == "S"
+            else array
+        )
+        for split, array in arrays.items()
+    }
+    names = np.unique(np.concatenate([array.reshape(-1) for array in texts.values()]))
+    numbers = {split: np.searchsorted(names, array) for split, array in texts.items()}
+    return numbers, tuple(names.tolist())
+
+
+def _as_classes(path: str, split: str, array: np.ndarray) -> np.ndarray:
+    """Whole numbers from 0 as integers."""
+    place = f"{path} ({split})"
+    if array.dtype.kind == "f":
+        is_wrong = (array != np.rint(array)) | ~(np.abs(array) < _TOO_LARGE)
+        if is_wrong.any():
+            raise DataError(
+                f"{place}: expected classes, found the label {array[is_wrong][0]:g}.",
+                hint="Save integers from 0, or set --label-kind value.",
+            )
+    return array.astype(np.int64) if array.dtype.kind in "fb" else array
+
+
 # ------------------------------------------------------------------------------------------- names
 
 
 def _find_keys(path: str, names: Sequence[str]) -> Dict[str, Tuple[Keys, Keys]]:
-    """Split name -> the keys of its features and of its labels; always with "train".
-
-    Raises:
-        DataError: no array has the name of features, or two names differ in their case alone.
-    """
-    key_of: Dict[str, str] = {}
-    for name in names:
-        if key_of.setdefault(name.lower(), name) != name:
-            raise DataError(
-                f"{path}: the arrays {key_of[name.lower()]} and {name} differ in case alone.",
-                hint="Rename one of them.",
-            )
+    """Split name -> the keys of its features and of its labels; always with "train"."""
+    key_of = {name.lower(): name for name in names}
     pairs = {}
     for split, words in _WORDS.items():
         prefixes = [(x.format(word), y.format(word)) for word in words for x, y in _PREFIXES]
@@ -195,11 +284,8 @@ def _open(path: str) -> Any:
 def _not_npz_error(path: str, error: Exception) -> DataError:
     with open(path, "rb") as file:
         start = file.read(4)
-    content = f"bytes {' '.join(f'{byte:02x}' for byte in start)}" if start else "nothing"
-    if start == b"\x93NUM":
-        content = "one array of an .npy file"
-    if start == b"PK\x03\x04":
-        content = f"a damaged zip file ({_reason(error)})"
+    known = {b"": "nothing", b"\x93NUM": "one array of an .npy file"}
+    content = known.get(start, f"another or a damaged file ({_reason(error)})")
     return DataError(f"{path}: expected an .npz file, found {content}.", hint=_HINT)
 
 

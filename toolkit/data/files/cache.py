@@ -7,22 +7,16 @@ folder `content`, with the sizes of the files in `entry.json`.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
 import tempfile
 import warnings
-from types import ModuleType
 from typing import Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ...errors import DataError, RetryError, UsageError, suggest
 from ...files import TEMPORARY_PREFIX
-
-fcntl: Optional[ModuleType]
-try:
-    import fcntl
-except ImportError:  # this system has no such locks
-    fcntl = None
 
 # Folders of the cache with one folder for each entry.
 GROUPS = ("arrays", "features", "hashes", "decoded", "records")
@@ -76,22 +70,18 @@ def list_entries(
                 paths += [os.path.join(group, name) for name in os.listdir(folder)]
     except OSError as error:
         raise UsageError(f"The cache cannot be read: {error.filename}: {error.strerror}.") from None
-    entries = [_measure(root, path) for path in sorted(paths)]
-    return [entry for entry in entries if entry is not None]
-
-
-def _measure(root: str, name: str) -> Optional[CacheEntry]:
-    """An entry, without the files that another process removes meanwhile; None if it is gone."""
-    folder = os.path.join(root, name)
-    files = [os.path.join(base, file) for base, _, names in os.walk(folder) for file in names]
-    states = []
-    for path in [*files, folder]:
-        with contextlib.suppress(FileNotFoundError):
-            states.append(os.lstat(path))
-    if not os.path.lexists(folder) or not states:
-        return None
-    num_bytes = sum(state.st_size for state in states[:-1])
-    return CacheEntry(name, num_bytes, max(state.st_mtime for state in states))
+    entries = []
+    for name in sorted(paths):
+        folder = os.path.join(root, name)
+        files = [os.path.join(base, file) for base, _, names in os.walk(folder) for file in names]
+        states = []
+        for path in [*files, folder]:
+            with contextlib.suppress(FileNotFoundError):  # another process removes it meanwhile
+                states.append(os.lstat(path))
+        if states and os.path.lexists(folder):
+            num_bytes = sum(state.st_size for state in states[:-1])
+            entries.append(CacheEntry(name, num_bytes, max(state.st_mtime for state in states)))
+    return entries
 
 
 def remove_entries(
@@ -118,7 +108,7 @@ def remove_entries(
         RetryError: the system refuses to remove an entry.
     """
     entries = list(entries)
-    selection = []
+    selection: List[CacheEntry] = []
     for name in names:
         name = name.rstrip("/")
         matches = [e for e in entries if name in (e.name, os.path.dirname(e.name)) and name]
@@ -127,16 +117,12 @@ def remove_entries(
                 f"The cache has no '{name}'.", hint=suggest(name, [entry.name for entry in entries])
             )
         selection += [entry for entry in matches if entry not in selection]
-    removed: List[CacheEntry] = []
-    in_use: List[CacheEntry] = []
-    for entry in selection:
-        path = os.path.join(cache_folder(cache_dir), entry.name)
-        if is_locked(path):
-            in_use.append(entry)
-            continue
+    root = cache_folder(cache_dir)
+    in_use = [entry for entry in selection if is_locked(os.path.join(root, entry.name))]
+    removed = [entry for entry in selection if entry not in in_use]
+    for entry in removed:
         with writing_to_cache():
-            _remove(path)
-        removed.append(entry)
+            _remove(os.path.join(root, entry.name))
     return removed, in_use
 
 
@@ -245,20 +231,17 @@ def one_process_at_a_time(folder: str) -> Iterator[bool]:
     """
     with writing_to_cache():
         os.makedirs(folder, exist_ok=True)
-    is_locked, descriptor = False, -1
+    descriptor, is_locked = os.open(folder, os.O_RDONLY), True
     try:
-        if fcntl is not None:
-            descriptor = os.open(folder, os.O_RDONLY)
-            with contextlib.suppress(OSError):  # of a file system without locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                is_locked = True
-        if not is_locked:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError:  # of a file system without locks
+            is_locked = False
             text = "processes that need the same data at once compute it several times"
             warnings.warn(f"The cache has no locks: {text}.", RuntimeWarning, stacklevel=3)
         yield is_locked
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -128,7 +128,8 @@ class FileIndex:
             new = [
                 (names[number], *states[number], *row)
                 for number, row in zip(missing, results)
-                if _is_settled(paths[number], states[number], started)
+                if states[number][1] < (started - _SETTLED) * 1e9  # else a write may not change it
+                and _state(paths[number]) == states[number] != _NO_STATE
             ]
 
             def store(table: Any) -> None:
@@ -175,8 +176,3 @@ def _state(path: str) -> Tuple[int, int, int]:
     except OSError:
         return _NO_STATE
     return state.st_size, state.st_mtime_ns, state.st_ino & (2**63 - 1)
-
-
-def _is_settled(path: str, state: Tuple[int, ...], started: float) -> bool:
-    """Whether a later write to the file would change its state, which it had before it was read."""
-    return state[1] < (started - _SETTLED) * 1e9 and _state(path) == state != _NO_STATE

@@ -261,9 +261,6 @@ def _group_pairs(left: Sequence[str], right: Sequence[str]) -> List[str]:
 
     An image that is left in one pair and right in another joins no pairs: of the frames of a video,
     each with the next one, it would join all.
-
-    Args:
-        left, right: a hash of each image, [N].
     """
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components

@@ -65,16 +65,9 @@ class BatchForm(NamedTuple):
 
     def pad_length(self, key: str, lengths: tf.Tensor) -> Any:
         """L of a batch of sequences with these lengths, int32 of any shape: an int32 scalar."""
-        boundaries = self.components[key].boundaries
         if self.pads_to_longest:
             return self.longest[key]
-        longest = tf.maximum(tf.reduce_max(lengths), 1)
-        if not boundaries:
-            return longest
-        # As in `Column.pad_length`: beyond the last boundary, the longest of all.
-        ends = [end for end in boundaries if end < self.longest[key]]
-        ends = tf.constant([*ends, self.longest[key]], tf.int32)
-        return tf.reduce_min(tf.boolean_mask(ends, ends >= longest))
+        return tf.maximum(tf.reduce_max(lengths), 1)
 
 
 def convert_stored(tensor: tf.Tensor, kind: str) -> tf.Tensor:

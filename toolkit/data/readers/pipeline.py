@@ -157,44 +157,6 @@ class DatasetReader(IteratorReader):
                 )
             self._iterator = tf.data.make_initializable_iterator(batches.prefetch(_PREFETCH))
             self._initializers = [self._iterator.initializer, tf.tables_initializer()]
-        self._next = None
-        if options.by_number:  # a number in no collection: Savers leave it alone
-            with tf.device(DEVICE):
-                self._next = tf.Variable(
-                    self._first, trainable=False, collections=[], use_resource=True
-                )
-            self._initializers.append(self._next.initializer)
-
-    def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
-        """The next batch; by number that of `step`, an int64 scalar, and none before it."""
-        if self._next is None:
-            return super().batch(step)
-        with tf.device(DEVICE), tf.name_scope("batch"):
-            return pack(self.form.finish(self._read_up_to(step, self._next)))
-
-    def _read_up_to(self, step: tf.Tensor, variable: tf.Variable) -> Dict[str, tf.Tensor]:
-        """Flat key -> [B, ...] of a batch, after those before it; the variable has the next one."""
-        shapes = tf.data.get_output_shapes(self._iterator)
-        dtypes = tf.data.get_output_types(self._iterator)
-        keys = sorted(shapes)
-        empty = [
-            tf.zeros([size or 0 for size in shapes[key].as_list()], dtypes[key]) for key in keys
-        ]
-
-        def read_next(number: tf.Tensor, *_: tf.Tensor) -> List[tf.Tensor]:
-            batch = self._iterator.get_next()
-            return [number + 1] + [batch[key] for key in keys]
-
-        number, *tensors = tf.while_loop(
-            lambda number, *_: number <= step,
-            read_next,
-            [variable.read_value(), *empty],
-            shape_invariants=[tf.TensorShape([]), *(shapes[key] for key in keys)],
-            parallel_iterations=1,
-            back_prop=False,
-        )
-        with tf.control_dependencies([variable.assign(number, read_value=False)]):
-            return {key: tf.identity(tensor) for key, tensor in zip(keys, tensors)}
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The numbers of the examples of a batch, in the order of their reading: int64 [B]."""

@@ -45,6 +45,12 @@ def make_reader(
                 "tf.data.Dataset.",
                 hint="Filter and map the data set itself.",
             )
+        if options.by_number:
+            raise UsageError(
+                "The plugin's data is a tf.data.Dataset, whose batches have no numbers by which "
+                "processes share them.",
+                hint="Train without parameter servers (tasks 'ps'), or return examples.",
+            )
         if options.kind not in ("auto", "stream"):
             raise UsageError(
                 f"--reader {options.kind} has no effect: the plugin's data is a tf.data.Dataset.",

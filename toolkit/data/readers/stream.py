@@ -49,11 +49,7 @@ _NO_END = np.iinfo(np.int64).max
 
 
 class _Reads:
-    """The reads under way in this process, which must end before the interpreter does.
-
-    A thread of TensorFlow that calls Python after that never returns, and the process would wait
-    for it if a session was not closed.
-    """
+    """The reads under way, which must end before the interpreter does: later ones never return."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -208,42 +204,31 @@ class StreamReader(IteratorReader):
         examples = unbatch(self._split, self._split.read(positions))
         batch = self._converter.join([convert(x, int(n)) for x, n in zip(examples, numbers)])
         flat = batch.read(slice(None))
-        return {
-            key: self._pad(key, array) if key in self.form.longest else array
-            for key, array in flat.items()
-        }
-
-    def _pad(self, key: str, array: np.ndarray) -> np.ndarray:
-        """A batch of converted sequences, [n, L, ...], padded to the longest of all if needed."""
-        ends = self.form.components[key].boundaries or array.shape[1:2]
-        if array.shape[1] in ends and not self.form.pads_to_longest:
-            return array
-        padding = self.form.components[key].padding
-        shape = (len(array), self.form.longest[key], *array.shape[2:])
-        value = padding.encode() if isinstance(padding, str) else padding
-        padded = np.full(shape, value, array.dtype)
-        padded[:, : array.shape[1]] = array
-        return padded
+        for key, longest in self.form.longest.items() if is_longest else ():
+            padding = self.form.components[key].padding
+            value = padding.encode() if isinstance(padding, str) else padding
+            shape = (len(flat[key]), longest, *flat[key].shape[2:])
+            padded = np.full(shape, value, flat[key].dtype)
+            padded[:, : flat[key].shape[1]] = flat[key]
+            flat[key] = padded
+        return flat
 
     def _converted_form(self, pads_to_longest: bool) -> BatchForm:
         """The form of converted examples.
 
-        The first one tells it. Lengths that depend on the longest sequence need all of them.
+        The first one tells it. Padding to the longest sequence needs all of them.
         """
         assert self._converter is not None
         numbers = range(self.num_examples) if self._numbers is None else self._numbers.tolist()
         examples = map(self._converter.convert, iterate(self._split), numbers)
         first = next(examples)
         form = BatchForm.of(self._converter.join([first]), pads_to_longest)
-        needs_all = [
-            key for key in form.longest if pads_to_longest or form.components[key].boundaries
-        ]
-        if not needs_all:
+        if not pads_to_longest or not form.longest:
             return form
-        longest = {key: len(first[key]) for key in needs_all}
+        longest = dict(form.longest)
         for flat in examples:
-            longest.update((key, max(longest[key], len(flat[key]))) for key in needs_all)
-        return form._replace(longest={**form.longest, **longest})
+            longest.update((key, max(longest[key], len(flat[key]))) for key in longest)
+        return form._replace(longest=longest)
 
     def _positions(self, number: np.ndarray) -> np.ndarray:
         first = int(number) * self.batch_size

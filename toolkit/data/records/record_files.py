@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gzip
 import os
+import shutil
 import struct
 import zlib
-from typing import IO, Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import IO, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...compat import iterate_tfrecords, tf
 from ...errors import DataError
@@ -19,7 +21,7 @@ HINT = "Write records with tf.io.TFRecordWriter, plain or compressed."
 RECOPY = "The file is damaged; copy it again."
 _HEADER, _FOOTER = 12, 4  # bytes before and behind a record: its length, and two checksums
 _CHUNK = 1 << 20  # bytes
-_AUTOMATIC = 32 + zlib.MAX_WBITS  # zlib finds out whether it reads GZIP or ZLIB
+_GZIP = b"\x1f\x8b"
 
 
 class Shard(NamedTuple):
@@ -72,7 +74,7 @@ def _is_compressed(path: str) -> bool:
     with open_regular_file(path) as file:
         head = file.read(2)
     is_zlib = head[:1] == b"\x78" and len(head) == 2 and int.from_bytes(head, "big") % 31 == 0
-    return (head == b"\x1f\x8b" or is_zlib) and not _has_record(path, "")
+    return (head == _GZIP or is_zlib) and not _has_record(path, "")
 
 
 def _has_record(path: str, compression: str) -> bool:
@@ -101,8 +103,10 @@ def iterate_records(shard: Shard) -> Iterator[Tuple[int, bytes]]:
         while position < shard.size:
             length = _record_length(file, position)
             is_cut = length is None or length > shard.size - position - _HEADER - _FOOTER
-            record = b"" if is_cut else _read_next(records)
-            if is_cut or record is None:
+            record: Optional[bytes] = None
+            with contextlib.suppress(tf.errors.OpError, StopIteration):
+                record = None if is_cut else next(records)
+            if record is None:
                 finding = "the file's end" if is_cut else "a wrong checksum"
                 raise DataError(
                     f"{shard.path}: record {number}: expected a whole record, found {finding}.",
@@ -111,12 +115,6 @@ def iterate_records(shard: Shard) -> Iterator[Tuple[int, bytes]]:
             yield position + _HEADER, record
             position += _HEADER + len(record) + _FOOTER
             number += 1
-
-
-def _read_next(records: Iterator[bytes]) -> Optional[bytes]:
-    with contextlib.suppress(tf.errors.OpError, StopIteration):
-        return next(records)
-    return None
 
 
 def _record_length(file: IO[bytes], position: int) -> Optional[int]:
@@ -143,25 +141,19 @@ def read_span(shard: Shard, start: int, size: int) -> bytes:
 
 
 def _unpack(path: str, folder: str) -> None:
-    """Write the content of a compressed file, which may have several streams.
-
-    Raises:
-        DataError: the file is damaged, or has no records.
-    """
+    """Write the content of a compressed file; of GZIP it may have several streams."""
     target = os.path.join(folder, "records")
-    stream: Any = zlib.decompressobj(_AUTOMATIC)
     with open(target, "wb") as file, translate_read_errors(), open_regular_file(path) as source:
-        content = source.read(_CHUNK)
+        is_gzip = source.read(2) == _GZIP
+        source.seek(0)
         try:
-            while content or not stream.eof:
-                if stream.eof:
-                    stream = zlib.decompressobj(_AUTOMATIC)
-                if not content:
-                    raise zlib.error("it ends early")
-                file.write(stream.decompress(content, _CHUNK))
-                content = stream.unused_data if stream.eof else stream.unconsumed_tail
-                content = content or source.read(_CHUNK)
-        except zlib.error as error:
+            if is_gzip:
+                shutil.copyfileobj(gzip.GzipFile(fileobj=source), file, _CHUNK)
+            else:
+                file.write(zlib.decompress(source.read()))
+        except (OSError, EOFError, zlib.error) as error:
+            if getattr(error, "errno", None) is not None:  # of the system
+                raise
             raise DataError(
                 f"{path}: expected a compressed file, found a damaged one ({error}).", hint=RECOPY
             ) from None

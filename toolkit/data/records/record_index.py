@@ -35,7 +35,6 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ...compat import tf
 from ...errors import DataError
-from ..column import MAX_CLASSES
 from ..files.cache import open_entry
 from ..images.image_file import read_header
 from .record_files import GROUP, Shard, iterate_records, read_span
@@ -231,12 +230,21 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
                 keys.update(list(features))
                 digest = hashlib.blake2b(digest_size=8)
                 for plan, row, number_of, file in zip(plans, rows, texts, values):
-                    content = _read_content(plan, features, name)
+                    kind = plan.kind if plan.kind in _DTYPES else BYTES
+                    _check_kind(features, plan.key, kind, name)
+                    if kind == BYTES:
+                        content = only_value(features, plan.key, name)
+                    else:  # equal values have equal bytes, however they are written
+                        content = values_of(features, plan.key).tobytes()
                     if plan.kind in _DTYPES:
                         row.append(len(content) // _DTYPES[plan.kind].itemsize)
                         file.write(content)
                     elif plan.kind == NAME:
-                        row.append(_number_text(number_of, content, plan.key, name))
+                        try:
+                            text = content.decode("utf-8")
+                        except UnicodeDecodeError:
+                            raise _value_error(name, plan.key, "other bytes than UTF-8") from None
+                        row.append(number_of.setdefault(text, len(number_of)))
                     else:
                         row.extend((position + record.index(content), len(content)))
                     sizes = []
@@ -256,14 +264,6 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
         json.dump([ends, keys, list(map(list, texts))], json_file)
 
 
-def _read_content(plan: KeyPlan, features: Features, name: str) -> bytes:
-    """The values of a key as bytes; equal values have equal bytes, however they are written."""
-    _check_kind(features, plan.key, plan.kind if plan.kind in _DTYPES else BYTES, name)
-    if plan.kind in _DTYPES:
-        return values_of(features, plan.key).tobytes()
-    return only_value(features, plan.key, name)
-
-
 def _read_header(sizes: Sequence[bytes], content: bytes, key: str, name: str) -> Iterable[int]:
     """Width, height, is_grey and has_alpha of an image, whose bytes are pixels if it has sizes."""
     if not sizes:
@@ -279,17 +279,6 @@ def _read_header(sizes: Sequence[bytes], content: bytes, key: str, name: str) ->
             hint="Write grey or RGB pixels of one byte, or encoded images.",
         )
     return width, height, int(channels == 1), 0
-
-
-def _number_text(number_of: Dict[str, int], content: bytes, key: str, name: str) -> int:
-    """The number of a text among those that were found until now."""
-    try:
-        number = number_of.setdefault(content.decode("utf-8"), len(number_of))
-    except UnicodeDecodeError:
-        raise _value_error(name, key, "other bytes than UTF-8") from None
-    if number >= MAX_CLASSES:
-        raise _value_error(name, key, f"more than {MAX_CLASSES:,} texts")
-    return number
 
 
 def _check_kind(features: Features, key: str, expected: str, name: str) -> None:

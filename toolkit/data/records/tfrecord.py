@@ -113,19 +113,7 @@ def _first_record(place: str, shards: Sequence[Shard]) -> Tuple[str, Features]:
 
 
 class _RecordReader:
-    """Turns records into features and labels.
-
-    Args:
-        settings: of the source.
-        shards: the files.
-        name: of the first record.
-        first: its features.
-        features, labels: the keys to read.
-
-    Attributes:
-        index: of the records.
-        notes: sentences on what was changed or is not read.
-    """
+    """Turns records into features and labels: those of some keys, by the first record."""
 
     def __init__(
         self,
@@ -148,8 +136,10 @@ class _RecordReader:
 
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
         """The features and the labels of all records, and the names of the classes."""
-        self._check_labels()
-        self._note_others()
+        read = {key for plan in self._plans.values() for key in (plan.key, *plan.size_keys)}
+        others = [key for key in self.index.keys if key not in read]
+        if others:
+            self.notes.append(f"Keys that are not read: {describe_keys(others)}.")
         features = self._collect(self._features)
         has_images = any(plan.kind == IMAGE for plan in self._plans.values())
         if self._model is None and not has_images:
@@ -157,28 +147,6 @@ class _RecordReader:
         if len(self._labels) == 1:
             return (features, *self._read_label(self._labels[0]))
         return features, self._collect(self._labels) if self._labels else None, ()
-
-    def _check_labels(self) -> None:
-        """Refuse labels that the first record lacks and others have."""
-        model, columns = self._model, self._settings.columns
-        if self._labels or (model is None and columns.label_column):
-            return
-        left_out = {*self._features, *(columns.ignore_columns if model is None else ())}
-        for key in LABEL_KEYS if model is None else model["labels"]:
-            count = self.index.keys.get(key, 0)
-            if count and key not in left_out:
-                raise DataError(
-                    f"{self._settings.path}: expected the key '{key}' in all records or in none, "
-                    f"found it in {count:,} of {len(self.index):,} and not in the first.",
-                    hint="Write it in all records, or use --label-column none.",
-                )
-
-    def _note_others(self) -> None:
-        """Name the keys that are not read."""
-        read = {key for plan in self._plans.values() for key in (plan.key, *plan.size_keys)}
-        others = [key for key in self.index.keys if key not in read]
-        if others:
-            self.notes.append(f"Keys that are not read: {describe_keys(others)}.")
 
     # ------------------------------------------------------------------------------- components
 
@@ -204,8 +172,9 @@ class _RecordReader:
     def _read_key(self, key: str) -> Any:
         """An array [M, ...], sequences, or what is decoded at each read."""
         kind = self._plans[key].kind
+        paths = [shard.records for shard in self._shards]
         if kind == IMAGE:
-            return self._decode(key)
+            return self._decode(key, paths)
         if kind in (FLOATS, INTEGERS):
             values, starts = self.index.numbers(key)
             row = first_not_finite(values)
@@ -224,10 +193,9 @@ class _RecordReader:
                 f"texts in the key '{key}'.",
                 hint="Name one key of texts with --label-column.",
             )
-        paths = [shard.records for shard in self._shards]
         return Decoded(self.index.bytes_reader(key), (len(self.index),), object, paths=paths)
 
-    def _decode(self, key: str) -> Decoded:
+    def _decode(self, key: str, paths: Sequence[str]) -> Decoded:
         """The images of a key, uint8 [M, H, W, C]."""
         read, name_of = self.index.bytes_reader(key), self.index.name_of
         rows, is_raw = self.index.rows(key)[:, 2:], bool(self._plans[key].size_keys)
@@ -247,7 +215,6 @@ class _RecordReader:
             return check_shape(read_image(content, form, name_of(row)), shape, name_of(row))
 
         identity = hash_texts([key, *(shard.digest for shard in self._shards), repr(form)])
-        paths = [shard.records for shard in self._shards]
         return Decoded(decode, (len(self.index), *shape), identity=identity, paths=paths)
 
     # ----------------------------------------------------------------------------------- labels

@@ -146,7 +146,13 @@ def build_features(
     for name in schema.texts:
         features[names[name]] = columns[name].map(str, object)
     for name in schema.lists:
-        features[names[name]] = _join_lists(columns[name].arrays())
+        arrays = columns[name].arrays()
+        is_whole = all(array.dtype.kind in "iu" for array in arrays)
+        is_small = is_whole and all(abs(array).max() < 2**31 for array in arrays)
+        dtype = np.float32 if not is_whole else np.int32 if is_small else np.int64
+        arrays = [array.astype(dtype) for array in arrays]
+        is_even = len({array.shape for array in arrays}) == 1
+        features[names[name]] = np.stack(arrays) if is_even else arrays
     for component, column in images.items():
         features[component] = column.files.select(column.paths)
     if numbers.shape[1]:
@@ -169,15 +175,6 @@ def _category_codes(column: TableColumn, texts: Sequence[str], rows: np.ndarray)
             hint=f"It was trained on {', '.join(map(repr, texts[:20]))}.",
         )
     return codes
-
-
-def _join_lists(arrays: List[np.ndarray]) -> Any:
-    """N lists as one array, or as a list of arrays where their lengths differ."""
-    is_whole = all(array.dtype.kind in "iu" for array in arrays)
-    is_small = is_whole and all(abs(array).max() < 2**31 for array in arrays)
-    dtype = np.float32 if not is_whole else np.int32 if is_small else np.int64
-    arrays = [array.astype(dtype) for array in arrays]
-    return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else arrays
 
 
 class TableImages(NamedTuple):

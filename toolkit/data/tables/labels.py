@@ -5,7 +5,7 @@ Legend: N rows, n rows with examples, K classes, L columns of labels.
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -106,7 +106,10 @@ def _read_values(column: TableColumn, rows: np.ndarray) -> np.ndarray:
 
 def _read_classes(column: TableColumn, texts: Sequence[str], most: int, rows: np.ndarray) -> Labels:
     """A column of these texts as classes, of which there are so many at most."""
-    names = _sort_classes(list(map(_class_name, texts)))
+    names = sorted(set(map(_class_name, texts)))
+    values = [number for number in map(parse_number, names) if number is not None]
+    if len(values) == len(names) and not np.isnan(values).any():  # in the order of their numbers
+        names = [names[i] for i in np.argsort(values, kind="mergesort")]  # stable
     if len(names) > min(MAX_CLASSES, most):
         raise DataError(
             f"{column.path}: expected labels of classes, found {len(names):,} different texts "
@@ -124,12 +127,3 @@ def _class_name(text: str) -> str:
     if number is None or not np.isfinite(number) or text[:1].isalpha():  # a text, or True
         return text
     return str(int(number)) if number == int(number) else text
-
-
-def _sort_classes(names: List[str]) -> List[str]:
-    """The different names in the order of their numbers, if all are numbers, or of their texts."""
-    different = sorted(set(names))
-    numbers = [number for number in map(parse_number, different) if number is not None]
-    if len(numbers) < len(different) or np.isnan(numbers).any():
-        return different
-    return [different[i] for i in np.argsort(numbers, kind="mergesort")]  # stable

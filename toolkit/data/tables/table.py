@@ -29,7 +29,7 @@ from ..reading_options import ColumnOptions, Settings, refuse_idle_images
 from .columns import join_names, shorten
 from .features import TableImages, build_features, find_schema, open_images
 from .labels import missing_labels, read_labels
-from .roles import LABEL_NAMES, Columns, TableFault, choose_roles, follow_schema
+from .roles import Columns, TableFault, choose_roles, follow_schema
 from .schema import NUMBERS, TableSchema
 from .table_file import read_table
 
@@ -154,14 +154,6 @@ def _refuse_idle_options(schema: TableSchema, settings: Settings) -> None:
             "few different texts.",
             hint="Omit --categories.",
         )
-    effective = (*LABEL_NAMES, options.split_column.lower())  # else labels, or the split
-    idle = [name for name in options.ignore_columns if name.lower() not in effective]
-    if options.feature_columns and idle:
-        raise UsageError(
-            f"--ignore-columns {','.join(idle)} has no effect beside --feature-columns, which "
-            "names all features.",
-            hint="Omit one of them.",
-        )
 
 
 def _describe_labels(names: Sequence[str], class_names: Sequence[str]) -> str:
@@ -183,11 +175,7 @@ def _rows_with_values(
 ) -> np.ndarray:
     """The rows with examples, int64 [n]; a DataError if fields are missing that may not be.
 
-    Args:
-        columns: of the table.
-        masks: where each column that is used lacks a value, bool [N].
-        missing: the option; with "fill", only the columns that are needed may not lack a value.
-        needed: the names of those.
+    The masks say where each column lacks a value; with "fill", only those that are needed may not.
     """
     num_rows = len(next(iter(columns.values())))
     is_used = {name: missing != "fill" or name in needed for name in masks}
