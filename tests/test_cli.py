@@ -132,7 +132,7 @@ def test_without_a_command_its_help_is_shown_and_is_no_error(cli, words):
         (["run", "./bars.np"], "Did you mean './bars.npz'?"),
         (["predict", "bras.npz", "x"], "Did you mean 'bars.npz'?"),
         (["adopt", "bras.npz"], "Did you mean 'bars.npz'?"),
-        (["compare", "a", "b", "--page"], "Options: --metric, --level, --html"),
+        (["compare", "a", "b", "--page"], "Options: --metric, --level, --json"),
         (["cache", "rm"], "Commands: clear, list"),
         (["export", "r", "m.onnx"], "Name a folder; converters of that format read it."),
         (["evaluate"], "Usage: toolkit evaluate [OPTIONS] RUN"),
