@@ -201,7 +201,7 @@ def test_a_run_as_the_value_of_a_flag_is_not_the_run_to_resume(cli, trained, her
     data = f"npz:{trained / 'bars.npz'}"
     flags = ["--steps", 2, "--steps-per-call", 1, "--no-evaluate", "--run-dir", "named"]
     assert cli("run", *named, "--data", data, *flags).code == 0
-    print_config = ["--print-config", "--json", *named, "--allow", "source"]
+    print_config = ["--print-config", "--json", "--trust", "--allow", "source"]
     for argv in (
         ["--source", other, "named"],
         ["named", "--source", other],

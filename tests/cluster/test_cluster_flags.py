@@ -70,7 +70,7 @@ def test_the_help_has_a_group_of_its_own(cli, command):
     group = text.split("\nCluster:\n")[1].split("\n\n")[0]
     flags = [line.split()[0] for line in group.splitlines() if line.strip().startswith("--")]
     assert flags == ["--cluster", "--task", "--channel-port", "--join-secs", "--peer-secs"]
-    assert "[seconds; >= 2; default 6]" in " ".join(group.split())
+    assert "[seconds; default 6] [2<=x<=1000000.0]" in " ".join(group.split())
 
 
 def test_the_configuration_shows_the_cluster(cli, monkeypatch):

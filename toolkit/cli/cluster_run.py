@@ -55,7 +55,7 @@ _FLAGS: Dict[str, Dict[str, Any]] = {
         "metavar": "X",
         "type": click.FloatRange(1, MAX_SECS),
         "default": _DEFAULTS.join_secs,
-        "help": "how long to wait for the other tasks at the start [seconds; >= 1; default "
+        "help": "how long to wait for the other tasks at the start [seconds; default "
         f"{_DEFAULTS.join_secs:g}]",
     },
     "peer_secs": {
@@ -63,7 +63,7 @@ _FLAGS: Dict[str, Dict[str, Any]] = {
         "type": click.FloatRange(2, MAX_SECS),
         "default": _DEFAULTS.peer_secs,
         "help": "how long another task may be silent before it counts as lost and the run ends "
-        f"[seconds; >= 2; default {_DEFAULTS.peer_secs:g}]",
+        f"[seconds; default {_DEFAULTS.peer_secs:g}]",
     },
 }
 

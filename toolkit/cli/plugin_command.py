@@ -206,6 +206,8 @@ class PluginCommand(ShortCommand):
         if not self.is_short and selection.plugins is not None:
             flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
             more = f"\nThe settings of plugin '{selection.plugin}': {', '.join(flags) or 'none'}"
+        elif name in ("--plugin", "--with"):
+            more = "\nA run keeps its plugins; to train another, start a new run."
         elif similar:
             more = f" (Possible options: {', '.join(dict.fromkeys(similar))})"
         elif self._names_plugin and not selection.plugin:

@@ -135,7 +135,7 @@ def permit(folder: str, path: str, sha256: str) -> None:
     if folder in _choice.folders:
         _record(files)
     elif files.hashes[files.name] != sha256 or not _is_recorded(files):
-        raise UsageError(
+        raise UntrustedCode(
             f"A plugin imports '{path}', code {UNKNOWN}; it was not executed.", hint=HINT
         )
 
