@@ -44,8 +44,7 @@ from .common import open_with_warnings, print_metrics, say, tta_option
     "--idle-secs",
     type=click.FloatRange(0, 1e6),
     metavar="S",
-    help="With --follow: how long to wait for a run to begin or go on "
-    f"[default {FeedSettings().idle_secs:g}].",
+    help=f"With --follow: how long to wait for the run [default {FeedSettings().idle_secs:g}].",
 )
 @shared.trust_option
 @shared.json_option
