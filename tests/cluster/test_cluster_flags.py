@@ -54,7 +54,7 @@ def test_flags_become_settings_and_each_has_a_variable(read, monkeypatch):
     "flag, value",
     [
         *(("--channel-port", value) for value in ("0", "65536", "1.5")),
-        *(("--join-secs", value) for value in ("0", "1e7", "x")),
+        *(("--join-secs", value) for value in ("0", "2000000.0", "x")),
         ("--peer-secs", "1.9"),
     ],
 )
