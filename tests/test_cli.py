@@ -132,7 +132,7 @@ def test_without_a_command_its_help_is_shown_and_is_no_error(cli, words):
         (["run", "./bars.np"], "Did you mean './bars.npz'?"),
         (["predict", "bras.npz", "x"], "Did you mean 'bars.npz'?"),
         (["adopt", "bras.npz"], "Did you mean 'bars.npz'?"),
-        (["compare", "a", "b", "--page"], "Options: --metric, --level, --html"),
+        (["compare", "a", "b", "--page"], "Options: --metric, --level, --json"),
         (["cache", "rm"], "Commands: clear, list"),
         (["export", "r", "m.onnx"], "Name a folder; converters of that format read it."),
         (["evaluate"], "Usage: toolkit evaluate [OPTIONS] RUN"),
@@ -201,7 +201,7 @@ def test_a_run_as_the_value_of_a_flag_is_not_the_run_to_resume(cli, trained, her
     data = f"npz:{trained / 'bars.npz'}"
     flags = ["--steps", 2, "--steps-per-call", 1, "--no-evaluate", "--run-dir", "named"]
     assert cli("run", *named, "--data", data, *flags).code == 0
-    print_config = ["--print-config", "--json", *named, "--allow", "source"]
+    print_config = ["--print-config", "--json", "--trust", "--allow", "source"]
     for argv in (
         ["--source", other, "named"],
         ["named", "--source", other],

@@ -137,7 +137,7 @@ def test_a_command_of_another_tool_names_the_one_here(cli, word, name):
 def test_words_of_other_tools_lead_to_what_exists():
     flags = {flag for param in run.run.params for flag in param.opts}
     for plugin in INSTALLED:
-        selection = plugin_options.load_selection(plugin, [], {}, [], True)
+        selection = plugin_options.load_selection(plugin, [], {}, [])
         params = plugin_options.option_flags(selection.plugins)
         flags |= {flag for param in params for flag in param.opts}
     assert set(plugin_command.OTHER_NAMES.values()) <= flags

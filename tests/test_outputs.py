@@ -45,7 +45,6 @@ def no_work(monkeypatch):
 COMMANDS = {  # name: (arguments, ending of the output)
     "predict": (["predict", "run", "bars.npz", "-o"], ".csv"),
     "export": (["export", "run"], ""),
-    "data check": (["data", "check", "npz:bars.npz", "--sheet"], ".png"),
     "data show": (["data", "show", "npz:bars.npz", "--flip", "1", "--out"], ".png"),
     "sample": (["sample", "run", "--out"], ".png"),
     "sample to a folder": (["sample", "run", "--out"], ""),
@@ -103,7 +102,6 @@ def test_an_output_is_refused_before_the_work(cli, here, no_work, monkeypatch, n
             (["predict", "run", "bars.npz", "-o"], "out" + e, 100)
             for e in (".csv", ".json", ".npz")
         ),
-        (["data", "check", "npz:bars.npz", "--sheet"], "sheet.png", 100),
         (["export", "run"], "model", 1000),
         (["export", "run"], "model[1]", 1000),  # which TensorFlow reads as a pattern
     ],
@@ -229,7 +227,6 @@ def test_texts_that_a_spreadsheet_would_run_are_quoted_and_numbers_stay(here):
 REFUSED_IN_RUNS = dict(
     COMMANDS,
     **{
-        "compare": (["compare", "run", "other", "--html"], ".html"),
         "report": (["report", "run", "-o"], ".html"),
         "plugins new": (["plugins", "new", "thing", "--out"], ""),
     },
@@ -260,9 +257,7 @@ def test_the_files_of_a_run_stay_even_where_it_is_damaged(cli, here, name):
     write_run("run"), write_run("other", seed=2)
     os.remove("other/manifest.json")
     before = sha256s(here)
-    for argv in (["report", "run", "-o"], ["compare", "run", "other", "--html"]):
-        for run in ("run", "other"):
-            assert cli(*argv, f"{run}/{name}").code == 2
-    assert cli("compare", "run", "run", "--html", "run/report.html").code == 2
+    for run in ("run", "other"):
+        assert cli("report", "run", "-o", f"{run}/{name}").code == 2
     assert sha256s(here) == before
     assert cli("report", "run", "-o", "run/report.html").code == 0

@@ -73,7 +73,7 @@ def trained_with_file(made_once, here, monkeypatch):
 
 
 def test_a_finished_run_has_nothing_left_to_do(doctor, run):
-    assert doctor(0, run, "--plugin", LINEAR) == {
+    assert doctor(0, run, "--trust") == {
         "state": ["The run is finished and evaluated: reached step 6."],
         "note": [
             "The last committed step is 6 of 6; there are checkpoints of 2, 4, 6.",
@@ -214,7 +214,7 @@ def test_a_plugin_that_cannot_be_loaded_or_built_is_a_fault(doctor, trained_with
     trained_with_file()
     Path("mine.py").write_text(text)
     forget()
-    report = doctor(6, "run", "--plugin", "./mine.py")
+    report = doctor(6, "run", "--trust")
     assert report["state"] == ["The run is finished: reached step 2."]
     (fault,) = report["FAULT"]
     assert words in fault
@@ -230,7 +230,7 @@ def test_a_plugin_that_has_changed_is_a_note(doctor, trained_with_file):
 def test_another_model_is_a_fault_with_the_way_out(doctor, trained_with_file):
     trained_with_file(UNCHANGED)
     write_plugin(EXTRA)
-    report = doctor(6, "run", "--plugin", "./mine.py")
+    report = doctor(6, "run", "--trust")
     assert report["FAULT"] == ["model: The model differs from its checkpoint: added extra."]
     assert "toolkit run --config run/config.json --init-from run" in report["do"][0]
 

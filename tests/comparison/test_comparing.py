@@ -269,17 +269,15 @@ def test_a_pipe_or_a_damaged_file_of_examples_is_not_used(here, content):
 # ----------------------------------------------------------------------------------------- command
 
 
-def test_the_command_its_json_and_its_page_have_the_comparison(here, cli):
+def test_the_command_and_its_json_have_the_comparison(here, cli):
     write_tested("a", 180)
     write_tested("b", 150, learning_rate=0.1)
-    result = cli("compare", "a", "b", "--html", "c.html")
+    result = cli("compare", "a", "b")
     assert (result.code, result.err) == (0, "")
     assert "A  a  (finished at step 100)" in result.out
     assert "learning_rate  0.01 (default)  0.1 (flag)" in result.out
     assert "accuracy: a is better than b" in result.out
     assert "learning_rate differs (0.01, 0.1)" in result.out.split("parting")[1]
-    with open("c.html", encoding="utf-8") as file:
-        assert "a is better than b" in file.read()
     facts = json.loads(cli("compare", "a", "b", "--json").out)
     assert [run["name"] for run in facts["runs"]] == ["a", "b"]
     assert facts["options"] == [
@@ -309,7 +307,6 @@ def test_a_folder_stands_for_its_runs(here, cli):
         (["a", "nowhere"], 2, "does not exist"),
         (["a", "empty"], 2, "There is no run in empty."),
         (["a", "b", "--metric", "acuracy"], 2, "No run has a metric 'acuracy'"),
-        (["a", "b", "--html", "none/x.html"], 2, "cannot be written"),
         (["a", "b", "--level", "2"], 2, "--level"),
     ],
 )

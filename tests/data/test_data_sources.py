@@ -11,7 +11,7 @@ from data_fixtures import idx_bytes, png_bytes
 from PIL import Image
 from record_fixtures import example, png, records
 
-from toolkit.data.check import check_data, check_source, contact_sheet
+from toolkit.data.check import check_data, check_source
 from toolkit.data.examples import Dataset, Split, describe, iterate_slices
 from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
 from toolkit.data.reading_options import ImageOptions
@@ -244,7 +244,7 @@ def test_a_system_error_becomes_a_data_error(monkeypatch, fault, text):
 # ------------------------------------------------------------------------------------- data check
 
 
-def test_a_check_reports_counts_ranges_and_duplicates(idx_folder, tmp_path):
+def test_a_check_reports_counts_ranges_and_duplicates(idx_folder):
     report, data = check_source("idx:" + idx_folder)
     train = report["splits"]["train"]
     numbers = data.splits["train"].index  # the pixels of an image are its number
@@ -253,8 +253,6 @@ def test_a_check_reports_counts_ranges_and_duplicates(idx_folder, tmp_path):
     assert train["mean"] == round(numbers.sum() / (18 * 16.0), 6)
     assert sorted(train["class_counts"].values()) == [3, 3, 4, 4, 4]
     assert report["in_train_and_test"] == np.sum(numbers < 6)  # images 0 to 5 are in the test split
-    contact_sheet(data, str(tmp_path / "sheet.png"))
-    assert os.path.getsize(str(tmp_path / "sheet.png")) > 50
 
 
 def test_a_check_finds_infinities_of_both_signs_without_a_warning():
@@ -280,8 +278,8 @@ def test_a_check_names_all_images_that_cannot_be_read(cli, tree):
     reasons = corrupt_files("images:" + folder)
     assert list(reasons) == ["cat/1.png", "dog/0.png", "dog/2.png"]
     assert "an empty file" in reasons["dog/0.png"]
-    damaged = [os.path.join(folder, name) for name in reasons]
-    assert cli("data", "check", folder, "--list-damaged")[:2] == (4, "\n".join([*damaged, ""]))
+    result = cli("data", "check", folder)
+    assert result.code == 4 and all(f"corrupt  {name}: " in result.out for name in reasons)
 
 
 def test_a_check_names_all_images_of_pairs_that_cannot_be_read(tmp_path):

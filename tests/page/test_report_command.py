@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 
 import pytest
 from synthetic_runs import write_run
@@ -44,8 +43,6 @@ def test_several_runs_need_a_name_and_a_folder_stands_for_its_runs(here, cli):
         (["run", "-o", "empty"], "empty is a folder."),
         (["run", "-o", ""], "The output has an empty name."),
         (["run", "-o", "-"], "The output '-' is no file."),
-        (["run", "--every", "1"], "--every has no effect without --watch."),
-        (["run", "--watch", "--every", "nan"], "nan is not between"),
         (["damaged"], "is not valid JSON"),
     ],
 )
@@ -84,31 +81,11 @@ def test_a_watch_writes_the_page_again_until_the_run_ends(here, cli, monkeypatch
             lock.release()
 
     monkeypatch.setattr(command.time, "sleep", sleep)
-    result = cli("report", "run", "--watch", "--every", "0.5")
+    result = cli("report", "run", "--watch")
     assert result.code == 0 and "run is finished." in result.err
     assert len(pages) == 2 and pages[0] != pages[1]
-    refresh = '<meta http-equiv="refresh" content="1">'
+    refresh = '<meta http-equiv="refresh" content="5">'
     assert refresh in pages[0] and refresh not in read("run/report.html").decode()
-
-
-def test_a_watch_of_several_runs_goes_on_without_one_that_vanishes(here, cli, monkeypatch):
-    running = {"status": "running", "exit_code": None, "summary": None}
-    write_run("a", manifest=running), write_run("b", metrics={"accuracy": 0.9})
-    lock = FolderLock("a")
-    lock.acquire()
-    sleeps = []
-
-    def sleep(secs):
-        sleeps.append(secs)
-        if len(sleeps) == 1:
-            shutil.rmtree("b")
-        else:
-            lock.release()
-
-    monkeypatch.setattr(command.time, "sleep", sleep)
-    result = cli("report", "a", "b", "-o", "page.html", "--watch")
-    assert result.code == 0 and result.err.count("warning: b no longer exists") == 1
-    assert len(sleeps) == 2 and result.err.endswith("\na is killed.\n")
 
 
 def test_a_damaged_run_among_others_is_a_note(here, cli):

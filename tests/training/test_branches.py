@@ -147,7 +147,7 @@ def test_a_branch_has_the_options_with_which_its_step_was_trained(cli, run):
         (["--from", 4, "--run-dir", "run"], 2, "run is not empty."),
         (["--from", 4, "--run-dir", "bars.npz"], 2, "bars.npz is a file"),
         (["--from", 4, "--run-dir", "bars.npz/x"], 2, "bars.npz/x cannot be created"),
-        (["--from", 4, "--plugin", "gan"], 2, "--plugin gan is not what the run names"),
+        (["--from", 4, "--plugin", "gan"], 2, "A run keeps its plugins"),
     ],
 )
 def test_what_cannot_be_is_refused_and_leaves_nothing(cli, run, argv, code, message):

@@ -1,17 +1,19 @@
-"""`toolkit run` and `toolkit resume` in a process of a cluster."""
+"""`toolkit run` and `toolkit resume` in a process of a cluster: its flags, and what it does."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
 
-from ..cli_options import optional_output
-from ..cluster.tasks import Cluster
+import click
+
+from ..cli_options import Command, optional_output
+from ..cluster.tasks import Cluster, ClusterSettings, read_cluster
 from ..errors import RetryError, ToolkitError, UsageError
 from ..option_changes import has_other_length
-from ..options import CoreOptions
+from ..options import CoreOptions, flag_name, variable_name
 from ..storage.checkpoint_feed import FeedSettings
 from ..storage.entries import UNFINISHED
 from ..storage.run_folder import RunFolder, open_run
@@ -21,6 +23,69 @@ if TYPE_CHECKING:
     from ..display.console import Console
     from ..training.peers import NoPeers
     from ..training.setup import Job
+
+_DEFAULTS = ClusterSettings()
+
+
+class ClusterOption(click.Option):
+    """A flag of the cluster. A `TOOLKIT_*` variable may set it."""
+
+    group = "Cluster"  # its heading in --help
+
+
+MAX_SECS = 1e6  # of a wait
+_FLAGS: Dict[str, Dict[str, Any]] = {
+    "cluster": {
+        "metavar": "JSON|FILE",
+        "help": 'addresses of all tasks: {"worker": ["a:2222", "b:2222"], "ps": ["c:2222"]}; {} is '
+        "one process alone; without a job chief, worker 0 is the chief; default: TF_CONFIG, else "
+        "the tasks that Slurm's srun started",
+    },
+    "task": {
+        "metavar": "JOB:INDEX",
+        "help": "the task of this process in --cluster: chief, worker:0, ps:0 or evaluator",
+    },
+    "channel_port": {
+        "metavar": "N",
+        "type": click.IntRange(1, 65535),
+        "help": "where the chief listens for the others, beside the port of its TensorFlow server; "
+        "default: the next that no task has",
+    },
+    "join_secs": {
+        "metavar": "X",
+        "type": click.FloatRange(1, MAX_SECS),
+        "default": _DEFAULTS.join_secs,
+        "help": "how long to wait for the other tasks at the start [seconds; default "
+        f"{_DEFAULTS.join_secs:g}]",
+    },
+    "peer_secs": {
+        "metavar": "X",
+        "type": click.FloatRange(2, MAX_SECS),
+        "default": _DEFAULTS.peer_secs,
+        "help": "how long another task may be silent before it counts as lost and the run ends "
+        f"[seconds; default {_DEFAULTS.peer_secs:g}]",
+    },
+}
+
+
+def cluster_flags(command: Command) -> Command:
+    """Add the flags of the cluster, which `pop_cluster` reads."""
+    for name, facts in reversed(list(_FLAGS.items())):
+        names, variable = (flag_name(name), name), variable_name(name)
+        command = click.option(*names, cls=ClusterOption, envvar=variable, **facts)(command)
+    return command
+
+
+def pop_cluster(flags: Dict[str, Any]) -> Optional[Cluster]:
+    """Move the flags of the cluster from those of a command, and read the cluster of this process.
+
+    None: it trains alone. Raises UsageError if a flag or a variable of the cluster is wrong.
+    """
+    settings = ClusterSettings(**{name: flags.pop(name) for name in _FLAGS})
+    return read_cluster(settings, os.environ)
+
+
+# ---------------------------------------------------------------------------------------- run
 
 
 def open_peers(

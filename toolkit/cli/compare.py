@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
 
 import click
 
@@ -35,40 +35,30 @@ _DIRECTIONS = {"max": "higher is better", "min": "lower is better"}
     metavar="P",
     help="How sure the verdicts are, all together [default 0.95].",
 )
-@click.option("--html", default=None, metavar="FILE", help="Write a page with all runs, too.")
 @shared.json_option
 @shared.verbose_option
 def compare(
     run_folders: Tuple[str, ...],
     metrics: Tuple[str, ...],
     level: float,
-    html: Optional[str],
     as_json: bool,
 ) -> int:
     """Compare runs: the options, code and data that differ, the metrics with a verdict, and the
     step at which the runs parted.
 
     Runs that differ in the seed alone are one group. A folder with runs stands for all of them. The
-    exit code is 0 whatever the verdict.
+    exit code is 0 whatever the verdict. 'toolkit report RUN RUN -o FILE' writes it as a page.
     """
     from ..comparison.comparison import compare as compare_records
 
-    output = shared.resolve_output(html) if html else None
     with waiting("Comparing the runs"):
         records = _read_records(run_folders)
         comparison = compare_records(records, metrics, level)
-        if html and output:
-            from ..page.writer import write_page
-
-            with shared.writing_output(html):
-                write_page(output, records, comparison)
     if as_json:
         runs = [{"name": r.name, "path": r.path, "status": r.status} for r in records]
         shared.print_json({"runs": runs, **comparison})
         return 0
-    parts = _describe(records, comparison)
-    parts["page"] = [html] if html else []
-    for title, lines in parts.items():
+    for title, lines in _describe(records, comparison).items():
         for number, line in enumerate(lines):
             sys.stdout.write(f"{'' if number else title:10}{escape_line(line)}\n")
     sys.stdout.flush()

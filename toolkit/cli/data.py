@@ -1,21 +1,45 @@
-"""`toolkit data list`, `toolkit data check DATA` and `toolkit data show DATA`."""
+"""`toolkit data`: list sources, check data, show examples and what augmentation does to them."""
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import click
 
 from .. import options as typed
-from ..cli_options import HelpGroup, json_option, print_json, resolve_output, writing_output
+from ..cli_options import (
+    HelpGroup,
+    json_option,
+    print_json,
+    resolve_output,
+    verbose_option,
+    writing_output,
+)
 from ..display.escapes import escape_line
 from ..errors import UsageError
-from .data_show import data_flags, given, show
+from ..plugins import Plugins, choose, load
 from .help import ShortCommand
+from .plugin_options import FieldOption
 
 _MAX_CLASSES = 100  # whose examples a report counts
+
+
+_OF_TRAINING = ("data", "normalize", "reader", "resident_limit", "shuffle_buffer", "batch_size")
+
+
+def data_flags(*more: str) -> List[FieldOption]:
+    """Return a flag for each option that says how data is read, and for these further options."""
+    return [
+        FieldOption(field)
+        for field in typed.describe(typed.CoreOptions)
+        if field.name in more or (field.group == "Data" and field.name not in _OF_TRAINING)
+    ]
+
+
+def given(flags: Mapping[str, Optional[str]]) -> Dict[str, str]:
+    """Return the texts of the flags that the command line has."""
+    return {name: text for name, text in flags.items() if text is not None}
 
 
 @click.group(cls=HelpGroup)
@@ -40,50 +64,25 @@ def list_(as_json: bool) -> None:
 
 @data.command(cls=ShortCommand)
 @click.argument("value", metavar="DATA")
-@click.option(
-    "--sheet",
-    metavar="FILE.png",
-    help="Write a contact sheet of 100 training examples; the file is overwritten.",
-)
 @click.option("--hashes", is_flag=True, help="Print the SHA-256 of each file.")
-@click.option(
-    "--list-damaged",
-    "lists_damaged",
-    is_flag=True,
-    help="Print the paths of damaged images alone, one in a line, as for xargs -d '\\n'.",
-)
 @json_option
 def check(
     value: str,
-    sheet: Optional[str],
     hashes: bool,
-    lists_damaged: bool,
     as_json: bool,
     **flags: Optional[str],
 ) -> int:
     """Read all examples and report on them.
 
     The report has counts, shapes, ranges, classes, damaged files, and duplicates within and across
-    splits. The exit code is 4 if data is damaged.
+    splits. The exit code is 4 if data is damaged. 'toolkit data show DATA' writes a picture of it.
     """
-    from ..data.check import check_source, contact_sheet
+    from ..data.check import check_source
     from ..data.reading_options import reading_settings
-    from ..data.sources import resolve_path
 
-    if sheet and not sheet.lower().endswith(".png"):
-        raise UsageError(f"{sheet}: the contact sheet ends in .png.")
-    sheet_path = resolve_output(sheet) if sheet else ""
     options = typed.resolve([], flags=dict(given(flags), data=value)).options
-    report, dataset = check_source(options.data, **reading_settings(options))
-    if sheet and dataset is not None:
-        with writing_output(sheet):
-            contact_sheet(dataset, sheet_path)
-        report["sheet"] = sheet
-    if lists_damaged:
-        folder = resolve_path(report["data"])
-        for fault in report["corrupt"]:
-            sys.stdout.write(os.path.join(folder, fault["file"]) + "\n")
-    elif as_json:
+    report, _ = check_source(options.data, **reading_settings(options))
+    if as_json:
         print_json(report)
     else:
         _print(report, hashes)
@@ -122,9 +121,115 @@ def _print(report: Dict[str, Any], with_hashes: bool) -> None:
         out("note", note)
     for name, digest in report["sha256"].items() if with_hashes else ():
         out("sha256", f"{digest}  {name}")
-    if "sheet" in report:
-        out("sheet", report["sheet"])
+
+
+# --------------------------------------------------------------------------------------- show
+
+
+@data.command(cls=ShortCommand)
+@click.argument("value", metavar="[DATA]", default="mnist5k")
+@click.option(
+    "-o",
+    "--out",
+    default="examples.png",
+    metavar="FILE.png",
+    help="The sheet to write, which is overwritten; default: examples.png.",
+)
+@click.option("--plugin", metavar="NAME", help="Show what 'run' does with this plugin by default.")
+@click.option("--examples", type=click.IntRange(1, 100), default=8, metavar="N", help="Rows.")
+@click.option(
+    "--versions",
+    type=click.IntRange(1, 100),
+    default=4,
+    metavar="N",
+    help="Versions of each example with all changes.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=1, metavar="N", help="As in run."
+)
+@json_option
+@verbose_option
+def show(
+    value: str,
+    out: str,
+    plugin: Optional[str],
+    examples: int,
+    versions: int,
+    seed: int,
+    as_json: bool,
+    **flags: Optional[str],
+) -> None:
+    """Write a picture of training examples.
+
+    With --plugin, --augment or a strength, each row has an example, versions with one change each,
+    and versions with all changes, as the steps of a training see them. Below each is what was
+    applied.
+    """
+    if not out.lower().endswith(".png"):
+        raise UsageError(f"{out}: the sheet ends in .png.")
+    path = resolve_output(out)
+    options, dataset = _open(plugin, dict(given(flags), data=value, seed=seed))
+    facts = _write_sheet(options, dataset, path, out, examples, versions)
+    if as_json:
+        return print_json(facts)
+    changes = ", ".join(f"{name} {value:g}" for name, value in facts["strengths"].items())
+    sys.stdout.write(f"{facts['examples']} examples of {value}; changes: {changes or 'none'}\n")
+    sys.stdout.write(f"sheet    {out}\n")
+    return None
+
+
+def _open(plugin: Optional[str], values: Dict[str, Any]) -> Tuple[typed.CoreOptions, Any]:
+    """The options of a run of the plugin, and the data set; without a plugin, nothing changes
+    images but what is set.
+    """
+    from ..preset_choice import choose_presets
+    from ..run_data import open_from_options, open_run_data
+
+    if plugin is None:
+        classes = [("augmentation", typed.AugmentationOptions)]
+        options = typed.resolve(classes, flags={"augment": "none", **values}).options
+        return options, open_from_options(options)
+
+    choose(plugin)
+    plugins = Plugins(load(plugin))
+    if not any(issubclass(cls, typed.AugmentationOptions) for _, cls in plugins.options()):
+        raise UsageError(
+            f"Plugin '{plugin}' has no options that change training images.", hint="Omit --plugin."
+        )
+    resolved = typed.resolve(plugins.options(), flags=values)
+    data = open_run_data(plugins, resolved.options, origins=resolved.origins)
+    resolved = choose_presets(resolved, data)
+    for note in resolved.notes:
+        sys.stderr.write(f"note: {note}\n")
+    return resolved.options, data.dataset
+
+
+def _write_sheet(
+    options: typed.CoreOptions, dataset: Any, path: str, out: str, count: int, versions: int
+) -> Dict[str, Any]:
+    """Write the sheet, and return what is on it."""
+    import numpy as np
+
+    from ..data.check import check_is_images
+
+    check_is_images(dataset, "They cannot be shown as a sheet.")
+    split = dataset.splits["train"]
+    positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))
+    images = split.take(positions)[0]
+    captions = [""] * len(images)
+    if split.class_labels is not None:
+        names, labels = dataset.spec.class_names, split.class_labels[positions]
+        captions = [str(names[label]) for label in labels]
+    from ..augmentation.sheet import active_strengths, save_sheet
+
+    assert isinstance(options, typed.AugmentationOptions)
+    with writing_output(out):
+        save_sheet(path, images, captions, options, versions)
+    strengths = dict(active_strengths(options))
+    return {"data": dataset.name, "examples": len(images), "strengths": strengths, "sheet": out}
 
 
 check.params.extend(data_flags("rehash"))
-data.add_command(show)
+# Of augmentation, nothing is on unless a flag says so.
+_changes = [field._replace(default=None) for field in typed.describe(typed.AugmentationOptions)]
+show.params.extend([*data_flags(), *(FieldOption(field) for field in _changes)])

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Optional, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from .. import config as configuration
-from ..cli_options import json_option, print_json, verbose_option
+from ..cli_options import json_option, print_json, trust_option, verbose_option
 from ..display.escapes import escape_line
 from ..errors import ToolkitError
 from ..option_changes import allow_flags, find_changes
-from ..plugins import choose
+from ..options import CoreOptions
+from ..plugins import UntrustedCode, is_name
 from ..storage.run_folder import RunFolder, driver_of, open_run
-from .plugin_command import Words
 from .plugin_options import Selection, resolve
 from .resume_options import select_from_run
 
@@ -24,21 +24,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run_folder", metavar="RUN")
-@click.option(
-    "--plugin",
-    metavar="NAME",
-    help="The run's plugin, if it is a file or a module: execute it.",
-)
-@click.option(
-    "--with",
-    "extensions",
-    multiple=True,
-    metavar="NAME",
-    help="The run's extension, if it is a file or a module: execute it.",
-)
+@trust_option
 @json_option
 @verbose_option
-def doctor(run_folder: str, plugin: Optional[str], extensions: Sequence[str], as_json: bool) -> int:
+def doctor(run_folder: str, as_json: bool) -> int:
     """Diagnose a run: its state, what is wrong and what to do. Nothing is changed.
 
     Whether a resume with other options would be accepted says 'toolkit resume RUN --print-config'
@@ -49,14 +38,9 @@ def doctor(run_folder: str, plugin: Optional[str], extensions: Sequence[str], as
 
     folder = open_run(run_folder, allow_unstarted=True)
     diagnosis = diagnose_folder(folder)
-    named = {"--plugin": [plugin] if plugin else [], "--with": list(extensions)}
-    for reference in [*named["--plugin"], *named["--with"]]:
-        choose(reference)
     if not driver_of(folder.path):  # which has no model that could be built here
         try:
-            selection = select_from_run(folder, Words(named, []), executes_code=False)
-            if not folder.is_new:
-                _add_model(diagnosis, folder, selection)
+            _add_model(diagnosis, folder)
         except ToolkitError as error:  # unless a check has found that file damaged
             if not error.path or error.path not in [each.subject for each in diagnosis.faults]:
                 diagnosis.faults.append(fault_of_error("resume", error))
@@ -75,24 +59,36 @@ def doctor(run_folder: str, plugin: Optional[str], extensions: Sequence[str], as
     return 6 if faults else 0
 
 
-def _add_model(diagnosis: Diagnosis, folder: RunFolder, selection: Selection) -> None:
-    """Add whether the options, the plugins, the data and the model fit what was committed."""
+def _add_model(diagnosis: Diagnosis, folder: RunFolder) -> None:
+    """Add whether the options, the plugins, the data and the model fit what was committed; of code
+    that is not trusted, whether it has changed.
+    """
     from ..audit.diagnosis import diagnose_code, diagnose_data, diagnose_model, diagnose_weights
 
-    options, unloaded = resolve(selection, {}, use_environment=False).options, selection.unloaded
+    strangers = []
+    try:
+        selection = select_from_run(folder)
+    except UntrustedCode:  # the options of the core and the data are looked at without it
+        saved = configuration.read_run_config(folder)
+        strangers = [name for name in saved.references if not is_name(name)]
+        values = {n: v for n, v in saved.values.items() if n in CoreOptions.model_fields}
+        selection = Selection(saved.plugin, [], None, [saved._replace(values=values)])
+    if folder.is_new:
+        return
+    options = resolve(selection, {}, use_environment=False).options
     changes = find_changes(folder, options)
     if changes:
         advice = "A resume refuses options other than the run's unless allowed: "
         diagnosis.advice.insert(0, advice + allow_flags(changes))
-    config = configuration.run_values(selection.plugin, selection.extensions, options, folder.path)
-    if selection.plugins is None or unloaded:
-        diagnose_code(diagnosis, folder, unloaded)
+    if selection.plugins is None:
+        diagnose_code(diagnosis, folder, strangers)
         diagnose_data(diagnosis, folder, options)
-        flags = [f"{'--plugin' if n == selection.plugin else '--with'} {n}" for n in unloaded]
         diagnosis.notes.append(
             "Whether the model fits was not checked, since that executes "
-            f"{' and '.join(unloaded)}; to check it, add {' '.join(flags)}."
+            f"{' and '.join(strangers)}; to check it, add --trust."
         )
     else:
+        plugin, extensions = selection.plugin, selection.extensions
+        config = configuration.run_values(plugin, extensions, options, folder.path)
         diagnose_model(diagnosis, folder, selection.plugins, options, config)
     diagnose_weights(diagnosis, folder, options)

@@ -11,7 +11,6 @@ from .. import cli_options as shared
 from ..errors import UsageError
 from ..storage.checkpoint_feed import FeedSettings
 from ..storage.run_folder import open_run
-from .cluster_flags import Seconds
 from .common import open_with_warnings, print_metrics, say, tta_option
 
 
@@ -20,13 +19,11 @@ from .common import open_with_warnings, print_metrics, say, tta_option
 @shared.checkpoint_option
 @click.option(
     "--split",
-    default=None,
     metavar="train|validation|test",
     help="Default: test (--follow: validation if there is one); all of --data without splits.",
 )
 @click.option(
     "--data",
-    default=None,
     metavar="DATA",
     help="Data to use instead; classes match by name.",
 )
@@ -45,10 +42,9 @@ from .common import open_with_warnings, print_metrics, say, tta_option
 )
 @click.option(
     "--idle-secs",
-    type=Seconds(0),
+    type=click.FloatRange(0, 1e6),
     metavar="S",
-    help="With --follow: how long to wait for a run to begin or go on "
-    f"[default {FeedSettings().idle_secs:g}].",
+    help=f"With --follow: how long to wait for the run [default {FeedSettings().idle_secs:g}].",
 )
 @shared.trust_option
 @shared.json_option

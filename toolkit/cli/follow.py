@@ -8,7 +8,7 @@ report is kept: the process that trains writes its own, which it seals.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from ..cli_options import print_json_line, warn
 from ..display.escapes import escape_line
@@ -21,7 +21,6 @@ from .common import print_metrics, say
 if TYPE_CHECKING:
     from ..inference.evaluation import OpenEvaluation
 
-MAX_LISTED_STEPS = 6
 VALIDATION = "validation"  # the split to prefer: the test split is for the end of a run
 
 
@@ -121,10 +120,6 @@ class _Evaluations:
         self._evaluation = OpenEvaluation(open_begun(self._folder), log=say, **self._subject)
         self._log = EvaluationLog(self._folder, self._evaluation.identity())
         self._feed.is_known = self._log.contains
-        steps = [each.step for each in self._folder.checkpoints.list() if self._log.contains(each)]
-        if steps and not self._session:
-            text = ", ".join(map(str, steps))
-            say(f"Evaluated before: step {text} ({self._folder}/{EVALUATIONS}).")
         self._session = session
 
     def _publish(self, item: NextCheckpoint, result: Dict[str, Any]) -> None:
@@ -141,11 +136,5 @@ class _Evaluations:
         if self._as_json:
             print_json_line(dict(result, run=str(self._folder)))
         else:
-            print_metrics(result, _describe_left_out(result.get("left_out", [])))
+            print_metrics(result, f"; {len(item.left_out)} left out" if item.left_out else "")
             sys.stdout.flush()
-
-
-def _describe_left_out(steps: List[int]) -> str:
-    if len(steps) > MAX_LISTED_STEPS:
-        return f"; {len(steps)} left out: {steps[0]} to {steps[-1]}"
-    return f"; left out: {', '.join(map(str, steps))}" if steps else ""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import sys
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import click
 
 from ..cli_options import verbose_option
 from ..cluster.layout import Command, Layout, has_flag
-from ..display.escapes import escape_line
 from ..errors import UsageError
 from ..storage.run_folder import new_path
 from .help import HELP
@@ -81,7 +79,6 @@ def launch(
     """
     layout = Layout(workers, ps, evaluator)
     job = _read_command(command)
-    sys.stderr.writelines(f"note: {escape_line(note)}\n" for note in _note_environment(layout))
     from ..cluster.chaos import Chaos
     from ..cluster.launcher import Launcher, LaunchOptions
     from ..cluster.output import MergedLog
@@ -94,12 +91,6 @@ def launch(
 
 
 # ------------------------------------------------------------------------------------- the command
-
-_HINTS = {
-    "evaluate": "For an evaluator beside the training, add --evaluator, as in: "
-    "toolkit launch --evaluator -- run PLUGIN",
-    "toolkit": f"Leave out the word 'toolkit', as in: {EXAMPLE}",
-}
 
 
 def _read_command(words: Sequence[str]) -> Command:
@@ -119,7 +110,7 @@ def _read_command(words: Sequence[str]) -> Command:
     if name not in COMMANDS:
         raise UsageError(
             f"'toolkit launch' starts 'run' and 'resume', not '{name}'.",
-            hint=_HINTS.get(os.path.basename(name), f"As in: {EXAMPLE}"),
+            hint=f"As in: {EXAMPLE}; --evaluator adds a process that evaluates.",
         )
     for flag in TASK_FLAGS:
         if has_flag(words, flag):
@@ -168,21 +159,3 @@ def _parse(name: str, arguments: Sequence[str]) -> Tuple[Selection, Dict[str, An
             raise UsageError(
                 f"{error.option_name} is an option of launch: write it before '{name}'."
             ) from None
-
-
-def _note_environment(layout: Layout) -> List[str]:
-    """What a user should know about the machine and the variables."""
-    notes = []
-    names = [name for name in TASK_VARIABLES if os.environ.get(name)]
-    if names:
-        notes.append(
-            f"{' and '.join(names)} of the environment {'do' if len(names) > 1 else 'does'} not "
-            "apply: each process gets a task of its own."
-        )
-    cores, count = len(os.sched_getaffinity(0)), layout.trainers
-    if count > cores:
-        notes.append(
-            f"{count} processes train on {cores} core{'s' * (cores > 1)}, so that each is slower "
-            "than one alone."
-        )
-    return notes

@@ -74,11 +74,6 @@ class Words(NamedTuple):
         """Return the values of a flag; [] without it."""
         return list(self.values.get(flag, ()))
 
-    @property
-    def only_print(self) -> bool:
-        """Whether the words ask for the help or the configuration alone."""
-        return bool(self.all("--print-config") or self.all("--help"))
-
     def argument(self, is_likely: Callable[[str], bool] = lambda word: False) -> str:
         """Return the first argument, or "".
 
@@ -113,11 +108,13 @@ def _long_form(option: click.Option) -> str:
 
 
 def select_named(words: Words) -> Selection:
-    """Load the plugins that --plugin, --with, --config and the environment name."""
+    """Load the plugins that --plugin, --with, --config and the environment name; for the help,
+    not those of --config, which may name code that nobody trusts.
+    """
     plugin, layers = "", []
     extensions: Sequence[str] = []
     origins: Dict[str, str] = {}
-    for path in words.all("--config"):
+    for path in [] if words.all("--help") else words.all("--config"):
         config = configuration.read(path)
         plugin = config.plugin or plugin
         extensions = config.extensions or extensions
@@ -127,7 +124,7 @@ def select_named(words: Words) -> Selection:
     plugin = [plugin, *words.all("--plugin")][-1]
     named = words.all("--with")
     extensions = [*(each for each in extensions if each not in named), *named]
-    return load_selection(plugin, extensions, origins, layers, not words.only_print)
+    return load_selection(plugin, extensions, origins, layers)
 
 
 class PluginCommand(ShortCommand):
@@ -210,12 +207,14 @@ class PluginCommand(ShortCommand):
         if not self.is_short and selection.plugins is not None:
             flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
             more = f"\nThe settings of plugin '{selection.plugin}': {', '.join(flags) or 'none'}"
+        elif name in ("--plugin", "--with"):
+            more = "\nA run keeps its plugins; to train another, start a new run."
         elif similar:
             more = f" (Possible options: {', '.join(dict.fromkeys(similar))})"
         elif self._names_plugin and not selection.plugin:
             more = "\nThe options of a plugin need its name first: "
             more += f"{ctx.command_path} PLUGIN {error.option_name}"
-        return error.message + more + (f"\n{selection.note}" if selection.unloaded else "")
+        return error.message + more
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)
@@ -226,12 +225,6 @@ class PluginCommand(ShortCommand):
             formatter.write_paragraph()
         for example in self._examples:
             formatter.write(f"  {example.format(plugin=name)}\n")
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_options(ctx, formatter)
-        if ctx.obj.unloaded:
-            formatter.write_paragraph()
-            formatter.write_text(ctx.obj.note)
 
 
 def name_plugin(words: Sequence[str]) -> List[str]:

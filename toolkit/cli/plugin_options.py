@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from .. import options as typed
 from ..cli_options import warn
 from ..errors import UsageError
-from ..plugins import Plugins, choose, is_chosen, is_name, list_plugins, load, locate
+from ..plugins import Plugins, choose, list_plugins, load
 
 
 class Selection(NamedTuple):
@@ -22,34 +22,12 @@ class Selection(NamedTuple):
         extensions: the references of the extensions.
         plugins: the loaded plugins, or None if no model plugin is named.
         layers: the configuration files, weakest first.
-        unloaded: the references of files and modules that this command does not execute; the
-            values of their options are not typed.
-        permission: the flag to add to have them executed; "" for the one that names them.
     """
 
     plugin: str
     extensions: List[str]
     plugins: Optional[Plugins]
     layers: List[typed.Config]
-    unloaded: Sequence[str] = ()
-    permission: str = ""
-
-    @property
-    def note(self) -> str:
-        """What the command lacks without the code that it does not execute."""
-        flag = "--plugin" if self.plugin in self.unloaded else "--with"
-        condition = f"name it ({flag} {self.unloaded[0]})"
-        if self.permission:
-            condition = f"trust it ({self.permission})"
-        return (
-            f"This command does not execute {' and '.join(self.unloaded)} unless you {condition}, "
-            "and so does not know its options."
-        )
-
-    @property
-    def classes(self) -> List[Tuple[str, Type[typed.Options]]]:
-        """The names and options classes of the loaded plugins."""
-        return self.plugins.options() if self.plugins else []
 
 
 NO_SELECTION = Selection("", [], None, [])
@@ -60,28 +38,20 @@ def load_selection(
     extensions: Sequence[str],
     origins: Mapping[str, str],
     layers: List[typed.Config],
-    executes_code: bool,
 ) -> Selection:
-    """Load the plugins that the arguments name.
+    """Load the plugins that the arguments name. Raises UsageError for code that is not trusted.
 
     Args:
         plugin: reference of the model plugin, or "".
         extensions: references of the extensions.
         origins: reference -> the file that names it.
         layers: see `Selection`.
-        executes_code: whether to load files and modules that a file names, as far as they are
-            trusted. What the user names, and installed plugins, are loaded in any case.
     """
-    others = [name for name in origins if not (executes_code or is_chosen(name) or is_name(name))]
-    unloaded = [name for name in [plugin, *extensions] if name in others]
-    for name in unloaded:
-        locate(name)  # refuses what does not exist
     plugins = None
-    if plugin and plugin not in unloaded:
+    if plugin:
         model = load(plugin, "model", origins.get(plugin, ""))
-        names = [name for name in extensions if name not in unloaded]
-        plugins = Plugins(model, [load(n, "extension", origins.get(n, "")) for n in names])
-    return Selection(plugin, list(extensions), plugins, layers, unloaded)
+        plugins = Plugins(model, [load(n, "extension", origins.get(n, "")) for n in extensions])
+    return Selection(plugin, list(extensions), plugins, layers)
 
 
 def installed_models() -> List[str]:
@@ -197,25 +167,8 @@ def resolve(
     texts += [v for name, v in variables.items() if name.startswith(typed.ENVIRONMENT_PREFIX)]
     for text in texts:
         choose(str(text))  # the value of an option may be the reference of a plugin
-    others = untyped_values(selection)
-    layers = [
-        layer._replace(values={n: v for n, v in layer.values.items() if n not in others})
-        for layer in selection.layers
-    ]
-    resolved = typed.resolve(selection.classes, layers, variables, values)
+    classes = selection.plugins.options() if selection.plugins else []
+    resolved = typed.resolve(classes, selection.layers, variables, values)
     for sentence in typed.misspelt_variables(type(resolved.options), variables):
         warn(sentence)
     return resolved
-
-
-def untyped_values(selection: Selection) -> Dict[str, Tuple[Any, str]]:
-    """Return the value and the file of each saved option that no loaded plugin declares."""
-    if not selection.unloaded:
-        return {}
-    known = typed.merge(selection.classes).model_fields
-    return {
-        name: (value, layer.file)
-        for layer in selection.layers
-        for name, value in layer.values.items()
-        if name not in known
-    }

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 
 from .. import config as configuration
-from ..errors import UsageError
-from ..plugins import is_same
 from ..storage.run_folder import RunFolder, open_run
 from ..storage.source_copies import naming_copies
 from .plugin_command import Words
@@ -18,7 +16,7 @@ def select_run(words: Words) -> Selection:
     path = find_run(words)
     if not path or words.all("--help"):
         return NO_SELECTION
-    return select_from_run(open_run(path, allow_unstarted=True), words, not words.only_print)
+    return select_from_run(open_run(path, allow_unstarted=True), ["", *words.all("--from")][-1])
 
 
 def find_run(words: Words) -> str:
@@ -26,15 +24,13 @@ def find_run(words: Words) -> str:
     return words.argument(lambda word: os.path.isfile(os.path.join(word, "manifest.json")))
 
 
-def select_from_run(folder: RunFolder, words: Words, executes_code: bool) -> Selection:
+def select_from_run(folder: RunFolder, step: str = "") -> Selection:
     """Return the selection that the saved configuration of a run names.
 
     Args:
         folder: of the run.
-        words: of the command; --plugin and --with may repeat what the configuration names.
-        executes_code: see `load_selection`.
+        step: at which a branch begins, with the configuration of then; "" for the newest one.
     """
-    step = ["", *words.all("--from")][-1]
     if step.isdecimal():  # click refuses what is no number
         from ..storage.branch import find_branch_point
 
@@ -42,18 +38,10 @@ def select_from_run(folder: RunFolder, words: Words, executes_code: bool) -> Sel
         config = configuration.parse_values(folder.path, values, folder.file("config.json"))
     else:
         config = configuration.read_run_config(folder)
-    for flag, references in (("--plugin", [config.plugin]), ("--with", config.extensions)):
-        for name in words.all(flag):
-            if not any(is_same(name, reference) for reference in references):
-                raise UsageError(
-                    f"{flag} {name} is not what the run names: {', '.join(references) or 'none'}.",
-                    hint="A run keeps its plugins; to train another, start a new run.",
-                )
     with naming_copies(folder):
         return load_selection(
             config.plugin,
             config.extensions,
             dict.fromkeys(config.references, os.path.join(str(folder), "config.json")),
             [config],
-            executes_code,
         )

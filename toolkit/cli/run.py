@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import click
 
@@ -16,15 +16,15 @@ from .. import option_changes
 from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError, suggest
-from ..options import AUTO, NOT_SET, Resolved, flag_name, map_paths
+from ..options import AUTO, NOT_SET, Resolved, flag_name
 from ..plugins import is_same
 from ..preset_choice import recorded_choices
 from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from . import cluster_run
-from .cluster_flags import cluster_flags, pop_cluster
+from .cluster_run import cluster_flags, pop_cluster
 from .plugin_command import PluginCommand
-from .plugin_options import Selection, missing_plugin_error, option_values, resolve, untyped_values
+from .plugin_options import Selection, missing_plugin_error, option_values, resolve
 from .resume_options import select_run
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def run(
     with cluster_run.reporting_failure(cluster):
         existing = _find_begun(path) if is_resume else None
         if existing is None:
-            folder = reserve(path, force, _inputs(order))
+            folder = reserve(path, force)
         else:
             with _naming_resume(existing):
                 _refuse_other_plugins(existing, order.selection)
@@ -201,19 +201,6 @@ def run(
     metavar="NAME",
     help="Allow another value of this option; data: other contents; steps: a jump of the "
     "learning rate.",
-)
-@click.option(
-    "--plugin",
-    metavar="NAME",
-    expose_value=False,
-    help="The run's plugin, if it is a file or a module: execute it.",
-)
-@click.option(
-    "--with",
-    multiple=True,
-    metavar="NAME",
-    expose_value=False,
-    help="The run's extension, likewise.",
 )
 @train_flags
 @click.pass_context
@@ -351,25 +338,6 @@ def _open_branch(
         raise
 
 
-def _inputs(order: Order) -> List[str]:
-    """Return the files and folders that a new run reads: its data, its plugin files, and all that
-    its options name.
-    """
-    from ..data.sources import resolve_path
-
-    options, selection = order.resolved.options, order.selection
-    paths = [resolve_path(options.data), selection.plugin, *selection.extensions]
-
-    def add(path: str) -> str:
-        path = os.path.expanduser(path)
-        paths.append(path if os.path.exists(path) else path + ".index")
-        return path
-
-    for name, value in options:
-        map_paths(type(options), name, value, add)
-    return [path for path in paths if path and os.path.exists(path)]
-
-
 def _has_status(folder: RunFolder, status: str) -> bool:
     """Whether a run has a status, and its last checkpoint is intact."""
     if folder.is_new:
@@ -421,7 +389,7 @@ def _refuse_other_plugins(folder: RunFolder, selection: Selection) -> None:
 def _refuse_changes(folder: RunFolder, order: Order, allow: Sequence[str] = ()) -> None:
     """Refuse other values of options that the result depends on, unless --allow names them."""
     options = order.resolved.options
-    known = [*type(options).model_fields, *untyped_values(order.selection), "plugin", "with"]
+    known = [*type(options).model_fields, "plugin", "with"]
     names = [text.replace("-", "_") for text in allow]
     for name in names:
         if name not in known:
@@ -473,9 +441,6 @@ def _print_config(order: Order) -> int:
     rows.update(
         (n, (AUTO, f"by {flag_name(name)} auto")) for n, name in resolved.open_options.items()
     )
-    rows.update(untyped_values(selection))
-    if selection.unloaded:
-        shared.warn(selection.note)
     notes = list(resolved.notes)
     if resolved.open_presets:  # opening them would take seconds, and minutes for the first time
         names = ", ".join(resolved.open_presets)

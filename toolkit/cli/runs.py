@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 import click
 
-from ..cli_options import json_option, verbose_option, warn
+from ..cli_options import json_option, print_json_line, verbose_option, warn
 from ..display.numbers import format_duration, format_number
 from ..display.waits import waiting
 from ..errors import UsageError
@@ -40,17 +39,15 @@ UNRANKED = ("step", "time", "created", "name")  # keys that say nothing of bette
     "wheres",
     multiple=True,
     metavar="CONDITION",
-    help="Only runs with, for example, 'learning_rate>0.01', status=finished or 'data~mnist'.",
+    help="Only runs with, for example, 'learning_rate>0.01', plugin=gan or 'data~mnist'.",
 )
-@click.option("--plugin", default=None, metavar="NAME", help="Only runs of this plugin.")
-@click.option("--metric", default=None, metavar="NAME", help="The metric to list and to sort by.")
+@click.option("--metric", metavar="NAME", help="The metric to list and to sort by.")
 @click.option(
     "--columns",
-    default=None,
     metavar="NAME,...",
     help=f"Columns: {', '.join((*COLUMNS, *MORE_COLUMNS))}, an option or a metric.",
 )
-@click.option("--limit", default=None, type=click.IntRange(1), metavar="N", help="The first N.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="The first N.")
 @json_option
 @verbose_option
 def runs(
@@ -58,7 +55,6 @@ def runs(
     sort: str,
     reverse: bool,
     wheres: Tuple[str, ...],
-    plugin: Optional[str],
     metric: Optional[str],
     columns: Optional[str],
     limit: Optional[int],
@@ -70,7 +66,6 @@ def runs(
     not all runs of the plugin have them.
     """
     from ..comparison import listing
-    from ..files import to_json_value
 
     if not folders and not os.path.isdir(DEFAULT_FOLDER):
         raise UsageError(
@@ -79,7 +74,6 @@ def runs(
         )
     notes: List[str] = []
     conditions = [listing.Condition.parse(text) for text in wheres]
-    conditions += [listing.Condition("plugin", "=", plugin)] if plugin else []
     with waiting("Reading the runs"):
         rows = listing.read_rows(folders or [DEFAULT_FOLDER], notes.append, metric)
     num_rows = len(rows)
@@ -91,11 +85,8 @@ def runs(
     names = [name.strip().replace("-", "_") for name in (columns or "").split(",")]
     names = list(filter(None, names))
     listing.check_columns(names, rows, (*COLUMNS, *MORE_COLUMNS))
-    if as_json:  # one run per line: indented, thousands of them take seconds
-        texts = ["  " + json.dumps(to_json_value(row.facts)) for row in rows]
-        text = '{"runs": [\n' + ",\n".join(texts) + f'\n],\n"notes": {json.dumps(notes)}}}\n'
-        sys.stdout.write(text.replace("\x7f", "\\u007f"))
-        sys.stdout.flush()
+    if as_json:  # in one line: indented, thousands of runs take seconds
+        print_json_line({"runs": [row.facts for row in rows], "notes": notes})
         return 0
     for text in notes[:MAX_NOTES]:
         warn(text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, List, Optional
 import click
 
 from .. import cli_options as shared
+from ..errors import UsageError
 from ..inference.sample_options import sample_options_class
 from ..plugins import Plugins
 from ..storage.run_folder import open_run
@@ -26,9 +27,12 @@ def _select(words: Words) -> Selection:
     is_run = os.path.isfile(os.path.join(path, "manifest.json"))
     if not is_run and not any(word.startswith("-") for word in words.rest):
         return NO_SELECTION  # the command says so, after it has checked the output
-    executes_code = not words.only_print or bool(words.all("--trust"))
-    selection = select_from_run(open_run(path), words, executes_code)
-    return selection._replace(permission="--trust")
+    try:
+        return select_from_run(open_run(path))
+    except UsageError:  # of code that is not trusted, whose settings the help lacks
+        if is_run and words.all("--help"):
+            return NO_SELECTION
+        raise
 
 
 def _setting_flags(plugins: Optional[Plugins]) -> List[FieldOption]:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 import click
 
-from ..cli_options import json_option, optional_output, print_json, trust_option, verbose_option
+from ..cli_options import (
+    json_option,
+    optional_output,
+    print_json,
+    trust_option,
+    verbose_option,
+    writing_output,
+)
 from ..display.escapes import escape_line
 from ..display.waits import waiting
 
@@ -47,14 +54,12 @@ def _parse_replay(ctx: click.Context, param: click.Parameter, text: Optional[str
 @click.option(
     "--replay",
     "steps",
-    default=None,
     metavar="FROM:TO",
     callback=_parse_replay,
     help="Train these steps again and compare; ':' for those between the last two checkpoints.",
 )
 @click.option(
     "--chaos",
-    default=None,
     type=click.IntRange(1),
     metavar="N",
     help="Train a copy that is killed N times, and compare.",
@@ -116,16 +121,9 @@ def verify(
 @contextlib.contextmanager
 def _temporary_folder() -> Iterator[str]:
     """A folder for copies of the run, in TMPDIR if the user has set it, and nowhere else."""
-    from ..errors import RetryError
-
     parent = os.environ.get("TMPDIR") or None
-    try:
+    with writing_output(f"TMPDIR={parent}" if parent else "The temporary folder"):
         folder = tempfile.TemporaryDirectory(prefix="toolkit-verify-", dir=parent)
-    except OSError as error:
-        raise RetryError(
-            f"{parent or 'The temporary folder'} cannot be written: {error.strerror}.",
-            hint="Free some space, or name another folder with the environment variable TMPDIR.",
-        ) from None
     with folder as path:
         yield path
 

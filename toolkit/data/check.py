@@ -105,27 +105,6 @@ def check_is_images(dataset: Dataset, hint: str) -> None:
         )
 
 
-def contact_sheet(dataset: Dataset, path: str, split: str = "train", count: int = 100) -> None:
-    """Write a PNG of examples, each with its class below it.
-
-    Args:
-        dataset: a data set of images.
-        path: the PNG file to write.
-        split: the name of a split.
-        count: how many examples, spread evenly over the split.
-    """
-    from ..display.grid import save_grid
-
-    check_is_images(dataset, "Leave out the contact sheet.")
-    examples = dataset.splits[split]
-    positions = np.unique(np.linspace(0, len(examples) - 1, count).astype(int))
-    images, labels = examples.take(positions)
-    names = None
-    if examples.class_labels is not None:
-        names = [dataset.spec.class_names[label] for label in labels]
-    save_grid(path, images, labels=names)
-
-
 def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, Any], Set[bytes]]:
     """The report of a split, and the hashes of its examples."""
     keys = [key for key in split.columns if split.components[key].kind != "text"]

@@ -29,8 +29,8 @@ from .plugin import (
 )
 from .source_files import is_name, locate
 from .trust import (
+    UntrustedCode,
     choose,
-    is_chosen,
     is_everything_trusted,
     is_same,
     separate_command,

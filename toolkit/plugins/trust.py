@@ -18,6 +18,10 @@ from ..errors import UsageError
 from .source_files import SourceFiles, is_file, locate_file
 
 
+class UntrustedCode(UsageError):
+    """A file names code that the user has not run before; it was not executed."""
+
+
 class _Choice:
     """What the user of a command chose, and what it may therefore execute.
 
@@ -102,7 +106,7 @@ def check(reference: str, files: SourceFiles, named_by: str) -> None:
     elif not _is_recorded(files):
         changes = _changed_files(files)
         history = f"that has changed since you ran it ({changes})" if changes else UNKNOWN
-        raise UsageError(
+        raise UntrustedCode(
             f"{named_by} names the plugin '{reference}', code {history}; it was not executed.",
             hint=HINT,
         )
@@ -131,7 +135,7 @@ def permit(folder: str, path: str, sha256: str) -> None:
     if folder in _choice.folders:
         _record(files)
     elif files.hashes[files.name] != sha256 or not _is_recorded(files):
-        raise UsageError(
+        raise UntrustedCode(
             f"A plugin imports '{path}', code {UNKNOWN}; it was not executed.", hint=HINT
         )
 

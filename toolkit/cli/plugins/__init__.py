@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import click
 
-from ...cli_options import HelpGroup
+from ...cli_options import HelpGroup, json_option, print_json
+from ...display.table import print_table
 from .check import check
-from .list import list_
 from .new import new
 from .show import show
 
@@ -22,5 +22,27 @@ def plugins() -> None:
     """List, show and check plugins, and start new ones."""
 
 
-for command in (list_, show, new, check):
+@plugins.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the installed plugins, extensions and commands of plugins.
+
+    Only the metadata of packages is read; no plugin is imported.
+    """
+    from ...plugins import list_plugins
+    from ..app import COMMANDS
+    from ..plugin_commands import list_entries
+
+    entries = list_plugins() + list_entries(COMMANDS)
+    if as_json:
+        return print_json([dict(entry._asdict()) for entry in entries])
+    rows = []
+    for entry in entries:
+        state = entry.state + (": " + entry.reason if entry.reason else "")
+        rows.append((entry.name, entry.kind, entry.distribution, entry.version, state))
+    print_table(("NAME", "KIND", "DISTRIBUTION", "VERSION", "STATE"), rows)
+    return None
+
+
+for command in (show, new, check):
     plugins.add_command(command)

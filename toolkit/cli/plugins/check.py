@@ -25,12 +25,17 @@ def _select(words: Words) -> Selection:
     from ...plugins import choose
 
     name = words.argument()
-    if not name or words.all("--help") or find_kind(name) == "command":
+    if not name or words.all("--help"):
         return NO_SELECTION
+    if find_kind(name) == "command":
+        raise UsageError(
+            f"'{name}' is a command, and contracts are what plugins keep.",
+            hint=f"Whether it can be imported shows: toolkit {name} --help",
+        )
     for reference in (name, TINY_MODEL):
         choose(reference)
     model, extensions = split_references(name, words.all("--with"))
-    return load_selection(model, extensions, {}, [], True)
+    return load_selection(model, extensions, {}, [])
 
 
 @click.command(cls=PluginCommand, select=_select)
@@ -55,18 +60,15 @@ def check(
 ) -> int:
     """Check that a plugin keeps the contracts of toolkit, on small data of its own kind.
 
-    NAME is a model plugin, an extension or a command: installed, module:attribute or ./file.py. An
-    extension is checked with a small model; 'check MODEL --with NAME' takes another one. Options of
-    a run set what is checked. The exit code is 6 if a contract is broken.
+    NAME is a model plugin or an extension: installed, module:attribute or ./file.py. An extension
+    is checked with a small model; 'check MODEL --with NAME' takes another one. Options of a run set
+    what is checked. The exit code is 6 if a contract is broken.
     """
     report, start = _reporter(as_json), time.perf_counter()
-    if find_kind(name) == "command":
-        results, data = _check_command(name, report), ""
-    else:
-        values = option_values(flags, sets)
-        resolve(ctx.obj, values, use_environment=False)  # refuses wrong values
-        texts = {option: each.value for option, each in values.items()}
-        results, data = _check_contracts(ctx.obj, texts, words, is_short, report)
+    values = option_values(flags, sets)
+    resolve(ctx.obj, values, use_environment=False)  # refuses wrong values
+    texts = {option: each.value for option, each in values.items()}
+    results, data = _check_contracts(ctx.obj, texts, words, is_short, report)
     seconds = time.perf_counter() - start
     counts = dict.fromkeys(("ok", "failed", "skipped"), 0)
     for result in results:
@@ -76,9 +78,8 @@ def check(
         print_json({"name": name, "data": data, "counts": counts, "contracts": rows})
     else:
         text = ", ".join(f"{number} {status}" for status, number in counts.items())
-        place = f", on {data}" if data else ""
         with optional_output():
-            sys.stdout.write(f"{len(results)} contracts in {seconds:.0f} s{place}: {text}\n")
+            sys.stdout.write(f"{len(results)} contracts in {seconds:.0f} s, on {data}: {text}\n")
     broken = [result.name for result in results if result.status == "failed"]
     if broken:
         raise CheckFailed(
@@ -108,33 +109,6 @@ def _check_contracts(
     ) as subject:
         results = contracts.check_contracts(subject, chosen, report, is_short)
         return results, subject.data_kind
-
-
-def _check_command(name: str, report: Report) -> List[Result]:
-    """Check that a command can be imported, and that it has a help text."""
-    from ...plugins import list_commands
-    from ...testing.contracts import Contract, check_contracts
-    from ..app import COMMANDS
-    from ..plugin_commands import load
-
-    def check_name(subject: Any) -> None:
-        names = [entry.name for entry in list_commands()]
-        if name in COMMANDS or names.count(name) > 1:
-            raise UsageError(f"There is another command '{name}'.", hint="Choose another name.")
-
-    def check_help(subject: Any) -> None:
-        command = load(name)
-        if command is None or not (command.help or "").strip():
-            raise UsageError(f"Command '{name}' has no help text.", hint="Write its docstring.")
-
-    subject: Any = None  # there is nothing to train
-    title = "It can be imported, and is a click command"
-    checks = [
-        Contract("its-name-is-free", "No other command has its name", check_name),
-        Contract("is-a-click-command", title, lambda subject: load(name)),
-        Contract("has-a-help-text", "It has a help text", check_help),
-    ]
-    return check_contracts(subject, checks, report)
 
 
 def _reporter(as_json: bool) -> Report:

@@ -75,9 +75,10 @@ def new(name: str, kind: str, sample: str, out: Optional[str], as_json: bool) ->
         ("wrote", f"{folder} ({len(files)} files; README.md explains each)"),
         ("next", f"pip install -e {shell_argument(folder)}"),
         ("", f"toolkit {use.get(kind, f'{name} --help')}"),
-        ("", f"toolkit plugins check {name}"),
+        ("", "" if kind == "command" else f"toolkit plugins check {name}"),
     ):
-        sys.stdout.write(f"{label:8}{text}\n")
+        if text:
+            sys.stdout.write(f"{label:8}{text}\n")
     return None
 
 
@@ -156,21 +157,19 @@ def _check_name(name: str, kind: str) -> None:
             f"'{name}' cannot be the name of a plugin.",
             hint="Write lower-case letters and digits, with - or _ between words: my-model.",
         )
-    hint = "Choose another name."
-    kinds = [("plugin", list_plugins()), ("command", list_commands())]
-    for noun, entries in reversed(kinds) if kind == "command" else kinds:
-        distributions = [entry.distribution for entry in entries if entry.name == name]
-        if noun == kind and name in COMMANDS:
-            distributions = ["toolkit"]
-        if distributions:
-            text = f"There is a {noun} '{name}' already, of {distributions[0]}."
-            raise UsageError(text, hint=hint)
+    entries = [entry for entry in list_commands() + list_plugins() if entry.name == name]
     package = f"toolkit_{identifier}"
-    if name == "toolkit" or importlib.util.find_spec(package) is not None:
+    if kind == "command" and name in COMMANDS:
+        text = f"There is a command '{name}' already, of toolkit."
+    elif entries:
+        noun = "command" if entries[0].kind == "command" else "plugin"
+        text = f"There is a {noun} '{name}' already, of {entries[0].distribution}."
+    elif name == "toolkit" or importlib.util.find_spec(package) is not None:
         package = "toolkit" if name == "toolkit" else package
-        raise UsageError(
-            f"There is a package '{package}' already, which the new one would hide.", hint=hint
-        )
+        text = f"There is a package '{package}' already, which the new one would hide."
+    else:
+        return
+    raise UsageError(text, hint="Choose another name.")
 
 
 def _write_folder(target: str, files: Mapping[str, str]) -> None:

@@ -35,7 +35,7 @@ def _select(words: Words) -> Selection:
     references = split_references(name, named.extensions)
     files = [] if words.all("--with") else words.all("--config")
     origins = dict.fromkeys(named.extensions, files[-1]) if files else {}
-    return load_selection(*references, origins, named.layers, True)
+    return load_selection(*references, origins, named.layers)
 
 
 @click.command(

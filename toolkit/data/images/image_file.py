@@ -230,7 +230,7 @@ def open_image(source: Source, name: str = "", expected: str = "an image") -> It
         raise DataError(
             f"{name or source!s}: expected {expected}, found {_reason(source, error)}.",
             hint="Replace or remove that file. Of images:DIR and pairs:DIR, --skip-damaged leaves "
-            "such files out, and 'toolkit data check DATA --list-damaged' prints their paths.",
+            "such files out, and 'toolkit data check DATA' names them.",
         ) from error
 
 
