@@ -41,14 +41,16 @@ def write_distribution(project, folder):
     text = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
     (info / "METADATA").write_text(text)
     lines = []
-    for group, entries in project["entry-points"].items():
+    for group, entries in project.get("entry-points", {}).items():
         lines += [f"[{group}]", *(f"{key} = {value}" for key, value in entries.items())]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
 
 PROJECTS = read_projects()
 sys.path += PROJECTS
-collect_ignore = [] if importlib.util.find_spec("mlflow") else ["mlflow-tracker/tests"]
+# The tests of a package are left out where the library that it is for is missing.
+NEEDED = {"mlflow-tracker": "mlflow", "ray-search": "ray"}
+collect_ignore = [f"{name}/tests" for name in NEEDED if not importlib.util.find_spec(NEEDED[name])]
 
 
 @pytest.fixture(scope="session", autouse=True)

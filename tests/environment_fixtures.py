@@ -31,11 +31,13 @@ SAMPLES = os.path.join(REPOSITORY, "samples")
 # What a wheel of the toolkit is built from.
 SOURCES = ("pyproject.toml", "LICENSE", "toolkit", "plugins", "samples")
 HAS_MLFLOW = importlib.util.find_spec("mlflow") is not None
+HAS_RAY = importlib.util.find_spec("ray") is not None
 PACKAGES = sorted(
     name
     for name in os.listdir(SAMPLES)
     if os.path.isfile(os.path.join(SAMPLES, name, "pyproject.toml"))
     and (HAS_MLFLOW or name != "mlflow-tracker")
+    and (HAS_RAY or name != "ray-search")
 )
 SETUPTOOLS = 64  # the first that pyproject.toml accepts
 RUN_ALL = """

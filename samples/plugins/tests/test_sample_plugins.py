@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import struct
 
 import numpy as np
 import pytest
@@ -149,3 +151,65 @@ def test_both_inputs_are_used(tmp_path):
     assert np.mean(complete == labels) > 0.95
     assert np.mean(without_weight == labels) < 0.7  # one input alone: 0.5
     assert np.mean(without_photo == labels) < 0.7
+
+
+# ---------------------------------------------------------------------------- a pipeline of tf.data
+
+
+def write_mnist(folder, is_packed):
+    """Write digits as MNIST's files; return the arrays by the names of their files."""
+    with np.load(testing.write_digits(str(folder / "digits.npz"))[len("npz:") :]) as file:
+        digits = {name: array.astype(np.uint8) for name, array in file.items()}
+    arrays = {}
+    for split, prefix in ("train", "train"), ("test", "t10k"):
+        arrays[f"{prefix}-images-idx3-ubyte"] = digits[f"x_{split}"][..., 0]
+        arrays[f"{prefix}-labels-idx1-ubyte"] = digits[f"y_{split}"]
+    for name, array in arrays.items():
+        content = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+        content += array.tobytes()
+        if is_packed:
+            (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+        else:
+            (folder / name).write_bytes(content)
+    return arrays
+
+
+def train_on_pipeline(folder, data, **options):
+    """Train the classifier's perceptron with the pipeline."""
+    options = dict(options, data=data, network="mlp", augment="none", batch_size=10)
+    return testing.train("classifier", str(folder), [path_of("dataset_pipeline")], **options)
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_a_pipeline_of_tf_data_trains_the_network_of_the_classifier(is_packed, tmp_path):
+    arrays = write_mnist(tmp_path, is_packed)
+    summary = train_on_pipeline(tmp_path / "run", f"idx:{tmp_path}", steps=60, shuffle_buffer=20)
+    assert summary["test"]["metrics"]["accuracy"] > 0.9
+    held_out = np.arange(96) % 10 == 0
+    expected = {"train": ("train", ~held_out), "validation": ("train", held_out)}
+    expected["test"] = ("t10k", slice(None))
+    with open_trained(str(tmp_path / "run"), trust=True) as trained:
+        for split, (prefix, rows) in expected.items():
+            images, labels = trained.split(split).take(slice(None))
+            assert np.array_equal(images[..., 0], arrays[f"{prefix}-images-idx3-ubyte"][rows])
+            assert np.array_equal(labels, arrays[f"{prefix}-labels-idx1-ubyte"][rows])
+
+
+def test_a_file_that_a_pipeline_lacks_is_named(tmp_path):
+    with pytest.raises(DataError, match="has no file train-images-idx3-ubyte"):
+        train_on_pipeline(tmp_path / "run", f"idx:{tmp_path}", steps=1)
+
+
+def test_a_pipeline_leaves_other_data_to_the_core(tmp_path):
+    data = testing.write_digits(str(tmp_path / "digits.npz"))
+    assert train_on_pipeline(tmp_path / "run", data, steps=1)["test"]["examples"] == 96 // 3
+
+
+@pytest.mark.skipif(
+    "not os.environ.get('TOOLKIT_TEST_MNIST')", reason="TOOLKIT_TEST_MNIST is not set"
+)
+def test_a_pipeline_of_tf_data_trains_on_the_full_mnist(tmp_path):
+    data = f"idx:{os.environ['TOOLKIT_TEST_MNIST']}"
+    summary = train_on_pipeline(tmp_path / "run", data, steps=1000)
+    assert summary["test"]["examples"] == 10000
+    assert summary["test"]["metrics"]["accuracy"] > 0.9

@@ -24,6 +24,7 @@ from .batches import DEVICE, BatchForm, IteratorReader
 from .options import DEFAULT_OPTIONS, ReaderOptions
 
 _PREFETCH = 2  # batches
+_AT_A_TIME = 100  # examples of one shape that one call reads into memory
 
 MakeDataset = Callable[[], Any]  # called in a graph; returns a `tf.data.Dataset` of single examples
 
@@ -84,18 +85,22 @@ def _read_examples(
         }
         # Of sequences the first size alone is unknown; of images, for instance, several may be.
         sequences = {key for key, s in sizes.items() if s[0] is None and None not in s[1:]}
-        iterator = tf.data.make_initializable_iterator(dataset.take(count))
+        has_one_shape = all(shape.is_fully_defined() for shape in shapes.values())
+        dataset = dataset.take(count).batch(_AT_A_TIME if has_one_shape else 1)
+        iterator = tf.data.make_initializable_iterator(dataset)
         tensors = iterator.get_next()
         try:
             session.run([iterator.initializer, tf.tables_initializer()])
             while True:
-                examples.append({key: np.asarray(x) for key, x in session.run(tensors).items()})
+                batch = session.run(tensors)
+                rows = zip(*batch.values())
+                examples += [dict(zip(batch, map(np.asarray, row))) for row in rows]
         except tf.errors.OutOfRangeError:
             return examples, sequences
         except tf.errors.OpError as error:
             reason = summarize_tf_error(str(error.message))
             raise DataError(
-                f"The tf.data.Dataset failed at example {len(examples)}: {reason}.",
+                f"The tf.data.Dataset failed after its first {len(examples)} examples: {reason}.",
                 hint="Iterate over it yourself to see the op that fails.",
             ) from error
 
