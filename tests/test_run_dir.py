@@ -7,7 +7,9 @@ import shlex
 import shutil
 
 import pytest
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
+
+from toolkit import hookimpl, option
 
 QUICK = ["--steps-per-call", "1", "--no-evaluate"]
 FLAGS = ["run", "--plugin", LINEAR, "--steps", "2"]
@@ -27,6 +29,7 @@ def run(golden, data):
 
 
 A_FILE = "Error: data/bars.npz is a file, and a run needs a folder.\nChoose another --run-dir.\n"
+DATA = ": data/bars.npz, which the run reads, is in it.\nChoose another --run-dir.\n"
 HERE = ": the working directory is in it.\nChoose another --run-dir.\n"
 
 
@@ -37,6 +40,8 @@ HERE = ": the working directory is in it.\nChoose another --run-dir.\n"
         (["data"], f"Error: data is not empty.\n{HINT}\n"),
         (["data/bars.npz"], A_FILE),
         (["data/bars.npz", "--force"], A_FILE),
+        (["data", "--force"], DATA),
+        (["./data/../data/", "--force"], DATA),
         ([".", "--force"], HERE),
         (["..", "--force"], HERE),
         (["/", "--force"], HERE),
@@ -45,8 +50,32 @@ HERE = ": the working directory is in it.\nChoose another --run-dir.\n"
 def test_a_folder_that_no_run_may_have_is_refused(cli, data, words, end):
     result = cli(*FLAGS, "--data", "npz:data/bars.npz", "--run-dir", *words)
     assert result.code == 2 and result.err.endswith(end)
-    assert result.err.startswith("Error: " + "--force cannot rename " * (end == HERE))
+    assert result.err.startswith("Error: " + "--force cannot rename " * (end in (DATA, HERE)))
     assert os.listdir(".") == ["data"] and os.listdir("data") == ["bars.npz"]
+
+
+class Reading(Linear):
+    @hookimpl
+    def options(self):
+        return ReadingOptions
+
+
+class ReadingOptions(LinearOptions):
+    weights: str = option("none", "a file", group="Network", path=True, words=["none"])
+
+
+def test_force_does_not_rename_a_folder_that_an_option_names(cli, data):
+    plugin = f"{__name__}:Reading"
+    flags = ["run", "--plugin", plugin, "--steps", 2, "--weights", "inputs/w.npz", "--data", data]
+    flags += QUICK
+    os.makedirs("inputs")
+    write_bars("inputs/w.npz")
+    result = cli(*flags, "--run-dir", "inputs", "--force")
+    assert result.code == 2
+    assert (
+        "--force cannot rename inputs: inputs/w.npz, which the run reads, is in it." in result.err
+    )
+    assert len(os.listdir("inputs")) == 1 and cli(*flags, "--run-dir", "run", "--force").code == 0
 
 
 def test_the_command_that_continues_a_run_can_be_copied(cli, data):

@@ -130,12 +130,12 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
     "a changed option": (
         lambda run: edit(run / "config.json", '"gain": 1.0', '"gain": 2.0'),
         "config: gain is 2.0, but the last session had 1.0.",
-        [CONFIG],
+        ["--allow gain", CONFIG],
     ),
     "a missing option": (
         lambda run: edit(run / "config.json", '"seed"', '"sead"'),
         "config: sead is 1, but the last session had no such option (1 more fault).",
-        [CONFIG],
+        ["Did you mean 'seed'?", CONFIG],
     ),
     "a list of options": (
         lambda run: (run / "config.json").write_text("[]"),

@@ -541,7 +541,7 @@ def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
 
 @pytest.mark.parametrize("padding", [0.5, np.nan, True])
 def test_a_component_is_read_as_it_was_written(run, padding):
-    component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding, (4, 8))
+    component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding)
     spec = DataSpec((), "", components=(("features/a", component),))
     data = dict(DATA, spec=spec.as_json())
     run.record("session", **{"from": 0, "kept": []}, data_facts=data)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import click
 
@@ -16,7 +16,7 @@ from .. import option_changes
 from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError, suggest
-from ..options import AUTO, NOT_SET, Resolved, flag_name
+from ..options import AUTO, NOT_SET, Resolved, flag_name, map_paths
 from ..plugins import is_same
 from ..preset_choice import recorded_choices
 from ..storage.entries import FINISHED, TRAINED
@@ -171,7 +171,7 @@ def run(
     with cluster_run.reporting_failure(cluster):
         existing = _find_begun(path) if is_resume else None
         if existing is None:
-            folder = reserve(path, force)
+            folder = reserve(path, force, _inputs(order))
         else:
             with _naming_resume(existing):
                 _refuse_other_plugins(existing, order.selection)
@@ -336,6 +336,25 @@ def _open_branch(
             branch.unlock()
             shutil.rmtree(branch.path, ignore_errors=True)
         raise
+
+
+def _inputs(order: Order) -> List[str]:
+    """Return the files and folders that a new run reads: its data, its plugin files, and all that
+    its options name.
+    """
+    from ..data.sources import resolve_path
+
+    options, selection = order.resolved.options, order.selection
+    paths = [resolve_path(options.data), selection.plugin, *selection.extensions]
+
+    def add(path: str) -> str:
+        path = os.path.expanduser(path)
+        paths.append(path if os.path.exists(path) else path + ".index")
+        return path
+
+    for name, value in options:
+        map_paths(type(options), name, value, add)
+    return [path for path in paths if path and os.path.exists(path)]
 
 
 def _has_status(folder: RunFolder, status: str) -> bool:

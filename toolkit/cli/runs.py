@@ -39,7 +39,7 @@ UNRANKED = ("step", "time", "created", "name")  # keys that say nothing of bette
     "wheres",
     multiple=True,
     metavar="CONDITION",
-    help="Only runs with, for example, 'learning_rate>0.01', plugin=gan or 'data~mnist'.",
+    help="Only runs with, for example, 'learning_rate>0.01', plugin=NAME or 'data~mnist'.",
 )
 @click.option("--metric", metavar="NAME", help="The metric to list and to sort by.")
 @click.option(

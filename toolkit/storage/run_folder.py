@@ -26,7 +26,7 @@ import datetime
 import os
 import secrets
 import stat
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 from ..errors import CheckpointError, UsageError, suggest_path
 from ..files import TEMPORARY_PREFIX, make_folders, write_json
@@ -190,10 +190,11 @@ def new_path(base: str, plugin: str) -> str:
     return os.path.join(base, plugin, now.strftime("%Y%m%d-%H%M%S") + "-" + secrets.token_hex(2))
 
 
-def reserve(path: str, force: bool = False) -> RunFolder:
+def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFolder:
     """The folder of a new run; nothing is written until `create` is called, which with `force`
     renames a folder that is not empty. Raises UsageError if it is not empty, and `force` is not set
-    or would rename the working directory; or if it is a file.
+    or would rename the working directory or one of the `inputs`, which the run reads; or if it is a
+    file.
     """
     folder = RunFolder(os.path.abspath(path), is_new=True, force=force)
     if is_used(folder.path):
@@ -208,11 +209,14 @@ def reserve(path: str, force: bool = False) -> RunFolder:
                 hint=f"{way}hoose another --run-dir, or rename the folder with --force.",
             )
         real_path = os.path.join(os.path.realpath(folder.path), "")
-        if os.path.join(os.path.realpath(os.curdir), "").startswith(real_path):
-            raise UsageError(
-                f"--force cannot rename {folder}: the working directory is in it.",
-                hint="Choose another --run-dir.",
-            )
+        for place in (os.curdir, *inputs):
+            if os.path.join(os.path.realpath(place), "").startswith(real_path):
+                what = f"{place}, which the run reads,"
+                what = "the working directory" if place == os.curdir else what
+                raise UsageError(
+                    f"--force cannot rename {folder}: {what} is in it.",
+                    hint="Choose another --run-dir.",
+                )
     if folder.is_locked():
         raise UsageError(
             f"Another process is training in {folder}.", hint="Wait for it, or stop it."
