@@ -75,13 +75,6 @@ def test_the_plugins_in_a_file_start_at_its_folder(here):
     assert (read.plugin, read.extensions) == ("sub/mine.py", ["sub/e.py"])
 
 
-def test_the_extensions_of_a_command_add_to_those_of_its_file(cli, here):
-    names = ["gradient-noise", "ema"]
-    path = write(here / "a.json", **{"plugin": LINEAR, "with": names})
-    values = printed(cli, "--config", str(path), "--with", "ema", "--with", "label-smoothing")
-    assert values["with"]["value"] == ["gradient-noise", "ema", "label-smoothing"]
-
-
 def test_paths_that_a_run_saves_start_at_its_folder_and_are_read_again(here):
     options = resolve(CLASSES, flags={"data": "npz:a.npz", "weights": "w.npz"}).options
     folder = str(here / "runs" / "x")

@@ -122,8 +122,7 @@ def select_named(words: Words) -> Selection:
         layers.append(config)
     plugin = environment().get(variable_name("plugin"), plugin)
     plugin = [plugin, *words.all("--plugin")][-1]
-    named = words.all("--with")
-    extensions = [*(each for each in extensions if each not in named), *named]
+    extensions = words.all("--with") or extensions
     return load_selection(plugin, extensions, origins, layers)
 
 
