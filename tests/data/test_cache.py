@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from toolkit.data.decoded import Decoded
+from toolkit.data.files.cache import CacheEntry, remove_entries
 from toolkit.data.readers.mapped import map_rows
 from toolkit.storage.folder_lock import FolderLock
 
@@ -78,6 +79,16 @@ def test_all_is_what_the_toolkit_wrote_and_no_process_uses(cli, cache):
     assert result.out.startswith("removed 2 entries") and "mnist stays: a process" in result.err
     assert cli("cache", "clear", "--all").code == 0
     assert names(cli) == [] and (cache / "mine" / "c").exists() and (cache / "notes.txt").exists()
+
+
+def test_what_a_process_begins_to_use_meanwhile_stays(cache):
+    first, second = (CacheEntry(name, 5, 0) for name in ("features/one", "mnist"))
+
+    def is_locked(path):
+        return not (cache / "features" / "one").exists()  # from the first removal on
+
+    removed, in_use = remove_entries([first, second], ["features/one", "mnist"], is_locked)
+    assert (removed, in_use) == ([first], [second]) and (cache / "mnist").exists()
 
 
 def test_what_another_process_removes_does_not_count(cli, cache, monkeypatch):

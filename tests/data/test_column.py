@@ -8,13 +8,15 @@ from data_fixtures import NUM_IMAGES
 from PIL import Image
 
 from toolkit import Column, DataError, Decoded, Split, ToolkitError
-from toolkit.data.column import Sequences
+from toolkit.data.column import Component, Sequences
 from toolkit.data.examples import describe
 from toolkit.data.files.file_index import FileIndex
 from toolkit.data.images.image_files import ImageFiles
 from toolkit.data.prepare import ExampleHooks, prepare
 from toolkit.data.readers.mapped import decode_splits
 from toolkit.data.reading_options import ImageOptions
+from toolkit.data.spec import DataSpec
+from toolkit.errors import CheckpointError
 
 
 def message(function, *arguments):
@@ -93,6 +95,24 @@ def test_declarations_become_plain_values():
     column = Column([0, 1], "class", class_names=[4, 5])
     assert column.class_names == ("4", "5") and column.num_classes == 2
     assert "num_classes is 2.5" in message(Column, [0, 1], "class", 2.5)
+
+
+def stored(*more):
+    """The description of sequences, with more fields than a component has."""
+    parts = [[None], "int32", "value", 0, [], -1, *more]
+    return {"shape": [], "dtype": "int32", "components": [["features/w", parts]]}
+
+
+@pytest.mark.parametrize("more", [(), ([],), ([4, 8],)])
+def test_a_component_that_was_stored_with_boundaries_is_read(more):
+    spec = DataSpec.from_json(stored(*more))
+    assert spec.features == {"w": Component((None,), "int32", "value", padding=-1)}
+
+
+@pytest.mark.parametrize("more", [(4,), ([4], [8])])
+def test_a_component_of_another_version_is_refused(more):
+    with pytest.raises(CheckpointError, match="not in the format of this version"):
+        DataSpec.from_json(stored(*more))
 
 
 def test_reading_a_few_sequences_costs_nothing_for_the_others():

@@ -11,6 +11,7 @@ import threading
 import numpy as np
 import process_fixtures
 import pytest
+import requests
 from data_fixtures import idx_bytes, numbered_images
 
 from toolkit.data.arrays import download
@@ -137,6 +138,15 @@ def test_without_a_network_the_message_names_the_files_and_their_folder(files, t
         open_data("mnist")
     assert all(name in error.value.hint for name in NAMES)
     assert str(tmp_path / "mnist") in error.value.hint and "mnist5k" in error.value.hint
+
+
+def test_a_transfer_that_stops_is_told_from_a_connection_that_fails(files, monkeypatch):
+    def stop(*arguments, **options):
+        raise requests.exceptions.ChunkedEncodingError("Connection broken: IncompleteRead(7)")
+
+    monkeypatch.setattr(requests, "get", stop)
+    with pytest.raises(DataError, match="the transfer stopped"):
+        open_data("mnist")
 
 
 @pytest.mark.skipif(

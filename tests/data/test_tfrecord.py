@@ -67,8 +67,14 @@ def pixels(split):
 
 @pytest.mark.parametrize(
     "pack",
-    [bytes, gzip.compress, zlib.compress, lambda c: gzip.compress(c[:99]) + gzip.compress(c[99:])],
-    ids=["plain", "gzip", "zlib", "two streams of gzip"],
+    [
+        bytes,
+        gzip.compress,
+        zlib.compress,
+        lambda content: gzip.compress(content[:99]) + gzip.compress(content[99:]),
+        lambda content: zlib.compress(content[:99]) + zlib.compress(content[99:]),
+    ],
+    ids=["plain", "gzip", "zlib", "two streams of gzip", "two streams of zlib"],
 )
 def test_pictures_and_labels_are_read_whatever_the_compression(open_records, pack):
     content = records(*pictures())
@@ -182,7 +188,9 @@ def test_a_folder_may_have_any_name(tmp_path, name):
 def test_missing_shards_are_named(open_records):
     files = {f"s-{i:05d}-of-00004": records(*pictures(3)) for i in (0, 2)}
     notes = open_records(files).notes
-    assert "2 of 4 files s-*-of-00004 are missing." in notes
+    assert "2 of 4 files are missing: s-00001-of-00004, s-00003-of-00004." in notes
+    notes = open_records({"t-00000-of-00999": records(*pictures(3))}, "t*").notes
+    assert notes[0].startswith("998 of 999 files") and notes[0].endswith(" and 993 more.")
 
 
 def test_a_file_is_read_once_though_links_to_it_are_there(open_records, tmp_path):
@@ -290,6 +298,7 @@ REFUSED = {
     "text": (b"not a record at all", {}, "record 0: expected a whole record, found the file's end"),
     "gzip of text": (gzip_bytes(b"not a record at all"), {}, "found another compressed file"),
     "cut gzip": (gzip_bytes(WHOLE)[:-20], {}, "a damaged one"),
+    "junk behind zlib": (zlib.compress(WHOLE) + b"junk", {}, "a damaged one"),
     "cut": (WHOLE[:-3], {}, "record 19: expected a whole record, found the file's end"),
     "bit": (damaged(FIFTH + 40, WHOLE), {}, "a: record 5: expected a whole rec.* a wrong ch"),
     "length": (LONG, {}, "record 0: expected a whole record, found the file's end"),
@@ -300,6 +309,11 @@ REFUSED = {
         records(*pictures(), example(image__encoded=png(1))),
         {},
         "record 20: expected the key 'image/class/label' as in the first record, found the keys",
+    ),
+    "first without label": (
+        records(example(image__encoded=png(1)), *pictures()),
+        {},
+        "expected the key 'image/class/label' in all records or in none, found it in 20 of 21",
     ),
     "other label": (
         records(*pictures(), example(image__encoded=png(1), image__class__label="a")),
@@ -327,6 +341,12 @@ REFUSED = {
 def test_what_is_wrong_is_named(open_records, content, columns, message):
     with pytest.raises(DataError, match=message):
         open_records({"a": content}, **columns)
+
+
+def test_too_many_texts_are_named_by_record_and_key(open_records, monkeypatch):
+    monkeypatch.setattr("toolkit.data.records.record_index.MAX_CLASSES", 2)
+    with pytest.raises(DataError, match="a: record 3: .* the key 'label', found more than 2 texts"):
+        open_records({"a": records(*(example(a=1, label=text) for text in "abac"))})
 
 
 CONTRADICTIONS = [

@@ -113,11 +113,14 @@ class DataSpec(_SpecFields):
         Raises:
             CheckpointError: the values are of another version.
         """
-        size = len(Component._fields)  # versions before had the boundaries of lengths behind them
+        size = len(Component._fields)
         try:
             fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
-            pairs = fields.get("components", ())
-            components = {key: Component(*parts[:size]) for key, parts in pairs}
+            components = {}
+            for key, parts in fields.get("components", ()):
+                has_boundaries = len(parts) == size + 1 and isinstance(parts[-1], tuple)
+                # versions before had the boundaries of lengths behind the other fields
+                components[key] = Component(*(parts[:-1] if has_boundaries else parts))
             for key, component in components.items():
                 if isinstance(component.padding, str) and component.dtype != "string":
                     components[key] = component._replace(padding=float(component.padding))

@@ -163,7 +163,12 @@ def _reason(error: Exception) -> str:
         return f"HTTP {error.response.status_code}"
     if isinstance(error, ValueError) and "hash" in str(error).lower():
         return "wrong SHA-256"
-    if isinstance(error, requests.Timeout):
-        return "no answer in time"
-    is_connection = isinstance(error, requests.ConnectionError)
-    return "no connection" if is_connection else str(error)[:200].rstrip(".")
+    kinds = {
+        requests.exceptions.ChunkedEncodingError: "the transfer stopped",
+        requests.Timeout: "no answer in time",
+        requests.ConnectionError: "no connection",
+    }
+    for kind, reason in kinds.items():
+        if isinstance(error, kind):
+            return reason
+    return str(error)[:200].rstrip(".")

@@ -226,7 +226,13 @@ def _as_classes(path: str, split: str, array: np.ndarray) -> np.ndarray:
 
 def _find_keys(path: str, names: Sequence[str]) -> Dict[str, Tuple[Keys, Keys]]:
     """Split name -> the keys of its features and of its labels; always with "train"."""
-    key_of = {name.lower(): name for name in names}
+    key_of: Dict[str, str] = {}
+    for name in names:
+        if key_of.setdefault(name.lower(), name) != name:
+            raise DataError(
+                f"{path}: the arrays {key_of[name.lower()]} and {name} differ in case alone.",
+                hint="Rename one of them.",
+            )
     pairs = {}
     for split, words in _WORDS.items():
         prefixes = [(x.format(word), y.format(word)) for word in words for x, y in _PREFIXES]
@@ -284,8 +290,11 @@ def _open(path: str) -> Any:
 def _not_npz_error(path: str, error: Exception) -> DataError:
     with open(path, "rb") as file:
         start = file.read(4)
-    known = {b"": "nothing", b"\x93NUM": "one array of an .npy file"}
-    content = known.get(start, f"another or a damaged file ({_reason(error)})")
+    content = f"bytes {' '.join(f'{byte:02x}' for byte in start)}" if start else "nothing"
+    if start == b"\x93NUM":
+        content = "one array of an .npy file"
+    if start.startswith(b"PK"):
+        content = f"a damaged zip file ({_reason(error)})"
     return DataError(f"{path}: expected an .npz file, found {content}.", hint=_HINT)
 
 

@@ -117,12 +117,16 @@ def remove_entries(
                 f"The cache has no '{name}'.", hint=suggest(name, [entry.name for entry in entries])
             )
         selection += [entry for entry in matches if entry not in selection]
-    root = cache_folder(cache_dir)
-    in_use = [entry for entry in selection if is_locked(os.path.join(root, entry.name))]
-    removed = [entry for entry in selection if entry not in in_use]
-    for entry in removed:
+    removed: List[CacheEntry] = []
+    in_use: List[CacheEntry] = []
+    for entry in selection:
+        path = os.path.join(cache_folder(cache_dir), entry.name)
+        if is_locked(path):
+            in_use.append(entry)
+            continue
         with writing_to_cache():
-            _remove(os.path.join(root, entry.name))
+            _remove(path)
+        removed.append(entry)
     return removed, in_use
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gzip
 import os
-import shutil
 import struct
 import zlib
-from typing import IO, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import IO, Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...compat import iterate_tfrecords, tf
 from ...errors import DataError
@@ -21,7 +19,7 @@ HINT = "Write records with tf.io.TFRecordWriter, plain or compressed."
 RECOPY = "The file is damaged; copy it again."
 _HEADER, _FOOTER = 12, 4  # bytes before and behind a record: its length, and two checksums
 _CHUNK = 1 << 20  # bytes
-_GZIP = b"\x1f\x8b"
+_AUTOMATIC = 32 + zlib.MAX_WBITS  # zlib finds out whether it reads GZIP or ZLIB
 
 
 class Shard(NamedTuple):
@@ -74,7 +72,7 @@ def _is_compressed(path: str) -> bool:
     with open_regular_file(path) as file:
         head = file.read(2)
     is_zlib = head[:1] == b"\x78" and len(head) == 2 and int.from_bytes(head, "big") % 31 == 0
-    return (head == _GZIP or is_zlib) and not _has_record(path, "")
+    return (head == b"\x1f\x8b" or is_zlib) and not _has_record(path, "")
 
 
 def _has_record(path: str, compression: str) -> bool:
@@ -141,19 +139,21 @@ def read_span(shard: Shard, start: int, size: int) -> bytes:
 
 
 def _unpack(path: str, folder: str) -> None:
-    """Write the content of a compressed file; of GZIP it may have several streams."""
+    """Write the content of a compressed file, which may have several streams."""
     target = os.path.join(folder, "records")
+    stream: Any = zlib.decompressobj(_AUTOMATIC)
     with open(target, "wb") as file, translate_read_errors(), open_regular_file(path) as source:
-        is_gzip = source.read(2) == _GZIP
-        source.seek(0)
+        content = source.read(_CHUNK)
         try:
-            if is_gzip:
-                shutil.copyfileobj(gzip.GzipFile(fileobj=source), file, _CHUNK)
-            else:
-                file.write(zlib.decompress(source.read()))
-        except (OSError, EOFError, zlib.error) as error:
-            if getattr(error, "errno", None) is not None:  # of the system
-                raise
+            while content or not stream.eof:
+                if stream.eof:
+                    stream = zlib.decompressobj(_AUTOMATIC)
+                if not content:
+                    raise zlib.error("it ends early")
+                file.write(stream.decompress(content, _CHUNK))
+                content = stream.unused_data if stream.eof else stream.unconsumed_tail
+                content = content or source.read(_CHUNK)
+        except zlib.error as error:
             raise DataError(
                 f"{path}: expected a compressed file, found a damaged one ({error}).", hint=RECOPY
             ) from None

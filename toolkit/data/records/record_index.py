@@ -35,6 +35,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ...compat import tf
 from ...errors import DataError
+from ..column import MAX_CLASSES
 from ..files.cache import open_entry
 from ..images.image_file import read_header
 from .record_files import GROUP, Shard, iterate_records, read_span
@@ -245,6 +246,8 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
                         except UnicodeDecodeError:
                             raise _value_error(name, plan.key, "other bytes than UTF-8") from None
                         row.append(number_of.setdefault(text, len(number_of)))
+                        if len(number_of) > MAX_CLASSES:
+                            raise _value_error(name, plan.key, f"more than {MAX_CLASSES:,} texts")
                     else:
                         row.extend((position + record.index(content), len(content)))
                     sizes = []

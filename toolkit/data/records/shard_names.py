@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import collections
 import glob
+import itertools
 import os
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ...errors import DataError
 from ..images.folder import SPLIT_FOLDERS, raise_error
-from ..tables.columns import join_names
 
 _SHARD = re.compile(r"(?P<start>.*?)-(?P<number>\d{3,})-of-(?P<total>\d{3,})(?P<end>.*)", re.DOTALL)
 _RECORDS = re.compile(r"tfrec|-\d{3,}-of-\d{3,}|\.records?(\.|$)", re.IGNORECASE)
@@ -44,8 +44,7 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
         paths = [path for path in found if _RECORDS.search(os.path.basename(path))] or found
         others = [os.path.basename(path) for path in found if path not in set(paths)]
         if others:
-            names = join_names(others, _MAX_NAMES)
-            notes.append(f"Files without records are not read: {names}.")
+            notes.append(f"Files without records are not read: {_list_names(others)}.")
     elif os.path.exists(place):
         paths = [place]
     else:
@@ -129,7 +128,16 @@ def _find_gaps(paths: Sequence[str]) -> List[str]:
     for (start, width, end), present in sorted(numbers.items()):
         total = int(width)
         count = total - sum(number < total for number in present)
+        missing = (number for number in range(total) if number not in present)
+        names = [  # a name may promise any number of files
+            f"{os.path.basename(start)}-{number:0{len(width)}}-of-{width}{end}"
+            for number in itertools.islice(missing, _MAX_NAMES)
+        ]
         if count:
-            names = f"{os.path.basename(start)}-*-of-{width}{end}"
-            notes.append(f"{count:,} of {total:,} files {names} are missing.")
+            notes.append(f"{count:,} of {total:,} files are missing: {_list_names(names, count)}.")
     return notes
+
+
+def _list_names(names: Sequence[str], count: int = 0) -> str:
+    more = (count or len(names)) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")

@@ -136,6 +136,7 @@ class _RecordReader:
 
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
         """The features and the labels of all records, and the names of the classes."""
+        self._check_labels()
         read = {key for plan in self._plans.values() for key in (plan.key, *plan.size_keys)}
         others = [key for key in self.index.keys if key not in read]
         if others:
@@ -147,6 +148,21 @@ class _RecordReader:
         if len(self._labels) == 1:
             return (features, *self._read_label(self._labels[0]))
         return features, self._collect(self._labels) if self._labels else None, ()
+
+    def _check_labels(self) -> None:
+        """Refuse labels that the first record lacks and others have."""
+        model, columns = self._model, self._settings.columns
+        if self._labels or (model is None and columns.label_column):
+            return
+        left_out = {*self._features, *(columns.ignore_columns if model is None else ())}
+        for key in LABEL_KEYS if model is None else model["labels"]:
+            count = self.index.keys.get(key, 0)
+            if count and key not in left_out:
+                raise DataError(
+                    f"{self._settings.path}: expected the key '{key}' in all records or in none, "
+                    f"found it in {count:,} of {len(self.index):,} and not in the first.",
+                    hint="Write it in all records, or use --label-column none.",
+                )
 
     # ------------------------------------------------------------------------------- components
 
