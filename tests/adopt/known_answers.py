@@ -39,6 +39,7 @@ def optimize_loss(slim):
     rows = tf.nn.embedding_lookup(two, [2, 0])
     loss = tf.exp(tf.reduce_sum(one * one) * 0.3) + tf.reduce_sum(rows * rows)
     options = {
+        "gradient_multipliers": {"one": 0.1, two: 0.5},
         "clip_gradients": 0.4,
         "learning_rate_decay_fn": lambda rate, at: rate / (1.0 + tf.cast(at, tf.float32)),
         "summaries": slim.OPTIMIZER_SUMMARIES,
@@ -87,19 +88,21 @@ def losses(slim):
         losses.absolute_difference(logits, labels, 2.0),
         losses.log_loss(probabilities, labels),
         losses.cosine_distance(tf.nn.l2_normalize(logits, 1), labels, 1),
+        tf.reduce_sum(losses.hinge_loss(logits, labels)),
     ]
     losses.add_loss(tf.constant(3.0))
     return tf.stack([*values, losses.get_total_loss()])
 
 
 def create_train_op(slim):
-    """Two variables, clipped gradients, and an update before the loss."""
+    """Two variables, clipped gradients, one of them multiplied, and an update before the loss."""
     one, two, count = variable("one", [2]), variable("two", [2]), variable("count", [], 0.0)
     tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_add(count, 1.0).op)
     # Both gradients need the loss, which is therefore that of the values before the update.
     loss = tf.exp(tf.reduce_sum(one * one) * 0.3 + tf.reduce_sum(two) * 0.1)
     optimizer = tf.train.GradientDescentOptimizer(0.1)
-    return slim.learning.create_train_op(loss, optimizer, clip_gradient_norm=1.5)
+    options = {"clip_gradient_norm": 1.5, "gradient_multipliers": {"two": 0.5}}
+    return slim.learning.create_train_op(loss, optimizer, **options)
 
 
 def sequence_loss(seq2seq):
@@ -145,13 +148,14 @@ SLIM = {
     "conv2d_valid_with_rate": lambda s: s.conv2d(
         images(2, 7, 7, 2), 3, 3, padding="VALID", rate=2, activation_fn=None
     ),
-    "conv1d": lambda s: s.conv1d(images(2, 8, 3), 4, 3),
+    "conv1d": lambda s: s.convolution(images(2, 8, 3), 4, 3),
     "conv2d_transpose": lambda s: s.conv2d_transpose(images(2, 3, 3, 3), 2, [4, 3], stride=2),
     "conv2d_transpose_valid": lambda s: s.conv2d_transpose(images(2, 3, 3, 3), 2, 5, 3, "VALID"),
     "separable_conv2d": lambda s: s.separable_conv2d(images(2, 6, 6, 2), 5, 3, 2, stride=2),
     "depthwise_conv2d": lambda s: s.separable_conv2d(images(2, 6, 6, 2), None, 3, 1),
     "fully_connected_of_rank_3": lambda s: s.fully_connected(images(2, 3, 4), 5, tf.nn.tanh),
     "optimize_loss": optimize_loss,
+    "bias_add": lambda s: s.bias_add(images(2, 3)),
     "pools": lambda s: s.avg_pool2d(
         s.max_pool2d(images(2, 5, 5, 3), 2), [2, 1], stride=1, padding="SAME"
     ),
@@ -162,6 +166,9 @@ SLIM = {
     ),
     "batch_norm_not_fused_at_once": lambda s: s.batch_norm(
         images(3, 4, 4, 2), decay=0.8, fused=False, **AT_ONCE
+    ),
+    "batch_norm_without_bias_of_its_average": lambda s: s.batch_norm(
+        images(3, 4, 4, 2), decay=0.8, zero_debias_moving_mean=True
     ),
     "batch_norm_in_evaluation": lambda s: s.batch_norm(images(3, 4, 4, 2), is_training=False),
     "batch_norm_of_a_placeholder": lambda s: s.batch_norm(

@@ -100,7 +100,9 @@ def test_inputs_that_cannot_be_read_are_refused(estimator, arguments, message):
 def test_columns_of_a_frame_are_features(estimator):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [3, 4]})
-    features, labels = estimator.inputs.pandas_input_fn(frame, frame["a"], shuffle=False)()
+    features, labels = estimator.inputs.pandas_input_fn(
+        frame, frame["a"], shuffle=False, target_column="c"
+    )()
     assert sorted(features) == ["a", "b"] and labels.shape.as_list() == [None]
 
 
@@ -122,15 +124,21 @@ def test_steps_that_contradict_are_refused(estimator, arguments):
 
 def test_what_a_partial_binds_stays(estimator):
     found = estimator.Estimator(linear(estimator), params={"rate": 1})
-    found.train(functools.partial(lambda params: tf.fill([2], params), params=7.0), steps=1)
+    input_fn = functools.partial(lambda params: tf.fill([2], params), params=7.0)
+    found.train(input_fn, steps=1)
+    assert found.evaluate(input_fn, steps=1.5)["global_step"] == 1  # of data without an end
+    with pytest.raises(ValueError, match="at least 1, or None for all; not 0"):
+        found.evaluate(input_fn, steps=0)
     assert found.get_variable_value("weight") == 7.0
 
 
 def test_several_processes_and_unknown_fields_are_refused(estimator, monkeypatch):
     with pytest.raises(TypeError, match="device_fn"):
         estimator.RunConfig(device_fn=len)
+    config = estimator.RunConfig(device_fn=None).replace(tf_random_seed=3)
+    assert config.tf_random_seed == 3
     with pytest.raises(ValueError, match="remove train_distribute"):
-        estimator.RunConfig(train_distribute="mirrored")
+        config.replace(train_distribute="mirrored")
     monkeypatch.setenv("TF_CONFIG", "{}")
     with pytest.raises(ValueError, match="remove TF_CONFIG"):
         estimator.RunConfig()

@@ -45,7 +45,7 @@ def installed():
 def state():
     tensorflow = importlib.import_module("tensorflow")
     modules = {key: value for key, value in sys.modules.items() if key.startswith("tensorflow.")}
-    numpy = set(vars(np)), set(vars(np.lib)), np.array
+    numpy = set(vars(np)), set(vars(np.lib)), np.reshape, np.array
     return tensorflow, modules, hasattr(tf, "contrib"), hasattr(tf, "estimator"), numpy
 
 

@@ -9,7 +9,7 @@ import pytest
 from known_answers import GRAPHS, INITIALIZERS, PATH, answers
 from toolkit_adopt.standins import layers, make_stand_in, normalization, training, variables
 from toolkit_adopt.standins.hparams import HParams
-from toolkit_adopt.standins.layers import conv2d, dropout
+from toolkit_adopt.standins.layers import bias_add, conv2d, dropout
 from toolkit_adopt.standins.normalization import batch_norm
 from toolkit_adopt.standins.scopes import arg_scope, smart_cond
 
@@ -64,11 +64,17 @@ def test_arguments_without_a_stand_in_or_in_another_place_are_refused():
     x, images = np.zeros([2, 3], "f"), np.zeros([2, 4, 4, 3], "f")
     for layer, arguments, options, message in (
         (batch_norm, [x], {"renorm": True}, "no renorm"),
-        (batch_norm, [x], {"param_regularizers": {"beta": len}}, "no param_regularizers"),
+        (layers.convolution, [x, 2, 3], {}, "of rank 3 or 4 or 5, not 2"),
         (layers.conv1d, [images, 2, 3], {}, "needs inputs of rank 3, not 4"),
         (layers.separable_conv2d, [images, 2, 3, 1, 1, "SAME", "NHWC", 1, None], {}, "positional"),
+        (bias_add, [x, None, None, None, True], {}, "positional"),
         (dropout, [x, 0.5, None, True, "ends"], {}, "positional"),
-        (make_stand_in("contrib.seq2seq").sequence_loss, [images, x, x, 1, 1, 1], {}, "positional"),
+        (
+            make_stand_in("contrib.seq2seq").sequence_loss,
+            [images, x, x, 1, 1, 1],
+            {},
+            "no sum_over",
+        ),
         *[
             (each, [x], {"weights_regularizer": 1}, "no argument wei")
             for each in (batch_norm, normalization.layer_norm, normalization.instance_norm)
@@ -80,11 +86,13 @@ def test_arguments_without_a_stand_in_or_in_another_place_are_refused():
 
 def test_arguments_in_their_places_and_defaults_of_one_convolution_are_kept():
     with tf.Graph().as_default(), tf.Session() as session:
-        with arg_scope([layers.conv3d], activation_fn=None):
+        with arg_scope([layers.convolution, layers.conv3d], activation_fn=None):
             assert conv2d(np.zeros([1, 2, 2, 1], "f"), 1, 1).op.type == "Relu"
         options = {"renorm": False, "renorm_decay": 0.9}
         normalized = layers.fully_connected(tf.zeros([2, 3]), 2, None, batch_norm, options)
         assert "BatchNorm" in normalized.name and "P/" in layers.softmax(normalized, "P").name
+        named = layers.repeat(normalized, 1, layers.linear, 2).name
+        assert named.startswith("Repeat/fully_connected_1/")
         fed = tf.placeholder_with_default(True, [])
         slope = smart_cond(pred=fed, true_fn=lambda: 1.0, false_fn=lambda: 2.0, name="fed")
         one, descent = tf.get_variable("one", initializer=3.0), tf.train.GradientDescentOptimizer(1)
@@ -92,6 +100,17 @@ def test_arguments_in_their_places_and_defaults_of_one_convolution_are_kept():
         session.run(tf.global_variables_initializer())
         session.run(step)
         assert session.run(one) == 2.0
+
+
+def test_the_variables_of_a_normalization_have_their_own_starts_and_penalties():
+    l1_l2 = make_stand_in("contrib.slim").l1_l2_regularizer(1.0, 2.0)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, start = tf.zeros([1, 2, 2, 3]), {"beta": tf.constant_initializer(5.0)}
+        batch_norm(x, param_initializers=start, param_regularizers={"beta": l1_l2})
+        shifted = normalization.instance_norm(x, param_initializers=start)
+        penalties = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+        session.run(tf.global_variables_initializer())
+        assert session.run(penalties) == [3 * 5 + 3 * 25] and session.run(shifted).min() == 5
 
 
 def test_options_of_hparams_are_parsed_in_their_types():
@@ -120,5 +139,10 @@ def test_variables_are_listed_with_their_sizes(capsys):
         assert tf.get_collection("mine") == [made] == variables.get_model_variables("a")
         assert variables.get_variables_by_name("b") == [made]
         assert variables.get_variables(suffix="b") == [made]
+        assert variables.get_unique_variable("a/b") is made
         assert variables.get_variables_to_restore(exclude=["a"]) == []
+        assert variables.filter_variables([made], ["b:0$"]) == [made]
+        assert variables.filter_variables([made], []) == []
+        assert variables.filter_variables([made], None, ["a/"]) == []
+        assert variables.get_local_variables() == []
     assert "a/b:0 (float32 2x3) [6, bytes: 24]" in capsys.readouterr().out

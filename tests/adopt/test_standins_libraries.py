@@ -17,7 +17,9 @@ def test_old_names_of_numpy_are_back():
     assert np.zeros(2, np.float).dtype == np.float64 and np.int is int
     assert np.lib.pad([1], 1, "constant").tolist() == [0, 1, 0] and np.string_ is np.bytes_
     assert np.asscalar(np.ones(1)) == 1 and np.in1d([[3], [4]], [4]).tolist() == [False, True]
-    assert np.asfarray([1]).dtype == np.float64 and np.product([2, 3]) == 6
+    assert np.asfarray([1]).dtype == np.float64 and np.trapz([0, 1]) == 0.5
+    assert np.reshape(np.arange(4), newshape=[2, 2]).tolist() == [[0, 1], [2, 3]]
+    assert np.reshape(np.arange(4), (1, 4), order="F").shape == (1, 4)
 
 
 def test_rows_of_several_lengths_are_an_array_of_objects():
@@ -49,14 +51,18 @@ def test_an_image_is_resized_to_a_size_a_percentage_or_by_a_factor(size, shape):
     assert imresize(image, size).shape == shape and (imresize(image, size) == 9).all()
 
 
-def test_texts_are_rows_of_the_numbers_of_their_words(tmp_path):
+@pytest.mark.parametrize(
+    ("least", "rows", "text"),
+    [(0, [[1, 2, 3, 0], [4, 5, 6, 7]], "the cat"), (1, [[2, 1, 0, 0], [0, 0, 0, 0]], "cat the")],
+)
+def test_texts_are_rows_of_the_numbers_of_their_words(least, rows, text, tmp_path):
     from tensorflow.contrib import learn
 
     texts = ["the cat sat", "The CNNs of the cat"]
-    processor = learn.preprocessing.VocabularyProcessor(4)
-    assert [row.tolist() for row in processor.fit_transform(texts)] == [[1, 2, 3, 0], [4, 5, 6, 7]]
-    assert list(processor.reverse([[1, 2]])) == ["the cat"]
+    processor = learn.preprocessing.VocabularyProcessor(4, min_frequency=least)
+    assert [row.tolist() for row in processor.fit_transform(texts)] == rows
+    assert list(processor.reverse([[1, 2]])) == [text]
     processor.save(str(tmp_path / "words"))
     again = learn.preprocessing.VocabularyProcessor.restore(str(tmp_path / "words"))
     assert len(again.vocabulary_) == len(processor.vocabulary_)
-    assert next(again.transform(["cat dog"])).tolist() == [2, 0, 0, 0]
+    assert next(again.transform(["cat dog"])).tolist() == [rows[0][1], 0, 0, 0]

@@ -82,10 +82,15 @@ class RunConfig(_Fields):
 
     task_type, task_id, master, is_chief = "worker", 0, "", True
     cluster_spec, num_worker_replicas, num_ps_replicas = None, 1, 0
-    replace = _Fields._replace
+
+    def replace(self, **changes: Any) -> RunConfig:
+        """The same configuration with other values."""
+        return RunConfig(**{**self._asdict(), **changes})
 
     def __new__(cls, *values: Any, **fields: Any) -> Any:
-        made = super().__new__(cls, *values, **fields)
+        # None is what any other field of 1.15 is without.
+        given = {k: each for k, each in fields.items() if each is not None or k in cls._fields}
+        made = super().__new__(cls, *values, **given)
         wrong = [name for name in ("train_distribute", "eval_distribute") if getattr(made, name)]
         wrong += ["TF_CONFIG"] if os.environ.get("TF_CONFIG") else []
         if wrong:
@@ -249,9 +254,9 @@ class Estimator:
                 session.run([spec.train_op, spec.loss])
 
     def _calls(
-        self, spec: EstimatorSpec, fetches: Any, path: Any, hooks: List[Any], left: int = -1
+        self, spec: EstimatorSpec, fetches: Any, path: Any, hooks: List[Any], left: Any = None
     ) -> Any:
-        """What a session of a checkpoint's variables fetches, call by call, for so many calls.
+        """What a session of a checkpoint's variables fetches, for so many calls or all.
 
         Without a path it is the newest checkpoint; without one, the initial values.
         """
@@ -261,14 +266,20 @@ class Estimator:
             checkpoint_filename_with_path=path or self.latest_checkpoint(),
         )
         with tf.train.MonitoredSession(creator, hooks) as session:
-            while left and not session.should_stop():
+            while (left is None or left > 0) and not session.should_stop():
                 yield session.run(fetches)
-                left -= 1
+                left = None if left is None else left - 1
 
     def evaluate(
         self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None
     ) -> Dict[str, Any]:
-        """The metrics of a checkpoint, with "loss" and "global_step"."""
+        """The metrics of a checkpoint, with "loss" and "global_step"; of all batches by default.
+
+        Raises:
+            ValueError: the number of steps is not positive.
+        """
+        if steps is not None and steps <= 0:
+            raise ValueError(f"The steps of evaluate are at least 1, or None for all; not {steps}.")
         with tf.Graph().as_default():
             spec, all_hooks = self._build(input_fn, ModeKeys.EVAL)
             metrics = {**(spec.eval_metric_ops or {}), "loss": tf.metrics.mean(spec.loss)}
@@ -276,8 +287,8 @@ class Estimator:
             values[tf.GraphKeys.GLOBAL_STEP] = tf.train.get_global_step()
             final = tf.train.FinalOpsHook(values)
             all_hooks += [*(hooks or []), *(spec.evaluation_hooks or []), final]
-            updates, left = [update for _, update in metrics.values()], steps or -1
-            for _ in self._calls(spec, updates, checkpoint_path, all_hooks, left):
+            updates = [update for _, update in metrics.values()]
+            for _ in self._calls(spec, updates, checkpoint_path, all_hooks, steps):
                 pass
         return dict(final.final_ops_values)
 
@@ -315,6 +326,10 @@ class Estimator:
     def get_variable_value(self, name: str) -> Any:
         """The array of a variable in the newest checkpoint."""
         return tf.train.load_variable(self.model_dir, name)
+
+    def eval_dir(self, name: Optional[str] = None) -> str:
+        """Where 1.15 writes summaries of `evaluate`; here no one does."""
+        return os.path.join(self.model_dir, "eval" if not name else f"eval_{name}")
 
 
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:

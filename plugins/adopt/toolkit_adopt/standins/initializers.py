@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 import numpy as np
 
@@ -75,6 +75,25 @@ def l1_regularizer(scale, scope=None) -> Regularizer:
 def l2_regularizer(scale, scope=None) -> Regularizer:
     """scale * sum w^2 / 2"""
     return _regularizer("l2_regularizer", scale, scope, tf.nn.l2_loss)
+
+
+def l1_l2_regularizer(scale_l1=1.0, scale_l2=1.0, scope=None) -> Regularizer:
+    """The sum of both."""
+    parts = [l1_regularizer(scale_l1), l2_regularizer(scale_l2)]
+    return sum_regularizer(parts, scope or "l1_l2_regularizer")
+
+
+def sum_regularizer(regularizer_list: Iterable[Any], scope=None) -> Any:
+    """The sum of several; None if there is none."""
+    regularizers = [each for each in regularizer_list if each is not None]
+
+    def regularize(weights):
+        with tf.name_scope(scope, "sum_regularizer", [weights]) as scope_name:
+            terms = [each(weights) for each in regularizers]
+            terms = [each for each in terms if each is not None]
+            return tf.add_n(terms, name=scope_name) if terms else None
+
+    return regularize if regularizers else None
 
 
 def apply_regularization(regularizer: Regularizer, weights_list=None) -> Any:

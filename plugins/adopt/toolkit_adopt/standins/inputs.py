@@ -87,7 +87,7 @@ def numpy_input_fn(
     return input_fn
 
 
-def pandas_input_fn(x, y=None, *args, **kwargs) -> Callable[[], Any]:
+def pandas_input_fn(x, y=None, *args, target_column="target", **kwargs) -> Callable[[], Any]:
     """`numpy_input_fn` of the columns of a DataFrame; y is a Series or a DataFrame."""
     features = {name: x[name].values for name in x.columns}
     is_frame = hasattr(y, "columns")

@@ -32,6 +32,8 @@ _STARTS = {
     "moving_variance": tf.ones_initializer(),
 }
 OF_NORMALIZATIONS = {name: value for name, value in OPTIONS.items() if "izer" not in name}
+# Dictionaries by the names of variables.
+OF_NORMALIZATIONS.update(param_initializers=None, param_regularizers=None)
 
 
 class Layer:
@@ -63,13 +65,15 @@ class Layer:
     ) -> Any:
         """A variable by the options of its kind, all weights being of one."""
         options, kind = self._options, "weights" if name.endswith("weights") else name
-        initializer = initializer or options.get(f"{kind}_initializer") or _STARTS.get(name)
+        starts = options.get("param_initializers") or {}
+        penalties = options.get("param_regularizers") or {}
+        initializer = initializer or options.get(f"{kind}_initializer") or starts.get(name)
         return model_variable(
             name,
             shape=shape,
             dtype=dtype or self.inputs.dtype.base_dtype,
-            initializer=initializer,
-            regularizer=options.get(f"{kind}_regularizer"),
+            initializer=initializer or _STARTS.get(name),
+            regularizer=options.get(f"{kind}_regularizer") or penalties.get(name),
             trainable=options["trainable"] and not name.startswith("moving"),
             collections=get_variable_collections(options["variables_collections"], kind),
         )

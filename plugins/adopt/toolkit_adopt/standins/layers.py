@@ -12,7 +12,7 @@ from typing import Any, List
 
 from toolkit import tf
 
-from .layer import Layer, open_layer
+from .layer import OPTIONS, Layer, open_layer
 from .scopes import add_arg_scope, collect_named_outputs, smart_cond
 
 
@@ -21,7 +21,7 @@ def _pair(value: Any, count: int = 2) -> List[int]:
     return [int(each) for each in value] if hasattr(value, "__len__") else [int(value)] * count
 
 
-def _convolution(axes: int) -> Any:
+def _convolution(name: str, *known: int) -> Any:
     def convolve(
         inputs,
         num_outputs,
@@ -34,9 +34,12 @@ def _convolution(axes: int) -> Any:
     ):
         """A convolution over the axes between examples and channels."""
         with open_layer("Conv", inputs, options, data_format) as layer:
-            if layer.rank != axes + 2:
-                needed = f"inputs of rank {axes + 2}, not {layer.rank}"
-                raise ValueError(f"This convolution needs {needed}.")
+            axes = layer.rank - 2
+            if axes not in known:
+                needed = " or ".join(str(each + 2) for each in known)
+                raise ValueError(
+                    f"This convolution needs inputs of rank {needed}, not {layer.rank}."
+                )
             shape = [*_pair(kernel_size, axes), layer.channels, num_outputs]
             arguments = padding.upper(), _pair(stride, axes), _pair(rate, axes)
             outputs = tf.nn.convolution(
@@ -44,13 +47,14 @@ def _convolution(axes: int) -> Any:
             )
             return layer.finish(outputs)
 
-    convolve.__name__ = f"convolution{axes}d"  # of the scopes that `repeat` and `stack` open
+    convolve.__name__ = name  # of the scopes that `repeat` and `stack` open
     return add_arg_scope(convolve)
 
 
-conv1d = convolution1d = _convolution(1)
-conv2d = convolution2d = _convolution(2)
-conv3d = convolution3d = _convolution(3)
+convolution = _convolution("convolution", 1, 2, 3)
+conv1d = convolution1d = _convolution("convolution1d", 1)
+conv2d = convolution2d = _convolution("convolution2d", 2)
+conv3d = convolution3d = _convolution("convolution3d", 3)
 
 
 @add_arg_scope
@@ -135,9 +139,27 @@ def fully_connected(
         return layer.finish(product(layer.inputs, weights))
 
 
+@functools.wraps(fully_connected)
 def linear(*args: Any, **kwargs: Any) -> Any:
     """`fully_connected` without an activation."""
     return fully_connected(*args, **{"activation_fn": None, **kwargs})
+
+
+@add_arg_scope
+def bias_add(
+    inputs,
+    activation_fn=None,
+    initializer=OPTIONS["biases_initializer"],
+    regularizer=None,
+    *,
+    data_format="NHWC",
+    **options,
+):
+    """Add a variable "biases" to the channels."""
+    options.update(activation_fn=activation_fn, biases_initializer=initializer)
+    options["biases_regularizer"] = regularizer
+    with open_layer("BiasAdd", inputs, options, data_format) as layer:
+        return layer.finish(layer.inputs)
 
 
 def _op(name: str, open_scope: Any = tf.name_scope) -> Any:

@@ -1,13 +1,14 @@
 """Names of NumPy and SciPy that scripts of TensorFlow 1's time use and later versions removed.
 
-Those that are lacking, such as `np.float`, `np.array` of rows of several lengths and
-`scipy.misc.imsave`, are there while the stand-ins are installed. Images are read and written by
-Pillow.
+Those that are lacking, such as `np.float`, the argument `newshape` of `np.reshape`, `np.array` of
+rows of several lengths and `scipy.misc.imsave`, are there while the stand-ins are installed. Images
+are read and written by Pillow.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import types
 from typing import Any, Iterator, Tuple
@@ -16,31 +17,39 @@ import numpy as np
 from PIL import Image
 
 _NUMPY = {
+    "Infinity": np.inf,
     "NAN": np.nan,
+    "NINF": -np.inf,
+    "PINF": np.inf,
     "VisibleDeprecationWarning": UserWarning,
+    "alltrue": np.all,
     "asfarray": lambda a, dtype=np.float64: np.asarray(a, dtype),
     "asscalar": lambda a: a.item(),
     "bool": bool,
     "complex": complex,
     "complex_": np.complex128,
+    "cumproduct": np.cumprod,
     "float": float,
     "float_": np.float64,
     "Inf": np.inf,
     "in1d": lambda ar1, ar2, **kwargs: np.isin(np.ravel(ar1), ar2, **kwargs),
+    "infty": np.inf,
     "int": int,
     "mat": np.asmatrix,
     "NaN": np.nan,
     "object": object,
     "product": np.prod,
     "round_": np.round,
+    "sometrue": np.any,
     "str": str,
     "string_": np.bytes_,
+    "trapz": getattr(np, "trapezoid", None),
     "unicode": str,
     "unicode_": np.str_,
 }
 _FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "cubic": 3}  # of Pillow
 
-_array = np.array
+_reshape, _array = np.reshape, np.array
 
 
 def array(object, dtype=None, **kwargs) -> np.ndarray:
@@ -51,6 +60,11 @@ def array(object, dtype=None, **kwargs) -> np.ndarray:
         if dtype is not None or "inhomogeneous" not in str(error):
             raise
         return _array(object, np.object_, **kwargs)
+
+
+def reshape(a, *args, newshape=None, **kwargs):
+    """`np.reshape`, whose shape was once called `newshape`."""
+    return _reshape(a, *([] if newshape is None else [newshape]), *args, **kwargs)
 
 
 def bytescale(data, cmin=None, cmax=None, high=255, low=0) -> np.ndarray:
@@ -103,6 +117,8 @@ def lacking() -> Iterator[Tuple[Any, str, Any]]:
     for name, value in _NUMPY.items():
         if name not in vars(np):
             yield np, name, value
+    if "newshape" not in inspect.signature(_reshape).parameters:
+        yield np, "reshape", reshape
     if tuple(map(int, np.__version__.split(".")[:2])) >= (1, 24):
         yield np, "array", array
     if "pad" not in vars(np.lib):

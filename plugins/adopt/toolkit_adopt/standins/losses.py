@@ -37,6 +37,7 @@ sigmoid_cross_entropy = _in_order(
 )
 softmax_cross_entropy = _in_order("softmax_cross_entropy", "logits", "onehot_labels", *_SMOOTHED)
 sparse_softmax_cross_entropy = _in_order("sparse_softmax_cross_entropy", "logits", *_ORDER[1:])
+compute_weighted_loss = _in_order("compute_weighted_loss", "losses", "weights", "scope")
 
 
 @add_arg_scope
@@ -44,3 +45,14 @@ def add_loss(loss, loss_collection=tf.GraphKeys.LOSSES):
     """Add a scalar to a collection of losses, if one is given."""
     if loss_collection:
         tf.losses.add_loss(loss, loss_collection)
+
+
+@add_arg_scope
+def hinge_loss(logits, labels=None, scope=None):
+    """max(0, 1 - y logits), y = -1 or 1 for labels 0 or 1: of each example, in no collection.
+
+    As in TensorFlow 1.15, whose function returns no scalar.
+    """
+    with tf.name_scope(scope, "hinge_loss", [logits, labels]):
+        signs = 2 * tf.cast(labels, tf.float32) - 1
+        return tf.nn.relu(1 - signs * logits)

@@ -15,7 +15,7 @@ from .layer import OF_NORMALIZATIONS, Layer, open_layer
 from .scopes import add_arg_scope, constant_value, smart_cond
 
 # Arguments of batch_norm that have no stand-in.
-_WITHOUT = "adjustment", "batch_weights", "renorm", "zero_debias_moving_mean"
+_WITHOUT = "adjustment", "batch_weights", "renorm"
 
 
 @add_arg_scope
@@ -33,6 +33,7 @@ def batch_norm(
     *,
     fused=None,
     data_format="NHWC",
+    zero_debias_moving_mean=False,
     **options,
 ):
     """Normalize each channel by the batch in training, else by moving averages.
@@ -43,12 +44,12 @@ def batch_norm(
         center, scale: whether there are the variables "beta" and "gamma".
         epsilon: added to variances.
         activation_fn: of the outputs.
-        param_initializers: name of a variable -> its own.
-        param_regularizers: must be None.
+        param_initializers, param_regularizers: name of a variable -> its own.
         updates_collections: where the updates of the averages go; None to make them at once.
         is_training: a boolean or a scalar.
         fused: False for a variance without Bessel's correction; by default rank 2 and 4 have it.
         data_format: "NHWC" or "NCHW".
+        zero_debias_moving_mean: whether the average's start at zero is corrected.
         options: reuse, variables_collections, outputs_collections, trainable and scope.
 
     Raises:
@@ -57,24 +58,25 @@ def batch_norm(
     for name in ("renorm_clipping", "renorm_decay"):  # which have no effect without renorm
         options.pop(name, None)
     given = {name: options.pop(name, None) for name in _WITHOUT}
-    given["param_regularizers"] = param_regularizers
     wrong = [name for name, value in given.items() if value is not None and value is not False]
     if wrong:
         raise ValueError(
             f"The stand-in of batch_norm has no {' and '.join(wrong)}: leave it out, or run the "
             "script on TensorFlow 1.15."
         )
-    options["activation_fn"], start = activation_fn, param_initializers or {}
+    options.update(activation_fn=activation_fn, param_initializers=param_initializers)
+    options["param_regularizers"] = param_regularizers
     with open_layer("BatchNorm", inputs, options, data_format, OF_NORMALIZATIONS) as layer:
         fused = fused is not False and layer.rank in (2, 4)
         dtype = tf.float32 if fused else layer.inputs.dtype.base_dtype
         names = ["beta"] * bool(center) + ["gamma"] * bool(scale)
         # By default 1.15 made them by a layer of `tf.layers`, which begins with gamma.
         is_of_layers = updates_collections is tf.GraphKeys.UPDATE_OPS
+        is_of_layers = is_of_layers and not zero_debias_moving_mean
         if is_of_layers and not (layer.rank == 2 and fused):
             names.reverse()
         made = {
-            name: layer.variable(name, [layer.channels], start.get(name), dtype)
+            name: layer.variable(name, [layer.channels], dtype=dtype)
             for name in (*names, "moving_mean", "moving_variance")
         }
         mean, variance = made["moving_mean"], made["moving_variance"]
@@ -83,9 +85,10 @@ def batch_norm(
 
         def update() -> List[Any]:
             averages = importlib.import_module("tensorflow.python.training.moving_averages")
+            debias = {"zero_debias": zero_debias_moving_mean}
             return [
-                averages.assign_moving_average(old, new, decay, zero_debias=False)
-                for old, new in zip((mean, variance), moments)
+                averages.assign_moving_average(mean, moments[0], decay, **debias),
+                averages.assign_moving_average(variance, moments[1], decay, zero_debias=False),
             ]
 
         def update_now() -> Any:
@@ -168,12 +171,13 @@ def instance_norm(
     scale=True,
     epsilon=1e-6,
     activation_fn=None,
+    param_initializers=None,
     *,
     data_format="NHWC",
     **options,
 ):
     """Normalize each channel of each example."""
-    options["activation_fn"] = activation_fn
+    options.update(activation_fn=activation_fn, param_initializers=param_initializers)
     with open_layer("InstanceNorm", inputs, options, data_format, OF_NORMALIZATIONS) as layer:
         size = [layer.channels]
         offset = _along_channels(layer, layer.variable("beta", size) if center else None)

@@ -11,14 +11,20 @@ def sequence_loss(
     weights,
     average_across_timesteps=True,
     average_across_batch=True,
-    *,
+    sum_over_timesteps=False,
+    sum_over_batch=False,
     softmax_loss_function=None,
     name=None,
 ):
     """Of logits, float [N, T, K], and targets, int [N, T]; weights are float [N, T].
 
     Both averages: the sum over the sum of weights. One: that of its axis. None: values [N, T].
+
+    Raises:
+        ValueError: a sum is asked for.
     """
+    if sum_over_timesteps or sum_over_batch:
+        raise ValueError("The stand-in of sequence_loss has averages, and no sum_over_ arguments.")
     axes = [0] * bool(average_across_batch) + [1] * bool(average_across_timesteps)
     with tf.name_scope(name, "sequence_loss", [logits, targets, weights]):
         flat = tf.reshape(logits, [-1, tf.shape(logits)[2]])

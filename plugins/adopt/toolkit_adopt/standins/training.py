@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from typing import Any, Iterable, List, Tuple
 
 from toolkit import tf
@@ -31,6 +33,21 @@ def clip_gradient_norms(gradients_to_variables, max_norm) -> Pairs:
     return [(None if g is None else clip(g, max_norm), v) for g, v in gradients_to_variables]
 
 
+def multiply_gradients(grads_and_vars, gradient_multipliers) -> Pairs:
+    """(gradient, variable) pairs; those of variables or names in a dictionary are multiplied."""
+    factors = {getattr(key, "name", key): value for key, value in gradient_multipliers.items()}
+
+    def scale(gradient: Any, variable: Any) -> Any:
+        by = factors.get(variable.name, factors.get(variable.op.name))
+        if gradient is None or by is None:
+            return gradient
+        if isinstance(gradient, tf.IndexedSlices):
+            return tf.IndexedSlices(gradient.values * by, gradient.indices, gradient.dense_shape)
+        return gradient * by
+
+    return [(scale(gradient, variable), variable) for gradient, variable in grads_and_vars]
+
+
 def _after_updates(loss: Any, update_ops: Any) -> Any:
     """The loss behind updates, by default those of UPDATE_OPS."""
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS) if update_ops is None else update_ops
@@ -47,6 +64,7 @@ def create_train_op(
     *,
     clip_gradient_norm=0,
     summarize_gradients=False,
+    gradient_multipliers=None,
     check_numerics=True,
     transform_grads_fn=None,
     **options,
@@ -62,6 +80,8 @@ def create_train_op(
     pairs = optimizer.compute_gradients(total_loss, variables, **options)
     if transform_grads_fn:
         pairs = transform_grads_fn(pairs)
+    if gradient_multipliers:
+        pairs = multiply_gradients(pairs, gradient_multipliers)
     if clip_gradient_norm > 0:
         pairs = clip_gradient_norms(pairs, clip_gradient_norm)
     for gradient, var in pairs if summarize_gradients else ():
@@ -90,13 +110,15 @@ def optimize_loss(
     variables=None,
     name=None,
     summaries=("loss", "learning_rate"),
+    colocate_gradients_with_ops=False,
+    increment_global_step=True,
 ):
     """The loss, whose evaluation makes a training step.
 
     Of the summaries those of the loss and of a rate that decays are written, none of gradients.
     """
-    if gradient_noise_scale is not None or gradient_multipliers is not None:
-        raise ValueError("gradient_noise_scale and gradient_multipliers have no stand-in")
+    if gradient_noise_scale is not None:
+        raise ValueError("gradient_noise_scale has no stand-in")
     shown = ("loss", "learning_rate") if summaries is None else summaries
     step = tf.train.get_global_step() if global_step is None else global_step
     with tf.variable_scope(name, "OptimizeLoss", [loss, step]):
@@ -113,7 +135,13 @@ def optimize_loss(
         if not isinstance(optimizer, tf.train.Optimizer):
             optimizer = optimizer() if rate is None else optimizer(rate)
         trained = tf.trainable_variables() if variables is None else variables
-        pairs = optimizer.compute_gradients(loss, trained)
+        colocated = {"colocate_gradients_with_ops": colocate_gradients_with_ops}
+        pairs = optimizer.compute_gradients(loss, trained, **colocated)
+        if gradient_multipliers is not None:
+            # Here a name has its ":0", or is nobody's.
+            named = {getattr(key, "name", key): each for key, each in gradient_multipliers.items()}
+            factors = {key: each for key, each in named.items() if ":" in key}
+            pairs = multiply_gradients(pairs, factors)
         if callable(clip_gradients):
             pairs = clip_gradients(pairs)
         elif clip_gradients is not None:
@@ -121,8 +149,46 @@ def optimize_loss(
             pairs = list(zip(tf.clip_by_global_norm(gradients, clip_gradients)[0], clipped))
         if "loss" in shown:
             tf.summary.scalar("loss", loss)
-        with tf.control_dependencies([optimizer.apply_gradients(pairs, step, name="train")]):
+        advanced = step if increment_global_step else None
+        with tf.control_dependencies([optimizer.apply_gradients(pairs, advanced, name="train")]):
             return tf.identity(loss)
+
+
+def summarize_tensor(tensor: Any, tag=None) -> Any:
+    """A scalar's value, else a histogram; None for texts and booleans."""
+    if tensor.dtype.base_dtype in (tf.string, tf.bool):
+        return None
+    summary = tf.summary.scalar if tensor.shape.ndims == 0 else tf.summary.histogram
+    return summary(tag or f"{tensor.op.name}_summary", tensor)
+
+
+def summarize_activation(op: Any) -> Any:
+    """A histogram; of ReLUs and the like also the share of zeros, of ReLU6 that of sixes."""
+    name, inputs = op.op.name, op.op.inputs
+    if op.op.type in ("Relu", "Softplus", "Relu6"):
+        zeros = tf.cast(tf.less(inputs[0], 0), tf.float32)
+        tf.summary.scalar(f"{name}/zeros", tf.reduce_mean(zeros))
+    if op.op.type == "Relu6":
+        sixes = tf.cast(tf.greater(inputs[0], 6), tf.float32)
+        tf.summary.scalar(f"{name}/sixes", tf.reduce_mean(sixes))
+    return tf.summary.histogram(f"{name}/activation", op)
+
+
+def summarize_tensors(tensors: Iterable[Any], summarizer=summarize_tensor) -> List[Any]:
+    """A summary of each."""
+    return [summarizer(tensor) for tensor in tensors]
+
+
+def summarize_collection(collection, name_filter=None, summarizer=summarize_tensor) -> List[Any]:
+    """A summary of each tensor of a collection whose name begins as a regular expression says."""
+    tensors = tf.get_collection(collection)
+    chosen = [each for each in tensors if not name_filter or re.match(name_filter, each.op.name)]
+    return summarize_tensors(chosen, summarizer)
+
+
+@functools.wraps(summarize_collection)
+def summarize_activations(name_filter=None, summarizer=summarize_activation) -> List[Any]:
+    return summarize_collection(tf.GraphKeys.ACTIVATIONS, name_filter, summarizer)
 
 
 def analyze_vars(variables: Iterable[Any], print_info: bool = False) -> Tuple[int, int]:

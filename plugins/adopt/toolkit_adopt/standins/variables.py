@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+import re
+from typing import Any, Dict, Iterable, List
 
 from toolkit import tf
 
@@ -56,6 +57,7 @@ def _of(collection: str) -> Any:
     return get
 
 
+get_local_variables = _of(_KEYS.LOCAL_VARIABLES)
 get_model_variables = _of(_KEYS.MODEL_VARIABLES)
 get_trainable_variables = _of(_KEYS.TRAINABLE_VARIABLES)
 
@@ -65,6 +67,32 @@ def get_variables_by_name(given_name, scope=None) -> List[Any]:
     return get_variables(scope, f"/{given_name}:0|^{given_name}:0")
 
 
+def get_unique_variable(var_op_name: str) -> Any:
+    """The one variable of a name, such as 'conv1/weights'.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for candidate in get_variables(var_op_name):
+        if candidate.op.name == var_op_name:
+            return candidate
+    raise ValueError(f"There is no variable {var_op_name!r} in the graph.")
+
+
+def filter_variables(
+    var_list: Iterable[Any], include_patterns=None, exclude_patterns=None, reg_search=True
+) -> List[Any]:
+    """Those whose name (with its ":0") one pattern includes and none excludes."""
+    find = re.search if reg_search else re.match
+
+    def matches(var: Any, patterns: Iterable[str]) -> bool:
+        return any(find(pattern, var.name) for pattern in patterns)
+
+    patterns = [""] if include_patterns is None else include_patterns
+    kept = [var for var in var_list if matches(var, patterns)]
+    return [var for var in kept if not matches(var, exclude_patterns or ())]
+
+
 def get_variables_to_restore(include=None, exclude=None) -> List[Any]:
     """The global variables of some scopes, without those of others."""
     chosen = get_variables() if include is None else sum(map(get_variables, include), [])
@@ -72,7 +100,9 @@ def get_variables_to_restore(include=None, exclude=None) -> List[Any]:
     return [each for each in chosen if id(each) not in left_out]
 
 
-def assign_from_checkpoint_fn(model_path, var_list, ignore_missing_vars=False) -> Any:
+def assign_from_checkpoint_fn(
+    model_path, var_list, ignore_missing_vars=False, reshape_variables=False
+) -> Any:
     """A function of a session that restores variables from a checkpoint; None if none is left."""
     is_named = isinstance(var_list, dict)
     named: Dict[str, Any] = var_list if is_named else {each.op.name: each for each in var_list}
@@ -81,5 +111,5 @@ def assign_from_checkpoint_fn(model_path, var_list, ignore_missing_vars=False) -
         named = {name: each for name, each in named.items() if reader.has_tensor(name)}
     if not named:
         return None
-    saver = tf.train.Saver(named)
+    saver = tf.train.Saver(named, reshape=reshape_variables)
     return lambda session: saver.restore(session, model_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import pickle
 import re
 from typing import Any, Dict, Iterable, Iterator, List
@@ -19,8 +20,9 @@ def tokenizer(iterator: Iterable[str]) -> Iterator[List[str]]:
 class CategoricalVocabulary:
     """Numbers of words, from 1 on in the order of their first use; 0 is of unknown ones."""
 
-    def __init__(self):
-        self._mapping: Dict[Any, int] = {"<UNK>": 0}
+    def __init__(self, unknown_token="<UNK>", support_reverse=True):
+        self._mapping: Dict[Any, int] = {unknown_token: 0}
+        self._counts: Dict[Any, int] = collections.Counter()
         self._is_frozen = False
 
     def __len__(self):
@@ -32,9 +34,25 @@ class CategoricalVocabulary:
 
     def get(self, category) -> int:
         """The number of a word, which gets one if it is new."""
-        if self._is_frozen:
-            return self._mapping.get(category, 0)
+        return self._mapping.get(category, 0) if self._is_frozen else self._add(category)
+
+    def _add(self, category):
         return self._mapping.setdefault(category, len(self._mapping))
+
+    def add(self, category, count=1):
+        """Count a word."""
+        if self.get(category):
+            self._counts[category] += count
+
+    def trim(self, min_frequency, max_frequency=-1):
+        """Keep words counted more often than one number and, if positive, less than another.
+
+        They get new numbers, the most frequent first, equal ones by the alphabet.
+        """
+        rows = sorted(sorted(self._counts.items()), key=lambda row: -row[1])
+        most = max_frequency if max_frequency > 0 else np.inf
+        self._counts = {word: n for word, n in rows if min_frequency < n < most}
+        self._mapping = {word: i for i, word in enumerate([self.reverse(0), *self._counts])}
 
     def reverse(self, class_id):
         """The word of a number."""
@@ -46,18 +64,13 @@ class VocabularyProcessor:
 
     Args:
         max_document_length: the words of a row; more are cut.
-        min_frequency: must be 0: rare words have numbers, too.
+        min_frequency: words counted no more often become unknown.
         vocabulary: numbers to begin with.
         tokenizer_fn: from texts to lists of words.
-
-    Raises:
-        ValueError: another min_frequency.
     """
 
     def __init__(self, max_document_length, min_frequency=0, vocabulary=None, tokenizer_fn=None):
-        if min_frequency:
-            raise ValueError("The stand-in of VocabularyProcessor has no min_frequency.")
-        self.max_document_length = max_document_length
+        self.max_document_length, self.min_frequency = max_document_length, min_frequency
         self.vocabulary_ = vocabulary or CategoricalVocabulary()
         self._tokenizer = tokenizer_fn or tokenizer
 
@@ -65,7 +78,9 @@ class VocabularyProcessor:
         """Learn the words of texts."""
         for words in self._tokenizer(raw_documents):
             for word in words:
-                self.vocabulary_.get(word)
+                self.vocabulary_.add(word)
+        if self.min_frequency > 0:
+            self.vocabulary_.trim(self.min_frequency)
         self.vocabulary_.freeze()
         return self
 
@@ -95,4 +110,5 @@ class VocabularyProcessor:
     def restore(cls, filename) -> VocabularyProcessor:
         """Read what `save` wrote."""
         with open(filename, "rb") as file:
-            return pickle.load(file)
+            processor: VocabularyProcessor = pickle.load(file)
+        return processor
