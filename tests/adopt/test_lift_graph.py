@@ -21,19 +21,17 @@ IMAGES = (DATA[0].reshape(-1, 4, 4, 1), DATA[1])
 OPTIONS = {
     "mlp": {
         "train_op": "train",
-        "losses": "loss",
-        "feed": "x=features,y=labels,keep_prob=0.5,rate=table:0=0.1:4=0.01",
+        "feed": "keep_prob=0.5,rate=table:0=0.1:4=0.01",
         "infer_feed": "keep_prob=1",
         "graph_output": "probabilities",
     },
     "gan": {
         "train_op": "train_d,train_g",
-        "losses": "g_loss,d_loss",
-        "feed": "real=features,z=uniform:-1:1",
+        "feed": "z=uniform:-1:1",
         "graph_input": "z",
         "graph_output": "fake",
     },
-    "noisy": {"train_op": "train", "losses": "loss", "feed": "x=features"},
+    "noisy": {"train_op": "train"},
 }
 
 
@@ -82,7 +80,7 @@ def by_hand(meta, feeds, targets, steps):
 
 def test_without_noise_the_values_are_those_of_a_plain_session(tmp_path, lift):
     meta = lift_graphs.write("mlp", tmp_path, resource=False, checkpoint=True)
-    feeds = "x=features,y=labels,keep_prob=1,rate=linear:0.1:0:8"
+    feeds = "keep_prob=1,rate=linear:0.1:0:8"
     whole = {"batch_size": 64, "validation_share": 0, "test_share": 0}  # whose mean has no order
     run = lift("mlp", "plain", meta, feed=feeds, **whole)
     x, y = DATA[0], np.eye(3, dtype=np.float32)[DATA[1]]
@@ -127,13 +125,14 @@ def test_a_graph_that_fixes_its_batch_predicts_any_number_of_rows(lift):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"feed": "x=features,y=labels,keep_prob=0.5"}, "fed 'rate'"),
+        ({"feed": ""}, r"fed 'keep_prob' \(float32 \(\)\), 'rate' \(float32 \(\)\), for which"),
         ({"feed": "keep=0.5"}, "no op 'keep'"),
         ({"train_op": "trian"}, "no op 'trian'"),
         ({"train_op": ""}, "No train op"),
-        ({"losses": ""}, "No loss of 'train' is named"),
-        ({"feed": "keep_prob=0.5,rate=1,y=labels,x=labels"}, "'x' takes"),
-        ({"feed": "keep_prob=0.5,rate=1,y=labels,x=features.left"}, "no features 'left'"),
+        ({"train_op": "h/w/Momentum"}, "No loss of 'h/w/Momentum' was found"),
+        ({"feed": "keep_prob=features,rate=1"}, r"'keep_prob' takes \(\), .* gives"),
+        ({"feed": "keep_prob=0.5,rate=1,x=labels"}, "'x' takes"),
+        ({"feed": "keep_prob=0.5,rate=1,x=features.left"}, "no features 'left'"),
         ({"meta": "absent.meta"}, "absent.meta: No such file"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from toolkit_adopt.lift.nodes import cut
+from toolkit_adopt.lift.nodes import cut, find_losses
 from toolkit_adopt.lift.part import Part
 from toolkit_adopt.lift.refs import to_resources
 from toolkit_adopt.lift.rules import parse_rule
@@ -189,7 +189,19 @@ def test_a_graph_is_cut_at_a_dequeue_that_a_rule_feeds():
     assert all("Queue" not in node.op for node in nodes)
 
 
-# ------------------------------------------------------------------------------------------ rules
+# --------------------------------------------------------------------------------- losses and rules
+
+
+def test_losses_are_those_whose_gradients_are_taken_and_no_penalty():
+    def build():
+        x = tf.placeholder(tf.float32, [2, 3], name="x")
+        w = tf.get_variable("w", [3, 1])
+        y = tf.matmul(x, w)
+        penalty = tf.reduce_mean(tf.square(tf.gradients(y, x)[0]))
+        loss = tf.add(tf.reduce_mean(y), penalty, name="critic_loss")
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+
+    assert find_losses(graph_of(build), ["train"], []) == ["critic_loss"]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,9 @@ with tf.Session() as sess:
         sess.run(train, {x: rows[k], y: classes[k], keep: 0.5, rate: value})
         if i == 0:
             sess.run(loss, {x: rows, y: classes, keep: 1.0})
+            with tf.Graph().as_default(), tf.Session() as other:
+                ones = tf.placeholder(tf.float32, [], name="of_another_graph")
+                other.run(2 * ones, {ones: 1.0})
 """
 GAN = """
 import numpy as np

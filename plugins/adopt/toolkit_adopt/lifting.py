@@ -109,7 +109,12 @@ def list_words(seen: Any) -> List[str]:
     losses = list(dict.fromkeys(loss.op.name for kind in kinds for loss in kind.losses))
     words += ["--losses", ",".join(losses)] if losses else []
     words += ["--feed", _join(rules), "--batch-size", str(sizes.pop())]
-    others = {name: x.guess()[0] for name, x in seen.other_feeds.items() if not x.changes}
+    known = {op.name for op in seen.training_graphs[0].get_operations()}
+    others = {
+        name: x.guess()[0]
+        for name, x in seen.other_feeds.items()
+        if not x.changes and name.partition(":")[0] in known  # and not in a graph besides
+    }
     changed = {name: rule for name, rule in others.items() if rule not in ("", rules.get(name))}
     return [*words, *(["--infer-feed", _join(changed)] if changed else [])]
 

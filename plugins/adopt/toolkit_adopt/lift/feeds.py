@@ -62,10 +62,11 @@ def make_feed(name: str, rule: Rule, dtype: Any, shape: Any, batch: Batch) -> An
     if shape is not None and not value.shape.is_compatible_with(shape):
         is_batch = value.shape.ndims == shape.ndims
         is_batch = is_batch and value.shape[1:].is_compatible_with(shape[1:])
-        hint = f"Set --batch-size {shape.as_list()[0]}, which the graph has fixed."
+        hint = f"A rule is {RULES}."
+        if is_batch:
+            hint = f"Set --batch-size {shape.as_list()[0]}, which the graph has fixed."
         raise UsageError(
-            f"'{name}' takes {shape}, but its rule '{rule.kind}' gives {value.shape}.",
-            hint=hint if is_batch else f"A rule is {RULES}.",
+            f"'{name}' takes {shape}, but its rule '{rule.kind}' gives {value.shape}.", hint=hint
         )
     return tf.identity(value)  # never what the run itself fetches
 
@@ -74,8 +75,9 @@ def _known_sizes(name: str, sizes: Any, batch: Batch) -> List[Any]:
     """The sizes of a tensor; an unknown first one is that of the batch."""
     if sizes is None or None in sizes[1:]:
         raise UsageError(
-            f"The graph does not tell the shape of '{name}', which is {sizes}.",
-            hint="Give its placeholder a shape, or feed it features or labels.",
+            f"The rule of '{name}' needs its sizes, of which the graph tells {sizes or 'none'}.",
+            hint="Save the graph with sizes: tf.train.import_meta_graph(FILE, input_map="
+            f"{{'{name}:0': PLACEHOLDER}}), then tf.train.export_meta_graph(FILE).",
         )
     return [batch.size if size is None else size for size in sizes]
 
@@ -134,3 +136,28 @@ def _number(rule: Rule, run: Any) -> Any:
         return tf.constant(numbers[1::2])[tf.reduce_sum(tf.cast(reached, tf.int32)) - 1]
     first, end, steps = numbers
     return first + (end - first) * tf.minimum(step / steps, 1.0)
+
+
+def guess_rule(dtype: Any, shape: Any, data: Any) -> str:
+    """The rule that a placeholder's form suggests; "" for none.
+
+    Args:
+        dtype, shape: of the placeholder.
+        data: the `DataSpec` of the run.
+    """
+    if data is None or shape is None or not shape.ndims:
+        return ""
+    wanted, found = shape.as_list()[1:], []
+    for key, component in sorted(data.flat.items()):
+        role, _, name = key.partition("/")
+        one = list(component.shape)
+        if component.num_classes and not one:
+            fits = wanted == [component.num_classes] or not wanted and dtype.is_integer
+        else:
+            is_float = component.kind in ("image", "value")
+            is_float = is_float and component.dtype in ("uint8", "float32")
+            fits = is_float and dtype.is_floating and _count(wanted) == _count(one)
+            fits = fits and (role == "labels" or bool(one))
+        if fits:
+            found.append(f"{role}.{name}" if name else role)
+    return found[0] if len(found) == 1 else ""

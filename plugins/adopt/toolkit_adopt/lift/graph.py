@@ -13,7 +13,6 @@ from toolkit import UsageError, atomic_write, tf
 
 from .initial import MetaGraph, read_meta
 from .part import Inference, Period, batch_size
-from .rules import tensor_name
 
 COPY = "lifted.meta"  # in the folder of a run
 
@@ -61,11 +60,11 @@ class LiftedModel:
 def build(run: Any) -> LiftedModel:
     """The model of a run in its mode; creates its variables."""
     meta, options, losses = open_graph(run), run.options, None
+    arguments = meta.graph_def, options.train_op, options.losses, options.feed, run.data
     if run.mode == "train":
-        arguments = meta.graph_def, options.train_op, options.losses, options.feed, run.data
         return LiftedModel(meta, run, losses=Period(*arguments))
     if run.mode == "eval":
-        names = {name[:-2]: name for name in map(tensor_name, options.losses)}
+        names = {name[:-2]: name for name in Period(*arguments).losses}
         losses = Inference(meta.graph_def, names, _feeds(run), run.data)
         losses = None if losses.fixed_size else losses
     return LiftedModel(meta, run, outputs=_make_outputs(meta, run), losses=losses)

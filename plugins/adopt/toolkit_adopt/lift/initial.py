@@ -64,7 +64,8 @@ class MetaGraph:
                 raise UsageError(
                     f"The variable '{name}' has no initial value: it is in no collection of "
                     "the graph, and in no checkpoint.",
-                    hint="Put its checkpoint beside the graph: NAME.index beside NAME.meta.",
+                    hint="Put its checkpoint beside the graph, NAME.index beside NAME.meta, or set "
+                    "--init-from to one that has all variables.",
                 )
         if not missing:
             return values

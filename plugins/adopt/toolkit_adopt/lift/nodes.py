@@ -57,7 +57,8 @@ def names_of_needed(graph_def: Any, targets: Iterable[str], given: Iterable[str]
     for name, _ in (*pending, *cuts):
         if name not in nodes:
             raise UsageError(
-                f"The graph has no op '{name}'.", hint="Write the name of an op of the graph."
+                f"The graph has no op '{name}'.",
+                hint="Write the name of an op of the graph, without @CALL.",
             )
     kept: Set[str] = set()
     cut_ops = {name for name, _ in cuts}
@@ -190,3 +191,26 @@ def find_train_ops(graph_def: Any) -> List[str]:
     groups = [n.name for n in graph_def.node if n.op == "NoOp" and updates & set(n.input)]
     outer = [name[: -len("/update")] if name.endswith("/update") else "" for name in groups]
     return [out if out in names else name for out, name in zip(outer, groups)]
+
+
+def find_losses(graph_def: Any, targets: Iterable[str], given: Iterable[str]) -> List[str]:
+    """The names of the scalars whose gradients train ops take.
+
+    `tf.gradients` begins with ones of the shape of a loss, in a scope that ends in "gradients"; the
+    first op that they go to is named after the loss. The arguments are those of `names_of_needed`.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    kept, losses = names_of_needed(graph_def, targets, given), []
+    for ones in graph_def.node:
+        scope = re.match(r"(.*gradients(?:_\d+)?)/(?:Fill|grad_ys)(?:_\d+)?$", ones.name)
+        if scope is None or ones.op != "Fill" or ones.name not in kept:
+            continue
+        shape = nodes[split_name(ones.input[0])[0]]
+        sizes = shape.attr["value"].tensor.tensor_shape.dim if shape.op == "Const" else ()
+        if [size.size for size in sizes] != [0]:
+            continue  # the ones are of no scalar
+        form = re.compile(re.escape(scope.group(1)) + r"/(.*?)_grad/")
+        users = (n for n in graph_def.node if ones.name in [split_name(x)[0] for x in n.input])
+        found = (match.group(1) for match in (form.match(n.name) for n in users) if match)
+        losses += [name for name in found if name in nodes][:1]
+    return list(dict.fromkeys(losses))

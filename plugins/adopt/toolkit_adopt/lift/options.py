@@ -16,9 +16,11 @@ class LiftOptions(Options):
     train_op: List[str] = option(
         [], "names of the train ops of a period, in order; A+B are run in one call", group="Graph"
     )
-    losses: List[str] = option([], "names of scalars to report", group="Graph")
+    losses: List[str] = option(
+        [], "names of scalars to report; empty for those whose gradients are taken", group="Graph"
+    )
     feed: Dict[str, str] = option(
-        {}, "how the tensors of the graph are fed: NAME=RULE,...", group="Graph"
+        {}, "how tensors are fed that have not the form of the data: NAME=RULE,...", group="Graph"
     )
     infer_feed: Dict[str, str] = option(
         {}, "rules that replace those of --feed in evaluations and predictions", group="Graph"

@@ -6,10 +6,10 @@ from typing import Any, Dict, List, Sequence
 
 from toolkit import UsageError, tf
 
-from .feeds import Batch, make_feed
-from .nodes import SEED, cut, find_train_ops, names_of_needed
+from .feeds import Batch, guess_rule, make_feed
+from .nodes import SEED, Fed, cut, find_losses, find_train_ops, names_of_needed
 from .order import order_state
-from .rules import Rule, parse_rule, tensor_name
+from .rules import RULES, Rule, parse_rule, tensor_name
 
 
 class Part:
@@ -19,7 +19,7 @@ class Part:
         graph_def: whose variables are resources.
         targets: names of ops, or of tensors with their number.
         feeds: the name of a placeholder, or of another tensor at which the graph is cut, to the
-            text of its rule.
+            text of its rule; a placeholder in the form of the data needs none.
         data: the `DataSpec` of the run.
         given: the name of a tensor that is fed by itself; "" for none.
 
@@ -40,8 +40,7 @@ class Part:
         data: Any,
         given: str = "",
     ):
-        texts = {tensor_name(name): text for name, text in feeds.items()}
-        cuts = [*texts, given] if given else list(texts)
+        cuts = [*map(tensor_name, feeds), *([given] if given else [])]
         nodes, self.fed, self._seeds = cut(graph_def, targets, cuts)
         handles = {node.name: node for node in nodes if node.op == "VarHandleOp"}
         self.variables = {name: _form(node) for name, node in handles.items()}
@@ -55,16 +54,7 @@ class Part:
             node=nodes, library=graph_def.library, versions=graph_def.versions
         )
         self.targets, self.given = list(targets), given
-        self.rules: Dict[str, Rule] = {}
-        for name, (dtype, shape) in sorted(self.fed.items()):
-            op, kind = name.rpartition(":0")[0] or name, "a tensor" if dtype is None else dtype.name
-            if name not in texts and name != given:
-                raise UsageError(
-                    f"The graph is fed '{op}' ({kind} {shape}), for which there is no rule.",
-                    hint=f"Set --feed {op}=RULE, for example features, uniform:-1:1 or 0.5.",
-                )
-            if name != given:
-                self.rules[name] = parse_rule(op, texts[name])
+        self.rules = _choose_rules({n: x for n, x in self.fed.items() if n != given}, feeds, data)
 
     def is_row(self, name: str) -> bool:
         """Whether what a tensor is fed has a row for each example."""
@@ -113,6 +103,34 @@ class Part:
         return list(tf.import_graph_def(definition, inputs, self.targets, name=label))
 
 
+def _choose_rules(fed: Fed, feeds: Dict[str, str], data: Any) -> Dict[str, Rule]:
+    """The rule of each tensor that is fed: the one that is given, or else what its form suggests.
+
+    Raises:
+        UsageError: tensors have none; all of them are named.
+    """
+    texts = {tensor_name(name): text for name, text in feeds.items()}
+    rules, missing, whole = {}, [], dict(feeds)
+    for name, (dtype, shape) in sorted(fed.items()):
+        op = name.rpartition(":0")[0] or name
+        text = texts.get(name) or guess_rule(dtype, shape, data)
+        if text:
+            rules[name] = parse_rule(op, text)
+            continue
+        missing.append(f"'{op}' ({'a tensor' if dtype is None else dtype.name} {shape})")
+        has_sizes = shape is not None and shape.ndims and None not in shape.as_list()[1:]
+        whole[op] = "uniform:-1:1" if has_sizes and dtype.is_floating else "RULE"
+        if shape is not None and shape.ndims == 0:
+            whole[op] = "true" if dtype == tf.bool else "NUMBER"
+    if missing:
+        words = ",".join(f"{name}={text}" for name, text in whole.items())
+        raise UsageError(
+            f"The graph is fed {', '.join(missing)}, for which there is no rule.",
+            hint=f"Set --feed {words} or the like; a rule is {RULES}.",
+        )
+    return rules
+
+
 def _form(variable: Any) -> Any:
     """Sizes and dtype of a variable's node."""
     shape = tf.TensorShape(variable.attr["shape"].shape)
@@ -130,7 +148,8 @@ class Period:
     Args:
         graph_def: whose variables are resources.
         train_ops: of each call, joined by "+".
-        losses: names of scalars, each of which the first call that makes it reports.
+        losses: names of scalars, each of which the first call that makes it reports; none for those
+            whose gradients the train ops take.
         feeds, data: as of `Part`.
 
     Attributes:
@@ -153,23 +172,28 @@ class Period:
             found = ", ".join(find_train_ops(graph_def))
             hint = f"The graph has {found}." if found else "The graph has no optimizer."
             raise UsageError("No train op is named.", hint=f"Set --train-op NAME,... {hint}")
-        if not losses:
-            raise UsageError(
-                f"No loss of '{train_ops[0]}' is named.",
-                hint="Name scalars of the graph: --losses NAME,...",
-            )
-        self._calls: List[Part] = []
-        self.losses = list(dict.fromkeys(map(tensor_name, losses)))
-        self.variables: Dict[str, Any] = {}
-        left = list(self.losses)
+        self.losses: List[str] = []
+        targets, cuts = [], list(map(tensor_name, feeds))
         for number, text in enumerate(train_ops, 1):
             ops, is_last = text.split("+"), number == len(train_ops)
-            needed = names_of_needed(graph_def, ops, map(tensor_name, feeds))
-            own = [name for name in left if is_last or name.partition(":")[0] in needed]
-            left = [name for name in left if name not in own]
-            call = Part(graph_def, [*ops, *own], feeds, data)
-            self._calls.append(call)
-            self.variables.update(call.variables)
+            if losses:
+                needed, names = names_of_needed(graph_def, ops, cuts), losses
+                names = [name for name in names if is_last or name.partition(":")[0] in needed]
+            else:
+                names = find_losses(graph_def, ops, cuts)
+            names = list(dict.fromkeys(map(tensor_name, names)))
+            own = [name for name in names if name not in self.losses]
+            self.losses += own
+            targets.append([*ops, *own])
+        if not self.losses:
+            raise UsageError(
+                f"No loss of '{train_ops[0]}' was found.",
+                hint="Name scalars of the graph: --losses NAME,...",
+            )
+        _, fed, _ = cut(graph_def, [name for names in targets for name in names], cuts)
+        _choose_rules(fed, feeds, data)  # of all calls, for one message
+        self._calls = [Part(graph_def, names, feeds, data) for names in targets]
+        self.variables = {name: x for call in self._calls for name, x in call.variables.items()}
 
     def build(self, variables: Dict[str, Any], features: Any, labels: Any, run: Any) -> Any:
         """Add a step to the default graph, with its `train_op`; return its losses by name."""
