@@ -16,7 +16,7 @@ import click
 from .. import config as configuration
 from ..errors import InterruptedRun, UsageError
 from ..options import environment, variable_name
-from ..plugins import Plugins, choose, trust_everything
+from ..plugins import Plugins, choose, is_name, trust_everything
 from .help import ShortCommand
 from .plugin_options import (
     FieldOption,
@@ -109,13 +109,15 @@ def _long_form(option: click.Option) -> str:
 
 def select_named(words: Words) -> Selection:
     """Load the plugins that --plugin, --with, --config and the environment name; for the help,
-    not those of --config, which may name code that nobody trusts.
+    those of --config only if they are installed: it may name code that nobody trusts.
     """
     plugin, layers = "", []
     extensions: Sequence[str] = []
     origins: Dict[str, str] = {}
-    for path in [] if words.all("--help") else words.all("--config"):
+    for path in words.all("--config"):
         config = configuration.read(path)
+        if words.all("--help") and not all(map(is_name, config.references)):
+            continue
         plugin = config.plugin or plugin
         extensions = config.extensions or extensions
         origins.update(dict.fromkeys(config.references, path))
@@ -206,7 +208,7 @@ class PluginCommand(ShortCommand):
         if not self.is_short and selection.plugins is not None:
             flags = [flag.opts[0] for flag in self.params[len(self.own_params) :]]
             more = f"\nThe settings of plugin '{selection.plugin}': {', '.join(flags) or 'none'}"
-        elif name in ("--plugin", "--with"):
+        elif name in ("--plugin", "--with") and ctx.info_name == "resume":
             more = "\nA run keeps its plugins; to train another, start a new run."
         elif similar:
             more = f" (Possible options: {', '.join(dict.fromkeys(similar))})"

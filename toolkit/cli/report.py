@@ -107,15 +107,17 @@ def _watch(
     try:
         while any(run.is_locked() for run in runs):
             try:
-                records, _ = _write(folders, name, path, WATCH_SECS)
+                records, _ = _write(_present(folders), name, path, WATCH_SECS)
                 now = f"Watching; the page is {name}."
             except ToolkitError as error:  # a full disk, say: the run goes on
+                if isinstance(error, UsageError) and not message:
+                    raise
                 now = f"warning: {error.message}"
             if now != message:
                 _say(now)
             message = now
             time.sleep(WATCH_SECS)
-        records, page = _write(folders, name, path)
+        records, page = _write(_present(folders), name, path)
     except KeyboardInterrupt:
         steps = ", ".join(f"{record.step:,}" for record in records)
         text = f"Interrupted; {name} is as of {f'step {steps}' if steps else 'before'}."
@@ -123,6 +125,11 @@ def _watch(
     for record in records:
         _say(f"{record.name} is {record.status}.")
     return records, page
+
+
+def _present(folders: Sequence[str]) -> Sequence[str]:
+    """The folders without those that are gone, unless all are."""
+    return [folder for folder in folders if os.path.isdir(folder)] or folders
 
 
 def render_runs(

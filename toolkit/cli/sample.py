@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, List, Optional
 import click
 
 from .. import cli_options as shared
-from ..errors import UsageError
 from ..inference.sample_options import sample_options_class
-from ..plugins import Plugins
+from ..plugins import Plugins, UntrustedCode
 from ..storage.run_folder import open_run
 from .common import open_with_warnings
 from .plugin_command import PluginCommand, Words
@@ -29,10 +28,11 @@ def _select(words: Words) -> Selection:
         return NO_SELECTION  # the command says so, after it has checked the output
     try:
         return select_from_run(open_run(path))
-    except UsageError:  # of code that is not trusted, whose settings the help lacks
-        if is_run and words.all("--help"):
-            return NO_SELECTION
-        raise
+    except UntrustedCode as error:
+        if not words.all("--help"):
+            raise
+        shared.warn(f"{error.message} With --trust, the help has its settings.")
+        return NO_SELECTION
 
 
 def _setting_flags(plugins: Optional[Plugins]) -> List[FieldOption]:

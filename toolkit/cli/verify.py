@@ -122,7 +122,7 @@ def verify(
 def _temporary_folder() -> Iterator[str]:
     """A folder for copies of the run, in TMPDIR if the user has set it, and nowhere else."""
     parent = os.environ.get("TMPDIR") or None
-    with writing_output(f"TMPDIR={parent}" if parent else "The temporary folder"):
+    with writing_output(f"TMPDIR={parent}" if parent else "The temporary folder (TMPDIR)"):
         folder = tempfile.TemporaryDirectory(prefix="toolkit-verify-", dir=parent)
     with folder as path:
         yield path
