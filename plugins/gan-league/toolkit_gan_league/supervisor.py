@@ -63,8 +63,8 @@ class Supervisor:
 
     Args:
         request: "command" (a list of words), "log" (a file for stdout and stderr), "limit" (CPU
-            seconds), "idle_secs" (without any CPU time, after which it hangs), "cores" (on which it may run; 0 for all),
-            "parent" (the tournament's pid).
+            seconds), "idle_secs" (without any CPU time, after which it hangs), "cores" (on which
+            it may run; 0 for all), "parent" (the tournament's pid).
     """
 
     def __init__(self, request):
