@@ -102,11 +102,6 @@ def plan(
         )
     rivals = [*parse_presets(presets), *map(parse_plugin, plugins)]
     others = [parse_program(text) for text in programs]
-    if len(rivals) + len(others) < 2:
-        raise UsageError(
-            "A tournament has two competitors or more.",
-            hint="Name several presets with --presets A,B, or add a --plugin or a --program.",
-        )
     folders: Set[str] = set()
     for each in (*rivals, *others):
         if each.folder in folders:
