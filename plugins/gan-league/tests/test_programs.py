@@ -94,7 +94,7 @@ while not os.path.exists(sys.argv[1] + ".pid"): time.sleep(0.01)
 
 def request_of(code, tmp_path, **changes):
     """A request of a program in Python, whose argument is the beginning of a path."""
-    values = {"limit": 20.0, "cores": 0, "log": str(tmp_path / "log.txt")}
+    values = {"limit": 20.0, "idle_secs": 600.0, "cores": 0, "log": str(tmp_path / "log.txt")}
     command = [sys.executable, "-S", "-c", code, str(tmp_path / "child")]
     return dict(values, command=command, **changes)
 
@@ -143,6 +143,12 @@ def test_a_program_gets_no_variable_that_this_process_has_set(tmp_path, monkeypa
     monkeypatch.setenv("NEW_HERE", "1")  # as TensorFlow 2 sets TF2_BEHAVIOR
     code = "import os, sys; sys.exit(7 if 'NEW_HERE' in os.environ else 'PATH' in os.environ)"
     assert programs.supervise(request_of(code, tmp_path))["code"] == 1
+
+
+def test_a_program_without_cpu_time_is_killed(tmp_path):
+    request = dict(request_of("import time; time.sleep(60)", tmp_path), idle_secs=2.0)
+
+    assert programs.supervise(request)["stopped"] == "idle"
 
 
 # A supervisor that reads the CPU seconds of the living in a list, once the program has its child.

@@ -38,7 +38,8 @@ from .rivals import Rival
 FOLDER = "programs"  # the subfolder of a tournament with the runs of programs
 IMAGES = "images.npz"  # in the folder of a run
 # A program is killed after this multiple of its budget, and CPU time for its start and its samples.
-LIMIT, START_SECS, SECS_PER_SAMPLE = 1.5, 90.0, 0.1
+LIMIT, START_SECS, SECS_PER_SAMPLE = 1.5, 90.0, 0.01
+IDLE_SECS = 600.0  # without any CPU time, after which a program is killed
 _MAX_SCRIPT_BYTES = 1 << 24
 _TAIL_BYTES = 4000  # of a log, in which its last line is searched
 
@@ -108,15 +109,18 @@ def _identify(program: Rival, task: Task) -> str:
     """A short hash of what the images of a program depend on, besides its seed.
 
     Its code is what it executes, its script, which is the first file among its words, and the
-    Python modules beside that, or without a script those of the working directory. Other files may
-    be what the program writes.
+    Python modules beside that, or without a script, with -m or -c, those of the working directory.
+    Other files may be what the program writes.
     """
     facts = [program.words, task.cpu_secs, task.samples, task.data_sha256]
     digest = hashlib.sha256(json.dumps(facts).encode())
     executable, *words = program.words
-    paths = [executable, *[word for word in words if os.path.isfile(word)][:1]]
-    folder = glob.escape(os.path.dirname(os.path.abspath(paths[-1])))
-    for path in [*paths, *sorted(glob.glob(os.path.join(folder, "*.py")))]:
+    script = [word for word in words if os.path.isfile(word)][:1]
+    paths = [shutil.which(executable) or executable, *script]
+    if script or not {"-m", "-c"}.isdisjoint(words):
+        folder = os.path.dirname(os.path.abspath(script[0])) if script else os.getcwd()
+        paths += sorted(glob.glob(os.path.join(glob.escape(folder), "*.py")))
+    for path in paths:
         if os.path.isfile(path) and os.path.getsize(path) <= _MAX_SCRIPT_BYTES:
             with open(path, "rb") as file:
                 digest.update(os.fsencode(os.path.basename(path)) + file.read())
@@ -192,6 +196,7 @@ def _run(program: Rival, seed: int, task: Task, data: str, path: str) -> Dict[st
         "command": [*program.words, *(word for pair in flags.items() for word in pair)],
         "log": os.path.join(path, "log.txt"),
         "limit": LIMIT * task.cpu_secs + START_SECS + SECS_PER_SAMPLE * task.samples,
+        "idle_secs": IDLE_SECS,
         "cores": task.cores,
     }
     ending = supervise(request)
@@ -263,6 +268,8 @@ def _find_failure(ending: Mapping[str, Any], path: str, task: Task) -> str:
     if ending["stopped"] == "limit":
         secs = f"{ending['cpu_secs']:.0f} CPU seconds"
         return f"it was killed after {secs}; its budget is {task.cpu_secs:g}"
+    if ending["stopped"] == "idle":
+        return f"it was killed: it took no CPU time for {IDLE_SECS:g} seconds"
     if ending["stopped"] or ending["code"]:
         line = _last_line(os.path.join(path, "log.txt"))
         return f"exit code {ending['code']}" + (f": {line}" if line else "")
@@ -298,7 +305,8 @@ def load_images(path: str) -> np.ndarray:
     """
     try:
         with np.load(os.path.join(path, IMAGES), allow_pickle=False) as arrays:
-            images = np.asarray(arrays["images"])
+            name = arrays.files[0] if len(arrays.files) == 1 else "images"
+            images = np.asarray(arrays[name])
     except FileNotFoundError:
         raise DataError("it wrote no file of images") from None
     except KeyError:

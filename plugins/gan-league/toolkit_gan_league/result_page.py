@@ -114,7 +114,7 @@ def describe_scores(entrants: Sequence[Entrant], data: str) -> str:
     if not runs:
         return "No run has scores."
     path, score = runs[0]
-    version = read_json(path, "manifest.json")["versions"]["tensorflow"]
+    version = read_json(path, "manifest.json").get("versions", {}).get("tensorflow", "?")
     features = score["features"]["name"].replace(read_json(path, "config.json")["data"], data)
     floor = score.get("frechet_floor")
     return (

@@ -63,13 +63,15 @@ class Supervisor:
 
     Args:
         request: "command" (a list of words), "log" (a file for stdout and stderr), "limit" (CPU
-            seconds), "cores" (on which it may run; 0 for all), "parent" (the tournament's pid).
+            seconds), "idle_secs" (without any CPU time, after which it hangs), "cores" (on which
+            it may run; 0 for all), "parent" (the tournament's pid).
     """
 
     def __init__(self, request):
         self._request = request
         self._code = None  # of the program, when it has ended
         self._secs = 0.0  # of its CPU, as far as they were seen
+        self._last, self._busy = 0.0, time.monotonic()  # CPU seconds, and when they changed
         self._is_interrupted = False
         set_process_flag(_PR_SET_CHILD_SUBREAPER, 1)
         signal.signal(signal.SIGTERM, self._interrupt)
@@ -99,7 +101,7 @@ class Supervisor:
 
         Returns:
             "code" (as a shell shows it), "cpu_secs" (of all processes), "stopped" ("" or why it was
-            killed: "interrupted" or "limit").
+            killed: "interrupted", "limit" or "idle").
         """
         try:
             stopped = self._wait()
@@ -117,6 +119,8 @@ class Supervisor:
                 measured = time.monotonic()
                 if self._measure() > self._request["limit"]:
                     return "limit"
+                if measured - self._busy > self._request["idle_secs"]:
+                    return "idle"
             time.sleep(_WAIT_SECS)
             self._reap()
         return ""
@@ -129,6 +133,8 @@ class Supervisor:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         living = descendants(os.getpid(), read_living())
         secs = usage.ru_utime + usage.ru_stime + sum(living.values())
+        if abs(secs - self._last) > 0.05:
+            self._last, self._busy = secs, time.monotonic()
         self._secs = max(self._secs, secs)
         return self._secs
 

@@ -11,6 +11,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Set, Tup
 
 import click
 
-from toolkit import DataError, InterruptedRun, ToolkitError, UsageError
+from toolkit import InterruptedRun, RetryError, ToolkitError, UsageError, atomic_write
 
 from .rivals import BUDGETS, TOURNAMENT_FLAGS, Rival, parse_plugin, parse_presets, parse_program
 
@@ -27,7 +28,8 @@ FOLDER = "searches"  # the subfolder of a tournament with a search for each pres
 # Of training, in the short runs that time it; the first one fills the caches, and does not count.
 TIMING_SECS = (1.0, 3.0, 9.0)
 _NO_LIMIT = 10**9
-_SEARCH_FLAGS = ("--search-dir", "--seeds", "--workers", "--metric")  # which a run does not have
+# Which a run does not have.
+_SEARCH_FLAGS = ("--search-dir", "--seeds", "--workers", "--metric", "--study-seed", "--trials")
 
 
 class Plan(NamedTuple):
@@ -131,6 +133,8 @@ def train(context: click.Context, plan: Plan) -> None:
                 search(context, [*plan.words_of(rival), "--dry-run"])
     if is_dry:
         return
+    if plan.minutes is not None:
+        _keep_minutes(os.path.join(plan.folder, "minutes.json"), plan.minutes)
     budgets = [_find_budget(plan, rival) for rival in plan.rivals]
     for rival, budget in zip(plan.rivals, budgets):
         try:
@@ -140,6 +144,20 @@ def train(context: click.Context, plan: Plan) -> None:
             has_table = os.path.exists(os.path.join(plan.folder_of(rival), "table.json"))
             if type(error) is not ToolkitError or not has_table:
                 raise
+
+
+def _keep_minutes(path: str, minutes: float) -> None:
+    """Write the budget of a tournament, or raise UsageError if it has another one."""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            before = json.load(file)
+        if before != minutes:
+            raise UsageError(
+                f"--cpu-minutes is {minutes:g}, and this tournament began with {before:g}.",
+                hint="Choose another --dir for another budget.",
+            )
+    with atomic_write(path) as file:
+        file.write(json.dumps(minutes).encode())
 
 
 def _find_budget(plan: Plan, rival: Rival) -> List[str]:
@@ -162,9 +180,9 @@ def _naming(rival: Rival) -> Iterator[None]:
     except ToolkitError as error:
         error.message = f"{rival.flag}: {error.message}"
         hints = [error.hint]
-        if isinstance(error, UsageError) and not error.hint:
+        if error.exit_code == 2 and not error.hint:
             hints = ["Flags of one plugin are in its quotes: --plugin 'NAME --flag value'."]
-        if isinstance(error, (DataError, UsageError)) and rival.is_preset:
+        if error.exit_code in (2, 4) and rival.is_preset:
             hints.append("Or name the presets that compete: --presets A,B.")
         error.hint = " ".join(filter(None, hints))
         raise
@@ -223,11 +241,12 @@ def _time(words: Sequence[str], secs: float) -> Tuple[int, float]:
             errors="replace",
         )
         if ending.returncode:
-            _, has_error, text = ending.stdout.rpartition("Error: ")
-            message, _, hint = text.partition("\n")
-            if not has_error:
-                message, hint = f"Its timing ended with exit code {ending.returncode}.", ""
-            raise ToolkitError(message, hint=" ".join(hint.split()))
+            text = re.split(r"^Error: ", ending.stdout, flags=re.MULTILINE)
+            lines = text[-1].strip().splitlines() or ["nothing was written."]
+            if len(text) == 1:
+                lines = [f"Its timing ended with exit code {ending.returncode}: {lines[-1]}"]
+            kind = {138: RetryError, 2: UsageError}.get(ending.returncode, ToolkitError)
+            raise kind(lines[0], hint=" ".join(" ".join(lines[1:]).split()))
         with open(os.path.join(run, "manifest.json"), encoding="utf-8") as file:
             steps = json.load(file)["step"]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
