@@ -37,6 +37,10 @@ REFUSED = {
         "sv.managed_session().__enter__()\nsv.loop(60, batch)\n",
         "script.py calls a function by a clock (Supervisor.loop) (script.py:{line}).",
     ),
+    "loop by a clock, its old name": (
+        "tf.train.Supervisor(logdir='out').Loop(60, batch)\n",
+        "script.py calls a function by a clock (Supervisor.Loop) (script.py:{line}).",
+    ),
     "thread": (
         TRAIN
         + INIT
