@@ -64,6 +64,7 @@ class Kind(NamedTuple):
         losses: scalars that the call computes anyway, to be fetched besides.
         takes: the ops that take from queues which the call does not fill itself, each with its
             queue.
+        sizes: the queues of which it tells the size; none if it trains, or takes from a queue.
         resources: ops whose state no variable has, which a resume runs again: iterators, tables,
             queues, the variables by which they are filled, and random ops that remember how much
             they drew.
@@ -78,6 +79,7 @@ class Kind(NamedTuple):
     updates: Tuple[str, ...]
     losses: List[Any]
     takes: List[Tuple[Any, Any]]
+    sizes: List[Any]
     resources: List[Any]
     noise: List[str]
     closed: Dict[Any, Any]
@@ -154,9 +156,9 @@ class Calls:
                 raise self.refusal(f"fetches {tensor.name}, which is no array", tensor.op)
         drawing = [op for op in reached if op.type in STATEFUL]
         moved = [op for op in drawing if _can_run_again(op, fed)]
-        filled = [source_of(op.inputs[0]) for op in reached if op.type in _PUTS]
-        dequeues = [(op, queue_of(op)) for op in reached if op.type in _TAKES]
-        takes = [(op, queue) for op, queue in dequeues if queue not in filled]
+        takes = self._find_takes(reached)
+        told = {queue_of(op): op for op in reached if op.type == "QueueSizeV2"}
+        sizes = {} if trains or takes else told
         fetched = [_short(name) for name in (*key[0], *key[1])]
         feeds = tuple(map(_short, key[2]))
         title = ", ".join(fetched[:4]) + ", ..." * (len(fetched) > 4)
@@ -168,8 +170,10 @@ class Calls:
             updates=tuple(o.name for o in ops if any(map(is_update, reach([o], fetches, fed)))),
             losses=self._find_losses(graph, reached, fed) if trains else [],
             takes=takes,
+            sizes=list(sizes),
             resources=[
                 *(op for op in reached if op.type in _RESOURCES or op in moved),
+                *sizes.values(),
                 *self._find_pipeline(graph, reached, fed),
             ],
             noise=sorted(op.name for op in drawing if op not in moved) if trains else [],
@@ -190,6 +194,19 @@ class Calls:
             ):
                 found[loss.name] = loss
         return list(found.values())
+
+    def _find_takes(self, reached: Sequence[Any]) -> List[Tuple[Any, Any]]:
+        """The ops that take from queues which the call does not fill itself, with their queues."""
+        filled = [source_of(op.inputs[0]) for op in reached if op.type in _PUTS]
+        dequeues = [(op, queue_of(op)) for op in reached if op.type in _TAKES]
+        takes = [(op, queue) for op, queue in dequeues if queue not in filled]
+        for op, queue in takes:
+            if "Queue" not in queue.type:  # such as the Gather of `QueueBase.from_list`
+                raise self.refusal("takes from a queue that the call chooses", op)
+            context = op._get_control_flow_context()
+            if context is not None and context.GetWhileContext() is not None:
+                raise self.refusal(f"takes from the queue '{queue.name}' in a loop", op)
+        return takes
 
     def _find_pipeline(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
         """The ops that move queues, and variables by which runners fill them, such as epochs."""
