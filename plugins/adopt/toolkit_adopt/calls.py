@@ -1,7 +1,7 @@
 """What a session call is: what it feeds, fetches and reaches, and whether it trains.
 
 A call *trains* if it reaches an `Apply` op of an optimizer, or an op that changes a trainable
-variable, but is no initializer and restores nothing from a file. Its losses are the scalars that
+variable, but is no initializer and takes nothing from a file. Its losses are the scalars that
 the script gave to an optimizer or to `tf.gradients`, which `record_losses` notes.
 """
 
@@ -145,8 +145,12 @@ class Calls:
         names = {op.name for op in reached}
         closed = [t for t, older, newer in gates if newer.name in names and older.name not in names]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
-        updates = filter(is_update, reached)
-        trains = any("Apply" in op.type or written_variable(op) in trainable for op in updates)
+        trains = any(
+            "Apply" in op.type
+            or written_variable(op) in trainable
+            and not any(each.type in _FILES for each in reach([op], (), fed))
+            for op in filter(is_update, reached)
+        )
         for op in reached if trains else ():
             if re.fullmatch(_REFUSED, op.type):
                 what = f"trains by '{op.name}' ({op.type}), whose state no resume knows"
