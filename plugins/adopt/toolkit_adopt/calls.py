@@ -7,6 +7,7 @@ the script gave to an optimizer or to `tf.gradients`, which `record_losses` note
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import hashlib
 import os
@@ -69,6 +70,7 @@ class Kind(NamedTuple):
             queues, the variables by which they are filled, and random ops that remember how much
             they drew.
         noise: the names of random ops that no resume can put at their position.
+        unordered: the names of variables that the call updates twice without an order.
         closed: what the call is fed for the gates behind updates that it does not make.
     """
 
@@ -82,6 +84,7 @@ class Kind(NamedTuple):
     sizes: List[Any]
     resources: List[Any]
     noise: List[str]
+    unordered: List[str]
     closed: Dict[Any, Any]
 
 
@@ -181,6 +184,7 @@ class Calls:
                 *self._find_pipeline(graph, reached, fed),
             ],
             noise=sorted(op.name for op in drawing if op not in moved) if trains else [],
+            unordered=find_unordered(reached) if trains else [],
             closed=dict.fromkeys(closed, np.ones((), bool)),
         )
 
@@ -323,6 +327,18 @@ def is_update(op: Any) -> bool:
     while source.type in _PASSING_FILES:
         source = source.inputs[0].op
     return op._id != min(users) and source.type not in _FILES  # the first initializes
+
+
+def find_unordered(reached: Sequence[Any]) -> List[str]:
+    """The variables that a call updates twice without an order, from the ops that it runs."""
+    updates: Dict[str, List[Any]] = collections.defaultdict(list)
+    for op in filter(is_update, reached):
+        updates[written_variable(op)].append(op)
+    return [
+        name
+        for name, ops in updates.items()
+        if any(earlier not in reach([later], (), ()) for earlier, later in zip(ops, ops[1:]))
+    ]
 
 
 def _can_run_again(op: Any, fed: Sequence[str]) -> bool:
