@@ -48,8 +48,8 @@ with tf.train.MonitoredTrainingSession() as sess:
 assert seen == 80, seen
 """,
     # A call that takes from a queue and from one that is filled out of it; two runners of a queue;
-    # the size of one that shuffles, before a call takes from it; a sampler beside one that depends
-    # on a variable; a call at the end, whatever ended the loop.
+    # the sizes of queues, which are full in a call that takes nothing; a sampler beside one that
+    # depends on a variable; a call at the end, whatever ended the loop.
     "branches": FILES
     + """
 data = np.random.RandomState(1).randn(8, 4).astype("f")
@@ -68,11 +68,13 @@ train, loss = fit(rows + samples[1])
 with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())
     tf.train.start_queue_runners(sess)
+    assert sess.run(queue.size()) == 9
     try:
         for i in range(12):
             found = sess.run([train, number, values, size])
             assert list(found[2]) == [1.0, 2.0] and found[3] == 0
             sess.run(samples)
+        assert sess.run(size) == 9
     finally:
         sess.run(rows)
 """,

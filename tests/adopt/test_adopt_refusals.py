@@ -22,6 +22,16 @@ REFUSED = {
         INIT + QUEUE + "row = queue.dequeue()\nsess.run(row)\n",
         "script.py takes from the queue 'rows', which no queue runner fills (script.py:{before}).",
     ),
+    "queue in a loop": (
+        INIT + QUEUE + "body = lambda i: i + queue.dequeue()\n"
+        "sess.run(tf.while_loop(lambda i: i < 1.0, body, [0.0]))\n",
+        "script.py takes from the queue 'rows' in a loop (script.py:{before}).",
+    ),
+    "queue that a call chooses": (
+        INIT + QUEUE + "row = tf.QueueBase.from_list(tf.constant(0), [queue, queue]).dequeue()\n"
+        "sess.run(row)\n",
+        "script.py takes from a queue that the call chooses (script.py:{before}).",
+    ),
     "runner of several queues": (
         INIT + QUEUE + "close = tf.group(queue.close(), queue.close())\n"
         "tf.train.QueueRunner(queue, [queue.enqueue(1.0)], close).create_threads(sess)\n",
@@ -36,6 +46,10 @@ REFUSED = {
         TRAIN + "sv = tf.train.Supervisor(logdir='out')\n"
         "sv.managed_session().__enter__()\nsv.loop(60, batch)\n",
         "script.py calls a function by a clock (Supervisor.loop) (script.py:{line}).",
+    ),
+    "loop by a clock, its old name": (
+        "tf.train.Supervisor(logdir='out').Loop(60, batch)\n",
+        "script.py calls a function by a clock (Supervisor.Loop) (script.py:{line}).",
     ),
     "thread": (
         TRAIN

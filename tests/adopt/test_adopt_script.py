@@ -6,8 +6,10 @@ import random
 import sys
 
 import numpy as np
+import pytest
 from adopt_fixtures import HEAD, SCRIPTS, adopt, commits, metrics, resume, write_script
-from toolkit_adopt.calls import is_update, written_variable
+from toolkit_adopt.calls import Calls, is_update, written_variable
+from toolkit_adopt.order import Order
 
 from toolkit import tf
 from toolkit.cli import run_command
@@ -179,3 +181,43 @@ def test_a_scatter_is_an_update_of_its_variable():
         found = [change(table, [0], [2.0]) for change in (tf.scatter_update, tf.scatter_mul)]
         ops = [each.op for each in (*found, tf.scatter_nd_add(table, [[0]], [2.0]))]
     assert [written_variable(op) for op in filter(is_update, ops)] == 3 * ["table"]
+
+
+def restored(table):
+    """An assignment of what is in a file in another form."""
+    found = tf.raw_ops.RestoreV2(
+        prefix="a", tensor_names=["b"], shape_and_slices=[""], dtypes=[tf.float32]
+    )
+    return table.assign(tf.concat([found[0], found[0]], 0)).op
+
+
+def updated_twice(table):
+    return tf.group(table.assign_add([1.0, 2.0]), table.assign_sub([3.0, 4.0]))
+
+
+@pytest.mark.parametrize(
+    ("make", "trains", "unordered"),
+    [
+        (restored, False, []),
+        (updated_twice, True, []),
+        (
+            lambda w: tf.cond(w[0] > 0.0, lambda: updated_twice(w), tf.no_op).op,
+            True,
+            ["table"],
+        ),
+    ],
+)
+def test_a_call_trains_unless_it_restores_and_two_updates_have_an_order(make, trains, unordered):
+    with tf.Graph().as_default() as graph:
+        table = tf.get_variable("table", [2], use_resource=True)
+        kind = Calls("script.py", Order().complete).find(graph, [make(table)], [], {})
+    assert (kind.trains, kind.unordered) == (trains, unordered)
+
+
+def test_two_updates_in_a_condition_are_warned_of(tmp_path, capfd):
+    text = HEAD + "add = lambda: tf.group(w.assign_add(w), w.assign_sub(w))\n"
+    text += "train = tf.cond(loss > 0.0, add, tf.no_op)\nsess = tf.Session()\n"
+    text += "sess.run(tf.global_variables_initializer())\nsess.run(train, batch())\n"
+    assert adopt(write_script(tmp_path / "folder", text)) == 0
+    warning = "'w' is updated twice in a call without an order: a resume may have other bits"
+    assert capfd.readouterr().err.count(warning) == 1

@@ -1,12 +1,13 @@
 """What a session call is: what it feeds, fetches and reaches, and whether it trains.
 
 A call *trains* if it reaches an `Apply` op of an optimizer, or an op that changes a trainable
-variable, but is no initializer and restores nothing from a file. Its losses are the scalars that
+variable, but is no initializer and takes nothing from a file. Its losses are the scalars that
 the script gave to an optimizer or to `tf.gradients`, which `record_losses` notes.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import hashlib
 import os
@@ -64,10 +65,12 @@ class Kind(NamedTuple):
         losses: scalars that the call computes anyway, to be fetched besides.
         takes: the ops that take from queues which the call does not fill itself, each with its
             queue.
+        sizes: the queues of which it tells the size; none if it trains, or takes from a queue.
         resources: ops whose state no variable has, which a resume runs again: iterators, tables,
             queues, the variables by which they are filled, and random ops that remember how much
             they drew.
         noise: the names of random ops that no resume can put at their position.
+        unordered: the names of variables that the call updates twice without an order.
         closed: what the call is fed for the gates behind updates that it does not make.
     """
 
@@ -78,8 +81,10 @@ class Kind(NamedTuple):
     updates: Tuple[str, ...]
     losses: List[Any]
     takes: List[Tuple[Any, Any]]
+    sizes: List[Any]
     resources: List[Any]
     noise: List[str]
+    unordered: List[str]
     closed: Dict[Any, Any]
 
 
@@ -143,8 +148,12 @@ class Calls:
         names = {op.name for op in reached}
         closed = [t for t, older, newer in gates if newer.name in names and older.name not in names]
         trainable = {variable.op.name for variable in graph.get_collection("trainable_variables")}
-        updates = filter(is_update, reached)
-        trains = any("Apply" in op.type or written_variable(op) in trainable for op in updates)
+        trains = any(
+            "Apply" in op.type
+            or written_variable(op) in trainable
+            and not any(each.type in _FILES for each in reach([op], (), fed))
+            for op in filter(is_update, reached)
+        )
         for op in reached if trains else ():
             if re.fullmatch(_REFUSED, op.type):
                 what = f"trains by '{op.name}' ({op.type}), whose state no resume knows"
@@ -154,9 +163,9 @@ class Calls:
                 raise self.refusal(f"fetches {tensor.name}, which is no array", tensor.op)
         drawing = [op for op in reached if op.type in STATEFUL]
         moved = [op for op in drawing if _can_run_again(op, fed)]
-        filled = [source_of(op.inputs[0]) for op in reached if op.type in _PUTS]
-        dequeues = [(op, queue_of(op)) for op in reached if op.type in _TAKES]
-        takes = [(op, queue) for op, queue in dequeues if queue not in filled]
+        takes = self._find_takes(reached)
+        told = {queue_of(op): op for op in reached if op.type == "QueueSizeV2"}
+        sizes = {} if trains or takes else told
         fetched = [_short(name) for name in (*key[0], *key[1])]
         feeds = tuple(map(_short, key[2]))
         title = ", ".join(fetched[:4]) + ", ..." * (len(fetched) > 4)
@@ -168,11 +177,14 @@ class Calls:
             updates=tuple(o.name for o in ops if any(map(is_update, reach([o], fetches, fed)))),
             losses=self._find_losses(graph, reached, fed) if trains else [],
             takes=takes,
+            sizes=list(sizes),
             resources=[
                 *(op for op in reached if op.type in _RESOURCES or op in moved),
+                *sizes.values(),
                 *self._find_pipeline(graph, reached, fed),
             ],
             noise=sorted(op.name for op in drawing if op not in moved) if trains else [],
+            unordered=find_unordered(reached) if trains else [],
             closed=dict.fromkeys(closed, np.ones((), bool)),
         )
 
@@ -190,6 +202,19 @@ class Calls:
             ):
                 found[loss.name] = loss
         return list(found.values())
+
+    def _find_takes(self, reached: Sequence[Any]) -> List[Tuple[Any, Any]]:
+        """The ops that take from queues which the call does not fill itself, with their queues."""
+        filled = [source_of(op.inputs[0]) for op in reached if op.type in _PUTS]
+        dequeues = [(op, queue_of(op)) for op in reached if op.type in _TAKES]
+        takes = [(op, queue) for op, queue in dequeues if queue not in filled]
+        for op, queue in takes:
+            if "Queue" not in queue.type:  # such as the Gather of `QueueBase.from_list`
+                raise self.refusal("takes from a queue that the call chooses", op)
+            context = op._get_control_flow_context()
+            if context is not None and context.GetWhileContext() is not None:
+                raise self.refusal(f"takes from the queue '{queue.name}' in a loop", op)
+        return takes
 
     def _find_pipeline(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
         """The ops that move queues, and variables by which runners fill them, such as epochs."""
@@ -302,6 +327,18 @@ def is_update(op: Any) -> bool:
     while source.type in _PASSING_FILES:
         source = source.inputs[0].op
     return op._id != min(users) and source.type not in _FILES  # the first initializes
+
+
+def find_unordered(reached: Sequence[Any]) -> List[str]:
+    """The variables that a call updates twice without an order, from the ops that it runs."""
+    updates: Dict[str, List[Any]] = collections.defaultdict(list)
+    for op in filter(is_update, reached):
+        updates[written_variable(op)].append(op)
+    return [
+        name
+        for name, ops in updates.items()
+        if any(earlier not in reach([later], (), ()) for earlier, later in zip(ops, ops[1:]))
+    ]
 
 
 def _can_run_again(op: Any, fed: Sequence[str]) -> bool:

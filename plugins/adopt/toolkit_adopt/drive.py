@@ -144,10 +144,12 @@ class Drive(Observer):
 
     def _answer_next(self, session, kind: Kind, fetches, arrays, fed, run) -> Any:
         """The values of the fetches, or the error of TensorFlow, from the journal or computed."""
-        for name in kind.noise:
+        noise = "draws random numbers by an op without a stateless form"
+        twice = "is updated twice in a call without an order"
+        for name in [*kind.noise, *kind.unordered]:
             if name not in self._warned:
                 self._warned.add(name)
-                what = "draws random numbers by an op without a stateless form"
+                what = twice if name in kind.unordered else noise
                 self._run.warn(f"'{name}' {what}: a resume may have other bits")
         if self._replay is not None:
             values = self._recorder.read(self._replay, self.number, kind, arrays)

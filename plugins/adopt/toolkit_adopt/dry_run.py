@@ -168,7 +168,7 @@ def _list_rows(seen: Observation) -> List[Tuple[str, str]]:
         rows.append(("feed", text))
     rows += [("loss", loss.op.name) for kind in shown for loss in kind.losses]
     rows += [("writes", name) for name in seen.files[:8]]
-    names = {name: kind for kind, _ in seen.kinds.values() for name in kind.noise}
+    names = {name: kind for kind, _ in seen.kinds.values() for name in kind.noise + kind.unordered}
     rows += [("inexact", name) for name in names]
     if seen.refusal is not None:
         rows.append(("refused", seen.refusal.message))

@@ -8,6 +8,7 @@ Before a call that reaches a dequeue or a reader, the enqueue ops of that queue'
 turn, those of the queues before it first, until the queue has what the call takes. One that
 shuffles or sorts is filled to its capacity, as it chooses from what it has. One whose data ends
 closes its queue, as the thread would. So what a call gets is a function of the calls before it. A
+call that tells a queue's size, and neither trains nor takes, finds it filled to its capacity. A
 resume does the same for each call that the journal answers, and takes what the call took: readers,
 and the generator of a `RandomShuffleQueue`, whose seed is the run's, then stand where they stood.
 """
@@ -82,6 +83,9 @@ class Queues:
         needs: Dict[Any, int] = {}
         for take, queue in kind.takes:
             needs[queue] = needs.get(queue, 0) + self._count(session, take, queue, feeds)
+        for queue in kind.sizes:
+            if self._puts.get(session, {}).get(queue):
+                needs[queue] = self._capacity(session, queue)
         is_filled = False
         while not is_filled:  # what fills a queue may take from one that was filled before
             is_filled = True
@@ -92,10 +96,10 @@ class Queues:
     def _fill(self, session: Any, kind: Kind, queue: Any, need: int) -> bool:
         """Let a queue have what a call takes from it; return whether anything was put into it."""
         puts = self._puts.get(session, {}).get(queue)
-        if queue.type == "RandomShuffleQueueV2":
+        if queue.type == "RandomShuffleQueueV2" and queue not in kind.sizes:
             need += queue.get_attr("min_after_dequeue")
-        if puts is not None and queue.type in _CHOOSING:  # 0: of a queue of an imported graph
-            need = max(need, self._capacities.get(session.graph, {}).get(queue, 0))
+        if puts is not None and queue.type in _CHOOSING:
+            need = max(need, self._capacity(session, queue))
         has_put = False
         while True:
             size, is_closed = self._look(session, queue)
@@ -107,6 +111,10 @@ class Queues:
                 raise self._calls.refusal(what, take)
             self._put(session, puts, need - size)
             has_put = True
+
+    def _capacity(self, session: Any, queue: Any) -> int:
+        """The capacity that the script gave a queue; 0 for one of an imported graph."""
+        return int(self._capacities.get(session.graph, {}).get(queue, 0))
 
     def _put(self, session: Any, puts: Deque[Any], missing: int) -> None:
         """Run enqueue ops of a queue, at most as often as elements are missing."""

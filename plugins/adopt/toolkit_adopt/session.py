@@ -34,6 +34,7 @@ _REFUSED = (
     (sessions.BaseSession, "partial_run_setup", "calls partial_run"),
     (server_lib.Server, "__init__", "trains in several processes (tf.train.Server)"),
     (supervisor.Supervisor, "loop", "calls a function by a clock (Supervisor.loop)"),
+    (supervisor.Supervisor, "Loop", "calls a function by a clock (Supervisor.Loop)"),
     *((tf, name, _EAGER) for name in ("enable_eager_execution", "enable_v2_behavior")),
     (ops, "enable_eager_execution", _EAGER),
 )
