@@ -42,6 +42,13 @@ REFUSED = {
         "script.py fills a queue by what depends on the variable 'w', which a resume has only at a "
         "commit (script.py:{line}).",
     ),
+    "staged data": (
+        "from tensorflow.python.ops.data_flow_ops import StagingArea\n"
+        + "stage = StagingArea([tf.float32], [[4, 1]])\nput = stage.put([w])\n"
+        + "loss *= tf.reduce_sum(stage.get()[0])\n"
+        + LOOP,
+        "script.py trains by 'StagingArea_get' (Unstage), whose state no resume knows (script.py:",
+    ),
     "loop by a clock": (
         TRAIN + "sv = tf.train.Supervisor(logdir='out')\n"
         "sv.managed_session().__enter__()\nsv.loop(60, batch)\n",
@@ -58,6 +65,10 @@ REFUSED = {
         + "thread = threading.Thread(target=lambda: sess.run(train, batch()))\n"
         + "thread.start(); thread.join()\n",
         "script.py calls a session from a thread of its own (script.py:{before}).",
+    ),
+    "server": (
+        "tf.train.Server({'worker': ['localhost:0']}, job_name='worker', task_index=0)\n",
+        "script.py trains in several processes (tf.train.Server) (script.py:{line}).",
     ),
     "eager": (
         "tf.enable_eager_execution()\n",
@@ -76,6 +87,7 @@ REFUSED = {
         LOOP + "1 / 0\n",
         "script.py failed: ZeroDivisionError: division by zero (line {line}).",
     ),
+    "exit code": (LOOP + "sys.exit(3)\n", "script.py ended with exit code 3."),
 }
 
 
@@ -166,6 +178,15 @@ def test_weights_that_are_not_finite_are_never_committed(tmp_path, capfd):
     assert adopt(path, "--commit-steps", "2") == 3
     assert "Training diverged in train call 6: 'w' is not finite" in capfd.readouterr().err
     assert max(commits(path)) == 4
+
+
+def test_a_damaged_journal_is_no_fault_of_the_script(tmp_path, capfd):
+    path = write_script(tmp_path / "folder", HEAD + LOOP)
+    killed(path, 3, "--commit-steps", "2")
+    with open(str(path.parent / "run" / "journal.bin"), "r+b") as file:
+        file.write(b"\xff")
+    assert resume(path) == 5
+    assert "journal.bin is not what it was when" in capfd.readouterr().err
 
 
 def test_a_cluster_is_refused_before_the_script_runs(tmp_path, monkeypatch):

@@ -132,6 +132,8 @@ def test_what_a_script_may_do_without_is_not_missing(missing):
             tf.nothing_in_idle_function
         def used():
             return tf.nothing_in_function
+        def never_named(*, a=tf.nothing_by_default, b=1):
+            pass
         if __name__ == "__main__":
             used()
             tf.nothing_in_main
@@ -140,6 +142,7 @@ def test_what_a_script_may_do_without_is_not_missing(missing):
         "no_guard",
         "nothing_in_test",
         "nothing_in_function",
+        "nothing_by_default",
         "nothing_in_main",
     ]
     assert [name for name, _, _ in missing(text)] == [f"tf.{name}" for name in needed]
@@ -152,6 +155,20 @@ def test_modules_of_the_folder_are_read_each_with_its_own_names(missing):
         model="import tensorflow.contrib.slim as slim\nslim.no_model",
     )
     assert found == [("tf.contrib.slim.no_model", "model.py", 2), ("tf.nothing", "ops.py", 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("from ops import *\nslim.no_layer", "tf.contrib.slim.no_layer"),
+        ("from ops import slim as s\ns.no_layer", "tf.contrib.slim.no_layer"),
+        ("from ops import tf\nimport tensorflow as tf\ntf.nothing", "tf.nothing"),
+        ("if 1:\n    import tensorflow as tf\nl = tf.train\nl.nothing", "tf.train.nothing"),
+    ],
+)
+def test_what_a_file_takes_from_another_and_what_it_imports_within_is_known(missing, text, name):
+    ops = "import tensorflow as tf\nimport script\nfrom tensorflow.contrib import slim\n"
+    assert missing(text, ops=ops) == [(name, "script.py", text.count("\n") + 1)]
 
 
 def test_a_module_is_read_but_none_that_a_handler_imports(missing):

@@ -97,7 +97,8 @@ def adopt(
     """
     _refuse_flags(script or "", mode, data, model_fn, dry_run)
     if model_fn:
-        words = ["run", "--plugin", write_plugin(model_fn), *_list_flags(ctx)]
+        flags_of_run = _list_flags(ctx)  # what it refuses is refused before the plugin is written
+        words = ["run", "--plugin", write_plugin(model_fn), *flags_of_run]
         return _go_on(ctx, [*words, *([script] if script else []), *args])
     if data and not dry_run:
         _list_flags(ctx)  # what it refuses is refused before the script runs
@@ -152,8 +153,8 @@ def resume(
     from toolkit import DrivenRun
 
     run = DrivenRun.reopen(run_folder)
-    hash_seed = run.settings["hash_seed"]
-    if os.environ.get("PYTHONHASHSEED") != hash_seed:
+    hash_seed = run.settings.get("hash_seed", "random")
+    if os.environ.get("PYTHONHASHSEED", "random") != hash_seed:
         _begin_again(ctx, ctx.find_root().obj, PYTHONHASHSEED=hash_seed)
     if steps is not None:
         run.settings["steps"] = steps
@@ -220,7 +221,7 @@ def _list_flags(ctx: click.Context) -> List[str]:
                 what = (
                     f"{flag} is for scripts that are driven, and is not known to the loop of steps."
                 )
-                hint = "Omit it, or drive the script (without --data)."
+                hint = "Omit it, or drive the script (without --data and --mode lift)."
                 raise UsageError(what, hint=hint)
             words += [flag] if value is True else [flag, str(value)]
     return words
@@ -237,7 +238,10 @@ def _lift(settings: Dict[str, Any]) -> List[str]:
     try:
         words = list_words(seen)
     except UsageError as error:
-        error.hint = "Omit --data to drive it, or write the rules: docs/adopt.md, --meta."
+        error.hint = (
+            "Omit --data and --mode lift to drive it, or write the rules: toolkit run lift --meta, "
+            "docs/adopt.md."
+        )
         raise
     name = os.path.splitext(os.path.basename(settings["script"]))[0]
     meta = write_graph(seen, os.path.join(settings["directory"], f"{name}.lifted"))

@@ -1,9 +1,10 @@
 """The records of the journal: what each session call was, and what it returned.
 
 A record is a length (4 bytes, little-endian), a header in JSON that ends in a newline, and the
-arrays, each as a TensorProto. The header has the number of the call's kind (the first record of a
-kind has its names, too), a digest of each feed, and the length of each array. Other observations of
-the script, such as `tf.train.latest_checkpoint`, are records with a JSON value.
+bytes of the arrays; those of texts are a TensorProto. The header has the number of the call's kind
+(the first record of a kind has its names, too), a digest of each feed, and dtype, shape and length
+of each array. Other observations of the script, such as `tf.train.latest_checkpoint`, are records
+with a JSON value. The header of the first record has the version of this format.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import struct
 from typing import IO, Any, Dict, List, Sequence, Tuple
 
+import numpy as np
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from toolkit import ToolkitError, tf
@@ -20,6 +22,7 @@ from toolkit import ToolkitError, tf
 from .calls import Kind, digest
 
 _LENGTH = struct.Struct("<I")
+_VERSION = 2
 
 
 class Mismatch(ToolkitError):
@@ -69,8 +72,15 @@ class Recorder:
         if isinstance(values, tf.errors.OpError):
             header["e"] = [type(values).__name__, values.message]
         else:
-            parts = [tf.make_tensor_proto(value).SerializeToString() for value in values]
-            header["v"] = list(map(len, parts))
+            header["v"] = []
+            for value in values:
+                # An array of bytes would lose the zeros at their end.
+                array = np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
+                dtype = tf.as_dtype(array.dtype)
+                is_text = dtype == tf.string
+                proto = tf.make_tensor_proto(value) if is_text else None
+                parts.append(proto.SerializeToString() if proto else array.tobytes())
+                header["v"].append([dtype.name, array.shape, len(parts[-1])])
         self._add(header, parts, number, kind.title)
 
     def write_observation(self, number: int, name: str, value: Any) -> None:
@@ -78,6 +88,8 @@ class Recorder:
         self._add({"o": name, "v": value}, [], number, name)
 
     def _add(self, header: Dict[str, Any], parts: List[bytes], number: int, title: str) -> None:
+        if not self._size:
+            header["version"] = _VERSION
         data = b"".join([json.dumps(header, separators=(",", ":")).encode("utf-8"), b"\n", *parts])
         self._size += _LENGTH.size + len(data)
         if self._size > self._limit:
@@ -116,10 +128,17 @@ class Recorder:
             name, message = header["e"]
             return getattr(tf.errors, name, tf.errors.UnknownError)(None, None, message)
         values: List[Any] = []
-        for length in header["v"]:
-            array = tf.make_ndarray(TensorProto.FromString(data[:length]))
+        start = 0
+        for name, shape, length in header["v"]:
+            part = data[start : start + length]
+            start += length
+            if name == "string":
+                array = tf.make_ndarray(TensorProto.FromString(bytes(part)))
+            else:
+                dtype = np.dtype(tf.as_dtype(name).as_numpy_dtype)
+                # A copy, into which the script may write.
+                array = np.ndarray(shape, dtype, part if length else None).copy()
             values.append(array if array.shape else array[()])
-            data = data[length:]
         return values
 
     def read_observation(self, file: IO[bytes], number: int, name: str) -> Any:
@@ -129,11 +148,17 @@ class Recorder:
             raise Mismatch(number + 1, name, "the run had another call there")
         return header["v"]
 
-    def _next(self, file: IO[bytes]) -> Tuple[Dict[str, Any], bytes]:
+    def _next(self, file: IO[bytes]) -> Tuple[Dict[str, Any], memoryview]:
         start = file.read(_LENGTH.size)
         data = file.read(_LENGTH.unpack(start)[0]) if len(start) == _LENGTH.size else b""
-        header, newline, arrays = data.partition(b"\n")
-        if not newline:
+        end = data.find(b"\n")
+        if end < 0:
             raise ToolkitError("The journal ends before the call that was committed.")
+        header = json.loads(data[:end].decode("utf-8"))
+        if not self._size and header.get("version") != _VERSION:
+            raise ToolkitError(
+                "The journal is of another version of the toolkit, which alone can resume the run.",
+                hint="Train the script anew by 'toolkit adopt', or resume by that version.",
+            )
         self._size += _LENGTH.size + len(data)
-        return json.loads(header.decode("utf-8")), arrays
+        return header, memoryview(data)[end + 1 :]

@@ -62,8 +62,9 @@ def missing_names(path: str) -> List[Tuple[str, str, int]]:
     named: Set[str] = set()  # every name and attribute that some file uses
     given: Set[Optional[str]] = set()  # names that the script itself puts into modules
     uses: List[Any] = []
+    bound: Dict[str, Names] = {}  # path of a file -> the names that it binds
     for file, tree in trees.items():
-        names = _bind_names(tree)
+        names = _bind_names(os.path.abspath(path), file, trees, bound)
         for node in ast.walk(tree):
             named.add(getattr(node, "id", getattr(node, "attr", "")))
             if isinstance(node, ast.alias):
@@ -135,56 +136,90 @@ def _read_files(script: str) -> Dict[str, ast.AST]:
         handlers = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
         skipped = {node for handler in handlers for node in ast.walk(handler)}
         for node in (node for node in ast.walk(tree) if node not in skipped):
-            folder = os.path.dirname(script)
             modules: List[str] = []
             if isinstance(node, ast.Import):
                 modules = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 own = [node.module] if node.module else []
                 modules = [*own, *(".".join([*own, alias.name]) for alias in node.names)]
-                folder = path if node.level else folder
-                for _ in range(node.level or 0):
-                    folder = os.path.dirname(folder)
             for module in modules:
-                base = os.path.join(folder, *module.split("."))
-                left += [base + ".py", os.path.join(base, "__init__.py")]
+                left += _places(script, path, module, getattr(node, "level", 0))
     return trees
+
+
+def _places(script: str, path: str, module: str, level: Optional[int]) -> List[str]:
+    """Where a module that a file imports may be in the folder of the script."""
+    folder = path if level else script
+    for _ in range(level or 1):
+        folder = os.path.dirname(folder)
+    base = os.path.join(folder, *module.split("."))
+    return [base + ".py", os.path.join(base, "__init__.py")]
 
 
 def _is_of_tensorflow(module: Optional[str]) -> bool:
     return (module or "").split(".")[0] == ROOT
 
 
-def _bind_names(tree: ast.AST) -> Names:
-    """The names that a file binds; None for one that it binds to different things, wherever."""
-    names: Names = {}
-    targets: Set[ast.AST] = set()  # of assignments that are known already
+def _bind_names(
+    script: str, path: str, trees: Dict[str, ast.AST], bound: Dict[str, Names]
+) -> Names:
+    """The names that a file binds; None for one that it binds to different things, wherever.
+
+    Args:
+        script: its path.
+        path: of the file.
+        trees: of all files, by path.
+        bound: the names of files that are known already; those of this one are added.
+    """
+    if path in bound:
+        return bound[path]
+    names = bound[path] = {}
+    imports: List[Any] = []
+    aliases: List[Any] = []
+    others: List[ast.AST] = []
+    targets: Set[ast.AST] = set()  # of the aliases
 
     def bind(name: str, value: Optional[str] = None) -> None:
         names[name] = value if names.get(name, value) == value else None
 
-    for node in ast.walk(tree):  # a file's own statements come before those within them
+    for node in ast.walk(trees[path]):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            imports.append(node)
+        elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
+            aliases.append(node)
+            targets.update(node.targets)
+        else:
+            others.append(node)
+    for node in imports:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                path = alias.name if alias.asname else alias.name.split(".")[0]
-                is_ours = _is_of_tensorflow(path)
-                bind(alias.asname or path, _canonical(path) if is_ours else None)
-        elif isinstance(node, ast.ImportFrom):
-            is_ours = not node.level and _is_of_tensorflow(node.module)
+                name = alias.name if alias.asname else alias.name.split(".")[0]
+                is_ours = _is_of_tensorflow(name)
+                bind(alias.asname or name, _canonical(name) if is_ours else None)
+        elif not node.level and _is_of_tensorflow(node.module):
             for alias in node.names:
-                path = _canonical(f"{node.module}.{alias.name}")
-                bind(alias.asname or alias.name, path if is_ours else None)
-        elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
-            targets.update(node.targets)
-            for target in node.targets:
-                bind(target.id, _resolve(node.value, names))  # type: ignore[attr-defined]
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bind(alias.asname or alias.name, _canonical(f"{node.module}.{alias.name}"))
+        else:
+            files = _places(script, path, node.module or "", node.level)
+            own = [_bind_names(script, f, trees, bound) for f in files if f in trees]
+            lent = own[0] if own else {}
+            for alias in node.names:
+                if alias.name == "*":
+                    for name, value in lent.items():
+                        bind(name, value)
+                else:
+                    bind(alias.asname or alias.name, lent.get(alias.name))
+    for node in others:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             if node not in targets:
                 bind(node.id)
         elif isinstance(node, ast.arg):
             bind(node.arg)
         elif isinstance(node, _BINDING) and node.name:
             bind(node.name)
+    for node in aliases:
+        for target in node.targets:
+            bind(target.id, _resolve(node.value, names))
     return names
 
 
@@ -209,7 +244,7 @@ def _find_uses(node: Any, names: Names, function: Optional[str] = None) -> Itera
         names: that the file binds.
         function: the outermost one around the node; None or "" if nothing has to name it.
     """
-    children: Iterable[ast.AST] = ast.iter_child_nodes(node)
+    children: Iterable[Any] = ast.iter_child_nodes(node)
     if isinstance(node, ast.Import):
         paths = [alias.name for alias in node.names]
         yield from ((path, node.lineno, function) for path in filter(_is_of_tensorflow, paths))
@@ -221,7 +256,10 @@ def _find_uses(node: Any, names: Names, function: Optional[str] = None) -> Itera
         if isinstance(node.ctx, ast.Load):
             yield _resolve(node, names), node.lineno, function
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        children = [*node.decorator_list, *node.args.defaults, *node.body]
+        defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+        for each in (*node.decorator_list, *defaults):  # where the function is defined
+            yield from _find_uses(each, names, function)
+        children = node.body
         if function is None:
             function = "" if node.decorator_list else node.name  # a decorator may call it
     elif isinstance(node, ast.ClassDef):

@@ -123,10 +123,13 @@ def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
     for name in ("localtime", "gmtime", "ctime"):
         patches.wrap(time, name, lambda original, *args: original(*(args or [now(2)])))
 
-    def strftime(original, *args):
-        return original(*args, *([] if len(args) > 1 else [local(now(2))]))
+    def format_time(count):  # of the arguments before the time
+        return lambda original, *args: original(
+            *args, *([local(now(2))] if len(args) == count else [])
+        )
 
-    patches.wrap(time, "strftime", strftime)
+    patches.wrap(time, "strftime", format_time(1))
+    patches.wrap(time, "asctime", format_time(0))
 
 
 class _Datetimes(type):

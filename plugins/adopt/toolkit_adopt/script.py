@@ -42,10 +42,11 @@ def run(settings: Mapping[str, Any], refuse: Callable[..., Exception]) -> None:
         patches.replace(sys, "argv", [script, *settings["args"]])
         patches.replace(sys, "stdin", _NoInput(ask))
         patches.replace(builtins, "input", ask)
-        streams = []  # kept, as a script that wraps the buffer of one would close it
+        streams: List[Any] = []  # kept, as a script that wraps the buffer of one would close it
         for name in ("stdout", "stderr"):
             raw: Any = _Bytes(getattr(sys, name))
             streams.append(io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True))
+            streams[-1].mode = raw.mode
             patches.replace(sys, name, streams[-1])
         os.chdir(settings["directory"])
         sys.path.insert(0, os.path.dirname(script))
@@ -107,6 +108,7 @@ class _Bytes(io.RawIOBase):
         super().__init__()
         self._stream, self.flush = stream, stream.flush  # type: ignore[method-assign]
         self.isatty, self.fileno = stream.isatty, stream.fileno  # type: ignore[method-assign]
+        self.name, self.mode = getattr(stream, "name", "<stream>"), getattr(stream, "mode", "w")
 
     def writable(self) -> bool:
         return True

@@ -1,0 +1,47 @@
+"""The records of the journal give back what was written."""
+
+from __future__ import annotations
+
+import io
+import types
+
+import numpy as np
+import pytest
+from toolkit_adopt.journal import Recorder
+
+from toolkit import ToolkitError, tf
+
+KIND = types.SimpleNamespace(text="run: a", title="run", feeds=[])
+NAMES = ["float32", "float16", "bfloat16", "bool", "uint8", "uint32", "uint64", "int64"]
+
+
+def replay(*values):
+    """What is read of a call that returned values."""
+    parts = []
+    Recorder(parts.append, 10**9).write(1, KIND, [], values)
+    return Recorder(None, 10**9).read(io.BytesIO(b"".join(parts)), 1, KIND, [])
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0), (3, 2)], ids=str)
+@pytest.mark.parametrize("name", [*NAMES, "complex64", "complex128", "string"])
+def test_arrays_are_read_as_they_were_written(name, shape):
+    whole = np.arange(6)[: int(np.prod(shape))].reshape(shape)
+    if name == "string":
+        array = np.array([b"%d\0" % i for i in whole.ravel()], object).reshape(shape)
+    else:
+        array = whole.astype(tf.as_dtype(name).as_numpy_dtype)
+    first, second = replay(array if shape else array[()], np.float32(3))
+    assert (first.dtype if name != "string" or shape else np.dtype(object)) == array.dtype
+    assert np.shape(first) == shape and second == 3
+    if name == "string":
+        assert (first.ravel().tolist() if shape else [first]) == array.ravel().tolist()
+    else:
+        assert first.tobytes() == array.tobytes()
+    assert not shape or first.flags.writeable
+
+
+def test_a_journal_of_another_version_is_refused():
+    data = b'{"t":"run: a","k":0,"v":[]}\n'
+    file = io.BytesIO(len(data).to_bytes(4, "little") + data)
+    with pytest.raises(ToolkitError, match="journal is of another version of the toolkit"):
+        Recorder(None, 10**9).read(file, 1, KIND, [])
