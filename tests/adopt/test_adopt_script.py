@@ -102,6 +102,18 @@ def test_steps_end_the_run_and_more_steps_continue_it(tmp_path):
     assert list(commits(path)) == [4, 6]
 
 
+def test_a_script_that_a_run_names_and_the_user_did_not_run_is_refused(
+    tmp_path, monkeypatch, capfd
+):
+    path = write_script(tmp_path / "folder", SCRIPTS["feeds"])
+    assert adopt(path, "--steps", "4") == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another-user"))
+    assert resume(path, "--steps", "6") == 2
+    assert "script.py', code that you have not run before; it was not exec" in capfd.readouterr().err
+    assert resume(path, "--steps", "6", "--trust") == 0
+    assert list(commits(path)) == [4, 6]
+
+
 def test_ctrl_c_is_committed_even_if_the_script_catches_it(tmp_path):
     text = HEAD + "import signal\ntrain = tf.train.AdamOptimizer(0.05).minimize(loss)\n"
     text += """

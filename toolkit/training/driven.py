@@ -22,12 +22,13 @@ from ..display.console import Console
 from ..errors import CheckpointError, ToolkitError, UsageError
 from ..files import atomic_write, plain_path
 from ..options import join_step, split_step
+from ..plugins import require_trust
 from ..storage import journal as journals
 from ..storage.checkpoint_reader import fingerprint, read_tensors
 from ..storage.commit_log import retention_rule
 from ..storage.entries import FINISHED, WEIGHTS
 from ..storage.journal import Journal
-from ..storage.run_folder import DRIVER, RunFolder, new_path, open_run, reserve
+from ..storage.run_folder import CONFIG, DRIVER, RunFolder, new_path, open_run, reserve
 from ..storage.session_changes import find_session_changes
 from ..storage.variables import is_weight, variable_specs
 from . import provenance
@@ -126,6 +127,15 @@ class DrivenRun:
         """The hashes of the files that the last session ran, by path; {} before the first."""
         sessions = [] if self._folder.is_new else self._folder.commits.sessions()
         return dict((sessions[-1].get("plugins") or {}).get(self.driver) or {}) if sessions else {}
+
+    def require_trust(self, path: str, is_chosen: bool = False) -> None:
+        """Check that a file, with the neighbours that it imports, may be executed: that this user
+        chose it, ran it before, or trusts all. What the user chose is recorded.
+
+        Raises:
+            UsageError: it may not be executed, or does not exist.
+        """
+        require_trust(path, "" if is_chosen else self._folder.file(CONFIG))
 
     def __enter__(self) -> DrivenRun:
         if not self._folder.is_new:

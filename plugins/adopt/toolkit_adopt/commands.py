@@ -127,7 +127,9 @@ def adopt(
         return print_table(settings)
     if data:
         return _go_on(ctx, ["run", "lift", *_lift(settings), *_list_flags(ctx)])
-    return _train(DrivenRun.begin("adopt", settings, run_dir, force), ctx, as_json, ())
+    run = DrivenRun.begin("adopt", settings, run_dir, force)
+    run.require_trust(path, is_chosen=True)
+    return _train(run, ctx, as_json, ())
 
 
 @click.command("resume")

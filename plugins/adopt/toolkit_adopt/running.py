@@ -90,7 +90,9 @@ def _failed(error: BaseException, name: str, path: str, is_coming_back: bool) ->
 
 
 def _refuse_changes(run: DrivenRun, allow: Sequence[str]) -> None:
-    """Refuse to continue with other contents of the script or of its modules."""
+    """Refuse to continue with other contents of the script or of its modules, or with a script that
+    this user never ran: the folder may be somebody else's.
+    """
     sources = dict(run.sources_before())
     if run.restart is not None:
         sources.update(run.restart.values["sources"])
@@ -102,3 +104,4 @@ def _refuse_changes(run: DrivenRun, allow: Sequence[str]) -> None:
                 f"{path} has changed since the run began.",
                 hint="Put it back, start a new run, or allow the change: --allow script",
             )
+    run.require_trust(run.settings["script"], is_chosen="script" in allow)
