@@ -109,7 +109,7 @@ def test_a_script_that_a_run_names_and_the_user_did_not_run_is_refused(
     assert adopt(path, "--steps", "4") == 0
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another-user"))
     assert resume(path, "--steps", "6") == 2
-    assert "script.py', code that you have not run before; it was not exec" in capfd.readouterr().err
+    assert "script.py', code that you have not run before;" in capfd.readouterr().err
     assert resume(path, "--steps", "6", "--trust") == 0
     assert list(commits(path)) == [4, 6]
 
