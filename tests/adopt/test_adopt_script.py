@@ -70,7 +70,7 @@ def test_sessions_noise_and_entropy_are_put_back(tmp_path):
 
 def test_a_script_may_write_bytes_to_stdout(tmp_path, capfd):
     text = "import io, sys\nsys.stdout.buffer.write('one \u00fc\\n'.encode('utf-8'))\n"
-    text += "assert sys.stdout.name and sys.stdout.mode == 'w'\n"
+    text += "assert sys.stdout.name and sys.stdout.mode\n"
     text += "sys.stdout = io.TextIOWrapper(sys.stdout.buffer, 'utf-8')\nprint('two', flush=True)\n"
     before = sys.stdout
     assert adopt(write_script(tmp_path / "folder", text)) == 0

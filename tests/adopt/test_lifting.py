@@ -148,5 +148,5 @@ def test_a_script_that_is_not_understood_is_refused(rate, reason, tmp_path, capf
     path = write(tmp_path, CLASSIFIER, RATE=rate)
     assert adopt(path, "--data", "npz:data.npz") == 2
     err = capfd.readouterr().err
-    assert reason in err and "Omit --data to drive it" in err
+    assert reason in err and "Omit --data and --mode lift to drive it" in err
     assert not os.path.exists(path.parent / "run")
