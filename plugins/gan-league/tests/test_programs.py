@@ -146,7 +146,7 @@ def test_a_program_gets_no_variable_that_this_process_has_set(tmp_path, monkeypa
 
 
 def test_a_program_without_cpu_time_is_killed(tmp_path):
-    request = dict(request_of("import time; time.sleep(60)", tmp_path), idle_secs=2.0)
+    request = dict(request_of("import signal; signal.pause()", tmp_path), idle_secs=2.0)
 
     assert programs.supervise(request)["stopped"] == "idle"
 
