@@ -377,12 +377,11 @@ def feature_bytes(split: Split) -> Iterator[List[Any]]:
     keys = [key for key in split.columns if key.partition("/")[0] == FEATURES]
     sequences = [key for key in keys if split.columns[key].component.is_sequence]
     for part in iterate_slices(split):
-        flat = split.read(part, keys)
-        for row in range(len(flat[keys[0]])):
-            rows = {key: flat[key][row] for key in keys}
-            for key in sequences:
-                rows[key] = rows[key][: rows[key + LENGTH]]
-            yield [_bytes_of(np.asarray(array)) for array in rows.values()]
+        flat: Dict[str, Any] = dict(split.read(part, keys))
+        for key in sequences:
+            flat[key] = [row[:length] for row, length in zip(flat[key], flat[key + LENGTH])]
+        for rows in zip(*flat.values()):
+            yield [_bytes_of(np.asarray(row)) for row in rows]
 
 
 def check_alike(splits: Mapping[str, Split], source: str) -> None:
@@ -430,4 +429,4 @@ def _bytes_of(array: np.ndarray) -> Any:
     """The content of an array, to be hashed."""
     if array.dtype == object:
         return b"".join(len(text).to_bytes(8, "little") + text for text in array.ravel())
-    return np.ascontiguousarray(array).data
+    return array.tobytes()
