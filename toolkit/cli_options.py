@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import stat
 import sys
@@ -46,6 +47,16 @@ USER_ERRORS = (
 )
 PAGE = "report.html"  # the only output in the folder of a run
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class FloatRange(click.FloatRange):
+    """A range of floats, in which NaN is not."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value} is not a number.", param, ctx)
+        return number
 
 
 class HelpGroup(click.Group):

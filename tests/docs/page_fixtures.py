@@ -227,7 +227,7 @@ def shortened(command):
     is_run = re.match(r"toolkit run\b", command) and "--help" not in command
     if not is_run or "--steps-per-call" in command:
         return {}
-    if "--steps" in command:
+    if "--steps" in command or "--config runs/" in command:  # a run's configuration has them
         return SINGLE
     return GAN_VALUES if "--plugin gan" in command else STEPS
 

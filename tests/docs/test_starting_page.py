@@ -10,22 +10,13 @@ from toolkit import testing
 
 
 def test_the_commands_of_the_page_freeze_what_it_says_and_train_it_later(here, cli, monkeypatch):
-    page, tensors = Page("docs/starting.md", here), {}
-    execute = InProcess(cli, monkeypatch)
-
-    def execute_and_read(command):
-        output = execute(command)
-        if '--freeze "cnn/' in command:
-            tensors["before the resume"] = testing.tensors("runs/frozen")
-        return output
-
-    page.run_to(len(page.blocks), execute_and_read)
-    digits, frozen = testing.tensors("runs/digits"), tensors["before the resume"]
+    page = Page("docs/starting.md", here)
+    page.run_to(len(page.blocks), InProcess(cli, monkeypatch))
+    digits, frozen, thawed = map(testing.tensors, ("runs/digits", "runs/frozen", "runs/thawed"))
     for kernel in [f"cnn/conv{number}/kernel" for number in range(1, 7)]:
         assert np.array_equal(digits[kernel], frozen[kernel])
     assert not np.array_equal(digits["cnn/norm1/gamma"], frozen["cnn/norm1/gamma"])
-    resumed = testing.tensors("runs/frozen")
-    assert not np.array_equal(digits["cnn/conv1/kernel"], resumed["cnn/conv1/kernel"])
+    assert not np.array_equal(digits["cnn/conv1/kernel"], thawed["cnn/conv1/kernel"])
 
 
 def test_the_page_starts_from_the_file_freezes_one_layer_and_trains_the_next(
