@@ -25,7 +25,7 @@ from typing import Any, Dict, List
 
 SEARCH = """
 search --plugin classifier --network mlp --hidden 16 --vary learning_rate=1e-3..1e-1:log
---vary batch_size=16,32 --steps 40 --halving 2 --rungs 20 --sampler tpe --workers 2
+--vary batch_size=16,32 --steps 40 --halving 2 --sampler tpe --workers 2
 """
 TIMES = ("cpu_secs", "seconds")  # keys of a row that are measured
 KINDS = {"search": 8, "process": 1, "SIGTERM": 1}  # what is killed, with weights

@@ -49,16 +49,6 @@ PAGE = "report.html"  # the only output in the folder of a run
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class FloatRange(click.FloatRange):
-    """A range of floats, in which NaN is not."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        number = float(super().convert(value, param, ctx))
-        if math.isnan(number):
-            self.fail(f"{value} is not a number.", param, ctx)
-        return number
-
-
 class HelpGroup(click.Group):
     """A group of commands that prints its help if none is named, in each version of click."""
 
@@ -67,6 +57,16 @@ class HelpGroup(click.Group):
             click.echo(ctx.get_help())
             ctx.exit()
         return super().parse_args(ctx, args)
+
+
+class FloatRange(click.FloatRange):
+    """A range of floats, which has no NaN: click compares it with the limits, in vain."""
+
+    def convert(
+        self, value: Any, param: Optional[click.Parameter], ctx: Optional[click.Context]
+    ) -> Any:
+        number = super().convert(value, param, ctx)
+        return self.fail(f"{value} is no number.", param, ctx) if math.isnan(number) else number
 
 
 def json_option(command: Command) -> Command:

@@ -74,7 +74,6 @@ SEARCH = {
     "budget": "2 configurations",
     "intervals": "95 % intervals.",
     "rows": ROWS,
-    "importance": {"rate": 0.7},
     "test": {"accuracy": {"value": 0.88, "low": 0.8, "high": 0.9}},
     "verdict": "On the test split, 0 is better (p = 0.1).",
     "again": "toolkit run",

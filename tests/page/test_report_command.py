@@ -6,9 +6,6 @@ import os
 import pytest
 from synthetic_runs import write_run
 
-from toolkit.cli import report as command
-from toolkit.storage.folder_lock import FolderLock
-
 
 def read(path):
     with open(path, "rb") as file:
@@ -65,29 +62,6 @@ def test_a_link_in_the_place_of_the_page_is_replaced_and_not_followed(here, cli)
     assert read("precious") == b"mine" and not os.path.islink("run/report.html")
 
 
-def test_a_watch_writes_the_page_again_until_the_run_ends(here, cli, monkeypatch):
-    running = {"status": "running", "exit_code": None, "summary": None}
-    write_run("run", manifest=running)
-    lock = FolderLock("run")
-    lock.acquire()
-    pages = []
-
-    def sleep(secs):
-        pages.append(read("run/report.html").decode())
-        if len(pages) == 1:
-            write_run("run", manifest=running, records=[{"step": 1, "kind": "train", "loss": 1}])
-        elif len(pages) == 2:
-            write_run("run", metrics={"accuracy": 0.9})
-            lock.release()
-
-    monkeypatch.setattr(command.time, "sleep", sleep)
-    result = cli("report", "run", "--watch")
-    assert result.code == 0 and "run is finished." in result.err
-    assert len(pages) == 2 and pages[0] != pages[1]
-    refresh = '<meta http-equiv="refresh" content="5">'
-    assert refresh in pages[0] and refresh not in read("run/report.html").decode()
-
-
 def test_a_damaged_run_among_others_is_a_note(here, cli):
     write_run("runs/a"), write_run("runs/b"), write_run("runs/c")
     with open("runs/b/config.json", "w") as file:
@@ -98,17 +72,3 @@ def test_a_damaged_run_among_others_is_a_note(here, cli):
     assert (
         "b is left out: " in page and "is not valid JSON" in page and "<strong>c</strong>" in page
     )
-
-
-def test_ctrl_c_ends_a_watch_with_130(here, cli, monkeypatch):
-    write_run("run", manifest={"status": "running", "exit_code": None, "summary": None})
-    lock = FolderLock("run")
-    lock.acquire()
-
-    def interrupt(secs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(command.time, "sleep", interrupt)
-    result = cli("report", "run", "--watch")
-    lock.release()
-    assert result.code == 130 and "run/report.html is as of step 100" in result.err

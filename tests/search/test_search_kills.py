@@ -49,11 +49,11 @@ def test_a_trial_that_was_paused_has_the_bits_of_one_that_was_not(tmp_path):
     write_bars(tmp_path / "bars.npz")
     folder = tmp_path / "machine"
     folder.mkdir()
-    run_toolkit(folder, *SEARCH, "--halving", "4", "--rungs", "10", "--workers", "2")
+    run_toolkit(folder, *SEARCH, "--halving", "4", "--workers", "2")
     table = read_table(folder / "study")
     statuses = [(row["status"], row["step"]) for row in table["rows"]]
-    assert statuses == [("finished", 20)] + [("stopped", 10)] * 3
-    assert "rung 1 of 2 (step 10)" in table["rows"][1]["reason"]
+    assert statuses == [("finished", 20)] + [("stopped", 5)] * 3
+    assert "rung 1 of 2 (step 5)" in table["rows"][1]["reason"]
     again = shlex.split(table["again"])[1:]
     run_toolkit(folder, *again, "--run-dir", "run")
     paused = last_tensors(folder / "study" / table["rows"][0]["paths"][0])

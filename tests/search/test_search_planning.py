@@ -11,9 +11,9 @@ from toolkit.search.checks import Answer, validate
 from toolkit.search.definition import Budget, Dimension
 from toolkit.search.planning import (
     choose_metric,
+    choose_rungs,
     complete,
     plan_study,
-    read_rungs,
     with_more_trials,
 )
 from toolkit.search.sampler import count_trials
@@ -35,9 +35,9 @@ def stated(**values):
 
 @pytest.fixture
 def plan(monkeypatch):
-    def call(answer=ANSWER, run=None, rungs="", **values):
+    def call(answer=ANSWER, run=None, **values):
         monkeypatch.setattr(planning, "check_graphs", lambda *_: [answer])
-        return plan_study(stated(**values), CoreOptions(**(run or {})), rungs)
+        return plan_study(stated(**values), CoreOptions(**(run or {})))
 
     return call
 
@@ -102,28 +102,16 @@ def test_the_moment_is_that_of_the_checkpoint_that_the_test_evaluates(plan):
 
 
 @pytest.mark.parametrize(
-    "text, trials, rungs",
-    [
-        ("", 9, (1 / 9, 1 / 3, 1.0)),
-        ("", 5, (1 / 3, 1.0)),
-        ("", 90, (1 / 9, 1 / 3, 1.0)),
-        ("50%,10%", 9, (0.1, 0.5, 1.0)),
-        ("30", 9, (0.3, 1.0)),
-    ],
+    "trials, rungs",
+    [(9, (1 / 9, 1 / 3, 1.0)), (5, (1 / 3, 1.0)), (90, (1 / 9, 1 / 3, 1.0))],
 )
-def test_the_rungs(text, trials, rungs):
-    assert read_rungs(text, 3, Budget("steps", 100), trials) == rungs
-
-
-@pytest.mark.parametrize("text", ["100", "0", "a", "10%,10%", "-5", "nan"])
-def test_wrong_rungs_are_refused(text):
-    with pytest.raises(UsageError, match="--rungs"):
-        read_rungs(text, 3, Budget("steps", 100), 9)
+def test_the_rungs(trials, rungs):
+    assert choose_rungs(3, trials) == rungs
 
 
 def test_too_few_configurations_to_halve_are_refused():
     with pytest.raises(UsageError, match="one of 3 configurations, and there are 2"):
-        read_rungs("", 3, Budget("steps", 100), 2)
+        choose_rungs(3, 2)
 
 
 def test_rungs_end_with_an_evaluation():
@@ -147,23 +135,23 @@ def test_the_count_of_trials_follows_the_halving():
 def test_a_command_that_repeats_a_study_defines_the_same_one(plan):
     values = {"trials": 7, "seeds": (1, 2), "reduction": 2}
     study = plan(**values)
-    assert complete(stated(**values), study, "") == study
-    other = complete(stated(**values, metric="loss", direction="min"), study, "")
+    assert complete(stated(**values), study) == study
+    other = complete(stated(**values, metric="loss", direction="min"), study)
     assert (other.metric, other.direction) == ("loss", "min")
 
 
 def test_what_a_command_leaves_open_is_that_of_the_study(plan):
     study = plan(trials=7, sampler="random")
-    assert complete(stated(), study, "") == study
-    assert complete(stated(trials=9), study, "") == study._replace(trials=9)
+    assert complete(stated(), study) == study
+    assert complete(stated(trials=9), study) == study._replace(trials=9)
 
 
 @pytest.mark.parametrize(
     "values, trials, message",
     [
-        ({}, 3, "has 4 trials, and --trials is 3"),
+        ({}, 3, "has 4 trials, and cannot have 3"),
         ({"reduction": 2, "rungs": (0.5, 1.0)}, 6, "which of them continued after a rung depends"),
-        ({"space": (SIZE,), "trials": 2}, 6, "has all 2 configurations of what varies"),
+        ({"space": (SIZE,), "trials": 2}, 6, "has 2 trials, and cannot have 6"),
     ],
 )
 def test_more_trials_that_a_study_cannot_get_are_refused_with_the_reason(values, trials, message):

@@ -46,11 +46,6 @@ def kind_of(out: Optional[str], count: Optional[int] = None) -> str:
             hint="Name a folder for PNGs, a .npz file, or a .png file for a grid. A folder with a "
             "dot in its name has to exist.",
         )
-    if os.path.exists(out) and (not os.path.isdir(out) or os.listdir(out)):
-        raise UsageError(
-            f"{out} is {'not empty' if os.path.isdir(out) else 'a file'}.",
-            hint="Name a new folder, or a .npz or .png file, which is overwritten.",
-        )
     return FOLDER
 
 

@@ -28,8 +28,7 @@ from .plugin_options import Selection, missing_plugin_error, option_values, reso
 
 # The flags of the search itself that define a study.
 _OWN_FLAGS = (
-    *("vary", "sampler", "trials", "seeds", "examples", "halving", "rungs", "metric"),
-    "study_seed",
+    *("vary", "sampler", "trials", "seeds", "examples", "halving", "metric", "study_seed"),
 )
 
 
@@ -92,7 +91,6 @@ _OWN_FLAGS = (
     metavar="N",
     help="Pause trials at rungs, and continue the best 1/N.",
 )
-@click.option("--rungs", metavar="A,B", help="Amounts or shares (10%) of the budget for --halving.")
 @click.option(
     "--metric",
     metavar="[min:|max:]NAME",
@@ -220,12 +218,12 @@ def _plan(
             hint="Add --vary NAME=VALUES, or --seeds K for one configuration; 'toolkit run' trains "
             "a single run.",
         )
-    resolved, rungs = resolve(selection, values), own["rungs"] or ""
+    resolved = resolve(selection, values)
     options = resolved.options
     stated = _state(selection, plugins, own, resolved, workers)
-    check_stated(stated, options, rungs)
+    check_stated(stated, options)
     if stored is not None:
-        definition = complete(stated, stored[0], rungs)
+        definition = complete(stated, stored[0])
         stored[0].refuse_difference(definition, folder)
         return definition
     varies = any(dimension.name == "batch_size" for dimension in stated.space)
@@ -236,7 +234,7 @@ def _plan(
         )
     if options.early_stopping:
         shared.warn("--early-stopping may end trials before their budget.")
-    return plan_study(stated, options, rungs)
+    return plan_study(stated, options)
 
 
 def _state(

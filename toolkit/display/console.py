@@ -12,7 +12,6 @@ from typing import (
     Any,
     Callable,
     Dict,
-    Iterable,
     Iterator,
     List,
     Mapping,
@@ -29,7 +28,6 @@ MAX_METRICS = 5  # in a line; metrics.jsonl and TensorBoard have all of them
 MAX_BAR_METRICS = 2  # in the progress bar
 SPEED_FIELDS = ("examples_per_sec", "seconds", "secs_left")  # of a record, besides its metrics
 DUMB_TERMINALS = ("", "dumb", "unknown")  # values of TERM
-_MAX_REST = 10_000  # characters of a line that has not ended
 
 
 consoles: List[Console] = []  # those that show what a person waits for: the last one
@@ -54,7 +52,6 @@ class Console:
         self._every_secs = every_secs
         self._clock = clock
         self._last_line_time: Optional[float] = None
-        self._is_stderr = self._stream is sys.stderr
         self._terminal: Any = None  # to draw on; the stream itself if it is not set
         self._bar: Any = None
         self._bar_metrics = ""
@@ -68,7 +65,6 @@ class Console:
         self._logger.handlers = [self._file, _Shown(self)]
         self._last_recorded_time = 0.0
         self._start_time = 0.0
-        self._tee: Any = None
 
     @property
     def is_terminal(self) -> bool:
@@ -178,8 +174,6 @@ class Console:
             self._remove_row = self.add_row(read)
         self._start_time = self._clock()
         self._last_recorded_time = self._start_time - self._every_secs
-        if self._is_stderr:
-            self._tee = sys.stderr = _Tee(sys.stderr, self.record)
 
     def show_metrics(self, record: Dict[str, Any]) -> None:
         """Show a metrics record: in the bar, or as a line if the last line is old enough; record
@@ -203,10 +197,6 @@ class Console:
 
     def stop(self) -> None:
         """Remove the bar; lines remain."""
-        tee, self._tee = self._tee, None
-        if tee is not None:
-            stream, is_in_place = tee.end(), sys.stderr is tee
-            sys.stderr = stream if is_in_place else sys.stderr
         if self._remove_row is not None:
             self._remove_row()
             self._remove_row = None
@@ -228,41 +218,6 @@ class _Shown(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._console.show(record.getMessage())
-
-
-class _Tee:
-    """stderr during a run: what plugins and libraries write there is recorded by lines, too.
-
-    Args:
-        stream: to write to.
-        record: called with each complete line.
-    """
-
-    def __init__(self, stream: Any, record: Callable[[str], None]):
-        self._target = stream
-        self._record_line = record
-        self._rest = ""
-
-    def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + str(text)).split("\n")
-        self._rest = self._rest[-_MAX_REST:]  # of a bar, which ends no line
-        for line in lines:
-            self._record_line(line.rpartition("\r")[2] or line)
-        written: int = self._target.write(text)
-        return written
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def end(self) -> Any:
-        """Record the last line, and return the stream."""
-        if self._rest:
-            self._record_line(self._rest)
-        return self._target
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._target, name)
 
 
 def progress_line(record: Mapping[str, Any], total_steps: int) -> str:

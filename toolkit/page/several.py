@@ -152,11 +152,9 @@ def describe_search(search: Dict[str, Any]) -> Dict[str, Any]:
     columns = ["configuration", f"validation {metric}", *options, *facts]
     columns = ["CPU seconds" if name == "cpu_secs" else in_words(name) for name in columns]
     test = dict(search["test"].get(metric, {}), name=metric)
-    shares = [list(pair) for pair in search["importance"].items()]
     return {
         **{name: search[name] for name in ("budget", "intervals", "again", "space")},
         "test": test if finite(test.get("value")) is not None else None,
         "lead": search["verdict"].partition(" (p = ")[0],
         "table": make_table("The configurations, the best first", columns, rows),
-        "importance": make_table("Importance", ["option", "share of the variance"], shares),
     }

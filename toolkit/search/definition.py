@@ -5,7 +5,6 @@ A command states a definition, in which what it leaves open is false; `planning`
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -79,8 +78,6 @@ class Dimension(NamedTuple):
                 suffix = f":step={self.step:g}"
             return f"{self.low:g}..{self.high:g}{suffix}"
         texts = [value_text(choice) for choice in self.choices]
-        if any("|" in text or not text or text.startswith("[") for text in texts):
-            return json.dumps(self.choices)
         has_lists = any(isinstance(choice, (list, tuple, dict)) for choice in self.choices)
         return ("|" if has_lists or any("," in text for text in texts) else ",").join(texts)
 

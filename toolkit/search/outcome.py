@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List
 
 from ..comparison.metrics import metrics_by_name
 from ..comparison.record import RunRecord, read_record
@@ -16,16 +16,14 @@ from ..errors import ToolkitError
 from ..files import write_json
 from ..page.writer import write_page
 from .definition import FINISHED, Definition, Trial
-from .sampler import analyse_variance, batches, count_trials
+from .sampler import batches, count_trials
 from .study import Study
-from .table import STOPPED, Row, describe_intervals, format_table, make_rows, sort_rows
+from .table import Row, describe_intervals, format_table, make_rows, sort_rows
 from .trial_options import again_command, describe_values
 
 TABLE_FILE, PAGE_FILE = "table.json", "report.html"
 FORMAT = 1
 MAX_PAGE_RUNS = 20
-MIN_PER_OPTION = 5  # configurations for each option that varies, to say which matter
-MIN_CONFIGURATIONS = 10
 
 
 class Progress:
@@ -77,9 +75,6 @@ def make_table(study: Study) -> Dict[str, Any]:
 
     rows: of the table, the best first; see `Row`.
     intervals: what the intervals of the rows say.
-    importance: the share of the variance that each option explains, the largest first; {} if it
-        cannot be measured.
-    importance_note: why not.
     best: the number of the best configuration; None if none finished.
     test: the metrics of the test split of its runs, by name: "value", "low", "high" (of one run
         its interval, of several seeds the lowest and the highest), "deviation" (the standard
@@ -90,11 +85,10 @@ def make_table(study: Study) -> Dict[str, Any]:
     """
     definition = study.definition
     rows = [row for cohort in batches(definition) for row in make_rows(study, cohort)]
-    importance, note = measure_importance(definition, rows)
     rows = sort_rows(definition, rows)
     finished = [row for row in rows if row.status == FINISHED]
     groups = [_read_group(row, study.folder) for row in finished[:2]]
-    verdict = explain_absence(rows) if groups else ""
+    verdict = "None: no second configuration trained to its end." if groups else ""
     if len(groups) > 1:
         verdict = f"On the test split, {judge(groups, [definition.metric])[0].text}."
     again, test = "", {}
@@ -112,32 +106,11 @@ def make_table(study: Study) -> Dict[str, Any]:
         "budget": definition.summary,
         "rows": [dict(row._asdict()) for row in rows],
         "intervals": describe_intervals(rows),
-        "importance": importance,
-        "importance_note": note,
         "best": finished[0].number if finished else None,
         "test": test,
         "verdict": verdict,
         "again": again,
     }
-
-
-def measure_importance(definition: Definition, rows: Sequence[Row]) -> Tuple[Dict[str, float], str]:
-    """Return the importance of each option, the largest first; or {}, and why there is none.
-
-    Configurations that failed, or that halving stopped, do not count.
-    """
-    last, num_names = len(definition.rungs) - 1, len(definition.space)
-    rows = [row for row in rows if row.status == FINISHED and row.rung == last]
-    least = max(MIN_CONFIGURATIONS, MIN_PER_OPTION * num_names)
-    if num_names < 2:
-        return {}, "one option varies" if num_names else "no option varies"
-    if len(rows) < least:
-        return {}, f"{len(rows)} configurations finished, and it needs {least}"
-    if len({row.value for row in rows}) == 1:
-        return {}, "all configurations have the same value"
-    shares = analyse_variance(definition, rows)
-    names = [each.name for each in definition.space]
-    return {name: shares[name] for name in sorted(names, key=lambda name: -shares[name])}, ""
 
 
 def _read_group(row: Row, folder: str) -> Group:
@@ -149,22 +122,6 @@ def _read_group(row: Row, folder: str) -> Group:
         except ToolkitError:
             continue
     return Group(f"configuration {row.number}", records)
-
-
-def explain_absence(rows: Sequence[Row]) -> str:
-    """Return why there is no second configuration to compare the first row with, a sentence."""
-    if len(rows) == 1:
-        return "None: there is only one configuration."
-    stopped = [row.step for row in rows if row.status == STOPPED]
-    steps = [f"{step:,}" for step in sorted(set(stopped))]
-    num_failed = sum(row.has_failed for row in rows)
-    num_waiting = len(rows) - 1 - len(stopped) - num_failed
-    place = f"step{'s' * (len(steps) > 1)} {' and '.join(steps)}"
-    causes = [f"halving stopped {len(stopped)} at {place}"] * bool(stopped)
-    causes += [f"{num_failed} diverged or failed"] * bool(num_failed)
-    causes += [f"{num_waiting} have not ended"] * bool(num_waiting)
-    only = f"only configuration {rows[0].number} trained to its end"
-    return f"None: {only}; {', '.join(causes)}."
 
 
 # ----------------------------------------------------------------------------------- files, text
@@ -189,10 +146,6 @@ def format_outcome(definition: Definition, table: Dict[str, Any]) -> List[str]:
     lines = format_table(definition, rows)
     if table["intervals"]:
         lines.append(f"brackets {table['intervals']}")
-    shares = [f"{name} {100 * share:.0f} %" for name, share in table["importance"].items()]
-    note = table["importance_note"]
-    if shares or note:
-        lines.append(f"matters  {', '.join(shares) or f'not measured: {note}'}")
     if table["best"] is None:
         return [*lines, "best     none: no configuration finished"]
     lines.append(f"best     configuration {rows[0].number}, {rows[0].paths[0]}")

@@ -17,12 +17,12 @@ from .definition import BEST, EXAMPLES, GRID, LAST, STEPS, TPE, Budget, Definiti
 DEFAULT_TRIALS = 20
 MAX_TRIALS = 9999  # numbers have four digits in the names of folders
 MAX_GRID = 64  # configurations of a space that is a grid by default
-MAX_RUNGS = 3  # by default
+MAX_RUNGS = 3
 
 
-def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definition:
-    """The definition of a new study from what the command says, the options of a run without what
-    varies, and the text of --rungs.
+def plan_study(stated: Definition, options: CoreOptions) -> Definition:
+    """The definition of a new study from what the command says, and the options of a run without
+    what varies.
 
     Raises ToolkitError if the first configuration cannot be trained, or what the command says is
     contradictory, or is not enough.
@@ -39,23 +39,23 @@ def plan_study(stated: Definition, options: CoreOptions, rungs: str) -> Definiti
         moment=BEST if answer.best_metric else LAST,
         interval=0 if stated.reduction else answer.interval or 0,
     )
-    definition = complete(stated, usual, rungs)
+    definition = complete(stated, usual)
     length = definition.count_steps(answer.examples_per_step)
     steps = [definition.pause_step(length, rung) for rung in range(len(definition.rungs))]
     if len(set(steps)) < len(steps):
         texts = ", ".join(map(str, steps))
         raise UsageError(
             f"With {length} steps, the rungs are at the steps {texts}: two of them are the same.",
-            hint="Set a larger budget, other --rungs, or a smaller --evaluate-steps.",
+            hint="Set a larger budget or a smaller --evaluate-steps.",
         )
     return definition
 
 
-def complete(stated: Definition, usual: Definition, rungs: str) -> Definition:
+def complete(stated: Definition, usual: Definition) -> Definition:
     """What a command says, and what it leaves open as it is in another definition, perhaps that of
     the study which it continues.
 
-    Raises UsageError if the sampler does not fit the space, or the rungs do not fit the budget.
+    Raises UsageError if the sampler does not fit the space, or there is too little to halve.
     """
     names = ("sampler", "trials", "metric", "direction", "moment", "interval")
     stated = stated._replace(**{n: getattr(stated, n) or getattr(usual, n) for n in names})
@@ -76,7 +76,7 @@ def complete(stated: Definition, usual: Definition, rungs: str) -> Definition:
         sampler=sampler,
         trials=trials,
         budget=budget,
-        rungs=read_rungs(rungs, stated.reduction, budget, trials),
+        rungs=choose_rungs(stated.reduction, trials),
         threads=usual.threads,
     )
 
@@ -89,24 +89,21 @@ def with_more_trials(existing: Definition, trials: int) -> Definition:
     before, count = existing.trials, existing.num_configurations
     if trials == before:
         return existing
-    if trials < before:
-        fault, hint = (
-            f"has {before} trials, and --trials is {trials}",
-            "It can get more, not fewer.",
+    if existing.reduction:
+        raise UsageError(
+            f"A search with --halving has {before} trials, and cannot get {trials}: which of them "
+            "continued after a rung depends on how many there are.",
+            hint=f"Name another --search-dir, with --trials {trials}.",
         )
-    elif existing.reduction:
-        fault = f"with --halving cannot get more trials than its {before}: which of them continued "
-        fault += "after a rung depends on how many there are"
-        hint = f"Name another --search-dir, with --trials {trials}."
-    elif count <= before:
-        fault = f"has all {before} configurations of what varies; there are no {trials}"
-        hint = "Name another --search-dir, with more values."
-    else:
-        return existing._replace(trials=int(min(trials, count)))
-    raise UsageError(f"The search {fault}.", hint=hint)
+    if min(trials, count) <= before:
+        raise UsageError(
+            f"The search has {before} trials, and cannot have {trials} in all.",
+            hint="It can get more, up to one for each configuration of what varies.",
+        )
+    return existing._replace(trials=int(min(trials, count)))
 
 
-def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
+def check_stated(stated: Definition, options: CoreOptions) -> None:
     """Refuse what no study can have, before any process starts."""
     if not options.evaluate:
         raise UsageError(
@@ -121,16 +118,11 @@ def check_stated(stated: Definition, options: CoreOptions, rungs: str) -> None:
         )
     if stated.seeds[-1] >= 2**31:
         raise UsageError(f"--seed {stated.seeds[0]} leaves no room for {len(stated.seeds)} seeds.")
-    if rungs and not stated.reduction:
-        raise UsageError("--rungs is set, but --halving is not.", hint="Add --halving 3.")
 
 
-def read_rungs(text: str, reduction: int, budget: Budget, trials: int) -> Tuple[float, ...]:
-    """The shares of the budget at which configurations are compared, from amounts of it or shares
-    such as 10%, separated by commas; "" for the usual ones: each is `reduction` times the one
-    before.
-
-    Raises UsageError for what is no amount below the budget, or too few configurations.
+def choose_rungs(reduction: int, trials: int) -> Tuple[float, ...]:
+    """The shares of the budget at which configurations are compared: each is `reduction` times the
+    one before. Raises UsageError for too few configurations.
     """
     if not reduction:
         return (1.0,)
@@ -140,24 +132,8 @@ def read_rungs(text: str, reduction: int, budget: Budget, trials: int) -> Tuple[
             f"{'is' if trials == 1 else 'are'} {trials}.",
             hint="Set more --trials, or leave --halving out.",
         )
-    if not text:
-        count = min(MAX_RUNGS - 1, int(math.log(trials, reduction) + 1e-9))
-        return tuple(reduction**-power for power in range(count, 0, -1)) + (1.0,)
-    shares = set()
-    for part in map(str.strip, text.split(",")):
-        try:
-            share = float(part.rstrip("%")) / (100 if part.endswith("%") else budget.amount)
-        except ValueError:
-            share = math.nan
-        if not 0 < share < 1:
-            raise UsageError(
-                f"--rungs: '{part}' is no amount below the budget of {budget}.",
-                hint="Write amounts, as in --rungs 100,300, or shares, as in --rungs 10%,30%.",
-            )
-        if share in shares:
-            raise UsageError(f"--rungs {text} has an amount twice.")
-        shares.add(share)
-    return (*sorted(shares), 1.0)
+    count = min(MAX_RUNGS - 1, int(math.log(trials, reduction) + 1e-9))
+    return tuple(reduction**-power for power in range(count, 0, -1)) + (1.0,)
 
 
 def choose_metric(name: str, direction: str, answer: Answer) -> Tuple[str, str]:

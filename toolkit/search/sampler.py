@@ -143,19 +143,6 @@ def _grid(definition: Definition) -> Iterator[Values]:
 # ---------------------------------------------------------------------------------- Optuna's terms
 
 
-def analyse_variance(definition: Definition, rows: Sequence[Row]) -> Dict[str, float]:
-    """Return the share of the variance of the metric that each option explains in some rows.
-
-    It is that of functional ANOVA over a random forest (Hutter, Hoos and Leyton-Brown, 2014).
-    """
-    from optuna.importance import FanovaImportanceEvaluator
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        evaluator = FanovaImportanceEvaluator(n_trees=32, seed=0)
-        return evaluator.evaluate(make_study(definition, rows))
-
-
 def make_study(
     definition: Definition, rows: Sequence[Row], sampler: Any = None, pending: Sequence[Values] = ()
 ) -> optuna.study.Study:

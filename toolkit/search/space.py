@@ -4,7 +4,6 @@ not.
     learning_rate=1e-4..1e-2:log    a range; also :step=0.1
     network=mlp,cnn                 a list, separated by commas
     hidden=128|256,128              a list of values with commas, separated by |
-    group=["a:freeze=1|2", "b"]     a list in JSON, for any text
 """
 
 from __future__ import annotations
@@ -181,16 +180,8 @@ class _Vary:
                 raise self._fault(f"has the value {value_text(choice)} twice")
         return Dimension(self._name, CHOICE, choices=tuple(choices))
 
-    def _split(self) -> List[Any]:
-        """Return the texts, or the values of a list in JSON, between which the option varies."""
-        if self._text.startswith("["):
-            try:
-                values = json.loads(self._text)
-            except (ValueError, RecursionError) as error:
-                raise self._fault(f"is no list in JSON: {error}") from None
-            if not values:
-                raise self._fault("has no values")
-            return list(values)
+    def _split(self) -> List[str]:
+        """Return the texts between which the option varies."""
         separator = "|" if self._is_list or "|" in self._text else ","
         parts = [part.strip() for part in self._text.split(separator)]
         if not all(parts):

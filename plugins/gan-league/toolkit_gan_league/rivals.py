@@ -17,7 +17,7 @@ BUDGETS = ("--steps", "--epochs", "--examples")
 TOURNAMENT_FLAGS = ("--search-dir", "--vary", "--sampler")  # which the tournament sets
 _COMMON_FLAGS = (
     *TOURNAMENT_FLAGS,
-    *("--trials", "--halving", "--rungs", "--plugin"),
+    *("--trials", "--halving", "--plugin"),
     *("--seed", "--seeds", "--workers", "--dry-run", "--json"),
     *BUDGETS,
     *("--data", "--image-size", "--channels", "--fit", "--background", "--label-column"),
