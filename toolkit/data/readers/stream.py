@@ -11,7 +11,6 @@ Legend: N examples, B batch, K batches of a chunk, G batches of a read, ... othe
 from __future__ import annotations
 
 import atexit
-import concurrent.futures
 import os
 import threading
 import time
@@ -43,7 +42,6 @@ _READ_BYTES = 1 << 20
 _MAX_READS = 16  # batches of a read
 _MAX_THREADS = 8
 _PREFETCH = 2  # reads
-_AHEAD = 2  # batches that are read by number while another one is trained on
 _PAUSE, _MAX_WAIT = 0.05, 10.0  # seconds
 _NO_END = np.iinfo(np.int64).max
 
@@ -85,9 +83,6 @@ class StreamReader(IteratorReader):
         batch_size: B, at most as many as the filter keeps.
         options: the seed and the order; the part of each batch.
         hooks: `filter` is called here, once per example; `convert` whenever an example is read.
-
-    Attributes:
-        num_ahead: how many batches `request` should read ahead; 0 if none is read by number.
     """
 
     def __init__(
@@ -105,11 +100,8 @@ class StreamReader(IteratorReader):
         if hooks.convert is not None:
             self._converter = ExampleConverter(hooks.convert, self._split)
             self.form = self._converted_form(options.pads_to_longest)
-        self._order = EpochOrder(self.num_examples, options.seed, options.buffer_size)
-        self.num_ahead = _AHEAD if options.by_number else 0
-        self._requests: Dict[int, concurrent.futures.Future[List[np.ndarray]]] = {}
-        if options.by_number:
-            self._pool = concurrent.futures.ThreadPoolExecutor(_AHEAD)
+        self._order = EpochOrder(self.num_examples, options.seed, options.shuffle_buffer)
+        self._by_number = options.by_number
         with tf.device(DEVICE), tf.name_scope("stream_input"):
             self._first = tf.placeholder(tf.int64, [])
             self._iterator = tf.data.make_initializable_iterator(self._dataset())
@@ -123,20 +115,15 @@ class StreamReader(IteratorReader):
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """The next batch, or by number that of `step`, an int64 scalar. See `IteratorReader`."""
-        if not self.num_ahead:
+        if not self._by_number:
             return super().batch(step)
         with tf.device(DEVICE), tf.name_scope("batch"):
             return pack(self.form.finish(self._read_tensors(step)))
 
-    def request(self, number: int) -> None:
-        """Begin to read a batch that a step will take soon."""
-        self._requests[number] = self._pool.submit(self._read, np.asarray(number))
-
     def initialize(self, session: tf.Session, step: int = 0) -> None:
-        """Start at batch number `step`, and forget what was requested."""
+        """Start at batch number `step`."""
         self.failure = None
-        self._requests.clear()
-        if not self.num_ahead:
+        if not self._by_number:
             session.run(self._iterator.initializer, {self._first: step})
 
     # --------------------------------------------------------------------------------- the batches
@@ -155,7 +142,7 @@ class StreamReader(IteratorReader):
     @property
     def _batches_per_read(self) -> int:
         """G: several for small batches, for which a call of Python costs more than the read."""
-        if self._converter is not None or self.num_ahead:
+        if self._converter is not None or self._by_number:
             return 1
         example_bytes = max(1, self._split.nbytes // self.num_examples)
         limit = min(_READ_EXAMPLES, _READ_BYTES // example_bytes)
@@ -165,17 +152,12 @@ class StreamReader(IteratorReader):
         """G batches from batch `number` on by flat key: [B, ...], or [G, B, ...]."""
         components = self.form.components
         dtypes = [tf.as_dtype(component.dtype) for component in components.values()]
-        tensors = dict(zip(components, tf.numpy_function(self._fetch, [number], dtypes)))
+        tensors = dict(zip(components, tf.numpy_function(self._read, [number], dtypes)))
         group = self._batches_per_read
         for key, tensor in tensors.items():
             shape = self.form.batch_shape(key, self.num_rows)
             tensor.set_shape(shape if group == 1 else [group, *shape])
         return tensors
-
-    def _fetch(self, number: np.ndarray) -> List[np.ndarray]:
-        """What was requested, or what is read now."""
-        request = self._requests.pop(int(number), None)
-        return self._read(number) if request is None else request.result()
 
     def _read(self, number: np.ndarray) -> List[np.ndarray]:
         """The arrays of G batches from batch `number` on; called in threads of tf.data."""
