@@ -6,7 +6,7 @@ from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.data.structure import flatten
 
 
-def read(split, batch_size, numbers, first=None, requested=0, hooks=NO_HOOKS, **options):
+def read(split, batch_size, numbers, first=None, hooks=NO_HOOKS, **options):
     """The batches with some numbers: flat key -> array, and the "positions" of their examples.
 
     Args:
@@ -14,7 +14,6 @@ def read(split, batch_size, numbers, first=None, requested=0, hooks=NO_HOOKS, **
         batch_size: of a batch; of all replicas, where the options have a part.
         numbers: of the batches, from 0.
         first: at which the reader starts; None for the first of the numbers.
-        requested: how many of the numbers are requested before.
         hooks: filter and convert.
         options: of the reader, with the seed 1 unless they name another.
     """
@@ -28,6 +27,4 @@ def read(split, batch_size, numbers, first=None, requested=0, hooks=NO_HOOKS, **
             assert options.part or tensor.shape.as_list() == shape
         batch["positions"] = reader.positions(number)
         reader.initialize(session, numbers[0] if first is None else first)
-        for each in numbers[:requested]:
-            reader.request(each)
         return [session.run(batch, {number: each}) for each in numbers]

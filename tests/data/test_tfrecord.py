@@ -310,11 +310,6 @@ REFUSED = {
         {},
         "record 20: expected the key 'image/class/label' as in the first record, found the keys",
     ),
-    "first without label": (
-        records(example(image__encoded=png(1)), *pictures()),
-        {},
-        "expected the key 'image/class/label' in all records or in none, found it in 20 of 21",
-    ),
     "other label": (
         records(*pictures(), example(image__encoded=png(1), image__class__label="a")),
         {},

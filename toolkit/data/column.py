@@ -79,12 +79,12 @@ class Component(NamedTuple):
         return f"{self.dtype} {describe_shape(self.shape)}"
 
 
-def describe_shape(shape: Sequence[Optional[int]]) -> str:
-    """`[?, 3]`: the sizes of an array, of which some are not known."""
+def describe_shape(shape: Sequence[Any]) -> str:
+    """`[N, ?, 3]`: the sizes of an array, of which some are None, or have a name."""
     return f"[{', '.join(map(_describe_size, shape))}]"
 
 
-def _describe_size(size: Optional[int]) -> str:
+def _describe_size(size: Any) -> str:
     return "?" if size is None else str(size)
 
 

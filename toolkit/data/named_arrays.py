@@ -10,7 +10,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 import numpy as np
 
 from ..errors import DataError
-from .column import TEXT, as_text
+from .column import TEXT, as_text, describe_shape
 
 # name -> (dtype, shape of one row); None is any size
 ArraySpecs = Mapping[str, Tuple[str, Tuple[Optional[int], ...]]]
@@ -64,7 +64,7 @@ def _check_array(
     if not has_shape or not can_convert:
         raise DataError(
             f"{prefix}'{name}' is {list(array.shape)} {array.dtype}, expected "
-            f"{_describe_shape(shape)} {dtype}."
+            f"{describe_shape(('N', *shape))} {dtype}."
         )
     return as_text(array) if dtype == TEXT else as_dtype(array, dtype, f"{prefix}'{name}'")
 
@@ -86,12 +86,9 @@ def as_dtype(array: np.ndarray, dtype: str, source: str) -> np.ndarray:
 def describe_specs(specs: ArraySpecs) -> str:
     """`label [N] int32, z [N, 8] float32`."""
     return ", ".join(
-        f"{name} {_describe_shape(shape)} {dtype}" for name, (dtype, shape) in sorted(specs.items())
+        f"{name} {describe_shape(('N', *shape))} {dtype}"
+        for name, (dtype, shape) in sorted(specs.items())
     )
-
-
-def _describe_shape(shape: Tuple[Optional[int], ...]) -> str:
-    return f"[{', '.join(['N'] + ['?' if size is None else str(size) for size in shape])}]"
 
 
 def random_arrays(specs: ArraySpecs, num_rows: int) -> Dict[str, np.ndarray]:

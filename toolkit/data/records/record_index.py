@@ -74,7 +74,6 @@ class RecordIndex:
     Args:
         shards: the files.
         plans: what the index has of each key.
-        cache_dir: the cache folder; None for the default.
 
     Attributes:
         ends: records of each shard and of those before it, int64 [S].
@@ -85,14 +84,10 @@ class RecordIndex:
         DataError: a record is damaged, or lacks a key.
     """
 
-    def __init__(
-        self, shards: Sequence[Shard], plans: Sequence[KeyPlan], cache_dir: Optional[str] = None
-    ):
+    def __init__(self, shards: Sequence[Shard], plans: Sequence[KeyPlan]):
         facts = json.dumps([_VERSION, [shard.digest for shard in shards], plans])
         name = "index-" + hashlib.sha256(facts.encode()).hexdigest()[:32]
-        self._folder = open_entry(
-            GROUP, name, lambda folder: _write_index(shards, plans, folder), cache_dir
-        )
+        self._folder = open_entry(GROUP, name, lambda folder: _write_index(shards, plans, folder))
         with open(os.path.join(self._folder, "index.json"), encoding="utf-8") as file:
             ends, self.keys, texts = json.load(file)
         self.ends = np.array(ends, np.int64)

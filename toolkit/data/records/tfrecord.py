@@ -12,7 +12,7 @@ import functools
 import operator
 import os
 import re
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def open_tfrecord(settings: Settings) -> Dataset:
     files, notes = find_shards(place)
     all_paths = [path for paths in files.values() for path in paths]
     digests = settings.files.digests(all_paths)
-    shards = list_shards(all_paths, digests, settings.cache_dir)
+    shards = list_shards(all_paths, digests)
     name, first = _first_record(place, shards)
     if model is None:
         keys = _choose_keys(name, first, settings.columns)
@@ -131,12 +131,11 @@ class _RecordReader:
         if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
             plans += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
         self._plans = {plan.key: plan for plan in plans}
-        self.index = RecordIndex(shards, plans, settings.cache_dir)
+        self.index = RecordIndex(shards, plans)
         self.notes: List[str] = []
 
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
         """The features and the labels of all records, and the names of the classes."""
-        self._check_labels()
         read = {key for plan in self._plans.values() for key in (plan.key, *plan.size_keys)}
         others = [key for key in self.index.keys if key not in read]
         if others:
@@ -149,21 +148,6 @@ class _RecordReader:
             return (features, *self._read_label(self._labels[0]))
         return features, self._collect(self._labels) if self._labels else None, ()
 
-    def _check_labels(self) -> None:
-        """Refuse labels that the first record lacks and others have."""
-        model, columns = self._model, self._settings.columns
-        if self._labels or (model is None and columns.label_column):
-            return
-        left_out = {*self._features, *(columns.ignore_columns if model is None else ())}
-        for key in LABEL_KEYS if model is None else model["labels"]:
-            count = self.index.keys.get(key, 0)
-            if count and key not in left_out:
-                raise DataError(
-                    f"{self._settings.path}: expected the key '{key}' in all records or in none, "
-                    f"found it in {count:,} of {len(self.index):,} and not in the first.",
-                    hint="Write it in all records, or use --label-column none.",
-                )
-
     # ------------------------------------------------------------------------------- components
 
     def _collect(self, keys: Sequence[str]) -> Any:
@@ -175,15 +159,7 @@ class _RecordReader:
             only = values[keys[0]]
             is_row = _is_single(only) and keys[0] not in self._labels  # features have two axes
             return _column(only[:, np.newaxis] if is_row else only)
-        key_of: Dict[str, str] = {}
-        for key in keys:
-            name = component_name(key)
-            if key_of.setdefault(name, key) != key:
-                raise DataError(
-                    f"The keys '{key_of[name]}' and '{key}' both become the component '{name}'.",
-                    hint="Name one of them with --feature-columns.",
-                )
-        return {name: _column(values[key]) for name, key in key_of.items()}
+        return {component_name(key): _column(value) for key, value in values.items()}
 
     def _read_key(self, key: str) -> Any:
         """An array [M, ...], sequences, or what is decoded at each read."""
