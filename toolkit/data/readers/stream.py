@@ -20,6 +20,7 @@ import numpy as np
 
 from ...compat import tf
 from ...errors import DataError, ToolkitError
+from ..column import memory_map
 from ..examples import Split
 from ..files.cache import cache_folder
 from ..files.parallel import count_cores
@@ -227,8 +228,8 @@ _READS = _Reads()
 def _is_mapped(split: Split) -> bool:
     """Whether a component was decoded into the cache."""
     root = os.path.realpath(os.path.join(cache_folder(), DECODED)) + os.sep
-    paths = [column.paths[0] for column in split.columns.values() if column.paths]
-    return any(os.path.realpath(path).startswith(root) for path in paths)
+    maps = [memory_map(column.values) for column in split.columns.values()]
+    return any(os.path.realpath(str(m.filename)).startswith(root) for m in maps if m is not None)
 
 
 def _read_error(error: Exception) -> ToolkitError:

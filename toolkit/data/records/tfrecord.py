@@ -144,9 +144,10 @@ class _RecordReader:
         has_images = any(plan.kind == IMAGE for plan in self._plans.values())
         if self._model is None and not has_images:
             refuse_idle_images(self._settings.path, self._settings.images)
-        if len(self._labels) == 1:
-            return (features, *self._read_label(self._labels[0]))
-        return features, self._collect(self._labels) if self._labels else None, ()
+        if not self._labels:
+            return features, None, ()
+        labels, class_names = self._read_label(self._labels[0])
+        return features, labels, class_names
 
     # ------------------------------------------------------------------------------- components
 
@@ -212,9 +213,14 @@ class _RecordReader:
     # ----------------------------------------------------------------------------------- labels
 
     def _read_label(self, key: str) -> Tuple[Any, Tuple[str, ...]]:
-        """The labels of all records, and the names of the classes; () if they are no classes."""
+        """The labels of all records, and the names of the classes; () if they are no classes.
+
+        Args:
+            key: the first of them.
+        """
         kind, wanted = self._plans[key].kind, self._settings.columns.label_kind
-        if kind == NAME:
+        is_one = len(self._labels) == 1
+        if kind == NAME and is_one:
             if wanted == "value":
                 raise DataError(
                     f"{self._settings.path}: expected labels that are values in the key '{key}', "
@@ -223,7 +229,7 @@ class _RecordReader:
                 )
             labels, names = self.index.names(key)
             return labels, tuple(names)
-        if kind == INTEGERS and wanted != "value":
+        if kind == INTEGERS and wanted != "value" and is_one:
             values, starts = self.index.numbers(key)
             if starts is None and _is_single(values):
                 return self._number_classes(key, values)
@@ -232,7 +238,7 @@ class _RecordReader:
                 f"--label-kind class: the values of the key '{key}' are no classes.",
                 hint="Classes are one integer or one text in each record.",
             )
-        return self._collect([key]), ()
+        return self._collect(self._labels), ()
 
     def _number_classes(self, key: str, values: np.ndarray) -> Tuple[np.ndarray, Tuple[str, ...]]:
         """Class numbers from 0: labels that begin at 1, or higher, are counted from 1."""
@@ -307,16 +313,6 @@ def _choose_keys(
     rest = [key for key in keys if key not in explicit and key not in ignored]
     if not columns.label_column:
         labels = [key for key in LABEL_KEYS if key in rest][:1]
-    if columns.label_kind != "auto" and not labels:
-        raise UsageError(
-            f"--label-kind {columns.label_kind} has no effect on {name}, which has no labels.",
-            hint="Omit it, or name the key of the labels with --label-column.",
-        )
-    if columns.label_kind == "class" and len(labels) > 1:
-        raise UsageError(
-            f"--label-kind class: expected one key of classes, found {len(labels)}.",
-            hint="Name one key with --label-column.",
-        )
     if explicit:
         return list(dict.fromkeys(explicit)), labels
     rest = [key for key in rest if key not in labels]
