@@ -210,12 +210,10 @@ def _describe_all(splits: Dict[str, Split]) -> DataSpec:
     """
     specs = {name: describe(split) for name, split in splits.items() if len(split)}
     spec = specs["train"]
-    declared = [name for name in specs if _declared_classes(splits[name], LABELS)]
-    if declared and "train" not in declared:
-        spec = with_classes(spec, specs[declared[0]].class_names)
-    count = max(other.num_classes for other in specs.values())
-    if not declared and spec.num_classes < count:
-        spec = with_classes(spec, [str(number) for number in range(count)])
+    declared = [specs[name] for name in specs if _declared_classes(splits[name], LABELS)]
+    names = max((each.class_names for each in declared[:1] or specs.values()), key=len)
+    if names:
+        spec = with_classes(spec, names)
     components = []
     for key, component in spec.components:
         counts = [_declared_classes(split, key) for split in splits.values()]

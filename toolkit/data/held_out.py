@@ -110,11 +110,6 @@ def _check(splits: Dict[str, Split], shares: Shares) -> None:
                 f"The data has a split '{name}' of its own, so --{option} {value} has no effect.",
                 hint=f"Omit --{option}.",
             )
-    if {"test", "validation"} <= set(splits) and shares.seed:
-        raise UsageError(
-            f"The data has all its splits, so --split-seed {shares.seed} has no effect.",
-            hint="Omit --split-seed.",
-        )
     if shares.folds == 1 or not 0 <= shares.fold < max(1, shares.folds):
         raise UsageError(
             f"Fold {shares.fold} of {shares.folds} does not exist.",

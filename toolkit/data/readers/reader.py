@@ -36,7 +36,7 @@ def make_reader(
         DataError: the filter keeps no example.
     """
     if split.make_dataset is not None:
-        if hooks != NO_HOOKS:
+        if hooks.filter or hooks.convert:
             raise UsageError(
                 "The hooks 'filter' and 'convert' are not called for the examples of a "
                 "tf.data.Dataset.",

@@ -99,7 +99,7 @@ class StreamReader(IteratorReader):
         self.kind = "mapped" if _is_mapped(split) else "stream"
         self._converter: Optional[ExampleConverter] = None
         if hooks.convert is not None:
-            self._converter = ExampleConverter(hooks.convert, self._split)
+            self._converter = ExampleConverter(hooks, self._split)
             self.form = self._converted_form(options.pads_to_longest)
         self._order = EpochOrder(self.num_examples, options.seed, options.shuffle_buffer)
         self._by_number = options.by_number
@@ -186,15 +186,11 @@ class StreamReader(IteratorReader):
         numbers = positions if self._numbers is None else self._numbers[positions]
         examples = unbatch(self._split, self._split.read(positions))
         batch = self._converter.join([convert(x, int(n)) for x, n in zip(examples, numbers)])
-        flat = batch.read(slice(None))
-        for key, longest in self.form.longest.items() if is_longest else ():
-            padding = self.form.components[key].padding
-            value = padding.encode() if isinstance(padding, str) else padding
-            shape = (len(flat[key]), longest, *flat[key].shape[2:])
-            padded = np.full(shape, value, flat[key].dtype)
-            padded[:, : flat[key].shape[1]] = flat[key]
-            flat[key] = padded
-        return flat
+        lengths = self.form.longest if is_longest else {}
+        return {
+            key: column.take(slice(None), lengths.get(key) or batch.pad_length(key, slice(None)))
+            for key, column in batch.columns.items()
+        }
 
     def _converted_form(self, pads_to_longest: bool) -> BatchForm:
         """The form of converted examples.
