@@ -113,7 +113,10 @@ def read_chunks(kind, split, batch_size, size, counts, start=0, **options):
         step, num_batches = tf.placeholder(tf.int64, []), tf.placeholder(tf.int32, [])
         flat = reader.chunk(step, size, num_batches)
         features, labels = flat["features"], flat.get("labels")
-        assert features.shape.as_list()[1:] == [batch_size] + list(reader.shape)
+        assert features.shape.as_list()[1:] == [
+            batch_size,
+            *reader.form.components["features"].shape,
+        ]
         assert labels is None or labels.shape.as_list()[1:] == [batch_size]
         fetches = [convert_stored(features, "image")] + ([] if labels is None else [labels])
         reader.initialize(session, start)

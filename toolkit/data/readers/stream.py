@@ -11,7 +11,6 @@ Legend: N examples, B batch, K batches of a chunk, G batches of a read, ... othe
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
 from typing import Any, Dict, List, Optional, Tuple
@@ -20,9 +19,7 @@ import numpy as np
 
 from ...compat import tf
 from ...errors import DataError, ToolkitError
-from ..column import memory_map
 from ..examples import Split
-from ..files.cache import cache_folder
 from ..files.parallel import count_cores
 from ..prepare import (
     NO_HOOKS,
@@ -34,7 +31,6 @@ from ..prepare import (
 )
 from ..structure import pack
 from .batches import DEVICE, BatchForm, IteratorReader
-from .mapped import GROUP as DECODED
 from .options import DEFAULT_OPTIONS, ReaderOptions
 from .order import EpochOrder
 
@@ -86,6 +82,8 @@ class StreamReader(IteratorReader):
         hooks: `filter` is called here, once per example; `convert` whenever an example is read.
     """
 
+    kind = "stream"
+
     def __init__(
         self,
         split: Split,
@@ -96,7 +94,6 @@ class StreamReader(IteratorReader):
         self._split, self._numbers = filter_split(split, hooks.filter)
         form = BatchForm.of(self._split, options.pads_to_longest)
         super().__init__(len(self._split), batch_size, form, options.part)
-        self.kind = "mapped" if _is_mapped(split) else "stream"
         self._converter: Optional[ExampleConverter] = None
         if hooks.convert is not None:
             self._converter = ExampleConverter(hooks, self._split)
@@ -219,13 +216,6 @@ class StreamReader(IteratorReader):
 
 
 _READS = _Reads()
-
-
-def _is_mapped(split: Split) -> bool:
-    """Whether a component was decoded into the cache."""
-    root = os.path.realpath(os.path.join(cache_folder(), DECODED)) + os.sep
-    maps = [memory_map(column.values) for column in split.columns.values()]
-    return any(os.path.realpath(str(m.filename)).startswith(root) for m in maps if m is not None)
 
 
 def _read_error(error: Exception) -> ToolkitError:

@@ -15,14 +15,12 @@ import hashlib
 import json
 import os
 import sys
-import warnings
 from typing import (
     Any,
     Callable,
     Counter,
     Dict,
     Iterable,
-    Iterator,
     List,
     NamedTuple,
     Optional,
@@ -146,14 +144,6 @@ class RecordIndex:
 # ----------------------------------------------------------------------------------------- records
 
 
-@contextlib.contextmanager
-def without_warnings() -> Iterator[None]:
-    """Let older versions of protobuf not warn, which read damaged bytes up to the damage."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        yield
-
-
 def parse_record(name: str, record: bytes, is_first: bool = False) -> Features:
     """The features of a record. Raises a DataError that names it if it is no Example."""
     example, finding = tf.train.Example(), "bytes that are no tf.train.Example"
@@ -216,7 +206,7 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
     digests = bytearray()
     rows = [array.array("q") for _ in plans]
     texts: List[Dict[str, int]] = [{} for _ in plans]
-    with contextlib.ExitStack() as files, without_warnings():
+    with contextlib.ExitStack() as files:
         paths = [os.path.join(folder, f"values{number}.bin") for number in range(len(plans))]
         values = [files.enter_context(open(path, "wb")) for path in paths]
         for shard in shards:

@@ -41,7 +41,6 @@ from .record_index import (
     only_value,
     parse_record,
     values_of,
-    without_warnings,
 )
 from .shard_names import find_shards
 
@@ -107,8 +106,7 @@ def _first_record(place: str, shards: Sequence[Shard]) -> Tuple[str, Features]:
     for shard in shards:
         for _, record in iterate_records(shard):
             name = f"{shard.path}: record 0"
-            with without_warnings():
-                return name, parse_record(name, record, is_first=True)
+            return name, parse_record(name, record, is_first=True)
     raise DataError(f"{place}: expected one record or more, found empty files.", hint=HINT)
 
 
