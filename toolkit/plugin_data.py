@@ -127,12 +127,9 @@ def _call_hook(plugins: Plugins, name: str, run: Run) -> Optional[Split]:
         raise DataError(message, hint=error.hint) from error
     if split is None or isinstance(split, Split):
         return split
-    module = type(split).__module__.split(".")[0]
-    text = f"an object of type {module}.{type(split).__name__}".replace("builtins.", "")
-    if isinstance(split, tuple):
-        text = f"a tuple of {len(split)}"
     raise ToolkitError(
-        f"{place} returned {text} for '{name}', expected a toolkit.Split.",
+        f"{place} returned an object of type {type(split).__name__} for '{name}', expected a "
+        "toolkit.Split.",
         hint="Return toolkit.Split(features, labels) of arrays or lists, "
         "toolkit.read_dataset(make_dataset, count), or None.",
     )
