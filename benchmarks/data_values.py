@@ -330,7 +330,7 @@ def write_records(root):
     case("tfrecord shards", f"tfrecord:{root / 'shards'}")
 
 
-def describe(value, root, cache, arguments):
+def describe(value, root, arguments):
     """The values of a data set as JSON, or its error."""
     images = {k: v for k, v in arguments.items() if k in ImageOptions._fields}
     columns = {k: v for k, v in arguments.items() if k in ColumnOptions._fields}
@@ -339,10 +339,9 @@ def describe(value, root, cache, arguments):
             value,
             images=ImageOptions(**images),
             columns=ColumnOptions(**columns),
-            cache_dir=str(cache),
         )
         splits = {name: split.sha256() for name, split in dataset.splits.items()}
-        decoded = decode_splits(dataset.splits, "mapped", cache_dir=str(cache))
+        decoded = decode_splits(dataset.splits, "mapped")
         for name, split in decoded.items():
             assert split.sha256() == splits[name], name
         result = {
@@ -362,6 +361,7 @@ def describe(value, root, cache, arguments):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
+        os.environ["TOOLKIT_CACHE"] = str(root / "cache")
         write_images(root / "images")
         write_pairs(root / "pairs")
         write_arrays(root / "arrays")
@@ -369,8 +369,8 @@ def main():
         write_records(root / "records")
         values = {}
         for name, value, arguments in CASES:
-            first = describe(value, root, root / "cache", arguments)
-            assert describe(value, root, root / "cache", arguments) == first, name
+            first = describe(value, root, arguments)
+            assert describe(value, root, arguments) == first, name
             values[name] = first
     Path(sys.argv[1]).write_text(json.dumps(values, indent=1, sort_keys=True))
     print(f"{len(values)} data sets")

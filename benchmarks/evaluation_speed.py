@@ -62,12 +62,11 @@ class Classifier:
             batch: (reader, step) -> features and labels of one batch.
         """
         from toolkit import Run, tf
-        from toolkit.data.readers.options import ReaderOptions
         from toolkit.data.readers.resident import ResidentReader
         from toolkit.graph.session_config import session_config
 
         run = Run("eval", self.options, self.spec)
-        reader = ResidentReader(self.split, BATCH_SIZE, ReaderOptions(shuffle=False))
+        reader = ResidentReader(self.split, BATCH_SIZE)
         model = self.plugins.call_hook("build", run=run)
 
         def body(step, total):

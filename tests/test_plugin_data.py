@@ -85,30 +85,14 @@ def pairs():
     yield np.zeros([8, 8]), 1
 
 
-class Frame:
-    """Like a data frame, whose text is its whole content."""
-
-    columns = ["x", "y"]
-
-    def to_numpy(self):
-        return np.zeros([3, 2])
-
-
 @pytest.mark.parametrize(
-    "answer, text, hint",
-    [
-        ((np.zeros([3, 2]), [0, 1, 2]), "a tuple of 2", "Return toolkit.Split(features, labels)."),
-        ({"x": [1]}, "an object of type dict", "Return toolkit.Split(features, labels), or None."),
-        (pairs(), "an object of type generator", "lists or arrays: examples are read in any order"),
-        (Frame(), "an object of type test_plugin_data.Frame", "frame[names].to_numpy('float32')"),
-    ],
+    "answer, kind", [((np.zeros([3, 2]), [0, 1, 2]), "tuple"), (pairs(), "generator")]
 )
-def test_an_answer_that_is_no_split_is_named_by_its_type(answer, text, hint):
+def test_an_answer_that_is_no_split_is_named_by_its_type(answer, kind):
     with pytest.raises(ToolkitError) as error:
         open_data(Own(lambda split, run: answer))
-    message = f"Hook 'data' of plugin 'own' returned {text} for 'train', expected a toolkit.Split."
-    assert error.value.message == message
-    assert hint in error.value.hint
+    assert f"'data' of plugin 'own' returned an object of type {kind} for" in error.value.message
+    assert "Return toolkit.Split(features, labels)" in error.value.hint
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import types
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Set
 
 import numpy as np
@@ -77,7 +76,7 @@ def open_from_plugin(
     for name, split in splits.items():
         _check_classes(plugin, name, split, spec)
     # Before rows are decoded: then they come from the cache.
-    reads_files = any(_reads_files(c) for split in splits.values() for c in split.columns.values())
+    reads_files = any(map(_identities, splits.values()))
     hashes = {n: _hash_split(splits[n]) for n in sorted(splits)} if reads_files else None
     dataset = Dataset(FROM_PLUGIN + plugin, spec, splits, sha256=hashes)
     dataset.option_names = frozenset(watched.names)
@@ -128,50 +127,31 @@ def _call_hook(plugins: Plugins, name: str, run: Run) -> Optional[Split]:
         raise DataError(message, hint=error.hint) from error
     if split is None or isinstance(split, Split):
         return split
-    module = type(split).__module__.split(".")[0]
-    text = f"an object of type {module}.{type(split).__name__}".replace("builtins.", "")
-    if isinstance(split, tuple):
-        text = f"a tuple of {len(split)}"
     raise ToolkitError(
-        f"{place} returned {text} for '{name}', expected a toolkit.Split.", hint=_hint(split)
+        f"{place} returned an object of type {type(split).__name__} for '{name}', expected a "
+        "toolkit.Split.",
+        hint="Return toolkit.Split(features, labels) of arrays or lists, "
+        "toolkit.read_dataset(make_dataset, count), or None.",
     )
-
-
-def _hint(answer: Any) -> str:
-    if isinstance(answer, (tuple, list)) and len(answer) == 2:
-        return "Return toolkit.Split(features, labels)."
-    if isinstance(answer, (types.GeneratorType, Iterator)):
-        return (
-            "Return toolkit.Split(features, labels) of lists or arrays: examples are read in any "
-            "order, and again in each epoch."
-        )
-    if type(answer).__module__.startswith("tensorflow") and hasattr(answer, "padded_batch"):
-        return "Return toolkit.read_dataset(a function that returns the data set, count)."
-    if hasattr(answer, "columns") and hasattr(answer, "to_numpy"):
-        return "Return toolkit.Split(frame[names].to_numpy('float32'), frame[label].to_numpy())."
-    return "Return toolkit.Split(features, labels), or None."
 
 
 # ------------------------------------------------------------------------------------------- splits
 
 
+def _identities(split: Split) -> Dict[str, str]:
+    """Flat key -> identity of the components that are known without being decoded."""
+    found = {k: getattr(c.values, "identity", "") for k, c in sorted(split.columns.items())}
+    return {key: identity for key, identity in found.items() if identity}
+
+
 def _hash_split(split: Split) -> str:
     """A hash of the files that a split reads, of its index, and of what is in memory."""
     index = b"" if split.index is None else np.ascontiguousarray(split.index, "<i8").tobytes()
-    texts = [hashlib.sha256(index).hexdigest()]
-    rest = copy.copy(split)
-    rest.columns = {}
-    for key, column in sorted(split.columns.items()):
-        if _reads_files(column):
-            texts += [key, column.values.identity]
-        else:
-            rest.columns[key] = column
-    return hash_texts([*texts, rest.sha256() if rest.columns else ""])
-
-
-def _reads_files(column: Column) -> bool:
-    """Whether values are known without being decoded; of a memory map, the content is hashed."""
-    return bool(getattr(column.values, "identity", ""))
+    known, rest = _identities(split), copy.copy(split)
+    rest.columns = {key: column for key, column in split.columns.items() if key not in known}
+    texts = [text for pair in known.items() for text in pair]
+    content = rest.sha256() if rest.columns else ""
+    return hash_texts([hashlib.sha256(index).hexdigest(), *texts, content])
 
 
 def _as_sequences(split: Split, keys: List[str]) -> Split:
@@ -227,12 +207,10 @@ def _describe_all(splits: Dict[str, Split]) -> DataSpec:
     """
     specs = {name: describe(split) for name, split in splits.items() if len(split)}
     spec = specs["train"]
-    declared = [name for name in specs if _declared_classes(splits[name], LABELS)]
-    if declared and "train" not in declared:
-        spec = with_classes(spec, specs[declared[0]].class_names)
-    count = max(other.num_classes for other in specs.values())
-    if not declared and spec.num_classes < count:
-        spec = with_classes(spec, [str(number) for number in range(count)])
+    declared = [specs[name] for name in specs if _declared_classes(splits[name], LABELS)]
+    names = max((each.class_names for each in declared[:1] or specs.values()), key=len)
+    if names:
+        spec = with_classes(spec, names)
     components = []
     for key, component in spec.components:
         counts = [_declared_classes(split, key) for split in splits.values()]

@@ -4,7 +4,6 @@ hooks `filter` and `convert`.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -16,12 +15,7 @@ from .data.examples import Dataset, Split, describe, iterate_slices
 from .data.held_out import NOTHING
 from .data.images.image_file import format_size
 from .data.normalization import Moments, examples_per_chunk, measure_moments
-from .data.prepare import (
-    ExampleConverter,
-    ExampleHooks,
-    model_spec,
-    prepare,
-)
+from .data.prepare import ExampleConverter, ExampleHooks, model_spec, prepare
 from .data.readers.mapped import decode_splits
 from .data.readers.options import RESIDENT_LIMIT
 from .data.reading_options import (
@@ -59,9 +53,7 @@ class RunData:
                 hint="Give at least one example to train on.",
             )
         spec = model_spec(dataset.spec, train, self.hooks)
-        if self.hooks.convert is not None and spec.num_classes:
-            convert = _with_label_check(self.hooks.convert, spec.num_classes)
-            self.hooks = self.hooks._replace(convert=convert)
+        self.hooks = self.hooks._replace(num_classes=spec.num_classes)
         self._cache: Dict[str, Split] = {}
         stored = dataset.spec.flat
         if spec is not dataset.spec and any(
@@ -122,7 +114,7 @@ class RunData:
             for start in range(0, len(train), count):
                 yield train.take(slice(start, min(start + count, len(train))))[0]
             return
-        converter = ExampleConverter(self.hooks.convert, stored)
+        converter = ExampleConverter(self.hooks, stored)
         examples = converter.convert_all(self.hooks.filter)
         for chunk in iter(lambda: list(itertools.islice(examples, count)), []):
             yield converter.join(chunk).features
@@ -271,25 +263,6 @@ def _is_image(component: Component) -> bool:
 def open_from_options(options: CoreOptions) -> Dataset:
     """Open the data that the options name, without a plugin."""
     return open_data(options.data, **reading_settings(options))
-
-
-def _with_label_check(convert: Callable, num_classes: int) -> Callable:
-    """The hook `convert`, whose labels have to be among the classes of the model."""
-
-    @functools.wraps(convert)  # with its `place`
-    def convert_and_check(features: np.ndarray, labels: Optional[int]) -> Any:
-        answer = convert(features, labels)
-        is_pair = isinstance(answer, (tuple, list)) and len(answer) == 2
-        label = np.asarray(answer[1] if is_pair and not isinstance(answer[1], dict) else None)
-        if label.dtype.kind in "iu" and not label.ndim and not 0 <= label < num_classes:
-            raise DataError(
-                f"The hook 'convert' returned the label {label}, and the data has {num_classes} "
-                "classes.",
-                hint=f"Return a label from 0 to {num_classes - 1}.",
-            )
-        return answer
-
-    return convert_and_check
 
 
 def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:

@@ -96,7 +96,7 @@ def _start(server, job, rank, kind, options):
         with tf_graph.as_default():
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
     reader.initialize(session, 0)
-    return Worker(kind, session, graph, reader, TicketRunner(session, graph, reader))
+    return Worker(kind, session, graph, reader, TicketRunner(session, graph))
 
 
 def run_round(workers, first, until, should_interrupt=lambda: False):

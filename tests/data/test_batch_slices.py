@@ -1,4 +1,4 @@
-"""Parts of batches, which are those of one process together, and batches by their numbers."""
+"""Parts of batches, which are those of one process together."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from data_fixtures import numbered_images
 from reader_fixtures import read
 
 from toolkit import Split, read_dataset, tf
-from toolkit.data.prepare import NO_HOOKS, ExampleHooks
 from toolkit.data.readers.options import BatchSlice
 from toolkit.graph.replica import Replica
 
@@ -31,7 +30,7 @@ def read_parts(kind, replica, start=0):
     """What a replica reads: the labels, and the positions of these examples, int [steps, n]."""
     split, options = in_memory(), {"kind": kind, "seed": 3}
     if kind == "dataset":  # its shuffle lets epochs overlap, with or without parts
-        split, options = in_a_dataset(), {"kind": "stream", "shuffle": False}
+        split, options = in_a_dataset(), {"kind": "stream", "shuffle_buffer": 1}
     part = BatchSlice(BATCH_SIZE, replica.start, replica.num_examples)
     options = dict(options, part=None if replica.count == 1 else part)
     batches = read(split, 2 * BATCH_SIZE, range(start, NUM_STEPS), **options)
@@ -54,29 +53,3 @@ def test_the_parts_of_any_number_of_replicas_are_the_batches_of_one_process(kind
         assert count == 2 or [labels.shape[1] for labels, _ in parts] == [4, 4, 2]
         for number, values in enumerate(whole):
             assert np.array_equal(join_parts([part[number] for part in parts]), values[start:])
-
-
-def of_sequences():
-    return Split({"x": [np.arange(1 + number % 4) + number for number in range(NUM_EXAMPLES)]})
-
-
-def double(features, label):
-    return features * 2, label
-
-
-@pytest.mark.parametrize(
-    "make, numbers, requested, hooks",
-    [
-        (in_memory, [7, 2, 11, 0], 0, NO_HOOKS),
-        (in_memory, [7, 2, 11, 0], 2, ExampleHooks(convert=double)),
-        (of_sequences, [5, 1], 1, NO_HOOKS),
-    ],
-    ids=["any order", "requested and converted", "sequences"],
-)
-def test_batches_are_read_by_their_numbers(make, numbers, requested, hooks):
-    options = {"kind": "stream", "hooks": hooks, "shuffle_buffer": 5}
-    in_turn = read(make(), 3, range(12), **options)
-    batches = read(make(), 3, numbers, 0, requested, by_number=True, **options)
-    for number, batch in zip(numbers, batches):
-        for key in batch:
-            np.testing.assert_array_equal(batch[key], in_turn[number][key])

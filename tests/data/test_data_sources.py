@@ -190,11 +190,6 @@ def test_a_file_of_a_pair_stands_for_its_folder(idx_folder):
     assert complete(os.path.join(idx_folder, "train-images-idx3-ubyte")) == f"idx:{idx_folder}"
 
 
-def test_relative_paths_start_from_the_base(idx_folder):
-    data = open_data("idx:idx", base=os.path.dirname(idx_folder))
-    assert data.name == "idx:idx" and len(data.splits["train"]) == 18
-
-
 def test_every_source_is_listed_in_aligned_columns(cli):
     rows = {row["value"]: row for row in list_sources()}
     assert {"fashion-mnist", "idx:DIR", "npz:FILE", "images:DIR"} < set(rows)

@@ -15,7 +15,7 @@ from toolkit.data.files import cache as cache_module
 from toolkit.data.images import image_files
 from toolkit.data.images.image_file import ImageForm
 from toolkit.data.readers import mapped
-from toolkit.data.readers.mapped import decode_splits, map_rows
+from toolkit.data.readers.mapped import decode_splits
 from toolkit.display.waits import Wait
 from toolkit.errors import DataError, RetryError
 
@@ -23,6 +23,7 @@ from toolkit.errors import DataError, RetryError
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(mapped, "_CHUNK_BYTES", 6 * 7)  # seven images
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     return str(tmp_path / "cache")
 
 
@@ -33,14 +34,24 @@ def images(paths):
     return Decoded(decode, (len(paths), 2, 3, 1), identity="digest", paths=paths)
 
 
+@pytest.fixture
+def not_quick(monkeypatch):
+    """Data of any size are decoded into the cache."""
+    monkeypatch.setattr(mapped, "_QUICK_ROWS", 1)
+
+
+def map_rows(values):
+    return decode_splits({"": Split(values)})[""].columns["features"].values
+
+
 def entry_file(cache, name="rows.npy"):
     (folder,) = os.listdir(os.path.join(cache, "decoded"))
     return os.path.join(cache, "decoded", folder, "content", name)
 
 
-def test_rows_are_decoded_once_into_a_file_that_numpy_reads(paths, cache, reads):
+def test_rows_are_decoded_once_into_a_file_that_numpy_reads(paths, cache, reads, not_quick):
     for _ in range(2):
-        rows = map_rows(images(paths), cache)
+        rows = map_rows(images(paths))
         assert isinstance(rows, np.memmap) and not rows.flags.writeable
         assert rows.dtype == np.uint8 and rows.shape == (NUM_IMAGES, 2, 3, 1)
         assert rows[:, 1, 2, 0].tolist() == list(range(NUM_IMAGES))
@@ -56,19 +67,19 @@ def cut(path):
 @pytest.mark.parametrize(
     "name, damage", [("rows.npy", cut), ("rows.npy", os.remove), ("entry.json", cut)]
 )
-def test_a_damaged_entry_is_written_again(paths, cache, reads, name, damage):
-    map_rows(images(paths), cache)
+def test_a_damaged_entry_is_written_again(paths, cache, reads, name, damage, not_quick):
+    map_rows(images(paths))
     damage(entry_file(cache, name))
-    rows = map_rows(images(paths), cache)
+    rows = map_rows(images(paths))
     assert rows[:, 1, 2, 0].tolist() == list(range(NUM_IMAGES)) and len(reads) == 2 * NUM_IMAGES
 
 
-def test_what_a_killed_process_left_is_removed(paths, cache):
-    map_rows(images(paths), cache)
+def test_what_a_killed_process_left_is_removed(paths, cache, not_quick):
+    map_rows(images(paths))
     left = os.path.join(os.path.dirname(entry_file(cache)), "..", ".writing-1")
     os.mkdir(left)
     os.remove(entry_file(cache))
-    map_rows(images(paths), cache)
+    map_rows(images(paths))
     assert not os.path.exists(left)
 
 
@@ -94,7 +105,7 @@ def cannot_be_read(row):
     ],
 )
 def test_a_failure_is_one_sentence_and_leaves_no_entry(
-    paths, cache, monkeypatch, fault, error, text
+    paths, cache, monkeypatch, fault, error, text, not_quick
 ):
     values = images(paths)
     if fault == "image":
@@ -107,26 +118,29 @@ def test_a_failure_is_one_sentence_and_leaves_no_entry(
     elif fault == "interrupt":
         monkeypatch.setattr(Wait, "show", interrupt)
     with pytest.raises(error, match=text):
-        map_rows(values, cache)
+        map_rows(values)
     (folder,) = os.listdir(os.path.join(cache, "decoded"))
     assert os.listdir(os.path.join(cache, "decoded", folder)) == []
 
 
 @pytest.mark.parametrize("place", ["file", "file/cache"])
-def test_a_cache_that_cannot_be_written_is_named_before_work_is_done(tmp_path, paths, reads, place):
+def test_a_cache_that_cannot_be_written_is_named_before_work_is_done(
+    tmp_path, paths, reads, place, not_quick, monkeypatch
+):
     (tmp_path / "file").write_text("the user's own")
     message = f"^The cache cannot be written: {tmp_path / place}"
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / place))
     with pytest.raises(RetryError, match=message) as error:
-        map_rows(images(paths), str(tmp_path / place))
+        map_rows(images(paths))
     assert error.value.exit_code == 138 and "TOOLKIT_CACHE" in error.value.hint
     assert not reads and (tmp_path / "file").read_text() == "the user's own"
 
 
-def test_threads_that_need_the_same_rows_share_them(paths, cache, reads):
+def test_threads_that_need_the_same_rows_share_them(paths, cache, reads, not_quick):
     results = [None] * 4
 
     def work(i):
-        results[i] = map_rows(images(paths), cache)[:, 0, 0, 0].tolist()
+        results[i] = map_rows(images(paths))[:, 0, 0, 0].tolist()
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
@@ -145,12 +159,6 @@ def splits(paths):
     return {"train": whole.subset(np.arange(20)), "test": whole.subset(np.arange(20, NUM_IMAGES))}
 
 
-@pytest.fixture
-def not_quick(monkeypatch):
-    """Data of any size are decoded into the cache."""
-    monkeypatch.setattr(mapped, "_QUICK_ROWS", 1)
-
-
 def values_of(splits):
     return {name: split.columns["features"].values for name, split in splits.items()}
 
@@ -162,7 +170,7 @@ def check_content(splits):
 
 
 def test_little_data_is_decoded_into_memory_once_for_all_splits(splits, cache, reads):
-    result = decode_splits(splits, cache_dir=cache)
+    result = decode_splits(splits)
     check_content(result)
     assert isinstance(values_of(result)["train"], np.ndarray) and len(reads) == NUM_IMAGES
     assert not os.path.exists(cache)
@@ -173,40 +181,40 @@ def test_other_data_is_decoded_into_the_cache(splits, cache, reads, monkeypatch,
     """Many examples, or few in large files."""
     monkeypatch.setattr(mapped, limit, value)
     for _ in range(2):
-        result = decode_splits(splits, cache_dir=cache)
+        result = decode_splits(splits)
         check_content(result)
         assert isinstance(values_of(result)["train"], np.memmap) and len(reads) == NUM_IMAGES
         assert values_of(result)["train"] is values_of(result)["test"]
 
 
 def test_a_streaming_reader_decodes_as_it_reads_and_plain_arrays_stay(splits, cache, reads):
-    assert decode_splits(splits, "stream", cache_dir=cache) is splits and not reads
+    assert decode_splits(splits, "stream") is splits and not reads
     plain = {"train": Split(np.zeros((3, 2, 2, 1), np.uint8), [0, 1, 2])}
-    assert decode_splits(plain, cache_dir=cache) is plain
+    assert decode_splits(plain) is plain
 
 
 def test_auto_streams_what_is_larger_than_limit_and_disk(splits, cache, monkeypatch, not_quick):
-    monkeypatch.setattr(mapped, "free_bytes", lambda cache_dir: 2 * 6 * NUM_IMAGES - 2)
-    assert decode_splits(splits, "auto", 6 * NUM_IMAGES - 1, cache) is splits
+    monkeypatch.setattr(mapped, "free_bytes", lambda: 2 * 6 * NUM_IMAGES - 2)
+    assert decode_splits(splits, "auto", 6 * NUM_IMAGES - 1) is splits
     for reader, limit in (("auto", 6 * NUM_IMAGES), ("mapped", 0), ("resident", 0)):
-        result = decode_splits(splits, reader, limit, cache)
+        result = decode_splits(splits, reader, limit)
         assert isinstance(values_of(result)["train"], np.memmap)
 
 
 def test_an_evaluation_decodes_only_what_it_reads(splits, cache, reads, not_quick):
-    result = decode_splits(splits, cache_dir=cache, is_repeated=False)
+    result = decode_splits(splits, is_repeated=False)
     assert not reads and not os.path.exists(cache)
     result["test"].take(slice(0, 2))
     assert len(reads) == 2
-    decode_splits(splits, cache_dir=cache)
-    result = decode_splits(splits, cache_dir=cache, is_repeated=False)
+    decode_splits(splits)
+    result = decode_splits(splits, is_repeated=False)
     assert isinstance(values_of(result)["test"], np.memmap)
 
 
 def test_images_by_name_are_decoded_beside_other_arrays(paths, cache, not_quick):
     features = {"left": images(paths), "age": np.arange(NUM_IMAGES, dtype=np.float32)[:, None]}
     split = Split(features, {"right": images(paths)}).subset(np.array([4, 2]))
-    result = decode_splits({"train": split}, cache_dir=cache)["train"]
+    result = decode_splits({"train": split})["train"]
     features, labels = result.take(slice(None))
     assert features["left"].max(axis=(1, 2, 3)).tolist() == [4, 2]
     assert features["age"].tolist() == [[4], [2]]
@@ -238,7 +246,7 @@ def test_what_has_no_identity_never_shares_rows(cache, monkeypatch, rows, option
     for value in (3, 4):
         array = large_array(value)[:rows]
         split = Split(Decoded(array.__getitem__, array.shape))
-        split = decode_splits({"train": split}, cache_dir=cache, **options)["train"]
+        split = decode_splits({"train": split}, **options)["train"]
         assert split.columns["features"].is_decoded == is_decoded
         assert split.take([1])[0].max() == value
     assert not os.path.exists(cache)
@@ -248,11 +256,11 @@ def test_a_shape_that_is_not_what_is_decoded_is_one_sentence(cache, not_quick):
     for identity in ("", "ab" * 20):
         values = Decoded(large_array().__getitem__, (1000, 2, 3, 1), identity=identity)
         with pytest.raises(DataError, match="Example .* shape .* expected") as error:
-            decode_splits({"train": Split(values)}, cache_dir=cache)
+            decode_splits({"train": Split(values)})
         assert error.value.hint
 
 
-def test_without_locks_a_second_writer_leaves_the_first_alone(paths, cache, monkeypatch):
+def test_without_locks_a_second_writer_leaves_the_first_alone(paths, cache, monkeypatch, not_quick):
     """A second one begins while the first has decoded half of the rows."""
 
     def refuse_locks(*arguments):  # as some file systems do
@@ -264,9 +272,9 @@ def test_without_locks_a_second_writer_leaves_the_first_alone(paths, cache, monk
     def begin_second(wait, done):
         if not second:
             second.append(0)
-            second[0] = map_rows(images(paths), cache)[3].max()
+            second[0] = map_rows(images(paths))[3].max()
 
     monkeypatch.setattr(Wait, "show", begin_second)
     with pytest.warns(RuntimeWarning, match="has no locks") as warnings:
-        assert map_rows(images(paths), cache)[3].max() == 3
+        assert map_rows(images(paths))[3].max() == 3
     assert second == [3] and len(warnings) == 2

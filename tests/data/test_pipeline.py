@@ -38,7 +38,7 @@ def test_the_split_has_the_first_examples():
 
 
 def test_training_reads_all_of_the_data_set_again_and_again():
-    rows = read_labels(read_dataset(numbers(), 4), 4, 5, shuffle=False)
+    rows = read_labels(read_dataset(numbers(), 4), 4, 5, shuffle_buffer=1)
     assert sum(rows, []) == list(range(10)) * 2
 
 
@@ -57,7 +57,7 @@ def test_named_features_and_sequences_are_padded():
 
     split = read_dataset(make, 6)
     assert split.components["features/words"].is_sequence
-    (batch,) = read(split, 3, [1], shuffle=False)
+    (batch,) = read(split, 3, [1], shuffle_buffer=1)
     words = [[0, 1, 2, 3, 0, 0], [0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 4, 5]]
     assert batch["features/words"].tolist() == words
     assert batch["features/words_length"].tolist() == batch["labels/y"].tolist() == [4, 5, 6]
@@ -141,7 +141,7 @@ def test_a_first_size_of_none_is_a_sequence_though_the_first_examples_agree():
     split = read_dataset(words_then_longer_ones(), 10, num_classes=4)
     assert split.components["features/words"].shape == (None,)
     assert describe(split).num_classes == 4
-    (batch,) = read(split, 4, [2], shuffle=False)
+    (batch,) = read(split, 4, [2], shuffle_buffer=1)
     assert batch["features/words"].shape == (4, 9) and batch["labels"].tolist() == [0, 0, 2, 3]
     assert batch["features/words_length"].tolist() == [3, 3, 9, 9]
 

@@ -86,7 +86,7 @@ def test_a_misspelt_split_is_an_error_with_the_nearest_name(cli, trained):
         ),
         (
             {"x": np.zeros([20, 6, 6], np.uint8), "y": np.arange(20) % 4},
-            "has 4 classes, the model was trained on 3",
+            "does not know the class '3'",
         ),
         ({"x": np.zeros([20, 6, 6], np.uint8)}, "has no labels"),
     ],

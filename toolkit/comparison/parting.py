@@ -16,7 +16,7 @@ from .differences import SEED, differing_names, find_changed_options, join_names
 from .record import RunRecord
 
 _UNIMPORTANT = ("pluggy", "platform")  # versions on which no bits depend
-_ALIKE_READERS = {"mapped", "stream"}  # they have one order of examples
+_ALIKE_READERS = {"mapped", "stream"}  # two names of one order, the first of older runs
 _NO_REASON = "the logs show no reason: a step depends on something that is not recorded"
 
 Clause = Tuple[str, str]  # what differs, by which causes are told apart; the sentence on it

@@ -39,19 +39,19 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
             dataset = open_data(value, **settings)
             return check_data(dataset, value), dataset
         except DataError:
-            corrupt = _list_corrupt(value, settings.get("base"))
+            corrupt = _list_corrupt(value)
             if not corrupt:
                 raise
             return {"data": value, "ok": False, "corrupt": corrupt}, None
 
 
-def _list_corrupt(value: str, base: Optional[str]) -> List[Dict[str, str]]:
+def _list_corrupt(value: str) -> List[Dict[str, str]]:
     """The image files that cannot be read; none if the data is no folder of images or pairs."""
     from .images.folder import list_images
     from .images.image_files import corrupt_images
     from .images.pairs import list_pairs
 
-    folder = resolve_path(value, base)
+    folder = resolve_path(value)
     if not os.path.isdir(folder):
         return []
     paths: List[str] = []

@@ -39,12 +39,7 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
         with_examples = _names_with_examples(dataset)
         unknown = [name for name in unknown if name in with_examples]
     matches_numbers = _number_names(names, expected) or _number_names(expected, names)
-    has_numbers = _are_numbers(names) and _are_numbers(expected)
-    if unknown and len(names) > len(expected) and (matches_numbers or has_numbers):
-        raise DataError(
-            f"The data has {len(names)} classes, the model was trained on {len(expected)}."
-        )
-    if unknown and matches_numbers:
+    if unknown and matches_numbers and len(names) <= len(expected):
         pairs = ", ".join(f"{one!r} is {other!r}" for one, other in zip(names[:20], expected))
         dataset.notes.append(f"Its classes are matched by number with those of the model: {pairs}.")
         return dataset

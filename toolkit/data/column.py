@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-from typing import AbstractSet, Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -79,12 +79,12 @@ class Component(NamedTuple):
         return f"{self.dtype} {describe_shape(self.shape)}"
 
 
-def describe_shape(shape: Sequence[Optional[int]]) -> str:
-    """`[?, 3]`: the sizes of an array, of which some are not known."""
+def describe_shape(shape: Sequence[Any]) -> str:
+    """`[N, ?, 3]`: the sizes of an array, of which some are None, or have a name."""
     return f"[{', '.join(map(_describe_size, shape))}]"
 
 
-def _describe_size(size: Optional[int]) -> str:
+def _describe_size(size: Any) -> str:
     return "?" if size is None else str(size)
 
 
@@ -184,20 +184,12 @@ class Column:
         self.values = values
         self.kind = kind
         self.class_names = tuple(str(name) for name in class_names)
-        self.num_classes = _as_count("num_classes", num_classes or len(self.class_names))
+        self.num_classes = int(num_classes or len(self.class_names))
         self.padding = padding
         self._adds_channel = False
 
     def __len__(self) -> int:
         return len(self.values)
-
-    @property
-    def paths(self) -> List[str]:
-        """The files that are read with the examples."""
-        if isinstance(self.values, Decoded):
-            return list(self.values.paths)
-        mapped = memory_map(self.values)
-        return [] if mapped is None else [str(mapped.filename)]
 
     @property
     def is_decoded(self) -> bool:
@@ -358,13 +350,6 @@ def _subject(key: str, verbs: Tuple[str, str] = ("has", "have")) -> str:
     """`Features have`, `The feature 'left' has`; or other verbs for one and for several."""
     text = describe_key(key)
     return f"{text[:1].upper()}{text[1:]} {verbs['/' not in key]}"
-
-
-def _as_count(name: str, value: Any) -> int:
-    """A declared number as an int."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
-        return int(value)
-    raise DataError(f"{name} is {value!r}, expected whole numbers.", hint="Give an int.")
 
 
 def memory_map(values: Any) -> Optional[np.memmap]:

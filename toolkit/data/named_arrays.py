@@ -10,7 +10,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 import numpy as np
 
 from ..errors import DataError
-from .column import TEXT, as_text
+from .column import TEXT, as_text, describe_shape
 
 # name -> (dtype, shape of one row); None is any size
 ArraySpecs = Mapping[str, Tuple[str, Tuple[Optional[int], ...]]]
@@ -37,10 +37,23 @@ def check_arrays(
             f"{prefix or 'Inputs: '}expected {describe_specs(specs)}, found "
             f"{', '.join(sorted(arrays)) or 'nothing'}."
         )
-    result = {
-        name: _check_array(prefix, name, np.asarray(arrays[name]), *specs[name])
-        for name in sorted(specs)
-    }
+    result = {}
+    for name, (dtype, shape) in sorted(specs.items()):
+        array = np.asarray(arrays[name])
+        if dtype == TEXT:
+            can_convert = array.dtype.kind in "SUO"
+        else:
+            can_convert = np.can_cast(array.dtype, np.dtype(dtype), "same_kind")
+        has_shape = len(array.shape) == 1 + len(shape) and all(
+            expected in (None, size) for size, expected in zip(array.shape[1:], shape)
+        )
+        if not has_shape or not can_convert:
+            raise DataError(
+                f"{prefix}'{name}' is {list(array.shape)} {array.dtype}, expected "
+                f"{describe_shape(('N', *shape))} {dtype}."
+            )
+        is_text = dtype == TEXT
+        result[name] = as_text(array) if is_text else as_dtype(array, dtype, f"{prefix}'{name}'")
     counts = {name: len(array) for name, array in result.items()}
     if len(set(counts.values())) > 1:
         rows = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -49,24 +62,6 @@ def check_arrays(
             hint="Give one row of each for each example.",
         )
     return result
-
-
-def _check_array(
-    prefix: str, name: str, array: np.ndarray, dtype: str, shape: Tuple[Optional[int], ...]
-) -> np.ndarray:
-    if dtype == TEXT:
-        can_convert = array.dtype.kind in "SUO"
-    else:
-        can_convert = np.can_cast(array.dtype, np.dtype(dtype), "same_kind")
-    has_shape = len(array.shape) == 1 + len(shape) and all(
-        expected in (None, size) for size, expected in zip(array.shape[1:], shape)
-    )
-    if not has_shape or not can_convert:
-        raise DataError(
-            f"{prefix}'{name}' is {list(array.shape)} {array.dtype}, expected "
-            f"{_describe_shape(shape)} {dtype}."
-        )
-    return as_text(array) if dtype == TEXT else as_dtype(array, dtype, f"{prefix}'{name}'")
 
 
 def as_dtype(array: np.ndarray, dtype: str, source: str) -> np.ndarray:
@@ -86,12 +81,9 @@ def as_dtype(array: np.ndarray, dtype: str, source: str) -> np.ndarray:
 def describe_specs(specs: ArraySpecs) -> str:
     """`label [N] int32, z [N, 8] float32`."""
     return ", ".join(
-        f"{name} {_describe_shape(shape)} {dtype}" for name, (dtype, shape) in sorted(specs.items())
+        f"{name} {describe_shape(('N', *shape))} {dtype}"
+        for name, (dtype, shape) in sorted(specs.items())
     )
-
-
-def _describe_shape(shape: Tuple[Optional[int], ...]) -> str:
-    return f"[{', '.join(['N'] + ['?' if size is None else str(size) for size in shape])}]"
 
 
 def random_arrays(specs: ArraySpecs, num_rows: int) -> Dict[str, np.ndarray]:

@@ -26,6 +26,7 @@ class ExampleHooks(NamedTuple):
 
     filter: Optional[Filter] = None  # returns whether to keep the example
     convert: Optional[Convert] = None  # returns the features and label to train on
+    num_classes: int = 0  # of the one class that is the label which `convert` returns, if known
 
 
 NO_HOOKS = ExampleHooks()
@@ -35,7 +36,7 @@ class ExampleConverter:
     """Calls the hook `convert` for examples of a split, and checks that its answers agree.
 
     Args:
-        convert: the hook.
+        hooks: with the hook.
         split: as stored. A component that the hook returns under the same name keeps what was
             declared of it: its kind, its classes, and whether it is a sequence.
 
@@ -44,13 +45,14 @@ class ExampleConverter:
             match; empty before it.
     """
 
-    def __init__(self, convert: Convert, split: Split):
+    def __init__(self, hooks: ExampleHooks, split: Split):
+        assert hooks.convert is not None
         self.form: Dict[str, Component] = {}
         self._first = 0  # the position of that example, in the split
-        self._convert = convert
+        self._convert, self._num_classes = hooks.convert, hooks.num_classes
         self._split = split
         self._bound: Dict[str, Column] = {}  # those of the first example
-        self._raw: Dict[str, Any] = {}  # flat key -> dtype and shape that need no further check
+        self._raw: Dict[str, Any] = {}  # flat key -> dtype and shape that were found to match
 
     def convert(self, example: Example, position: int) -> Dict[str, np.ndarray]:
         """Convert one example.
@@ -71,30 +73,40 @@ class ExampleConverter:
                 f"{position}, expected features and labels{place_of(self._convert)}.",
                 hint="Return features, labels; labels may be None.",
             )
+        label = as_array(None if isinstance(answer[1], Mapping) else answer[1])
+        is_class = self._num_classes and label.dtype.kind in "iu" and not label.ndim
+        if is_class and not 0 <= label < self._num_classes:
+            raise DataError(
+                f"The hook 'convert' returned the label {label}, and the data has "
+                f"{self._num_classes} classes.",
+                hint=f"Return a label from 0 to {self._num_classes - 1}.",
+            )
         try:
             flat = {key: as_array(value) for key, value in flatten(*answer).items()}
             raw = {key: (array.dtype, array.shape) for key, array in flat.items()}
-            if self.form and raw == self._raw:
-                return {key: self._bound[key].convert(array) for key, array in flat.items()}
-            columns = {key: self._as_column(key, array) for key, array in flat.items()}
-            converted = {key: _only_value(column) for key, column in columns.items()}
+            if raw != self._raw:
+                columns = {key: self._join(key, [array]).bind(key) for key, array in flat.items()}
+                form = {key: column.component for key, column in columns.items()}
+                if not self.form:
+                    self.form, self._first, self._bound = form, position, columns
+                if form != self.form:
+                    raise ToolkitError(
+                        f"The hook 'convert' returned {_describe(form)} for example {position} but "
+                        f"{_describe(self.form)} for example {self._first}.",
+                        hint="Return one shape and dtype for every example.",
+                    )
+                self._raw = raw
+            # Copies: a hook may refill its arrays.
+            converted = {key: np.array(self._bound[key].convert(a)) for key, a in flat.items()}
+            for key, component in self.form.items():
+                if not component.is_sequence:  # of an image [H, W]: [H, W, 1]
+                    converted[key] = converted[key].reshape(component.shape)  # type: ignore
+            return converted
         except DataError as error:
             raise ToolkitError(
                 f"The hook 'convert' returned no example for example {position}: {error.message}",
                 hint=error.hint,
             ) from error
-        form = {key: column.component for key, column in columns.items()}
-        if not self.form:
-            self.form, self._first, self._bound = form, position, columns
-            if all(form[key].shape == array.shape for key, array in flat.items()):
-                self._raw = raw
-        if form != self.form:
-            raise ToolkitError(
-                f"The hook 'convert' returned {_describe(form)} for example {position} but "
-                f"{_describe(self.form)} for example {self._first}.",
-                hint="Return one shape and dtype for every example.",
-            )
-        return converted
 
     def convert_all(self, hook: Optional[Filter] = None) -> Iterator[Dict[str, np.ndarray]]:
         """Convert the examples of the split that a filter keeps, one by one."""
@@ -105,33 +117,15 @@ class ExampleConverter:
 
     def join(self, examples: Sequence[Mapping[str, np.ndarray]]) -> Split:
         """The split of converted examples, one or more."""
-        flat = {}
-        for key, component in self.form.items():
-            arrays = [example[key] for example in examples]
-            values = Sequences.join(arrays) if component.is_sequence else np.stack(arrays)
-            flat[key] = self._declare(key, values)
-        return Split(*pack(flat))
+        return Split(*pack({key: self._join(key, [e[key] for e in examples]) for key in self.form}))
 
-    def _as_column(self, key: str, array: np.ndarray) -> Column:
-        """What the hook returned of one component, as the column of a single example."""
+    def _join(self, key: str, arrays: Sequence[np.ndarray]) -> Column:
+        """The values of a component, with what is declared of the stored one of the same key."""
         source = self._split.columns.get(key)
-        if source is not None and source.component.is_sequence:
-            values: Any = Sequences(array, np.array([0, len(array)]))
-        else:
-            values = [array[()]] if array.dtype.kind in "SUO" else array[np.newaxis]
-        return self._declare(key, values).bind(key)
-
-    def _declare(self, key: str, values: Any) -> Column:
-        """A column with the declarations of the stored one of the same key, if there is one."""
-        source = self._split.columns.get(key)
-        return Column(values) if source is None else source.with_values(values)
-
-
-def _only_value(column: Column) -> np.ndarray:
-    """The value of a column of one example, whose number is not that in the column."""
-    if column.component.is_sequence:
-        return np.array(column.convert(column.values.values))  # a hook may refill its array
-    return column.convert(column.values[:1])[0]
+        if source is None:
+            return Column(np.stack(arrays))
+        is_sequence = source.component.is_sequence
+        return source.with_values(Sequences.join(arrays) if is_sequence else np.stack(arrays))
 
 
 def _describe(form: Mapping[str, Component]) -> str:
@@ -156,7 +150,7 @@ def prepare(split: Split, hooks: ExampleHooks) -> Split:
     """
     if hooks.convert is None:
         return filter_split(split, hooks.filter)[0]
-    converter = ExampleConverter(hooks.convert, split)
+    converter = ExampleConverter(hooks, split)
     return converter.join(list(converter.convert_all(hooks.filter)))
 
 
@@ -195,7 +189,7 @@ def model_spec(spec: DataSpec, split: Split, hooks: ExampleHooks) -> DataSpec:
         return spec
     for position, example in enumerate(iterate(split)):
         if hooks.filter is None or _call_hook("filter", hooks.filter, example, position):
-            converter = ExampleConverter(hooks.convert, split)
+            converter = ExampleConverter(hooks, split)
             only = converter.join([converter.convert(example, position)])
             converted = describe(only)
             has_class = only.class_labels is not None and spec.num_classes

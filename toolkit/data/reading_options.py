@@ -82,7 +82,6 @@ class Settings(NamedTuple):
         images: the form of images.
         columns: of tables and records.
         shares: of the examples, held out if the source has no test or validation split.
-        cache_dir: the cache folder; None for the default.
         file_index: of the files at the path; None for a new one.
         model: the spec of the data that a model was trained on, as stored, whose columns, keys and
             classes of label images hold; None to find them.
@@ -92,14 +91,13 @@ class Settings(NamedTuple):
     images: ImageOptions = DEFAULT_IMAGES
     columns: ColumnOptions = DEFAULT_COLUMNS
     shares: Shares = DEFAULT_SHARES
-    cache_dir: Optional[str] = None
     file_index: Optional[FileIndex] = None
     model: Optional[DataSpec] = None
 
     @property
     def files(self) -> FileIndex:
         """What is known of the files."""
-        return self.file_index or FileIndex(self.path, self.cache_dir)
+        return self.file_index or FileIndex(self.path)
 
 
 def refuse_idle(

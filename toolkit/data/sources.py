@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import importlib
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from ..data_value import complete
 from ..errors import UsageError, suggest
@@ -39,8 +39,6 @@ class Source(NamedTuple):
 
 def open_data(
     value: str,
-    base: Optional[str] = None,
-    cache_dir: Optional[str] = None,
     rehash: bool = False,
     **settings: Any,
 ) -> Dataset:
@@ -48,8 +46,6 @@ def open_data(
 
     Args:
         value: a source, for example "mnist5k" or "npz:FILE".
-        base: the folder from which relative paths start.
-        cache_dir: the folder of downloads; None for the default.
         rehash: whether to hash all files again, also those whose size, time and inode are known.
         settings: other fields of `Settings`. A source without images accepts only the default
             `images`, and one without columns only the default `columns`.
@@ -60,10 +56,10 @@ def open_data(
     """
     value = complete(value)
     source = _find_source(value)
-    path = resolve_path(value, base)
-    index = FileIndex(path, cache_dir, is_fresh=rehash)
+    path = resolve_path(value)
+    index = FileIndex(path, is_fresh=rehash)
     place = path or value
-    chosen = Settings(place, cache_dir=cache_dir, file_index=index, **settings)
+    chosen = Settings(place, file_index=index, **settings)
     for options in (chosen.images, chosen.columns):
         refuse_idle(options, source.options, f"the data '{value}'", _describe_sources)
     module, _, function = source.open.partition(":")  # imported when it is used
@@ -83,10 +79,9 @@ def uses_option(value: str, option: str) -> bool:
     return option in _find_source(value).options
 
 
-def resolve_path(value: str, base: Optional[str] = None) -> str:
-    """The path in a `--data` value, or "". A relative path starts from the folder `base`."""
-    path = os.path.expanduser(value.partition(":")[2])
-    return os.path.join(base, path) if base and path else path
+def resolve_path(value: str) -> str:
+    """The path in a `--data` value, or ""."""
+    return os.path.expanduser(value.partition(":")[2])
 
 
 def _find_source(value: str) -> Source:

@@ -27,7 +27,7 @@ def find_session_changes(session: Dict[str, Any], now: Dict[str, Any]) -> List[s
         for name in names
     ]
     before, after = (facts.get("reader") for facts in both)
-    if (before == "resident") != (after == "resident"):  # "mapped" and "stream" have one order
+    if (before == "resident") != (after == "resident"):  # older runs have "mapped", too
         pairs.append(("reader", before, after))
     words: Dict[Any, str] = {True: "yes", False: "no"}
     pairs.append(("compiled by XLA", *(words.get(facts.get("compiled")) for facts in both)))

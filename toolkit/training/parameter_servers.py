@@ -10,13 +10,11 @@ and restores the variables; the others wait for its first command, and then load
 
 from __future__ import annotations
 
-import collections
 import contextlib
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
-    Deque,
     Dict,
     Iterator,
     List,
@@ -59,18 +57,14 @@ class Share(NamedTuple):
 
 class TicketRunner:
     """Takes tickets and makes their steps, by prepared calls of a session, in whose graph the
-    strategy is an `AsynchronousStep`. The reader reads examples by number.
+    strategy is an `AsynchronousStep`. Its reader reads examples by number.
     """
 
-    def __init__(self, session: tf.Session, graph: TrainingGraph, reader: Any):
+    def __init__(self, session: tf.Session, graph: TrainingGraph):
         tickets = _tickets_of(graph)
         self._take = make_callable(session, [tickets.first])
         self._assign = make_callable(session, [tickets.assign], [tickets.value])
         self._make_step = make_callable(session, [graph.train_op, tickets.next], [tickets.number])
-        self._num_ahead = getattr(reader, "num_ahead", 0)
-        self._request: Callable[[int], None] = getattr(reader, "request", lambda number: None)
-        self._tickets: Deque[int] = collections.deque()  # those that this process has to use
-        self._is_over = False
 
     def open(self, step: int) -> None:
         """Begin a round with the batch of a number. Nobody else may be at work."""
@@ -84,33 +78,20 @@ class TicketRunner:
         """Make steps until the tickets of a round, those before `until`, are used up, or until the
         round should end early.
         """
-        num_steps, refusals, self._is_over = 0, [], False
-        while not self._is_over and len(self._tickets) <= self._num_ahead:
-            self._accept(self._take()[0], until)
-        while self._tickets:
-            if not self._is_over and should_interrupt():
+        num_steps, number = 0, int(self._take()[0])
+        while number < until:
+            if should_interrupt():
                 self.close()
-            number = self._tickets.popleft()
             try:
-                self._accept(self._make_step(number)[-1], until)
+                number = int(self._make_step(number)[-1])
                 num_steps += 1
             except tf.errors.InvalidArgumentError as error:
                 refusal = read_refusal(error.message)
                 if refusal is None:
                     raise
-                refusals.append((number, refusal))
-                self._is_over = True
                 self.close()
-        return Share(num_steps, len(refusals), *(refusals[0] if refusals else ()))
-
-    def _accept(self, ticket: Any, until: int) -> None:
-        number = int(ticket)
-        if number >= until:
-            self._is_over = True
-            return
-        self._tickets.append(number)
-        if self._num_ahead:
-            self._request(number)
+                return Share(num_steps, 1, number, refusal)
+        return Share(num_steps)
 
 
 def _tickets_of(graph: TrainingGraph) -> Any:
@@ -145,7 +126,7 @@ class ServerPeers(Peers):
         self, session: tf.Session, graph: TrainingGraph, reader: Any, loop: Any
     ) -> ServerPeers:
         tickets = _tickets_of(graph)
-        self._runner, self._loop = TicketRunner(session, graph, reader), loop
+        self._runner, self._loop = TicketRunner(session, graph), loop
         self._read_step = make_callable(session, [tickets.step])
         self._set_step = make_callable(session, [tickets.set_step], [tickets.value])
         return self
@@ -226,7 +207,7 @@ class ServerFollower(Follower):
         """Make this worker's share of a round; return the reply."""
         assert command["do"] == RUN
         if self._runner is None:
-            self._runner = TicketRunner(session, self._graph, self.reader)
+            self._runner = TicketRunner(session, self._graph)
         until = int(command["until"])
         try:
             share = self._runner.run(until, self._should_interrupt)

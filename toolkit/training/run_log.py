@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 # Where training reads its examples, by the kind of the reader, if they are not in memory.
 _PLACES = {
-    "stream": "streamed from where it is",
-    "mapped": "decoded once, and streamed from the cache",
+    "stream": "streamed, not kept in memory",
     "dataset": "a tf.data.Dataset of the plugin: a resume reads past its first examples, and has "
     "the same bits only if the data set repeats itself exactly",
 }

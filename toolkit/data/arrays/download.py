@@ -103,7 +103,7 @@ def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -
         DataError: no mirror serves a correct file.
     """
     name = settings.path
-    folder = os.path.join(cache_folder(settings.cache_dir), name)
+    folder = os.path.join(cache_folder(), name)
     if not mirrors:
         urls = os.environ.get("TOOLKIT_MIRRORS", "").split()
         mirrors = [f"{url.rstrip('/')}/{name}/" for url in urls] or DATASETS[name].mirrors

@@ -56,11 +56,11 @@ def keep_arrays(data: Any, cache_dir: Optional[str] = None) -> str:
 
 def open_arrays(settings: Settings) -> Dataset:
     """Open the arrays that were kept under a hash. Raises DataError if they are gone."""
-    name, cache_dir = settings.path, settings.cache_dir
-    folder = find_entry(GROUP, os.path.basename(name), cache_dir)
+    name = settings.path
+    folder = find_entry(GROUP, os.path.basename(name))
     if folder is None:
         raise DataError(
-            f"The arrays '{name}' are not in the cache {cache_folder(cache_dir)}.",
+            f"The arrays '{name}' are not in the cache {cache_folder()}.",
             hint="Give the same arrays again in Python: toolkit.train(..., data=(x, y)).",
         )
     return open_npz(settings._replace(path=os.path.join(folder, _FILE), file_index=None))

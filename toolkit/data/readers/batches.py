@@ -14,7 +14,7 @@ from ...compat import tf
 from ...errors import ToolkitError, UsageError
 from ..column import Component
 from ..examples import LENGTH, Split
-from ..structure import FEATURES, pack
+from ..structure import pack
 from .options import BatchSlice
 
 DEVICE = "/cpu:0"  # of the examples, and of the ops that read them
@@ -89,7 +89,7 @@ class BatchReader:
 
     Attributes:
         in_memory: whether reading needs no thread of tf.data.
-        kind: "resident", "stream", "mapped" or "dataset".
+        kind: "resident", "stream" or "dataset".
         num_examples: of an epoch.
         batch_size: B, of whole batches.
         num_rows: how many examples of a batch are read: of the part.
@@ -117,11 +117,6 @@ class BatchReader:
         self.num_rows = batch_size if part is None else part.length(batch_size)
         self.failure: Optional[ToolkitError] = None
         self._part = part
-
-    @property
-    def shape(self) -> Tuple[Any, ...]:
-        """The shape of the features of one example that have no names."""
-        return self.form.components[FEATURES].shape
 
     @property
     def max_chunk_steps(self) -> int:

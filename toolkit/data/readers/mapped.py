@@ -10,7 +10,6 @@ from typing import Dict, Optional
 import numpy as np
 
 from ...display.waits import waiting
-from ..column import Column
 from ..decoded import Decoded
 from ..examples import Split
 from ..files.cache import find_entry, free_bytes, open_entry, translate_read_errors
@@ -26,7 +25,6 @@ def decode_splits(
     splits: Dict[str, Split],
     reader: str = "auto",
     resident_limit: int = 1 << 30,
-    cache_dir: Optional[str] = None,
     is_repeated: bool = True,
 ) -> Dict[str, Split]:
     """The splits with all that is decoded whenever it is read decoded once.
@@ -39,7 +37,6 @@ def decode_splits(
         reader: "stream" leaves the splits alone; "auto" does so if they are larger than the limit
             and the disk of the cache lacks room for twice their size.
         resident_limit: bytes of decoded data.
-        cache_dir: the cache folder; None for the default.
         is_repeated: whether examples are read more than once; else only what is in the cache is
             used.
 
@@ -48,31 +45,28 @@ def decode_splits(
         RetryError: the cache cannot be written; nothing half-written stays.
     """
     columns = [column for split in splits.values() for column in split.columns.values()]
-    values = {id(column.values): column.values for column in columns if is_mappable(column)}
+    decoded = [c.values for c in columns if not c.is_decoded and c.values.dtype != object]
+    values = {id(each): each for each in decoded}  # rows of one size
     num_bytes = sum(each.nbytes for each in values.values())
     if not values or reader == "stream":
         return splits
     is_quick = is_repeated and _is_quick(values)
-    room = max(resident_limit, free_bytes(cache_dir) // 2)
+    room = max(resident_limit, free_bytes() // 2)
     if is_repeated and not is_quick and reader == "auto" and num_bytes > room:
         return splits
     rows: Dict[int, Optional[np.ndarray]] = dict.fromkeys(values)
     for key, each in values.items():
         if not is_repeated:  # what is in the cache
             name = each.identity[:32]
-            folder = find_entry(GROUP, name, cache_dir) if name else None
+            folder = find_entry(GROUP, name) if name else None
             rows[key] = None if folder is None else _load(folder)
         elif is_quick or not each.identity and each.nbytes <= resident_limit:
             with translate_read_errors():
                 rows[key] = each[:]
         elif each.identity:
-            rows[key] = map_rows(each, cache_dir)
+            build = functools.partial(_write_rows, each)
+            rows[key] = _load(open_entry(GROUP, each.identity[:32], build))
     return {name: _replace_values(split, rows) for name, split in splits.items()}
-
-
-def is_mappable(column: Column) -> bool:
-    """Whether reading a column decodes rows of one size."""
-    return not column.is_decoded and column.values.dtype != object
 
 
 def _is_quick(values: Dict[int, Decoded]) -> bool:
@@ -94,21 +88,6 @@ def _replace_values(split: Split, rows: Dict[int, Optional[np.ndarray]]) -> Spli
         for key, column in split.columns.items()
     }
     return part
-
-
-def map_rows(values: Decoded, cache_dir: Optional[str] = None) -> np.ndarray:
-    """The rows, decoded once into a file of the cache: a memory map [M, ...].
-
-    Args:
-        values: with an identity.
-        cache_dir: as for `decode_splits`.
-
-    Raises:
-        DataError: the rows cannot be read, or are not of the shape.
-        RetryError: the cache cannot be written or read.
-    """
-    build = functools.partial(_write_rows, values)
-    return _load(open_entry(GROUP, values.identity[:32], build, cache_dir))
 
 
 def _load(folder: str) -> np.ndarray:

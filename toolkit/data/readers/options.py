@@ -48,11 +48,10 @@ class ReaderOptions(NamedTuple):
     """Where and in which order examples are read.
 
     Attributes:
-        kind: "resident" in memory; "stream" from where they are; "mapped", which decodes examples
-            into files of the cache first, once, if reading decodes; or "auto": resident up to the
-            limit, else stream. (`mapped.decode_splits` has decoded the data of a run by then.)
+        kind: "resident" in memory; "stream" or "mapped" from where they are (of "mapped",
+            `mapped.decode_splits` has decoded the data before); or "auto": resident up to the
+            limit, else stream.
         seed: in [0, 2**31); the order of an epoch is a function of (seed, epoch).
-        shuffle: False for the order of the split.
         shuffle_buffer: examples that a streaming reader shuffles at a time.
         resident_limit: bytes of features.
         pads_to_longest: see `BatchForm`.
@@ -63,17 +62,11 @@ class ReaderOptions(NamedTuple):
 
     kind: str = "auto"
     seed: int = 0
-    shuffle: bool = True
     shuffle_buffer: int = DEFAULT_BUFFER
     resident_limit: int = RESIDENT_LIMIT
     pads_to_longest: bool = False
     part: Optional[BatchSlice] = None
     by_number: bool = False
-
-    @property
-    def buffer_size(self) -> int:
-        """Examples that are shuffled at a time; 0 for the order of the split."""
-        return self.shuffle_buffer if self.shuffle else 0
 
 
 DEFAULT_OPTIONS = ReaderOptions()

@@ -32,13 +32,12 @@ class EpochOrder:
     Args:
         num_examples: N.
         seed: in [0, 2**31).
-        window: W, at least MIN_WINDOW; 0 for the examples in their own order.
+        window: W; fewer than MIN_WINDOW are as many.
     """
 
     def __init__(self, num_examples: int, seed: int, window: int):
         self._num_examples = num_examples
         self._seed = seed
-        self._is_shuffled = window > 0
         window = min(max(window, MIN_WINDOW), num_examples)
         self._block_size = max(1, window // BLOCKS_IN_WINDOW, -(-num_examples // MAX_BLOCKS))
         self._num_blocks = -(-num_examples // self._block_size)
@@ -58,8 +57,6 @@ class EpochOrder:
         Returns:
             int64 [count].
         """
-        if not self._is_shuffled:
-            return np.arange(first, first + count) % self._num_examples
         parts = []
         while count > 0:
             epoch, offset = divmod(first, self._num_examples)

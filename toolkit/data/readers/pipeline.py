@@ -152,8 +152,7 @@ class DatasetReader(IteratorReader):
         with tf.device(DEVICE), tf.name_scope("dataset_input"):
             self._first = tf.placeholder(tf.int64, [])
             dataset = _make(split.make_dataset).map(self._as_stored).repeat()
-            if options.buffer_size:
-                dataset = dataset.shuffle(options.buffer_size, options.seed)
+            dataset = dataset.shuffle(options.shuffle_buffer, options.seed)
             dataset = dataset.skip(self._first * batch_size)
             batches = dataset.padded_batch(batch_size, *self._padding(), drop_remainder=True)
             if part is not None:

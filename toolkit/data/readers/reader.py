@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import Union
 
 from ...errors import UsageError
 from ..examples import Split
 from ..prepare import NO_HOOKS, ExampleHooks, prepare
-from .mapped import decode_splits
 from .options import DEFAULT_OPTIONS, ReaderOptions
 from .pipeline import DatasetReader
 from .resident import ResidentReader
@@ -21,7 +20,6 @@ def make_reader(
     batch_size: int,
     options: ReaderOptions = DEFAULT_OPTIONS,
     hooks: ExampleHooks = NO_HOOKS,
-    cache_dir: Optional[str] = None,
 ) -> Reader:
     """Build the reader of a split in the current graph.
 
@@ -31,7 +29,6 @@ def make_reader(
         options: the kind of reader, and the order of the examples.
         hooks: `filter` and `convert`. A resident reader calls them here, once per example; a
             streaming reader calls `convert` whenever it reads an example.
-        cache_dir: the folder of decoded examples; None for the default.
 
     Raises:
         UsageError: the batch size is larger than the split.
@@ -39,7 +36,7 @@ def make_reader(
         DataError: the filter keeps no example.
     """
     if split.make_dataset is not None:
-        if hooks != NO_HOOKS:
+        if hooks.filter or hooks.convert:
             raise UsageError(
                 "The hooks 'filter' and 'convert' are not called for the examples of a "
                 "tf.data.Dataset.",
@@ -59,8 +56,6 @@ def make_reader(
         return DatasetReader(split, batch_size, options)
     if is_resident(split, options):
         return ResidentReader(prepare(split, hooks), batch_size, options)
-    if options.kind == "mapped":
-        split = decode_splits({"": split}, "mapped", cache_dir=cache_dir)[""]
     return StreamReader(split, batch_size, options, hooks)
 
 

@@ -47,7 +47,7 @@ class ResidentReader(BatchReader):
         with tf.device(DEVICE), tf.name_scope("resident_input"):
             self._values = {key: self._add_values(key) for key in split.columns}
             self._starts = {key: self._variable("int64", [len(split)]) for key in self.form.longest}
-            self._order = self._variable("int32", [1 + 2 * len(split)]) if options.shuffle else None
+            self._order = self._variable("int32", [1 + 2 * len(split)])
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """Batch number `step`, an int64 scalar. See `IteratorReader.batch`."""
@@ -164,8 +164,7 @@ class ResidentReader(BatchReader):
                 yield np.zeros(self._values[key].shape.as_list(), sequences[key].dtype)
         for key in self._starts:
             yield sequences[key].starts[:-1]
-        if self._order is not None:
-            yield np.full([1 + 2 * self.num_examples], _NO_EPOCH, np.int32)
+        yield np.full([1 + 2 * self.num_examples], _NO_EPOCH, np.int32)
 
     def _batch_positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions of the examples of batch `step`, or of its part."""
@@ -181,12 +180,10 @@ class ResidentReader(BatchReader):
         first = step * self.batch_size
         epoch = first // num_examples
         start = tf.cast(first - epoch * num_examples, tf.int32)
-        if self._order is None:
-            return tf.floormod(start + tf.range(count), num_examples)
         with tf.device(DEVICE):
-            return tf.slice(self._current_order(self._order, epoch, step), [1 + start], [count])
+            return tf.slice(self._current_order(epoch, step), [1 + start], [count])
 
-    def _current_order(self, variable: tf.Variable, epoch: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    def _current_order(self, epoch: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         """int32 [1 + 2N]: `epoch`, its order, and the order of the next epoch.
 
         The orders are computed only when the epoch changes. Epoch and orders share one variable,
@@ -194,28 +191,22 @@ class ResidentReader(BatchReader):
         several batches.
         """
         with tf.control_dependencies([step]):  # in a loop: after the step before
-            order = variable.read_value()
+            order = self._order.read_value()
         is_current = tf.equal(order[0], tf.cast(epoch, tf.int32))
-        return tf.cond(is_current, lambda: order, lambda: self._next_order(variable, order, epoch))
+        return tf.cond(is_current, lambda: order, lambda: self._next_order(order, epoch))
 
-    def _next_order(
-        self, variable: tf.Variable, previous: tf.Tensor, epoch: tf.Tensor
-    ) -> tf.Tensor:
+    def _next_order(self, previous: tf.Tensor, epoch: tf.Tensor) -> tf.Tensor:
         """The value of `_current_order` for a new epoch, which is also stored."""
         num_examples = self.num_examples
         follows = tf.equal(previous[0] + 1, tf.cast(epoch, tf.int32))
-        this = tf.cond(
-            follows, lambda: previous[1 + num_examples :], lambda: self._permutation(epoch)
-        )
+        drawn = lambda: permutation(num_examples, self._seed, epoch)  # noqa: E731
+        this = tf.cond(follows, lambda: previous[1 + num_examples :], drawn)
         this.set_shape([num_examples])
         head = tf.cast([epoch], tf.int32)
-        order = tf.concat([head, this, self._permutation(epoch + 1)], 0)  # [1 + 2N]
-        with tf.control_dependencies([variable.assign(order, read_value=False)]):
+        following = permutation(num_examples, self._seed, epoch + 1)
+        order = tf.concat([head, this, following], 0)  # [1 + 2N]
+        with tf.control_dependencies([self._order.assign(order, read_value=False)]):
             return tf.identity(order)
-
-    def _permutation(self, epoch: tf.Tensor) -> tf.Tensor:
-        """The order of an epoch, int32 [N]."""
-        return permutation(self.num_examples, self._seed, epoch)
 
 
 def permutation(count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:

@@ -11,8 +11,6 @@ Legend: N examples, B batch, K batches of a chunk, G batches of a read, ... othe
 from __future__ import annotations
 
 import atexit
-import concurrent.futures
-import os
 import threading
 import time
 from typing import Any, Dict, List, Optional, Tuple
@@ -22,7 +20,6 @@ import numpy as np
 from ...compat import tf
 from ...errors import DataError, ToolkitError
 from ..examples import Split
-from ..files.cache import cache_folder
 from ..files.parallel import count_cores
 from ..prepare import (
     NO_HOOKS,
@@ -34,7 +31,6 @@ from ..prepare import (
 )
 from ..structure import pack
 from .batches import DEVICE, BatchForm, IteratorReader
-from .mapped import GROUP as DECODED
 from .options import DEFAULT_OPTIONS, ReaderOptions
 from .order import EpochOrder
 
@@ -43,7 +39,6 @@ _READ_BYTES = 1 << 20
 _MAX_READS = 16  # batches of a read
 _MAX_THREADS = 8
 _PREFETCH = 2  # reads
-_AHEAD = 2  # batches that are read by number while another one is trained on
 _PAUSE, _MAX_WAIT = 0.05, 10.0  # seconds
 _NO_END = np.iinfo(np.int64).max
 
@@ -85,10 +80,9 @@ class StreamReader(IteratorReader):
         batch_size: B, at most as many as the filter keeps.
         options: the seed and the order; the part of each batch.
         hooks: `filter` is called here, once per example; `convert` whenever an example is read.
-
-    Attributes:
-        num_ahead: how many batches `request` should read ahead; 0 if none is read by number.
     """
+
+    kind = "stream"
 
     def __init__(
         self,
@@ -100,16 +94,12 @@ class StreamReader(IteratorReader):
         self._split, self._numbers = filter_split(split, hooks.filter)
         form = BatchForm.of(self._split, options.pads_to_longest)
         super().__init__(len(self._split), batch_size, form, options.part)
-        self.kind = "mapped" if _is_mapped(split) else "stream"
         self._converter: Optional[ExampleConverter] = None
         if hooks.convert is not None:
-            self._converter = ExampleConverter(hooks.convert, self._split)
+            self._converter = ExampleConverter(hooks, self._split)
             self.form = self._converted_form(options.pads_to_longest)
-        self._order = EpochOrder(self.num_examples, options.seed, options.buffer_size)
-        self.num_ahead = _AHEAD if options.by_number else 0
-        self._requests: Dict[int, concurrent.futures.Future[List[np.ndarray]]] = {}
-        if options.by_number:
-            self._pool = concurrent.futures.ThreadPoolExecutor(_AHEAD)
+        self._order = EpochOrder(self.num_examples, options.seed, options.shuffle_buffer)
+        self._by_number = options.by_number
         with tf.device(DEVICE), tf.name_scope("stream_input"):
             self._first = tf.placeholder(tf.int64, [])
             self._iterator = tf.data.make_initializable_iterator(self._dataset())
@@ -123,20 +113,15 @@ class StreamReader(IteratorReader):
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """The next batch, or by number that of `step`, an int64 scalar. See `IteratorReader`."""
-        if not self.num_ahead:
+        if not self._by_number:
             return super().batch(step)
         with tf.device(DEVICE), tf.name_scope("batch"):
             return pack(self.form.finish(self._read_tensors(step)))
 
-    def request(self, number: int) -> None:
-        """Begin to read a batch that a step will take soon."""
-        self._requests[number] = self._pool.submit(self._read, np.asarray(number))
-
     def initialize(self, session: tf.Session, step: int = 0) -> None:
-        """Start at batch number `step`, and forget what was requested."""
+        """Start at batch number `step`."""
         self.failure = None
-        self._requests.clear()
-        if not self.num_ahead:
+        if not self._by_number:
             session.run(self._iterator.initializer, {self._first: step})
 
     # --------------------------------------------------------------------------------- the batches
@@ -155,7 +140,7 @@ class StreamReader(IteratorReader):
     @property
     def _batches_per_read(self) -> int:
         """G: several for small batches, for which a call of Python costs more than the read."""
-        if self._converter is not None or self.num_ahead:
+        if self._converter is not None or self._by_number:
             return 1
         example_bytes = max(1, self._split.nbytes // self.num_examples)
         limit = min(_READ_EXAMPLES, _READ_BYTES // example_bytes)
@@ -165,17 +150,12 @@ class StreamReader(IteratorReader):
         """G batches from batch `number` on by flat key: [B, ...], or [G, B, ...]."""
         components = self.form.components
         dtypes = [tf.as_dtype(component.dtype) for component in components.values()]
-        tensors = dict(zip(components, tf.numpy_function(self._fetch, [number], dtypes)))
+        tensors = dict(zip(components, tf.numpy_function(self._read, [number], dtypes)))
         group = self._batches_per_read
         for key, tensor in tensors.items():
             shape = self.form.batch_shape(key, self.num_rows)
             tensor.set_shape(shape if group == 1 else [group, *shape])
         return tensors
-
-    def _fetch(self, number: np.ndarray) -> List[np.ndarray]:
-        """What was requested, or what is read now."""
-        request = self._requests.pop(int(number), None)
-        return self._read(number) if request is None else request.result()
 
     def _read(self, number: np.ndarray) -> List[np.ndarray]:
         """The arrays of G batches from batch `number` on; called in threads of tf.data."""
@@ -203,15 +183,11 @@ class StreamReader(IteratorReader):
         numbers = positions if self._numbers is None else self._numbers[positions]
         examples = unbatch(self._split, self._split.read(positions))
         batch = self._converter.join([convert(x, int(n)) for x, n in zip(examples, numbers)])
-        flat = batch.read(slice(None))
-        for key, longest in self.form.longest.items() if is_longest else ():
-            padding = self.form.components[key].padding
-            value = padding.encode() if isinstance(padding, str) else padding
-            shape = (len(flat[key]), longest, *flat[key].shape[2:])
-            padded = np.full(shape, value, flat[key].dtype)
-            padded[:, : flat[key].shape[1]] = flat[key]
-            flat[key] = padded
-        return flat
+        lengths = self.form.longest if is_longest else {}
+        return {
+            key: column.take(slice(None), lengths.get(key) or batch.pad_length(key, slice(None)))
+            for key, column in batch.columns.items()
+        }
 
     def _converted_form(self, pads_to_longest: bool) -> BatchForm:
         """The form of converted examples.
@@ -240,13 +216,6 @@ class StreamReader(IteratorReader):
 
 
 _READS = _Reads()
-
-
-def _is_mapped(split: Split) -> bool:
-    """Whether a component was decoded into the cache."""
-    root = os.path.realpath(os.path.join(cache_folder(), DECODED)) + os.sep
-    paths = [column.paths[0] for column in split.columns.values() if column.paths]
-    return any(os.path.realpath(path).startswith(root) for path in paths)
 
 
 def _read_error(error: Exception) -> ToolkitError:

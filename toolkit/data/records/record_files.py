@@ -38,15 +38,12 @@ class Shard(NamedTuple):
     size: int
 
 
-def list_shards(
-    paths: Sequence[str], digests: Sequence[str], cache_dir: Optional[str] = None
-) -> List[Shard]:
+def list_shards(paths: Sequence[str], digests: Sequence[str]) -> List[Shard]:
     """The shards of files; compressed ones are first unpacked into the cache.
 
     Args:
         paths: of the files.
         digests: their SHA-256.
-        cache_dir: the cache folder; None for the default.
 
     Raises:
         DataError: a file has no TFRecords.
@@ -56,7 +53,7 @@ def list_shards(
         records = path
         if _is_compressed(path):
             build = functools.partial(_unpack, path)
-            folder = open_entry(GROUP, "unpacked-" + digest[:32], build, cache_dir)
+            folder = open_entry(GROUP, "unpacked-" + digest[:32], build)
             records = os.path.join(folder, "records")
         shards.append(Shard(path, digest, records, os.path.getsize(records)))
     return shards

@@ -15,14 +15,12 @@ import hashlib
 import json
 import os
 import sys
-import warnings
 from typing import (
     Any,
     Callable,
     Counter,
     Dict,
     Iterable,
-    Iterator,
     List,
     NamedTuple,
     Optional,
@@ -74,7 +72,6 @@ class RecordIndex:
     Args:
         shards: the files.
         plans: what the index has of each key.
-        cache_dir: the cache folder; None for the default.
 
     Attributes:
         ends: records of each shard and of those before it, int64 [S].
@@ -85,14 +82,10 @@ class RecordIndex:
         DataError: a record is damaged, or lacks a key.
     """
 
-    def __init__(
-        self, shards: Sequence[Shard], plans: Sequence[KeyPlan], cache_dir: Optional[str] = None
-    ):
+    def __init__(self, shards: Sequence[Shard], plans: Sequence[KeyPlan]):
         facts = json.dumps([_VERSION, [shard.digest for shard in shards], plans])
         name = "index-" + hashlib.sha256(facts.encode()).hexdigest()[:32]
-        self._folder = open_entry(
-            GROUP, name, lambda folder: _write_index(shards, plans, folder), cache_dir
-        )
+        self._folder = open_entry(GROUP, name, lambda folder: _write_index(shards, plans, folder))
         with open(os.path.join(self._folder, "index.json"), encoding="utf-8") as file:
             ends, self.keys, texts = json.load(file)
         self.ends = np.array(ends, np.int64)
@@ -149,14 +142,6 @@ class RecordIndex:
 
 
 # ----------------------------------------------------------------------------------------- records
-
-
-@contextlib.contextmanager
-def without_warnings() -> Iterator[None]:
-    """Let older versions of protobuf not warn, which read damaged bytes up to the damage."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        yield
 
 
 def parse_record(name: str, record: bytes, is_first: bool = False) -> Features:
@@ -221,7 +206,7 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
     digests = bytearray()
     rows = [array.array("q") for _ in plans]
     texts: List[Dict[str, int]] = [{} for _ in plans]
-    with contextlib.ExitStack() as files, without_warnings():
+    with contextlib.ExitStack() as files:
         paths = [os.path.join(folder, f"values{number}.bin") for number in range(len(plans))]
         values = [files.enter_context(open(path, "wb")) for path in paths]
         for shard in shards:

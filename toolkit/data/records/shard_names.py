@@ -33,7 +33,7 @@ def find_shards(place: str) -> Tuple[Dict[str, List[str]], List[str]]:
             f"{place}: expected TFRecord files, found none.",
             hint="Give a file, a folder of .tfrecord files, or a pattern such as 'data/train-*'.",
         )
-    return _divide(paths, place), notes + _find_gaps(paths)
+    return _divide(paths), notes + _find_gaps(paths)
 
 
 def _list_files(place: str) -> Tuple[List[str], List[str]]:
@@ -48,10 +48,7 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
     elif os.path.exists(place):
         paths = [place]
     else:
-        folder, rest = _split_pattern(place)  # the folder is literal
-        pattern = os.path.join(glob.escape(folder), rest)
-        matches = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(rest) else []
-        paths = [path for path in matches if not os.path.isdir(path)]
+        paths = [p for p in sorted(glob.glob(place, recursive=True)) if not os.path.isdir(p)]
     first_of: Dict[str, str] = {}  # the first path of each file, to which others are links
     for path in paths:
         first_of.setdefault(os.path.realpath(path), path)
@@ -71,20 +68,9 @@ def _walk(root: str) -> List[str]:
     return sorted(paths)
 
 
-def _split_pattern(pattern: str) -> Tuple[str, str]:
-    """The part of a pattern that is an existing folder, and the rest."""
-    folder, rest = pattern, ""
-    while folder and not os.path.isdir(folder):
-        folder, name = os.path.split(folder)
-        rest = os.path.join(name, rest) if rest else name
-        if folder == os.path.dirname(folder):
-            break
-    return folder, rest
-
-
-def _divide(paths: Sequence[str], place: str) -> Dict[str, List[str]]:
+def _divide(paths: Sequence[str]) -> Dict[str, List[str]]:
     """Split name -> its files. Files of one split, or without names of splits, are all "train"."""
-    root = _split_pattern(place)[0]
+    root = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
     splits: Dict[Optional[str], List[str]] = collections.defaultdict(list)
     for path in paths:
         splits[_split_of(path, root)].append(path)
@@ -106,14 +92,13 @@ def _divide(paths: Sequence[str], place: str) -> Dict[str, List[str]]:
 
 
 def _split_of(path: str, root: str) -> Optional[str]:
-    """The split that a file's name says, or else that of its nearest folder; None if none does.
-
-    The folders are those below `root`, and `root` itself.
+    """The split that a file's name says, or else that of its nearest folder below `root`; None if
+    none does.
     """
     folder, name = os.path.split(path)
     words = re.split(r"[^A-Za-z]+", name.lower())
-    below = os.path.relpath(folder or os.curdir, root or os.curdir).lower().split(os.sep)
-    for word in [*words, *reversed(below), os.path.basename(root.rstrip(os.sep)).lower()]:
+    below = os.path.relpath(folder or os.curdir, root).lower().split(os.sep)
+    for word in [*words, *reversed(below)]:
         if word in SPLIT_FOLDERS:
             return SPLIT_FOLDERS[word]
     return None

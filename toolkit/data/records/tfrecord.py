@@ -12,7 +12,7 @@ import functools
 import operator
 import os
 import re
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -41,7 +41,6 @@ from .record_index import (
     only_value,
     parse_record,
     values_of,
-    without_warnings,
 )
 from .shard_names import find_shards
 
@@ -65,7 +64,7 @@ def open_tfrecord(settings: Settings) -> Dataset:
     files, notes = find_shards(place)
     all_paths = [path for paths in files.values() for path in paths]
     digests = settings.files.digests(all_paths)
-    shards = list_shards(all_paths, digests, settings.cache_dir)
+    shards = list_shards(all_paths, digests)
     name, first = _first_record(place, shards)
     if model is None:
         keys = _choose_keys(name, first, settings.columns)
@@ -107,8 +106,7 @@ def _first_record(place: str, shards: Sequence[Shard]) -> Tuple[str, Features]:
     for shard in shards:
         for _, record in iterate_records(shard):
             name = f"{shard.path}: record 0"
-            with without_warnings():
-                return name, parse_record(name, record, is_first=True)
+            return name, parse_record(name, record, is_first=True)
     raise DataError(f"{place}: expected one record or more, found empty files.", hint=HINT)
 
 
@@ -131,12 +129,11 @@ class _RecordReader:
         if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
             plans += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
         self._plans = {plan.key: plan for plan in plans}
-        self.index = RecordIndex(shards, plans, settings.cache_dir)
+        self.index = RecordIndex(shards, plans)
         self.notes: List[str] = []
 
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
         """The features and the labels of all records, and the names of the classes."""
-        self._check_labels()
         read = {key for plan in self._plans.values() for key in (plan.key, *plan.size_keys)}
         others = [key for key in self.index.keys if key not in read]
         if others:
@@ -145,24 +142,10 @@ class _RecordReader:
         has_images = any(plan.kind == IMAGE for plan in self._plans.values())
         if self._model is None and not has_images:
             refuse_idle_images(self._settings.path, self._settings.images)
-        if len(self._labels) == 1:
-            return (features, *self._read_label(self._labels[0]))
-        return features, self._collect(self._labels) if self._labels else None, ()
-
-    def _check_labels(self) -> None:
-        """Refuse labels that the first record lacks and others have."""
-        model, columns = self._model, self._settings.columns
-        if self._labels or (model is None and columns.label_column):
-            return
-        left_out = {*self._features, *(columns.ignore_columns if model is None else ())}
-        for key in LABEL_KEYS if model is None else model["labels"]:
-            count = self.index.keys.get(key, 0)
-            if count and key not in left_out:
-                raise DataError(
-                    f"{self._settings.path}: expected the key '{key}' in all records or in none, "
-                    f"found it in {count:,} of {len(self.index):,} and not in the first.",
-                    hint="Write it in all records, or use --label-column none.",
-                )
+        if not self._labels:
+            return features, None, ()
+        labels, class_names = self._read_label(self._labels[0])
+        return features, labels, class_names
 
     # ------------------------------------------------------------------------------- components
 
@@ -175,15 +158,7 @@ class _RecordReader:
             only = values[keys[0]]
             is_row = _is_single(only) and keys[0] not in self._labels  # features have two axes
             return _column(only[:, np.newaxis] if is_row else only)
-        key_of: Dict[str, str] = {}
-        for key in keys:
-            name = component_name(key)
-            if key_of.setdefault(name, key) != key:
-                raise DataError(
-                    f"The keys '{key_of[name]}' and '{key}' both become the component '{name}'.",
-                    hint="Name one of them with --feature-columns.",
-                )
-        return {name: _column(values[key]) for name, key in key_of.items()}
+        return {component_name(key): _column(value) for key, value in values.items()}
 
     def _read_key(self, key: str) -> Any:
         """An array [M, ...], sequences, or what is decoded at each read."""
@@ -236,9 +211,14 @@ class _RecordReader:
     # ----------------------------------------------------------------------------------- labels
 
     def _read_label(self, key: str) -> Tuple[Any, Tuple[str, ...]]:
-        """The labels of all records, and the names of the classes; () if they are no classes."""
+        """The labels of all records, and the names of the classes; () if they are no classes.
+
+        Args:
+            key: the first of them.
+        """
         kind, wanted = self._plans[key].kind, self._settings.columns.label_kind
-        if kind == NAME:
+        is_one = len(self._labels) == 1
+        if kind == NAME and is_one:
             if wanted == "value":
                 raise DataError(
                     f"{self._settings.path}: expected labels that are values in the key '{key}', "
@@ -247,7 +227,7 @@ class _RecordReader:
                 )
             labels, names = self.index.names(key)
             return labels, tuple(names)
-        if kind == INTEGERS and wanted != "value":
+        if kind == INTEGERS and wanted != "value" and is_one:
             values, starts = self.index.numbers(key)
             if starts is None and _is_single(values):
                 return self._number_classes(key, values)
@@ -256,7 +236,7 @@ class _RecordReader:
                 f"--label-kind class: the values of the key '{key}' are no classes.",
                 hint="Classes are one integer or one text in each record.",
             )
-        return self._collect([key]), ()
+        return self._collect(self._labels), ()
 
     def _number_classes(self, key: str, values: np.ndarray) -> Tuple[np.ndarray, Tuple[str, ...]]:
         """Class numbers from 0: labels that begin at 1, or higher, are counted from 1."""
@@ -331,16 +311,6 @@ def _choose_keys(
     rest = [key for key in keys if key not in explicit and key not in ignored]
     if not columns.label_column:
         labels = [key for key in LABEL_KEYS if key in rest][:1]
-    if columns.label_kind != "auto" and not labels:
-        raise UsageError(
-            f"--label-kind {columns.label_kind} has no effect on {name}, which has no labels.",
-            hint="Omit it, or name the key of the labels with --label-column.",
-        )
-    if columns.label_kind == "class" and len(labels) > 1:
-        raise UsageError(
-            f"--label-kind class: expected one key of classes, found {len(labels)}.",
-            hint="Name one key with --label-column.",
-        )
     if explicit:
         return list(dict.fromkeys(explicit)), labels
     rest = [key for key in rest if key not in labels]
