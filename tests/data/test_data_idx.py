@@ -38,7 +38,6 @@ def error_message(path, content, kind="images"):
         (IMAGES[:9], "images", "header of 16 bytes", "9 bytes"),
         (b"", "images", "header of 4 bytes", "0 bytes"),
         (idx_bytes(np.zeros((0, 4, 4), np.uint8)), "images", "one example or more", "[0, 4, 4]"),
-        (gzip_bytes(IMAGES), "images", "a plain IDX file", "gzip data"),
     ],
 )
 def test_a_damaged_plain_file_is_described_in_one_sentence(
@@ -51,11 +50,9 @@ def test_a_damaged_plain_file_is_described_in_one_sentence(
 @pytest.mark.parametrize(
     "content, expected, actual",
     [
-        (IMAGES, "gzip data", "00000803"),
-        (gzip_bytes(IMAGES)[:-12], "complete gzip data", "an end in the middle"),
+        (gzip_bytes(IMAGES)[:-12], "intact gzip data", "ended before"),
         (gzip_bytes(IMAGES)[:-8] + b"\1\2\3\4\5\6\7\x08", "intact gzip data", "CRC"),
         (gzip_bytes(IMAGES[:-1]), "64 bytes", "63"),
-        (b"", "gzip data", "an empty file"),
         (gzip_bytes(b"\0\0\x08\x08" + b"\xff" * 32), "dimensions [4294967295", "found 36"),
     ],
 )

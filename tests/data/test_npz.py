@@ -256,12 +256,12 @@ def test_arrays_are_examples_as_those_of_a_file(cache, data, description):
         ((PIXELS, CLASSES[:9]), "expected 12 labels, one per example, found 9"),
         ((PIXELS[:0], CLASSES[:0]), "expected one example or more, found none"),
         ((PIXELS, CLASSES, PIXELS), "a tuple of 3 for 'train'"),
-        ([PIXELS, CLASSES], "has the shapes \\[12, 4, 4\\] and \\[12\\] in x_train"),
+        ([PIXELS, CLASSES], "x_train: the shapes \\[12, 4, 4\\] and \\[12\\], expected one"),
         (
             ([PIXELS[0], PIXELS[0, :3]], CLASSES[:2]),
-            "has the shapes \\[3, 4\\] and \\[4, 4\\] in x_train",
+            "x_train: the shapes \\[3, 4\\] and \\[4, 4\\], expected one",
         ),
-        ((PIXELS, [None] * 12), "has NoneType in y_train"),
+        ((PIXELS, [None] * 12), "y_train: NoneType, expected numbers or texts"),
         (("photos", "labels"), "has 'photos' as x_train, expected an array"),
         (
             {"training": (PIXELS, CLASSES)},

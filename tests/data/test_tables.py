@@ -170,10 +170,6 @@ def test_a_number_beyond_float32_is_named_with_its_row(refusal, field):
     assert "found inf" in refusal("a,label\n1e400,x\n")
 
 
-def test_decimal_commas_are_refused(refusal):
-    assert "found '1,5'" in refusal("a;label\n1,5;x\n2,5;y\n2,5;y\n1,5;y\n")
-
-
 def test_true_and_false_are_one_and_zero(rows):
     table = rows("a,b,label\nTrue,1,x\nfalse,2,y\nTRUE,2,y\n")
     assert table.features[:, 0].tolist() == [1, 0, 1]
@@ -448,19 +444,10 @@ def test_a_model_without_means_cannot_fill_in_numbers(tmp_path, rows):
         _read_other(tmp_path / "o.csv", content, schema, missing="fill")
 
 
-@pytest.mark.parametrize(
-    "columns, images, text",
-    [
-        ({}, {"image_size": 32}, "--image-size 32 has no effect on "),
-        ({"categories": "one-hot"}, {}, "--categories one-hot has no effect on "),
-    ],
-)
-def test_an_option_without_effect_on_the_columns_is_refused(tmp_path, columns, images, text):
-    (tmp_path / "t.csv").write_text("a,b,y,label\n1.5,2,3,x\n3,7,5,y\n")
-    columns = dict({"label_column": ("label",)}, **columns)
-    with pytest.raises(UsageError) as caught:
-        Rows(tmp_path / "t.csv", images=images, **columns)
-    assert text in caught.value.message and caught.value.hint
+def test_an_option_of_images_is_refused_for_a_table_without_images(rows):
+    with pytest.raises(UsageError, match="--image-size 32 has no effect on ") as caught:
+        rows("a,label\n1,x\n2,y\n", images={"image_size": 32})
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize("is_named", [False, True])

@@ -1,7 +1,7 @@
 """`idx:DIR`: IDX files, the format of MNIST; checked when opened, and memory-mapped.
 
 A file has a header (two zero bytes, an element type, the number of dimensions, each dimension as a
-big-endian 32-bit integer), then the elements. A file whose name ends in .gz is compressed.
+big-endian 32-bit integer), then the elements. It may be compressed by gzip.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_HEADER = 4 + 4 * 8  # bytes
 def read_idx(path: str, kind: str = "images") -> np.ndarray:
     """The array of an IDX file.
 
-    It is a memory map of a plain file; a .gz file is read into memory.
+    It is a memory map of a plain file; one of gzip is read into memory, whatever its name.
 
     Args:
         path: the file.
@@ -49,25 +49,16 @@ def read_idx(path: str, kind: str = "images") -> np.ndarray:
         raise DataError(f"{path}: expected an IDX file, found none.", hint=_RECOPY)
     with open(path, "rb") as file:
         head = file.read(_MAX_HEADER)
-    if path.endswith(".gz"):
-        if head[:2] != _GZIP:
-            hint = "If it is a plain IDX file, remove '.gz' from its name."
-            raise _wrong(path, "gzip data", head[:4].hex() or "an empty file", hint)
-        content = _unpack(path)
+    if head[:2] == _GZIP:
+        try:
+            with gzip.open(path, "rb") as packed:
+                content = packed.read()
+        except (OSError, EOFError, zlib.error) as error:
+            raise _wrong(path, "intact gzip data", str(error).rstrip(".")) from error
         dtype, shape = _parse_header(path, content[:_MAX_HEADER], kind, len(content))
         return np.frombuffer(content, dtype, offset=4 + 4 * len(shape)).reshape(shape)
     dtype, shape = _parse_header(path, head, kind, os.path.getsize(path))
     return np.memmap(path, dtype, "r", offset=4 + 4 * len(shape), shape=shape)
-
-
-def _unpack(path: str) -> bytes:
-    try:
-        with gzip.open(path, "rb") as file:
-            return file.read()
-    except EOFError as error:
-        raise _wrong(path, "complete gzip data", "an end in the middle") from error
-    except (OSError, zlib.error) as error:
-        raise _wrong(path, "intact gzip data", str(error).rstrip(".")) from error
 
 
 def starts_as_idx(path: str) -> bool:
@@ -146,9 +137,6 @@ def _find_files(folder: str) -> Dict[str, Tuple[str, str]]:
 
 def _parse_header(path: str, head: bytes, kind: str, size: int) -> Tuple[str, Tuple[int, ...]]:
     """The type and the shape of the array in a file of `size` bytes, by its first ones."""
-    if head[:2] == _GZIP:
-        hint = "Add '.gz' to its name, or decompress it."
-        raise _wrong(path, "a plain IDX file", "gzip data", hint)
     code, rank = head[2:4] if len(head) >= 4 else (0, 0)
     start, is_image = 4 + 4 * rank, kind == "images"
     faults = (
@@ -175,5 +163,5 @@ def _parse_header(path: str, head: bytes, kind: str, size: int) -> Tuple[str, Tu
     return dtype, shape
 
 
-def _wrong(path: str, expected: str, actual: str, hint: str = _RECOPY) -> DataError:
-    return DataError(f"{path}: expected {expected}, found {actual}.", hint=hint)
+def _wrong(path: str, expected: str, actual: str) -> DataError:
+    return DataError(f"{path}: expected {expected}, found {actual}.", hint=_RECOPY)

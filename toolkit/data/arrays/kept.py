@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 
@@ -94,33 +94,21 @@ def _name_arrays(data: Any) -> Dict[str, np.ndarray]:
 
 def _as_array(name: str, values: Any) -> np.ndarray:
     """A list, a table of pandas or the array of another library as an array of NumPy."""
-    is_list = isinstance(values, (list, tuple))
     try:
-        if is_list and values and all(map(is_picture, values)):
-            values = [np.asarray(as_plain_picture(item)) for item in values]
-        array = _stack(values) if is_list else np.asarray(values)
+        if isinstance(values, (list, tuple)):
+            if values and all(map(is_picture, values)):
+                values = [np.asarray(as_plain_picture(item)) for item in values]
+            shapes = sorted({str(list(np.shape(item))) for item in values})
+            if len(shapes) > 1:  # which versions of NumPy refuse in several ways
+                raise ValueError(f"the shapes {' and '.join(shapes[:2])}, expected one")
+        array = np.asarray(values)
+        if array.dtype.kind == "O":
+            items = list(array.ravel())
+            if not all(isinstance(item, str) for item in items):
+                raise ValueError(f"{type(items[0]).__name__}, expected numbers or texts")
+            array = array.astype(str)
     except Exception as error:  # of another library's arrays
         raise DataError(f"The data has no array as {name}: {error}.", hint=_FORMS) from error
     if not array.ndim:
         raise DataError(f"The data has {values!r:.50} as {name}, expected an array.", hint=_FORMS)
-    if array.dtype.kind != "O":
-        return array
-    items: List[Any] = list(array.ravel())
-    if items and all(isinstance(item, str) for item in items):
-        return array.astype(str)
-    shapes = sorted({str(list(np.shape(item))) for item in items})[:2]
-    is_ragged = len(shapes) > 1
-    found = f"the shapes {' and '.join(shapes)}" if is_ragged else type((items or [0])[0]).__name__
-    raise DataError(
-        f"The data has {found} in {name}, expected numbers or texts of one shape.",
-        hint=f"Give all examples one size. {_FORMS}" if is_ragged else _FORMS,
-    )
-
-
-def _stack(values: Sequence[Any]) -> np.ndarray:
-    """A list as an array; of objects if its items have several shapes."""
-    if len({np.shape(item) for item in values}) == 1:
-        return np.asarray(values)
-    array = np.empty(len(values), object)
-    array[:] = [np.asarray(item) for item in values]
     return array

@@ -30,7 +30,6 @@ GROUP = "hashes"  # the folder in the cache
 SMALL_BYTES = 4 << 20
 SMALL_COUNT = 200
 _SETTLED = 2  # seconds after which a write has another time than one before
-_MIN_ROWS = 100  # that always have room in a table
 # Without waiting for the disk: a table that a crash damages costs only time.
 _TABLES = """
 PRAGMA synchronous = OFF;
@@ -131,15 +130,8 @@ class FileIndex:
                 if states[number][1] < (started - _SETTLED) * 1e9  # else a write may not change it
                 and _state(paths[number]) == states[number] != _NO_STATE
             ]
-
-            def store(table: Any) -> None:
-                (count,) = table.execute("SELECT COUNT(*) FROM files").fetchone()
-                if count > 2 * len(paths) + _MIN_ROWS:  # most are of files that are gone
-                    table.execute("DELETE FROM files")
-                places = ", ".join("?" * 10)
-                table.executemany(f"INSERT OR REPLACE INTO files VALUES ({places})", new)
-
-            self._use(store, is_new=True)
+            store = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * 10)})"
+            self._use(lambda table: table.executemany(store, new), is_new=True)
         return rows
 
     def _use(self, action: Callable[[Any], Any], is_new: bool = False) -> Any:

@@ -6,15 +6,13 @@ The list has the format of the command `sha256sum`, which can check it in the fo
 from __future__ import annotations
 
 import hashlib
-import re
-from typing import Dict, Mapping, Tuple
+from typing import Dict, Mapping
 
 from ...files import atomic_write
 
 LIST_FILE = "data.sha256"  # in the folder of a run
 ALL_FILES = "all files"  # the name of the one hash
 _MAX_NAMES = 20
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 
 
 def summarize(hashes: Mapping[str, str]) -> Dict[str, str]:
@@ -43,26 +41,12 @@ def read_list(path: str) -> Dict[str, str]:
     try:
         with open(path, "rb") as file:
             lines = file.read().decode("utf-8", "surrogateescape").split("\n")[:-1]
-        pairs = [_parse_line(line) for line in lines]
     except (OSError, ValueError):
         return {}
-    return dict(pairs)
+    pairs = [line.partition("  ")[::2] for line in lines]
+    return {name: digest for digest, name in pairs} if all(map(all, pairs)) else {}
 
 
 def _format(hashes: Mapping[str, str]) -> bytes:
-    text = ""
-    for name in sorted(hashes):
-        escaped = re.sub(r"[\\\n\r]", lambda match: _ESCAPES[match.group()], name)
-        text += f"{'' if escaped == name else chr(92)}{hashes[name]}  {escaped}\n"
+    text = "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes))
     return text.encode("utf-8", "surrogateescape")
-
-
-def _parse_line(line: str) -> Tuple[str, str]:
-    match = re.match(r"(\\?)([0-9a-f]{64})  (.+)$", line, re.DOTALL)
-    if match is None:
-        raise ValueError(line)
-    is_escaped, digest, name = match.groups()
-    if is_escaped:
-        characters = {escape: character for character, escape in _ESCAPES.items()}
-        name = re.sub(r"\\[\\nr]", lambda escape: characters[escape.group()], name)
-    return name, digest

@@ -139,7 +139,7 @@ def _find_values(paths: Sequence[str], digests: Sequence[str], index: FileIndex)
     """The numbers in label images of 8 bits, and in those of 1 bit: two sets."""
     name = "label-numbers-" + hash_texts(digests)[:16]
     stored = index.load(name)
-    if stored is None or stored.shape != (2, 256) or stored.dtype != bool:
+    if stored is None:
         text = f"Reading {len(paths):,} label images"
         stored = np.any(map_parallel(_has_value, paths, text), axis=0)
         index.save(name, stored)

@@ -21,11 +21,11 @@ from typing import AbstractSet, Any, Dict, List, Mapping, Optional, Sequence, Tu
 
 import numpy as np
 
-from ...errors import DataError, ToolkitError, UsageError
+from ...errors import DataError, ToolkitError
 from ..examples import Dataset, Split, describe
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
-from ..reading_options import ColumnOptions, Settings, refuse_idle_images
+from ..reading_options import Settings, refuse_idle_images
 from .columns import join_names, shorten
 from .features import TableImages, build_features, find_schema, open_images
 from .labels import missing_labels, read_labels
@@ -94,7 +94,8 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
     else:
         labels, split, features, notes = choose_roles(path, columns, options)
         schema = find_schema([columns[name] for name in features], labels, options)
-        _refuse_idle_options(schema, settings)
+        if not schema.images:
+            refuse_idle_images(path, settings.images)
     floats = [columns[name].floats() for name in schema.numbers]
     num_rows = len(next(iter(columns.values())))
     numbers = np.stack(floats, axis=1) if floats else np.zeros((num_rows, 0), np.float32)
@@ -141,19 +142,6 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
         files.update(zip(column.fields, column.paths))
         hashes.update(zip(column.fields, column.files.select_digests(column.paths)))
     return Dataset("table:" + path, spec, splits, files, notes, hashes)
-
-
-def _refuse_idle_options(schema: TableSchema, settings: Settings) -> None:
-    """Raise a UsageError if an option has no effect on the columns that a table has."""
-    path, options = settings.path, settings.columns
-    if not schema.images:
-        refuse_idle_images(path, settings.images)
-    if options.categories != ColumnOptions().categories and not schema.categories:
-        raise UsageError(
-            f"--categories {options.categories} has no effect on {path}, which has no column of "
-            "few different texts.",
-            hint="Omit --categories.",
-        )
 
 
 def _describe_labels(names: Sequence[str], class_names: Sequence[str]) -> str:
