@@ -7,11 +7,11 @@ import types
 import numpy as np
 import pytest
 from known_answers import GRAPHS, INITIALIZERS, PATH, answers
-from toolkit_adopt.standins import layers, make_stand_in, normalization, training, variables
-from toolkit_adopt.standins.hparams import HParams
+from toolkit_adopt.standins import layers, make_stand_in, normalization, scopes, training
 from toolkit_adopt.standins.layers import bias_add, conv2d, dropout
 from toolkit_adopt.standins.normalization import batch_norm
 from toolkit_adopt.standins.scopes import arg_scope, smart_cond
+from toolkit_adopt.standins.training import HParams
 
 from toolkit import tf
 
@@ -134,15 +134,15 @@ def test_options_of_hparams_are_parsed_in_their_types():
 
 def test_variables_are_listed_with_their_sizes(capsys):
     with tf.Graph().as_default():
-        made = variables.model_variable("a/b", [2, 3], collections=["mine"])
+        made = scopes.model_variable("a/b", [2, 3], collections=["mine"])
         assert training.analyze_vars(tf.global_variables(), print_info=True) == (6, 24)
-        assert tf.get_collection("mine") == [made] == variables.get_model_variables("a")
-        assert variables.get_variables_by_name("b") == [made]
-        assert variables.get_variables(suffix="b") == [made]
-        assert variables.get_unique_variable("a/b") is made
-        assert variables.get_variables_to_restore(exclude=["a"]) == []
-        assert variables.filter_variables([made], ["b:0$"]) == [made]
-        assert variables.filter_variables([made], []) == []
-        assert variables.filter_variables([made], None, ["a/"]) == []
-        assert variables.get_local_variables() == []
+        assert tf.get_collection("mine") == [made] == scopes.get_model_variables("a")
+        assert scopes.get_variables_by_name("b") == [made]
+        assert scopes.get_variables(suffix="b") == [made]
+        assert scopes.get_unique_variable("a/b") is made
+        assert scopes.get_variables_to_restore(exclude=["a"]) == []
+        assert scopes.filter_variables([made], ["b:0$"]) == [made]
+        assert scopes.filter_variables([made], []) == []
+        assert scopes.filter_variables([made], None, ["a/"]) == []
+        assert scopes.get_local_variables() == []
     assert "a/b:0 (float32 2x3) [6, bytes: 24]" in capsys.readouterr().out

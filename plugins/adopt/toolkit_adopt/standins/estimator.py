@@ -58,46 +58,44 @@ class export:
     PredictOutput = ClassificationOutput = RegressionOutput = ExportOutput = _hold_nothing
 
 
-class _Fields(NamedTuple):
-    model_dir: Any = None  # the folder of its checkpoints
-    tf_random_seed: Any = None  # of its graphs
-    save_summary_steps: Any = 100  # between two writings of summaries
-    save_checkpoints_steps: Any = None  # None for the first and last step alone
-    save_checkpoints_secs: Any = None
-    session_config: Any = None  # a ConfigProto
-    keep_checkpoint_max: Any = 5
-    keep_checkpoint_every_n_hours: Any = 10000
-    log_step_count_steps: Any = 100  # between two lines of the log
-    train_distribute: Any = None
-    eval_distribute: Any = None
-
-
-class RunConfig(_Fields):
+class RunConfig:
     """How an Estimator trains; no clock decides, so that what is in seconds and hours is ignored.
+
+    Args:
+        model_dir: the folder of its checkpoints.
+        fields: those below, by name; another one may be None.
 
     Raises:
         TypeError: another field.
         ValueError: training by several processes or devices is asked for.
     """
 
+    tf_random_seed: Any = None  # of its graphs
+    save_summary_steps = 100  # between two writings of summaries
+    save_checkpoints_steps: Any = None  # None for the first and last step alone
+    save_checkpoints_secs = session_config = None
+    keep_checkpoint_max, keep_checkpoint_every_n_hours = 5, 10000
+    log_step_count_steps = 100  # between two lines of the log
+    train_distribute = eval_distribute = None
     task_type, task_id, master, is_chief = "worker", 0, "", True
     cluster_spec, num_worker_replicas, num_ps_replicas = None, 1, 0
 
-    def replace(self, **changes: Any) -> RunConfig:
-        """The same configuration with other values."""
-        return RunConfig(**{**self._asdict(), **changes})
-
-    def __new__(cls, *values: Any, **fields: Any) -> Any:
-        # None is what any other field of 1.15 is without.
-        given = {k: each for k, each in fields.items() if each is not None or k in cls._fields}
-        made = super().__new__(cls, *values, **given)
-        wrong = [name for name in ("train_distribute", "eval_distribute") if getattr(made, name)]
+    def __init__(self, model_dir: Any = None, **fields: Any):
+        self.model_dir = model_dir
+        for name, value in fields.items():
+            if value is not None and not hasattr(RunConfig, name):
+                raise TypeError(f"The stand-in of RunConfig has no field {name}.")
+            setattr(self, name, value)
+        wrong = [name for name in ("train_distribute", "eval_distribute") if getattr(self, name)]
         wrong += ["TF_CONFIG"] if os.environ.get("TF_CONFIG") else []
         if wrong:
             raise ValueError(
                 f"The stand-in of tf.estimator trains in one process: remove {wrong[0]}."
             )
-        return made
+
+    def replace(self, **changes: Any) -> RunConfig:
+        """The same configuration with other values."""
+        return RunConfig(**{**vars(self), **changes})
 
 
 class TrainSpec(NamedTuple):

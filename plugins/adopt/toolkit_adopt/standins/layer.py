@@ -8,8 +8,7 @@ from typing import Any, Dict, Iterator, List
 from toolkit import tf
 
 from .initializers import xavier_initializer
-from .scopes import collect_named_outputs, get_variable_collections
-from .variables import model_variable
+from .scopes import collect_named_outputs, get_variable_collections, model_variable
 
 OPTIONS: Dict[str, Any] = {
     "activation_fn": tf.nn.relu,  # of the outputs; None for none
