@@ -70,9 +70,6 @@ class DataSet:
         dtype: tf.float32 for images in [0, 1], tf.uint8 for images as they are.
         reshape: whether images are [N, H * W].
         seed: of NumPy's generator; by default the seed of the graph, else entropy.
-
-    Raises:
-        TypeError: another dtype.
     """
 
     def __init__(
@@ -87,12 +84,9 @@ class DataSet:
     ):
         graph_seed, op_seed = tf.get_seed(seed)
         np.random.seed(graph_seed if seed is None else op_seed)
-        dtype = tf.as_dtype(dtype).base_dtype
-        if dtype not in (tf.uint8, tf.float32):
-            raise TypeError(f"Images of MNIST are tf.uint8 or tf.float32, not {dtype}.")
         if reshape:
             images = images.reshape(len(images), images.shape[1] * images.shape[2])
-        if dtype == tf.float32:
+        if tf.as_dtype(dtype) == tf.float32:
             images = images.astype(np.float32) * np.float32(1.0 / 255.0)
         self._images, self._labels = images, labels
         self._epochs_completed = self._index_in_epoch = 0

@@ -42,22 +42,17 @@ def arg_scope(functions: Union[Scope, Iterable[Callable[..., Any]]], **kwargs: A
         The scope.
 
     Raises:
-        TypeError: `functions` is neither a list, a tuple nor a scope.
-        ValueError: a function is not decorated, or a scope has arguments.
+        ValueError: a function is not decorated.
     """
     if isinstance(functions, dict):
-        if kwargs:
-            raise ValueError(f"A scope that is used again takes no arguments, not {list(kwargs)}.")
-        scope = dict(functions)
-    elif isinstance(functions, (list, tuple)):
-        scope = dict(current_arg_scope())
-        for function in functions:
-            if not hasattr(function, "_key_op"):
-                raise ValueError(f"{function} is not decorated with @add_arg_scope.")
-            key = function._key_op
-            scope[key] = {**scope.get(key, {}), **kwargs}
+        scope, functions = dict(functions), ()
     else:
-        raise TypeError(f"arg_scope needs a list of functions or a scope, not {functions!r}.")
+        scope = dict(current_arg_scope())
+    for function in functions:
+        key = getattr(function, "_key_op", None)
+        if key is None:
+            raise ValueError(f"{function} is not decorated with @add_arg_scope.")
+        scope[key] = {**scope.get(key, {}), **kwargs}
     _scopes.append(scope)
     try:
         yield scope

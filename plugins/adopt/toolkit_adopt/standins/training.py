@@ -218,16 +218,8 @@ class HParams:
             self.add_hparam(name, value)
 
     def add_hparam(self, name: str, value: Any) -> None:
-        """Add an option, whose type is that of its value.
-
-        Raises:
-            ValueError: there is an attribute of this name, or the value is an empty list.
-        """
-        if hasattr(self, name):
-            raise ValueError(f"HParams has {name!r} already.")
+        """Add an option, whose type is that of its value, or of the first one of a list."""
         is_list = isinstance(value, (list, tuple))
-        if is_list and not value:
-            raise ValueError(f"The list {name!r} of HParams has no value, and so no type.")
         self._kinds[name] = type(value[0] if is_list else value), is_list
         setattr(self, name, value)
 
