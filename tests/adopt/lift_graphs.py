@@ -1,13 +1,12 @@
 """Small graphs as scripts of TensorFlow 1 write them, saved as files .meta.
 
-`python lift_graphs.py FOLDER` writes `noisy` with variables of the former kind; on TensorFlow 1.15
-it made the files in `tests/adopt/graphs`.
+The files in `tests/adopt/graphs` are `write("noisy", FOLDER, resource=False, checkpoint=True)` on
+TensorFlow 1.15, without what TensorFlow finds out by itself (`stripped_op_list`, `_output_shapes`).
 """
 
 from __future__ import annotations
 
 import os
-import sys
 
 from toolkit import tf
 
@@ -108,19 +107,3 @@ def write(name, folder, resource=True, checkpoint=False):
         else:
             saver.export_meta_graph(path + ".meta")
     return path + ".meta"
-
-
-def _shrink(path):
-    """Drop from a file what TensorFlow finds out by itself."""
-    with open(path, "rb") as file:
-        meta = tf.MetaGraphDef.FromString(file.read())
-    meta.meta_info_def.ClearField("stripped_op_list")
-    for node in meta.graph_def.node:
-        node.attr.pop("_output_shapes", None)
-    with open(path, "wb") as file:
-        file.write(meta.SerializeToString())
-
-
-if __name__ == "__main__":
-    tf.disable_resource_variables()
-    _shrink(write("noisy", sys.argv[1], resource=False, checkpoint=True))

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 from adopt_fixtures import adopt, write_script
-from toolkit_adopt.lifting import FeedValues
+from toolkit_adopt.dry_run import FeedValues
 
 from toolkit import tf
 

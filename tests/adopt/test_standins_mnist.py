@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from known_answers import PATH, mnist_answers, write_mnist
-from toolkit_adopt.standins.mnist import DataSet, read_data_sets
+from toolkit_adopt.standins.mnist import read_data_sets
 
 from toolkit import DataError
 
@@ -57,5 +57,3 @@ def test_too_many_examples_for_validation_and_fake_data_are_refused(tmp_path):
         read_data_sets(str(tmp_path))
     with pytest.raises(ValueError, match="has no fake_data"):
         read_data_sets(str(tmp_path), fake_data=True)
-    with pytest.raises(ValueError, match="has no fake_data"):
-        DataSet([], [], fake_data=True)

@@ -7,7 +7,6 @@ the script gave to an optimizer or to `tf.gradients`, which `record_losses` note
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import hashlib
 import os
@@ -70,7 +69,6 @@ class Kind(NamedTuple):
             queues, the variables by which they are filled, and random ops that remember how much
             they drew.
         noise: the names of random ops that no resume can put at their position.
-        unordered: the names of variables that the call updates twice without an order.
         closed: what the call is fed for the gates behind updates that it does not make.
     """
 
@@ -84,7 +82,6 @@ class Kind(NamedTuple):
     sizes: List[Any]
     resources: List[Any]
     noise: List[str]
-    unordered: List[str]
     closed: Dict[Any, Any]
 
 
@@ -135,13 +132,9 @@ class Calls:
             tuple(tensor.name for tensor in fetches),
             tuple(tensor.name for tensor in feeds),
         )
-        kinds = self._kinds.setdefault(graph, {})
-        if key not in kinds:
-            kinds[key] = self._make(graph, key, targets, fetches, gates)
-        kind: Kind = kinds[key]
-        return kind
-
-    def _make(self, graph: Any, key: Any, targets: Any, fetches: Any, gates: Any) -> Kind:
+        kinds: Dict[Any, Kind] = self._kinds.setdefault(graph, {})
+        if key in kinds:
+            return kinds[key]
         fed = [*key[2], *(tensor.name for tensor, _, _ in gates)]
         ops = list(dict.fromkeys([*targets, *(tensor.op for tensor in fetches)]))
         reached = reach(ops, fetches, fed)
@@ -169,7 +162,7 @@ class Calls:
         fetched = [_short(name) for name in (*key[0], *key[1])]
         feeds = tuple(map(_short, key[2]))
         title = ", ".join(fetched[:4]) + ", ..." * (len(fetched) > 4)
-        return Kind(
+        kinds[key] = Kind(
             text=repr(key),
             title=title + (f" <- {', '.join(feeds)}" if feeds else ""),
             feeds=feeds,
@@ -184,9 +177,9 @@ class Calls:
                 *self._find_pipeline(graph, reached, fed),
             ],
             noise=sorted(op.name for op in drawing if op not in moved) if trains else [],
-            unordered=find_unordered(reached) if trains else [],
             closed=dict.fromkeys(closed, np.ones((), bool)),
         )
+        return kinds[key]
 
     def _find_losses(self, graph: Any, reached: Sequence[Any], fed: Sequence[str]) -> List[Any]:
         """The losses that a call trains on, and that it can fetch without another effect."""
@@ -327,18 +320,6 @@ def is_update(op: Any) -> bool:
     while source.type in _PASSING_FILES:
         source = source.inputs[0].op
     return op._id != min(users) and source.type not in _FILES  # the first initializes
-
-
-def find_unordered(reached: Sequence[Any]) -> List[str]:
-    """The variables that a call updates twice without an order, from the ops that it runs."""
-    updates: Dict[str, List[Any]] = collections.defaultdict(list)
-    for op in filter(is_update, reached):
-        updates[written_variable(op)].append(op)
-    return [
-        name
-        for name, ops in updates.items()
-        if any(earlier not in reach([later], (), ()) for earlier, later in zip(ops, ops[1:]))
-    ]
 
 
 def _can_run_again(op: Any, fed: Sequence[str]) -> bool:

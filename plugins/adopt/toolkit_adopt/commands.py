@@ -80,11 +80,6 @@ def adopt(
     ctx: click.Context,
     script: Optional[str],
     args: Sequence[str],
-    run_dir: Optional[str],
-    force: bool,
-    journal_limit: int,
-    init_from: Optional[str],
-    renames: Optional[str],
     mode: str,
     data: Optional[str],
     model_fn: Optional[str],
@@ -111,15 +106,16 @@ def adopt(
     from .names import refuse_missing_names
 
     refuse_missing_names(path)
+    run_dir, force, renames = map(flags.pop, ("run_dir", "force", "renames"))
     settings = {
+        **flags,
         "script": path,
         "hash_seed": hash_seed,
         "args": list(args),
         "directory": os.getcwd(),
-        "journal_limit": journal_limit * MB,
-        "init_from": init_from and os.path.abspath(init_from),
+        "journal_limit": flags["journal_limit"] * MB,
+        "init_from": flags["init_from"] and os.path.abspath(flags["init_from"]),
         "map": renames.split(",") if renames else [],
-        **flags,
     }
     if dry_run:
         from .dry_run import print_table
@@ -231,8 +227,9 @@ def _list_flags(ctx: click.Context) -> List[str]:
 
 def _lift(settings: Dict[str, Any]) -> List[str]:
     """Write the graph of a script; return the words for `toolkit run lift`."""
-    from .dry_run import observe
-    from .lifting import list_words, write_graph
+    from toolkit import DrivenRun, tf
+
+    from .dry_run import list_words, observe
 
     seen = observe(settings, as_written=True)
     if seen.refusal is not None:
@@ -246,7 +243,11 @@ def _lift(settings: Dict[str, Any]) -> List[str]:
         )
         raise
     name = os.path.splitext(os.path.basename(settings["script"]))[0]
-    meta = write_graph(seen, os.path.join(settings["directory"], f"{name}.lifted"))
+    prefix = os.path.join(settings["directory"], f"{name}.lifted", "graph")
+    meta = prefix + ".meta"
+    os.makedirs(os.path.dirname(prefix), exist_ok=True)
+    tf.train.export_meta_graph(meta, graph=seen.training_graphs[0])
+    DrivenRun.write_tensors(prefix, seen.initial)  # as they were before the first train call
     sys.stderr.write(
         f"note   lifted to {os.path.relpath(meta)}: {' '.join(map(shlex.quote, words))}\n"
     )

@@ -20,12 +20,11 @@ import numpy as np
 from toolkit import DivergedError, DrivenRun, ToolkitError, tf
 
 from .calls import SUMMARIES, Kind, scalars_of
-from .entropy import digest_of_generators
 from .inference import GRAPH
 from .journal import Mismatch, Recorder
-from .observer import Observer
+from .observations import digest_of_generators
 from .patches import Patches
-from .script import own_modules
+from .script import Observer, own_modules
 from .variables import find_places, read_values, write_values
 
 HANDLE = "IteratorToStringHandle"  # the type of the op that tells how a feed names an iterator
@@ -144,12 +143,10 @@ class Drive(Observer):
 
     def _answer_next(self, session, kind: Kind, fetches, arrays, fed, run) -> Any:
         """The values of the fetches, or the error of TensorFlow, from the journal or computed."""
-        noise = "draws random numbers by an op without a stateless form"
-        twice = "is updated twice in a call without an order"
-        for name in [*kind.noise, *kind.unordered]:
+        for name in kind.noise:
             if name not in self._warned:
                 self._warned.add(name)
-                what = twice if name in kind.unordered else noise
+                what = "draws random numbers by an op without a stateless form"
                 self._run.warn(f"'{name}' {what}: a resume may have other bits")
         if self._replay is not None:
             values = self._recorder.read(self._replay, self.number, kind, arrays)

@@ -1,23 +1,33 @@
-"""What a script sees besides its sessions, and what a resume shows it again.
+"""What a script sees besides its sessions, and what a resume shows it again; entropy of Python.
 
 Patched while the script runs: checkpoints that it looks for (`latest_checkpoint`,
 `get_checkpoint_state`, `os.path.exists` of their files), the name of a new temporary folder
 (`tempfile.mkdtemp`), and the time that code of the script's folder asks for (`time`, and a module
-`datetime` of its own). All is put back when the script has ended.
+`datetime` of its own).
+
+Every seed that would come from the system comes from the run's: both global generators are seeded
+at the start, and `random.seed()`, `random.Random()`, `numpy.random.seed()`, `default_rng()`
+and `RandomState()` without a seed get the next of a series. All is put back when the script has
+ended.
 """
 
 from __future__ import annotations
 
 import builtins
 import datetime
+import hashlib
+import itertools
 import os
+import random
 import sys
 import tempfile
 import threading
 import time
 import types
+from multiprocessing import process
 from typing import Any, Callable
 
+import numpy as np
 from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
 
 from toolkit import tf
@@ -35,10 +45,10 @@ def observe(patches: Patches, sessions: Sessions, answer: See, folder: str) -> N
 
     `answer` gives what it sees in its main thread, where no session is being called.
     """
-    process = os.getpid()
+    pid = os.getpid()
 
     def see(name: str, read: Callable[[], Any]) -> Any:
-        is_main = os.getpid() == process and threading.get_ident() == sessions.main_thread
+        is_main = os.getpid() == pid and threading.get_ident() == sessions.main_thread
         if sessions.is_inside or not is_main:  # the journal is that of the main thread
             return read()
         return sessions.unobserved(answer, name, read)
@@ -137,3 +147,45 @@ class _Datetimes(type):
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, cls.__bases__)
+
+
+def fix_entropy(patches: Patches, seed: int) -> None:
+    """Seed the generators of Python and numpy with that of the run, and patch what seeds them."""
+    numbers = itertools.count()
+    patches.replace(process, "_process_counter", itertools.count(1))  # workers count from here
+
+    def next_seed() -> int:
+        worker = process.current_process()._identity  # (), or (2,) in the second worker
+        text = " ".join(map(str, (seed, "entropy", *worker, next(numbers)))).encode()
+        return int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
+
+    random.seed(next_seed())
+    np.random.seed(next_seed())
+
+    def seeded(original: Any, value: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return original(next_seed() if value is None else value, *args, **kwargs)
+
+    for module, name in ((random, "seed"), (np.random, "seed"), (np.random, "default_rng")):
+        patches.wrap(module, name, seeded)
+    for module, name in ((np.random, "RandomState"), (random, "Random")):
+        patches.replace(module, name, _seeded_class(getattr(module, name), next_seed))
+
+
+def _seeded_class(cls: Any, next_seed: Any) -> Any:
+    """A subclass whose instances without a seed get the next one."""
+
+    class Seeded(cls):
+        def __init__(self, seed: Any = None):
+            super().__init__(next_seed() if seed is None else seed)
+
+    Seeded.__name__ = Seeded.__qualname__ = cls.__name__
+    Seeded.__module__ = cls.__module__
+    return Seeded
+
+
+def digest_of_generators() -> str:
+    """16 hex digits that identify the state of both global generators."""
+    kind, keys, *rest = np.random.get_state()
+    digest = hashlib.sha256(repr((random.getstate(), kind, rest)).encode("utf-8"))
+    digest.update(np.asarray(keys).tobytes())
+    return digest.hexdigest()[:16]

@@ -37,12 +37,11 @@ from toolkit import tf
 from ..patches import Patches
 
 _LAYERS = "initializers layers normalization training"
-_FRAMEWORK = "scopes variables"
 SOURCES = {  # module -> the modules of this folder whose public names it has
     "contrib.data": "inputs",
-    "contrib.framework": _FRAMEWORK,
-    "contrib.framework.python.ops": _FRAMEWORK,
-    "contrib.framework.python.ops.variables": "variables",
+    "contrib.framework": "scopes",
+    "contrib.framework.python.ops": "scopes",
+    "contrib.framework.python.ops.variables": "scopes",
     "contrib.layers": _LAYERS,
     "contrib.layers.python.layers": _LAYERS,
     "contrib.layers.python.layers.initializers": "initializers",
@@ -56,12 +55,12 @@ SOURCES = {  # module -> the modules of this folder whose public names it has
     "contrib.legacy_seq2seq": "legacy_sequences",
     "contrib.losses": "losses",
     "contrib.seq2seq": "sequences",
-    "contrib.slim": f"{_LAYERS} {_FRAMEWORK}",
+    "contrib.slim": f"{_LAYERS} scopes",
     "contrib.slim.learning": "training",
     "contrib.slim.losses": "losses",
     "contrib.slim.model_analyzer": "training",
     "contrib.slim.utils": "scopes",
-    "contrib.training": "hparams training",
+    "contrib.training": "training",
     "estimator": "estimator",
     "estimator.inputs": "inputs",
     "examples.tutorials.mnist.input_data": "mnist",
@@ -87,8 +86,6 @@ NAMES = (  # module, where its names are today, the names
 )
 _REAL = importlib.import_module("tensorflow")
 INPUT_DATA = "tensorflow.examples.tutorials.mnist.input_data"
-
-_installed: List[Patches] = []  # of the outermost block
 
 
 class StandIn(types.ModuleType):
@@ -197,15 +194,10 @@ def make_modules() -> Dict[str, types.ModuleType]:
 
 @contextlib.contextmanager
 def installed() -> Iterator[None]:
-    """Within the block, scripts import the stand-ins; a block within it changes nothing."""
+    """Within the block, scripts import the stand-ins."""
     with Patches() as patches:
-        _installed.append(patches)
-        try:
-            if len(_installed) == 1:
-                _install(patches)
-            yield
-        finally:
-            _installed.pop()
+        _install(patches)
+        yield
 
 
 def _install(patches: Patches) -> None:

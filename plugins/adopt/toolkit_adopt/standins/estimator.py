@@ -25,13 +25,6 @@ class ModeKeys:
     PREDICT = "infer"
 
 
-_NEEDED = {  # by a mode, of a specification
-    ModeKeys.TRAIN: ("loss", "train_op"),
-    ModeKeys.EVAL: ("loss",),
-    ModeKeys.PREDICT: ("predictions",),
-}
-
-
 class EstimatorSpec(NamedTuple):
     """What a model function returns; `export_outputs` are ignored."""
 
@@ -58,46 +51,44 @@ class export:
     PredictOutput = ClassificationOutput = RegressionOutput = ExportOutput = _hold_nothing
 
 
-class _Fields(NamedTuple):
-    model_dir: Any = None  # the folder of its checkpoints
-    tf_random_seed: Any = None  # of its graphs
-    save_summary_steps: Any = 100  # between two writings of summaries
-    save_checkpoints_steps: Any = None  # None for the first and last step alone
-    save_checkpoints_secs: Any = None
-    session_config: Any = None  # a ConfigProto
-    keep_checkpoint_max: Any = 5
-    keep_checkpoint_every_n_hours: Any = 10000
-    log_step_count_steps: Any = 100  # between two lines of the log
-    train_distribute: Any = None
-    eval_distribute: Any = None
-
-
-class RunConfig(_Fields):
+class RunConfig:
     """How an Estimator trains; no clock decides, so that what is in seconds and hours is ignored.
+
+    Args:
+        model_dir: the folder of its checkpoints.
+        fields: those below, by name; another one may be None.
 
     Raises:
         TypeError: another field.
         ValueError: training by several processes or devices is asked for.
     """
 
+    tf_random_seed: Any = None  # of its graphs
+    save_summary_steps = 100  # between two writings of summaries
+    save_checkpoints_steps: Any = None  # None for the first and last step alone
+    save_checkpoints_secs = session_config = None
+    keep_checkpoint_max, keep_checkpoint_every_n_hours = 5, 10000
+    log_step_count_steps = 100  # between two lines of the log
+    train_distribute = eval_distribute = None
     task_type, task_id, master, is_chief = "worker", 0, "", True
     cluster_spec, num_worker_replicas, num_ps_replicas = None, 1, 0
 
-    def replace(self, **changes: Any) -> RunConfig:
-        """The same configuration with other values."""
-        return RunConfig(**{**self._asdict(), **changes})
-
-    def __new__(cls, *values: Any, **fields: Any) -> Any:
-        # None is what any other field of 1.15 is without.
-        given = {k: each for k, each in fields.items() if each is not None or k in cls._fields}
-        made = super().__new__(cls, *values, **given)
-        wrong = [name for name in ("train_distribute", "eval_distribute") if getattr(made, name)]
+    def __init__(self, model_dir: Any = None, **fields: Any):
+        self.model_dir = model_dir
+        for name, value in fields.items():
+            if value is not None and not hasattr(RunConfig, name):
+                raise TypeError(f"The stand-in of RunConfig has no field {name}.")
+            setattr(self, name, value)
+        wrong = [name for name in ("train_distribute", "eval_distribute") if getattr(self, name)]
         wrong += ["TF_CONFIG"] if os.environ.get("TF_CONFIG") else []
         if wrong:
             raise ValueError(
                 f"The stand-in of tf.estimator trains in one process: remove {wrong[0]}."
             )
-        return made
+
+    def replace(self, **changes: Any) -> RunConfig:
+        """The same configuration with other values."""
+        return RunConfig(**{**vars(self), **changes})
 
 
 class TrainSpec(NamedTuple):
@@ -118,16 +109,6 @@ class EvalSpec(NamedTuple):
     exporters: Any = None
     start_delay_secs: Any = 120
     throttle_secs: Any = 600
-
-
-class _InitializeIterator(tf.train.SessionRunHook):
-    """Runs the initializer of a data set's iterator in each new session."""
-
-    def __init__(self, iterator: Any):
-        self._initializer = iterator.initializer
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        session.run(self._initializer)
 
 
 class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
@@ -166,59 +147,35 @@ class Estimator:
         names = _argument_names(function)
         return function(**{name: x for name, x in offered.items() if name in names})
 
-    def _read(self, input_fn: Any, mode: str) -> Any:
-        """Features, labels (None without) and the hooks that the inputs need."""
-        result, hooks = self._call(input_fn, mode), []
-        if hasattr(result, "output_types") or isinstance(result, tf.data.Dataset):
-            iterator = tf.data.make_initializable_iterator(result)
-            result, hooks = iterator.get_next(), [_InitializeIterator(iterator)]
-        if not isinstance(result, (list, tuple)):
-            return result, None, hooks
-        if len(result) != 2:
-            raise ValueError(f"input_fn returns (features, labels), not {len(result)} values.")
-        return result[0], result[1], hooks
-
     def _build(self, input_fn: Any, mode: str) -> Any:
-        """The specification in the default graph, and the hooks that its inputs need."""
+        """The specification in the default graph."""
         tf.set_random_seed(self.config.tf_random_seed)
         tf.train.create_global_step()
-        features, labels, hooks = self._read(input_fn, mode)
+        result = self._call(input_fn, mode)
+        if hasattr(result, "output_types") or isinstance(result, tf.data.Dataset):
+            iterator = tf.data.make_initializable_iterator(result)
+            tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+            result = iterator.get_next()
+        features, labels = result if isinstance(result, (list, tuple)) else (result, None)
         labels = None if mode == ModeKeys.PREDICT else labels
-        if labels is not None and "labels" not in _argument_names(self.model_fn):
-            raise ValueError("model_fn does not take labels, but input_fn returns labels.")
         spec = self._call(self.model_fn, mode, features=features, labels=labels)
-        missing = [name for name in _NEEDED[mode] if getattr(spec, name, None) is None]
-        if not isinstance(spec, EstimatorSpec) or missing:
-            raise ValueError(
-                f"model_fn must return an EstimatorSpec with {' and '.join(_NEEDED[mode])} in mode "
-                f"{mode!r}, not {type(spec).__name__} without {', '.join(missing) or 'them'}."
-            )
         if spec.loss is not None:
             spec = spec._replace(loss=tf.reshape(spec.loss, []))
-        return spec._replace(scaffold=spec.scaffold or tf.train.Scaffold()), hooks
+        return spec._replace(scaffold=spec.scaffold or tf.train.Scaffold())
 
     def train(
         self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None
     ) -> Estimator:
-        """Train from the newest checkpoint on.
-
-        Raises:
-            ValueError: both numbers are given, or one below 1.
-        """
-        if steps is not None and max_steps is not None:
-            raise ValueError("train takes steps or max_steps, not both.")
-        for number in (steps, max_steps):
-            if number is not None and number <= 0:
-                raise ValueError(f"train needs at least one step, not {number}.")
+        """Train from the newest checkpoint on."""
         newest = self.latest_checkpoint()
         start = 0 if newest is None else tf.train.load_variable(newest, tf.GraphKeys.GLOBAL_STEP)
         if max_steps is not None and max_steps <= start:
             return self
         with tf.Graph().as_default():
-            spec, input_hooks = self._build(input_fn, ModeKeys.TRAIN)
+            spec = self._build(input_fn, ModeKeys.TRAIN)
             if self._warm_start_from and newest is None:
                 tf.train.warm_start(self._warm_start_from)
-            all_hooks = [*input_hooks, *(hooks or []), tf.train.NanTensorHook(spec.loss)]
+            all_hooks = [*(hooks or []), tf.train.NanTensorHook(spec.loss)]
             if steps is not None or max_steps is not None:
                 all_hooks.append(tf.train.StopAtStepHook(steps, max_steps))
             self._train(spec, all_hooks, list(saving_listeners or []))
@@ -273,20 +230,14 @@ class Estimator:
     def evaluate(
         self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None
     ) -> Dict[str, Any]:
-        """The metrics of a checkpoint, with "loss" and "global_step"; of all batches by default.
-
-        Raises:
-            ValueError: the number of steps is not positive.
-        """
-        if steps is not None and steps <= 0:
-            raise ValueError(f"The steps of evaluate are at least 1, or None for all; not {steps}.")
+        """The metrics of a checkpoint, with "loss" and "global_step"; of all batches by default."""
         with tf.Graph().as_default():
-            spec, all_hooks = self._build(input_fn, ModeKeys.EVAL)
+            spec = self._build(input_fn, ModeKeys.EVAL)
             metrics = {**(spec.eval_metric_ops or {}), "loss": tf.metrics.mean(spec.loss)}
             values = {key: value for key, (value, _) in metrics.items()}
             values[tf.GraphKeys.GLOBAL_STEP] = tf.train.get_global_step()
             final = tf.train.FinalOpsHook(values)
-            all_hooks += [*(hooks or []), *(spec.evaluation_hooks or []), final]
+            all_hooks = [*(hooks or []), *(spec.evaluation_hooks or []), final]
             updates = [update for _, update in metrics.values()]
             for _ in self._calls(spec, updates, checkpoint_path, all_hooks, steps):
                 pass
@@ -302,11 +253,11 @@ class Estimator:
     ) -> Iterator[Any]:
         """Yield the predictions for each example, or for each batch."""
         with tf.Graph().as_default():
-            spec, all_hooks = self._build(input_fn, ModeKeys.PREDICT)
+            spec = self._build(input_fn, ModeKeys.PREDICT)
             wanted = spec.predictions
             if predict_keys is not None:
                 wanted = {key: wanted[key] for key in predict_keys}
-            all_hooks += [*(hooks or []), *(spec.prediction_hooks or [])]
+            all_hooks = [*(hooks or []), *(spec.prediction_hooks or [])]
             for batch in self._calls(spec, wanted, checkpoint_path, all_hooks):
                 if not yield_single_examples:
                     yield batch

@@ -53,15 +53,7 @@ def numpy_input_fn(
 
     Returns:
         A function that returns features, or (features, labels): tensors as x and y are.
-
-    Raises:
-        ValueError: `shuffle` is missing, or numbers of rows differ.
-        TypeError: x is neither an array nor a dictionary.
     """
-    if not isinstance(shuffle, bool):
-        raise ValueError(f"numpy_input_fn needs shuffle=True or shuffle=False, not {shuffle!r}.")
-    if not isinstance(x, (dict, np.ndarray)):
-        raise TypeError(f"x of numpy_input_fn is an array or a dictionary, not {type(x).__name__}.")
 
     def input_fn():
         arrays: Dict[Any, np.ndarray] = {}
@@ -76,9 +68,6 @@ def numpy_input_fn(
 
         features = placeholders(x, "features")
         labels = None if y is None else placeholders(y, "labels")
-        lengths = {len(array) for array in arrays.values()}
-        if len(lengths) != 1:
-            raise ValueError(f"The arrays of numpy_input_fn have {sorted(lengths)} rows.")
         graph = tf.get_default_graph()
         feed = _Feed(arrays, batch_size, num_epochs, shuffle)
         setattr(graph, _FEEDS, [*getattr(graph, _FEEDS, []), feed])

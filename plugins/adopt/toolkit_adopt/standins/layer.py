@@ -8,8 +8,7 @@ from typing import Any, Dict, Iterator, List
 from toolkit import tf
 
 from .initializers import xavier_initializer
-from .scopes import collect_named_outputs, get_variable_collections
-from .variables import model_variable
+from .scopes import collect_named_outputs, get_variable_collections, model_variable
 
 OPTIONS: Dict[str, Any] = {
     "activation_fn": tf.nn.relu,  # of the outputs; None for none
@@ -48,11 +47,7 @@ class Layer:
     @property
     def channels(self) -> int:
         """The static number of the inputs' channels."""
-        size = self.inputs.shape.as_list()[self.axis]
-        if size is None:
-            name, shape = self.inputs.name, self.inputs.shape
-            raise ValueError(f"The size of axis {self.axis} of {name} {shape} is not known.")
-        return int(size)
+        return int(self.inputs.shape.as_list()[self.axis])
 
     def per_axis(self, values: List[Any], channels: Any = 1, examples: Any = 1) -> List[Any]:
         """One value for each axis of a tensor."""

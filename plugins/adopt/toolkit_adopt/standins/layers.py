@@ -21,7 +21,7 @@ def _pair(value: Any, count: int = 2) -> List[int]:
     return [int(each) for each in value] if hasattr(value, "__len__") else [int(value)] * count
 
 
-def _convolution(name: str, *known: int) -> Any:
+def _convolution(name: str) -> Any:
     def convolve(
         inputs,
         num_outputs,
@@ -35,11 +35,6 @@ def _convolution(name: str, *known: int) -> Any:
         """A convolution over the axes between examples and channels."""
         with open_layer("Conv", inputs, options, data_format) as layer:
             axes = layer.rank - 2
-            if axes not in known:
-                needed = " or ".join(str(each + 2) for each in known)
-                raise ValueError(
-                    f"This convolution needs inputs of rank {needed}, not {layer.rank}."
-                )
             shape = [*_pair(kernel_size, axes), layer.channels, num_outputs]
             arguments = padding.upper(), _pair(stride, axes), _pair(rate, axes)
             outputs = tf.nn.convolution(
@@ -51,10 +46,10 @@ def _convolution(name: str, *known: int) -> Any:
     return add_arg_scope(convolve)
 
 
-convolution = _convolution("convolution", 1, 2, 3)
-conv1d = convolution1d = _convolution("convolution1d", 1)
-conv2d = convolution2d = _convolution("convolution2d", 2)
-conv3d = convolution3d = _convolution("convolution3d", 3)
+convolution = _convolution("convolution")
+conv1d = convolution1d = _convolution("convolution1d")
+conv2d = convolution2d = _convolution("convolution2d")
+conv3d = convolution3d = _convolution("convolution3d")
 
 
 @add_arg_scope

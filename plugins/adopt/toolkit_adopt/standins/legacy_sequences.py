@@ -38,13 +38,7 @@ def sequence_loss_by_example(
 ):
     """The weighted cross entropy of each sequence, float [N], of lists of T logits [N, K], targets
     [N] and weights [N].
-
-    Raises:
-        ValueError: the lists are not of one length.
     """
-    if not len(logits) == len(targets) == len(weights):
-        lengths = f"{len(logits)}, {len(targets)} and {len(weights)}"
-        raise ValueError(f"logits, targets and weights have {lengths} time steps")
     function = softmax_loss_function or tf.nn.sparse_softmax_cross_entropy_with_logits
     with tf.name_scope(name, "sequence_loss_by_example", [*logits, *targets, *weights]):
         rows = zip(logits, targets, weights)

@@ -17,8 +17,6 @@ def _in_order(name: str, *arguments: str) -> Any:
     loss = getattr(tf.losses, name)
 
     def ordered(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > len(arguments):
-            raise TypeError(f"{name} takes {len(arguments)} arguments, not {len(args)}.")
         return loss(**dict(zip(arguments, args)), **kwargs)
 
     ordered.__name__, ordered.__doc__ = name, loss.__doc__

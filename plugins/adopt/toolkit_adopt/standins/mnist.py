@@ -66,15 +66,10 @@ class DataSet:
     Args:
         images: uint8 [N, H, W, 1].
         labels: [N] or [N, classes].
-        fake_data: must be false.
-        one_hot: ignored.
+        fake_data, one_hot: ignored.
         dtype: tf.float32 for images in [0, 1], tf.uint8 for images as they are.
         reshape: whether images are [N, H * W].
         seed: of NumPy's generator; by default the seed of the graph, else entropy.
-
-    Raises:
-        TypeError: another dtype.
-        ValueError: fake data are asked for.
     """
 
     def __init__(
@@ -87,15 +82,11 @@ class DataSet:
         reshape=True,
         seed=None,
     ):
-        _refuse_fake(fake_data)
         graph_seed, op_seed = tf.get_seed(seed)
         np.random.seed(graph_seed if seed is None else op_seed)
-        dtype = tf.as_dtype(dtype).base_dtype
-        if dtype not in (tf.uint8, tf.float32):
-            raise TypeError(f"Images of MNIST are tf.uint8 or tf.float32, not {dtype}.")
         if reshape:
             images = images.reshape(len(images), images.shape[1] * images.shape[2])
-        if dtype == tf.float32:
+        if tf.as_dtype(dtype) == tf.float32:
             images = images.astype(np.float32) * np.float32(1.0 / 255.0)
         self._images, self._labels = images, labels
         self._epochs_completed = self._index_in_epoch = 0
@@ -112,7 +103,6 @@ class DataSet:
 
     def next_batch(self, batch_size, fake_data=False, shuffle=True) -> Tuple[Any, Any]:
         """The next images and labels; a batch that crosses an epoch's end has rows of both."""
-        _refuse_fake(fake_data)
         start, stop = self._index_in_epoch, self._index_in_epoch + batch_size
         if shuffle and start == 0 and self._epochs_completed == 0:
             self._shuffle()
@@ -127,11 +117,6 @@ class DataSet:
         begun = self._images[:stop], self._labels[:stop]
         images, labels = (np.concatenate(both) for both in zip(ended, begun))
         return images, labels
-
-
-def _refuse_fake(fake_data: Any) -> None:
-    if fake_data:
-        raise ValueError("The stand-in of input_data has no fake_data: leave it out.")
 
 
 def read_data_sets(
@@ -158,7 +143,8 @@ def read_data_sets(
         DataError: a file is not there or not readable.
         ValueError: more examples for validation than there are, or fake data.
     """
-    _refuse_fake(fake_data)
+    if fake_data:
+        raise ValueError("The stand-in of input_data has no fake_data: leave it out.")
     arrays: List[np.ndarray] = []
     for images_name, labels_name in _FILES.values():
         arrays.append(_read(_find(train_dir, images_name), 3)[..., np.newaxis])

@@ -53,7 +53,7 @@ def batch_norm(
         options: reuse, variables_collections, outputs_collections, trainable and scope.
 
     Raises:
-        ValueError: an argument that is not available, or an unknown number of channels.
+        ValueError: an argument that is not available.
     """
     for name in ("renorm_clipping", "renorm_decay"):  # which have no effect without renorm
         options.pop(name, None)

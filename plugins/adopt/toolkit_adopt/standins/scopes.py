@@ -1,6 +1,5 @@
-"""What all stand-ins of layers share: default arguments within a block, as
-`tf.contrib.framework.arg_scope` gives them, collections of outputs, and conditions that may be
-known beforehand.
+"""What all stand-ins of layers share, as `tf.contrib.framework` has it: default arguments within a
+block, collections of outputs, conditions that may be known beforehand, variables of models.
 """
 
 from __future__ import annotations
@@ -8,10 +7,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import re
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Union
 
 from toolkit import tf
 
+_KEYS = tf.GraphKeys
 Scope = Dict[str, Dict[str, Any]]  # key of a function -> its default arguments
 
 _scopes: List[Scope] = [{}]  # of the blocks around the present statement, the inmost last
@@ -41,22 +42,17 @@ def arg_scope(functions: Union[Scope, Iterable[Callable[..., Any]]], **kwargs: A
         The scope.
 
     Raises:
-        TypeError: `functions` is neither a list, a tuple nor a scope.
-        ValueError: a function is not decorated, or a scope has arguments.
+        ValueError: a function is not decorated.
     """
     if isinstance(functions, dict):
-        if kwargs:
-            raise ValueError(f"A scope that is used again takes no arguments, not {list(kwargs)}.")
-        scope = dict(functions)
-    elif isinstance(functions, (list, tuple)):
-        scope = dict(current_arg_scope())
-        for function in functions:
-            if not hasattr(function, "_key_op"):
-                raise ValueError(f"{function} is not decorated with @add_arg_scope.")
-            key = function._key_op
-            scope[key] = {**scope.get(key, {}), **kwargs}
+        scope, functions = dict(functions), ()
     else:
-        raise TypeError(f"arg_scope needs a list of functions or a scope, not {functions!r}.")
+        scope = dict(current_arg_scope())
+    for function in functions:
+        key = getattr(function, "_key_op", None)
+        if key is None:
+            raise ValueError(f"{function} is not decorated with @add_arg_scope.")
+        scope[key] = {**scope.get(key, {}), **kwargs}
     _scopes.append(scope)
     try:
         yield scope
@@ -105,3 +101,106 @@ def smart_cond(pred, true_fn=None, false_fn=None, name=None) -> Any:
     if value is None:
         return tf.cond(pred, true_fn, false_fn, name=name)
     return true_fn() if value else false_fn()
+
+
+@add_arg_scope
+def variable(
+    name,
+    shape=None,
+    dtype=None,
+    initializer=None,
+    regularizer=None,
+    trainable=True,
+    collections=None,
+    caching_device=None,
+    device=None,
+    **others,
+):
+    """A variable by `tf.get_variable`, in GLOBAL_VARIABLES unless collections are given."""
+    keys = dict.fromkeys([_KEYS.GLOBAL_VARIABLES] if collections is None else collections)
+    form = shape, dtype, initializer, regularizer, trainable, list(keys), caching_device
+    with tf.device(device or ""):
+        return tf.get_variable(name, *form, **others)
+
+
+@add_arg_scope
+def model_variable(name, *args, collections=None, **kwargs):
+    """A `variable` that is also in MODEL_VARIABLES and GLOBAL_VARIABLES."""
+    collections = [*(collections or []), _KEYS.GLOBAL_VARIABLES, _KEYS.MODEL_VARIABLES]
+    return variable(name, *args, collections=collections, **kwargs)
+
+
+def get_variables(scope=None, suffix=None, collection=_KEYS.GLOBAL_VARIABLES) -> List[Any]:
+    """The variables of a collection, of a scope and with an end of their names."""
+    scope = getattr(scope, "name", scope)
+    if suffix is not None:
+        suffix = suffix if ":" in suffix else suffix + ":0"
+        scope = (scope or "") + ".*" + suffix
+    return tf.get_collection(collection, scope)
+
+
+def _of(collection: str) -> Any:
+    """`get_variables` of another collection."""
+
+    def get(scope=None, suffix=None) -> List[Any]:
+        return get_variables(scope, suffix, collection)
+
+    return get
+
+
+get_local_variables = _of(_KEYS.LOCAL_VARIABLES)
+get_model_variables = _of(_KEYS.MODEL_VARIABLES)
+get_trainable_variables = _of(_KEYS.TRAINABLE_VARIABLES)
+
+
+def get_variables_by_name(given_name, scope=None) -> List[Any]:
+    """`get_variables` whose last part of the name is given."""
+    return get_variables(scope, f"/{given_name}:0|^{given_name}:0")
+
+
+def get_unique_variable(var_op_name: str) -> Any:
+    """The one variable of a name, such as 'conv1/weights'.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for candidate in get_variables(var_op_name):
+        if candidate.op.name == var_op_name:
+            return candidate
+    raise ValueError(f"There is no variable {var_op_name!r} in the graph.")
+
+
+def filter_variables(
+    var_list: Iterable[Any], include_patterns=None, exclude_patterns=None, reg_search=True
+) -> List[Any]:
+    """Those whose name (with its ":0") one pattern includes and none excludes."""
+    find = re.search if reg_search else re.match
+
+    def matches(var: Any, patterns: Iterable[str]) -> bool:
+        return any(find(pattern, var.name) for pattern in patterns)
+
+    patterns = [""] if include_patterns is None else include_patterns
+    kept = [var for var in var_list if matches(var, patterns)]
+    return [var for var in kept if not matches(var, exclude_patterns or ())]
+
+
+def get_variables_to_restore(include=None, exclude=None) -> List[Any]:
+    """The global variables of some scopes, without those of others."""
+    chosen = get_variables() if include is None else sum(map(get_variables, include), [])
+    left_out = {id(each) for scope in exclude or () for each in get_variables(scope)}
+    return [each for each in chosen if id(each) not in left_out]
+
+
+def assign_from_checkpoint_fn(
+    model_path, var_list, ignore_missing_vars=False, reshape_variables=False
+) -> Any:
+    """A function of a session that restores variables from a checkpoint; None if none is left."""
+    is_named = isinstance(var_list, dict)
+    named: Dict[str, Any] = var_list if is_named else {each.op.name: each for each in var_list}
+    if ignore_missing_vars:
+        reader = tf.train.NewCheckpointReader(model_path)
+        named = {name: each for name, each in named.items() if reader.has_tensor(name)}
+    if not named:
+        return None
+    saver = tf.train.Saver(named, reshape=reshape_variables)
+    return lambda session: saver.restore(session, model_path)
