@@ -358,6 +358,7 @@ FIXED = "has a name that"
         ("steps", "is already an option of the core."),
         ("gain", "is already an option of plugin 'linear'."),
         *((name, FIXED) for name in ("force", "with", "json", "cache", "folder")),
+        ("no_evaluate", "has the flag with which"),
     ],
 )
 def test_an_option_of_a_plugin_may_not_have_a_name_that_is_taken(name, message):
@@ -425,31 +426,34 @@ def with_preset(layers=(), environment=None, **flags):
 
 FILE = [("a.toml", {"preset": "fast"})]
 SLOW = {"TOOLKIT_PRESET": "slow"}
+NOTE = "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (a.toml)"
 
 
 @pytest.mark.parametrize(
-    "layers, more, rate, gain",
+    "layers, more, rate, gain, notes",
     [
-        ([], {}, 0.1, 2.0),  # the default preset
-        ([], {"preset": "fast"}, 0.9, 1.0),
-        (FILE, {}, 0.9, 1.0),
-        (FILE, {"environment": SLOW}, 0.1, 2.0),
-        (FILE, {"environment": SLOW, "preset": "fast"}, 0.9, 1.0),
+        ([], {}, 0.1, 2.0, []),  # the default preset
+        ([], {"preset": "fast"}, 0.9, 1.0, []),
+        (FILE, {}, 0.9, 1.0, []),
+        (FILE, {"environment": SLOW}, 0.1, 2.0, []),
+        (FILE, {"environment": SLOW, "preset": "fast"}, 0.9, 1.0, []),
         # A value of a weaker layer, ...
-        ([("a.toml", {"learning_rate": 0.5})], {"preset": "fast"}, 0.9, 1.0),
-        ([("a.toml", {"gain": 7})], {"preset": "fast"}, 0.9, 7.0),
-        ([("a.toml", {"learning_rate": " 0.90 "})], {"preset": "fast"}, 0.9, 1.0),
-        ([("a.toml", {"learning_rate": 0.9})], {"preset": "fast"}, 0.9, 1.0),
+        ([("a.toml", {"learning_rate": 0.5})], {"preset": "fast"}, 0.9, 1.0, [NOTE]),
+        ([("a.toml", {"gain": 7})], {"preset": "fast"}, 0.9, 7.0, []),
+        ([("a.toml", {"learning_rate": " 0.90 "})], {"preset": "fast"}, 0.9, 1.0, []),
+        ([("a.toml", {"learning_rate": 0.9})], {"preset": "fast"}, 0.9, 1.0, []),
         # ... of the same one, and of a stronger one.
-        ([("a.toml", {"learning_rate": 0.5, "preset": "slow"})], {}, 0.5, 2.0),
-        ([], {"learning_rate": "0.5", "preset": "slow"}, 0.5, 2.0),
-        (FILE + [("b.toml", {"learning_rate": 0.5})], {}, 0.5, 1.0),
+        ([("a.toml", {"learning_rate": 0.5, "preset": "slow"})], {}, 0.5, 2.0, []),
+        ([], {"learning_rate": "0.5", "preset": "slow"}, 0.5, 2.0, []),
+        (FILE + [("b.toml", {"learning_rate": 0.5})], {}, 0.5, 1.0, []),
     ],
 )
-def test_a_preset_replaces_values_of_weaker_layers(layers, more, rate, gain):
+def test_a_preset_replaces_values_of_weaker_layers_and_a_note_says_which(
+    layers, more, rate, gain, notes
+):
     resolved = with_preset(layers, **more)
     assert (resolved.options.learning_rate, resolved.options.gain) == (rate, gain)
-    assert resolved.notes == []
+    assert resolved.notes == notes
     if rate != 0.5:
         assert str(resolved.origins["learning_rate"]) == f"preset {resolved.options.preset}"
 
@@ -517,7 +521,9 @@ def test_two_classes_have_presets_of_their_own():
     origins = (str(resolved.origins[name]) for name in ("width", "gain"))
     assert [*origins] == ["preset thick", "preset slow"]
     assert with_two(style="thick", width="3").options.width == 3
-    assert with_two([("a.toml", {"width": 4})], style="thick").options.width == 9
+    assert with_two([("a.toml", {"width": 4})], style="thick").notes == [
+        "width is 9 by preset thick (flag --style), no longer 4 (a.toml)"
+    ]
 
 
 class Lengths(Options):
@@ -529,19 +535,25 @@ class Lengths(Options):
 
 
 @pytest.mark.parametrize(
-    "layers, length",
+    "layers, length, note",
     [
-        ([("a", {"epochs": 3})], (50, 3.0)),
-        ([("a", {"steps": 7})], (None, 5.0)),
-        ([("a", {"epochs": 3}), ("b", {"steps": 7})], (50, 3.0)),
-        ([], (50, 10.0)),
-        ([("a", {"preset": "steps"})], (None, 5.0)),
+        ([("a", {"epochs": 3})], (50, 3.0), "steps is 50{}, no longer epochs 3 (a)"),
+        ([("a", {"steps": 7})], (None, 5.0), "epochs is 5.0{}, no longer steps 7 (a)"),
+        (
+            [("a", {"epochs": 3}), ("b", {"steps": 7})],
+            (50, 3.0),
+            "steps is 50{}, no longer 7 (b)",
+        ),
+        ([], (50, 10.0), None),
+        ([("a", {"preset": "steps"})], (None, 5.0), None),
     ],
 )
-def test_the_length_of_a_preset_replaces_a_weaker_one(layers, length):
+def test_the_length_of_a_preset_replaces_a_weaker_one_and_a_note_says_which(layers, length, note):
     preset = "steps" if length[0] else "epochs"
     resolved = resolve([("lengths", Lengths)], layers, flags={"preset": preset})
     assert (resolved.options.steps, resolved.options.epochs) == length
+    expected = [note.format(f" by preset {preset} (flag --preset)")] if note else []
+    assert resolved.notes == expected
 
 
 def saved(resolved):
@@ -569,6 +581,16 @@ def test_a_preset_takes_the_place_of_the_preset_of_a_saved_run():
     assert again.options.log_steps == 7 and again.notes == []
     assert str(again.origins["log_steps"]) == "r/config.json: flag --log-steps"
     assert again.origins["log_steps"].saved == "flag --log-steps"
+
+
+def test_a_choice_of_a_saved_run_that_a_preset_replaces_is_noted():
+    layer = saved(with_preset(learning_rate="0.3", gain="5"))
+    again = with_preset([layer], preset="fast")
+    assert (again.options.learning_rate, again.options.gain) == (0.9, 5.0)
+    assert again.notes == [
+        "learning_rate is 0.9 by preset fast (flag --preset), "
+        "no longer 0.3 (r/config.json: flag --learning-rate)"
+    ]
 
 
 def test_a_saved_run_without_a_new_preset_has_its_values_and_their_first_origins():

@@ -77,6 +77,9 @@ def test_auto_by_name_takes_the_place_of_values_of_weaker_layers_like_a_name():
     layer = "a.toml", {"preset": "slow", "learning_rate": 0.5}
     resolved = with_recipes([layer], preset="auto").choose(FAST)
     assert (resolved.options.preset, resolved.options.learning_rate) == ("fast", 0.9)
+    assert resolved.notes == [
+        "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (a.toml)"
+    ]
 
 
 def test_a_choice_changes_nothing_where_a_person_names_the_preset():

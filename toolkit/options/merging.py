@@ -64,7 +64,7 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
 
 
 def _check_name(plugin: str, name: str, owners: Mapping[str, str]) -> None:
-    """Refuse an option of a plugin whose name is in use."""
+    """Refuse an option of a plugin whose name, or whose flag, is in use."""
     subject = f"Option '{name}' of plugin '{plugin}'"
     if name in FIXED_FLAGS or name.upper() in RESERVED_VARIABLES or name in (FOLDER, ORIGINS):
         raise UsageError(
@@ -77,3 +77,10 @@ def _check_name(plugin: str, name: str, owners: Mapping[str, str]) -> None:
             f"{subject} is already an option of {owners[name]}.",
             hint="Rename it, or set core_defaults to change a core option's default.",
         )
+    for other in (name[len("no_") :] if name.startswith("no_") else "", "no_" + name):
+        if other in owners:
+            raise UsageError(
+                f"{subject} has the flag with which option '{other}' of {owners[other]} is "
+                "switched off or on.",
+                hint="Rename it.",
+            )

@@ -7,6 +7,7 @@ the plugin's default for a core option, the default preset, configuration files 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 from typing import (
@@ -18,6 +19,7 @@ from typing import (
     NamedTuple,
     Optional,
     Sequence,
+    Tuple,
     Type,
     TypeVar,
 )
@@ -46,6 +48,7 @@ from .values import (
 AnyOptions = TypeVar("AnyOptions", bound=Options)
 ENVIRONMENT_PREFIX = "TOOLKIT_"
 _MAX_SENTENCES = 8  # on wrong values
+_OTHER_LENGTH = {"steps": ["epochs"], "epochs": ["steps"]}
 
 
 class Resolved(NamedTuple):
@@ -134,14 +137,17 @@ def resolve(
     ]
     below = _place_presets(options, classes, entered, choices)
     merged: Values = {}
+    notes: List[str] = []
     for place, layer in enumerate(entered):
-        merged.update(below.get(place, {}))
+        for preset, named_by in below.get(place, ()):
+            notes += _note_replaced(options, merged, preset, named_by)
+            merged.update(preset)
         merged.update(layer)
     for option, choice in choices.items():
         default = Value(options.model_fields[option].default, NOT_SET)
         if merged.get(option, default).value == AUTO:
             merged[option] = choice
-    notes = _drop_foreign_arguments(options, classes, merged)
+    notes += _drop_foreign_arguments(options, classes, merged)
     origins = {**dict.fromkeys(options.model_fields, NOT_SET)}
     origins.update((name, value.origin) for name, value in merged.items())
     values = _validate(options, merged, origins)
@@ -170,9 +176,9 @@ def _place_presets(
     classes: Sequence[PluginOptions],
     layers: Sequence[Values],
     choices: Mapping[str, Value],
-) -> Dict[int, Values]:
-    """Return the values of presets that lie just below a layer, by its position. Weaker layers lose
-    what a saved run had from another preset of the class.
+) -> Dict[int, List[Tuple[Values, Origin]]]:
+    """Return the presets that lie just below a layer, by its position, each with the origin of its
+    name. Weaker layers lose what a saved run had from another preset of the class.
 
     Args:
         options: the class of all options.
@@ -180,19 +186,18 @@ def _place_presets(
         layers: the weakest first; the first ones are the defaults of the plugins.
         choices: see `resolve`.
     """
-    below: Dict[int, Values] = {}
+    below: Dict[int, List[Tuple[Values, Origin]]] = {}
     for number, (_, cls) in enumerate(classes):
         if not cls.presets:
             continue
-        places = [place for place, layer in enumerate(layers) if cls.preset_option in layer]
-        place = places[-1] if places else number + 1
+        named = [place for place, layer in enumerate(layers) if cls.preset_option in layer]
+        place = named[-1] if named else number + 1
         default = Value(cls.model_fields[cls.preset_option].default, NOT_SET)
-        named = layers[place].get(cls.preset_option, default)
-        if named.value == AUTO:
-            named = choices.get(cls.preset_option, named)
-        chosen = named.value
+        named_by = layers[place].get(cls.preset_option, default)
+        is_open = named_by.value == AUTO
+        chosen = choices.get(cls.preset_option, named_by).value if is_open else named_by.value
         values = _enter_all(options, preset_values(cls, chosen), Origin(PRESET, str(chosen)))
-        below.setdefault(place, {}).update(values)
+        below.setdefault(place, []).append((values, named_by.origin))
         names = {name for preset in cls.presets.values() for name in preset}
         for layer in layers[:place]:
             for name in [n for n in layer if n in names and layer[n].origin.kind == PRESET]:
@@ -209,6 +214,33 @@ def preset_values(cls: Type[Options], name: Any = None) -> Mapping[str, Any]:
     if cls.presets and name == AUTO and AUTO not in cls.presets:
         name = next(iter(cls.presets))
     return cls.presets.get(name, {}) if isinstance(name, str) else {}
+
+
+def _note_replaced(
+    options: Type[CoreOptions], merged: Values, preset: Values, named_by: Origin
+) -> List[str]:
+    """Return a sentence for each choice of a person that a stronger layer's preset replaces."""
+    notes = []
+    for name, (value, origin) in preset.items():
+        for former in [name, *_OTHER_LENGTH.get(name, [])]:
+            before = merged.get(former, Value(None, NOT_SET))
+            if value is None or not before.origin.is_choice or before.value is None:
+                continue
+            if former != name or not _are_equal(options, name, before.value, value):
+                word = "" if former == name else f"{former} "
+                notes.append(
+                    f"{name} is {value} by {origin} ({named_by}), no longer {word}{before.value} "
+                    f"({before.origin})"
+                )
+            break
+    return notes
+
+
+def _are_equal(options: Type[CoreOptions], name: str, value: Any, other: Any) -> bool:
+    """Whether two values of an option, such as 2e-3 as text and 0.002, are the same."""
+    with contextlib.suppress(pydantic.ValidationError):
+        value, other = (getattr(options(**{name: each}), name) for each in (value, other))
+    return str(value) == str(other)
 
 
 def _drop_foreign_arguments(
