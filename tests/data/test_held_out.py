@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
+from file_fixtures import write_idx
 
+from toolkit.data import held_out
 from toolkit.data.examples import Split
-from toolkit.data.held_out import Shares, hold_out
+from toolkit.data.held_out import DEFAULT_SHARES, Shares, hold_out
+from toolkit.data.reading_options import reading_settings
+from toolkit.data.sources import open_data
 from toolkit.errors import UsageError
+from toolkit.options import CoreOptions
 
 
 def examples(count, seed=0):
@@ -95,3 +100,34 @@ def test_equal_remainders_go_to_classes_by_chance():
     split = Split(examples(100), labels)
     chosen = [set(hold_out({"train": split}, Shares(seed=s))["test"].labels) for s in range(3)]
     assert len(chosen[0]) == 10 and len(chosen[0] | chosen[1] | chosen[2]) > 10
+
+
+def test_a_choice_of_large_data_is_made_once_unless_what_it_depends_on_changes(
+    tmp_path, monkeypatch
+):
+    hashings, content_keys = [], held_out.content_keys
+
+    def record(split, seed=0):
+        hashings.append(len(split))
+        return content_keys(split, seed)
+
+    monkeypatch.setattr(held_out, "_LARGE", 1)
+    monkeypatch.setattr(held_out, "content_keys", record)
+    pixels = np.random.RandomState(0).randint(0, 256, (100, 4, 4)).astype(np.uint8)
+    write_idx(str(tmp_path / "train-images-idx3-ubyte"), pixels)
+
+    def reopen(shares=DEFAULT_SHARES, classes=5, rehash=False):
+        labels = (np.arange(100) % classes).astype(np.uint8)
+        write_idx(str(tmp_path / "train-labels-idx1-ubyte"), labels)
+        cache = str(tmp_path / "cache")
+        settings = dict(reading_settings(CoreOptions(rehash=rehash)), shares=shares)
+        data = open_data(f"idx:{tmp_path}", cache_dir=cache, **settings)
+        return {name: split.index.tolist() for name, split in data.splits.items()}
+
+    first = reopen()
+    assert first == reopen() and len(hashings) == 1
+    assert [len(first[name]) for name in ("train", "test", "validation")] == [81, 10, 9]
+    changes = ({"shares": Shares(seed=1)}, {"classes": 4}, {"rehash": True})
+    for number, change in enumerate(changes, 2):
+        reopen(**change)
+        assert len(hashings) == number

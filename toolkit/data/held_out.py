@@ -15,7 +15,11 @@ import numpy as np
 
 from ..errors import UsageError
 from .examples import Split, feature_bytes
+from .files.file_index import FileIndex
 
+_CHUNK = 4096  # examples
+_LARGE = 64 << 20  # bytes of examples that take noticeable time to hash
+_VERSION = 1  # of the way in which examples are chosen
 _PARTS = {"train": 0, "test": 1, "validation": 2}
 
 
@@ -45,6 +49,8 @@ def hold_out(
     splits: Dict[str, Split],
     shares: Shares = DEFAULT_SHARES,
     digests: Union[None, Sequence[str], np.ndarray] = None,
+    index: Optional[FileIndex] = None,
+    files: Sequence[str] = (),
 ) -> Dict[str, Split]:
     """Hold out a test split and then a validation split of "train", unless they exist.
 
@@ -53,6 +59,8 @@ def hold_out(
         shares: how much.
         digests: a hash of the content of each training example, texts or uint64 [N]; None to hash
             the examples.
+        index: stores the choice of large data, which is then not read to make it again.
+        files: hashes of the files that `index` describes and the examples come from.
 
     Returns:
         The splits by name, without empty ones.
@@ -67,8 +75,29 @@ def hold_out(
     if not (needs_test or needs_validation):
         return result
     train = splits["train"]
+    is_stored = index is not None and digests is None and train.nbytes >= _LARGE
+    name = _name_choice(splits, shares, files) if is_stored else ""
+    parts = index.load(name) if index and name else None
+    if parts is None or parts.dtype != np.uint8 or parts.shape != (len(train),):
+        parts = _choose_parts(train, shares, digests, needs_test, needs_validation)
+        if index and name:
+            index.save(name, parts)
+    for name, part in _PARTS.items():
+        if part == 0 or (parts == part).any():
+            result[name] = train.subset(parts == part)
+    return {name: split for name, split in result.items() if len(split)}
+
+
+def _choose_parts(
+    train: Split,
+    shares: Shares,
+    digests: Union[None, Sequence[str], np.ndarray],
+    needs_test: bool,
+    needs_validation: bool,
+) -> np.ndarray:
+    """The part of each training example, a value of _PARTS: uint8 [N]."""
     keys = content_keys(train, shares.seed) if digests is None else _hash(digests, shares.seed)
-    parts = np.zeros(len(train), np.uint8)  # of each example, a value of _PARTS
+    parts = np.zeros(len(train), np.uint8)
     if needs_test:
         groups = _Groups.of(keys, train.class_labels)
         if not shares.folds:
@@ -88,10 +117,17 @@ def hold_out(
         labels = None if train.class_labels is None else train.class_labels[rest]
         is_held_out = share_mask(_Groups.of(keys[rest], labels), shares.validation, shares.seed)
         parts[rest[is_held_out]] = _PARTS["validation"]
-    for name, part in _PARTS.items():
-        if part == 0 or (parts == part).any():
-            result[name] = train.subset(parts == part)
-    return {name: split for name, split in result.items() if len(split)}
+    return parts
+
+
+def _name_choice(splits: Dict[str, Split], shares: Shares, files: Sequence[str]) -> str:
+    """A name of all that decides which examples are held out."""
+    train = splits["train"]
+    facts = (_VERSION, shares, sorted(splits), len(train), train.components, tuple(files))
+    digest = hashlib.sha256(repr(facts).encode("utf-8"))
+    if train.class_labels is not None:
+        digest.update(np.ascontiguousarray(train.class_labels).data)
+    return "parts-" + digest.hexdigest()[:32]
 
 
 def _check(splits: Dict[str, Split], shares: Shares) -> None:

@@ -84,15 +84,15 @@ def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
     Raises:
         DataError: a file is missing or damaged, or files do not fit together.
     """
-    folder = settings.path
+    folder, index = settings.path, settings.files
     paths = _find_files(folder)
     files = {os.path.basename(path): path for pair in paths.values() for path in pair}
     splits = {split: _read_pair(*pair, class_names) for split, pair in paths.items()}
     check_alike(splits, f"idx:{folder}")
     count = 1 + max(int(part.labels.max()) for part in splits.values())
     spec = describe(splits["train"], class_names, count)
-    hashes = dict(zip(files, settings.files.digests(list(files.values()))))
-    splits = hold_out(splits, settings.shares)
+    hashes = dict(zip(files, index.digests(list(files.values()))))
+    splits = hold_out(splits, settings.shares, index=index, files=list(hashes.values()))
     return Dataset("idx:" + folder, spec, splits, files, sha256=hashes)
 
 

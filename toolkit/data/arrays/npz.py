@@ -47,7 +47,7 @@ def open_npz(settings: Settings) -> Dataset:
     Raises:
         DataError: the file cannot be used.
     """
-    path = settings.path
+    path, index = settings.path, settings.files
     with _open(path) as file:
         pairs = _find_keys(path, file.files)
         names = [name for pair in pairs.values() for keys in pair for name in keys.values()]
@@ -56,9 +56,9 @@ def open_npz(settings: Settings) -> Dataset:
     splits, label_notes = make_splits(path, arrays, settings.columns.label_kind)
     notes = [f"Arrays that are not read: {', '.join(unused[:10])}."] if unused else []
     name = os.path.basename(path)
-    hashes = {name: settings.files.digests([path])[0]}
+    hashes = {name: index.digests([path])[0]}
     spec = describe(splits["train"])
-    splits = hold_out(splits, settings.shares)
+    splits = hold_out(splits, settings.shares, index=index, files=list(hashes.values()))
     return Dataset("npz:" + path, spec, splits, {name: path}, notes + label_notes, hashes)
 
 
