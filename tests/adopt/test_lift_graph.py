@@ -80,15 +80,13 @@ def by_hand(meta, feeds, targets, steps):
 
 def test_without_noise_the_values_are_those_of_a_plain_session(tmp_path, lift):
     meta = lift_graphs.write("mlp", tmp_path, resource=False, checkpoint=True)
-    feeds = "keep_prob=1,rate=table:0=0.1:4=0.05"
+    feeds = "keep_prob=1,rate=linear:0.1:0:8"
     whole = {"batch_size": 64, "validation_share": 0, "test_share": 0}  # whose mean has no order
     run = lift("mlp", "plain", meta, feed=feeds, **whole)
     x, y = DATA[0], np.eye(3, dtype=np.float32)[DATA[1]]
-
-    def feed(step):
-        return {"x": x, "y": y, "keep_prob": 1, "rate": 0.1 if step < 4 else 0.05}
-
-    expected = by_hand(meta, feed, "train", 8)
+    expected = by_hand(
+        meta, lambda step: {"x": x, "y": y, "keep_prob": 1, "rate": 0.1 - step * 0.0125}, "train", 8
+    )
     values = tensors(run)
     assert sorted(expected) == sorted(set(values) - {"global_step"})
     for name, value in expected.items():

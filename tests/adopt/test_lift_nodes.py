@@ -212,6 +212,7 @@ def test_losses_are_those_whose_gradients_are_taken_and_no_penalty():
         ("normal:0:2:shared", ("normal", (0.0, 2.0), "", ("shared",))),
         ("true", ("constant", (1.0,), "", ())),
         ("table:0=1:10=0.5", ("table", (0.0, 1.0, 10.0, 0.5), "", ())),
+        ("linear:1:0:9", ("linear", (1.0, 0.0, 9.0), "", ())),
     ],
 )
 def test_a_rule_is_read_from_its_text(text, expected):

@@ -130,8 +130,12 @@ def _number(rule: Rule, run: Any) -> Any:
     numbers = rule.numbers
     if rule.kind == "constant":
         return tf.constant(numbers[0], tf.float32)
-    reached = tf.cast(run.step_index, tf.float32) >= tf.constant(numbers[::2], tf.float32)
-    return tf.constant(numbers[1::2])[tf.reduce_sum(tf.cast(reached, tf.int32)) - 1]
+    step = tf.cast(run.step_index, tf.float32)
+    if rule.kind == "table":
+        reached = step >= tf.constant(numbers[::2], tf.float32)
+        return tf.constant(numbers[1::2])[tf.reduce_sum(tf.cast(reached, tf.int32)) - 1]
+    first, end, steps = numbers
+    return first + (end - first) * tf.minimum(step / steps, 1.0)
 
 
 def guess_rule(dtype: Any, shape: Any, data: Any) -> str:

@@ -12,21 +12,21 @@ from toolkit import UsageError
 
 RULES = (
     "features, labels, features.NAME or labels.NAME, each with :flat, :one-hot, :range:LOW:HIGH or "
-    ":part; uniform:LOW:HIGH or normal:MEAN:STDDEV, with :shared; a number, true or false; or "
-    "table:STEP=VALUE:..."
+    ":part; uniform:LOW:HIGH or normal:MEAN:STDDEV, with :shared; a number, true or false; "
+    "table:STEP=VALUE:... or linear:FROM:TO:STEPS"
 )
 _OF_ROWS = ("flat", "one-hot", "part", "range")
 _WORDS = {"features": _OF_ROWS, "labels": _OF_ROWS, "uniform": ("shared",), "normal": ("shared",)}
-_COUNTS = {"uniform": 2, "normal": 2, "constant": 1}  # of numbers
+_COUNTS = {"uniform": 2, "normal": 2, "linear": 3, "constant": 1}  # of numbers
 
 
 class Rule(NamedTuple):
     """How one tensor of the graph is fed.
 
     Attributes:
-        kind: "features" or "labels", "uniform" or "normal", "constant" or "table".
-        numbers: what the rows' 0 and 1 become (none: they stay); the range of noise, the constant;
-            of a table, step and value in turn.
+        kind: "features" or "labels", "uniform" or "normal", "constant", "table" or "linear".
+        numbers: what the rows' 0 and 1 become (none: they stay); the range of noise, the constant,
+            those of "linear"; of a table, step and value in turn.
         component: the name of a feature or label; "" for the only one.
         words: of "flat", "one-hot", "part", "range" and "shared", those that the rule has.
     """
