@@ -199,14 +199,18 @@ class ResidentReader(BatchReader):
         """The value of `_current_order` for a new epoch, which is also stored."""
         num_examples = self.num_examples
         follows = tf.equal(previous[0] + 1, tf.cast(epoch, tf.int32))
-        drawn = lambda: permutation(num_examples, self._seed, epoch)  # noqa: E731
-        this = tf.cond(follows, lambda: previous[1 + num_examples :], drawn)
+        this = tf.cond(
+            follows, lambda: previous[1 + num_examples :], lambda: self._permutation(epoch)
+        )
         this.set_shape([num_examples])
         head = tf.cast([epoch], tf.int32)
-        following = permutation(num_examples, self._seed, epoch + 1)
-        order = tf.concat([head, this, following], 0)  # [1 + 2N]
+        order = tf.concat([head, this, self._permutation(epoch + 1)], 0)  # [1 + 2N]
         with tf.control_dependencies([self._order.assign(order, read_value=False)]):
             return tf.identity(order)
+
+    def _permutation(self, epoch: tf.Tensor) -> tf.Tensor:
+        """The order of an epoch, int32 [N]."""
+        return permutation(self.num_examples, self._seed, epoch)
 
 
 def permutation(count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
