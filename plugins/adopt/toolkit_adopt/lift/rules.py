@@ -12,8 +12,8 @@ from toolkit import UsageError
 
 RULES = (
     "features, labels, features.NAME or labels.NAME, each with :flat, :one-hot, :range:LOW:HIGH or "
-    ":part; uniform:LOW:HIGH or normal:MEAN:STDDEV, with :shared; a number, true or false; or "
-    "table:STEP=VALUE:..."
+    ":part; uniform:LOW:HIGH or normal:MEAN:STDDEV, with :shared; table:STEP=VALUE:...; or a "
+    "number, true or false"
 )
 _OF_ROWS = ("flat", "one-hot", "part", "range")
 _WORDS = {"features": _OF_ROWS, "labels": _OF_ROWS, "uniform": ("shared",), "normal": ("shared",)}
