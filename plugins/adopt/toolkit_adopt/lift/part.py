@@ -110,7 +110,7 @@ def _choose_rules(fed: Fed, feeds: Dict[str, str], data: Any) -> Dict[str, Rule]
         UsageError: tensors have none; all of them are named.
     """
     texts = {tensor_name(name): text for name, text in feeds.items()}
-    rules, missing, words = {}, [], []
+    rules, missing, whole = {}, [], dict(feeds)
     for name, (dtype, shape) in sorted(fed.items()):
         op = name.rpartition(":0")[0] or name
         text = texts.get(name) or guess_rule(dtype, shape, data)
@@ -118,11 +118,15 @@ def _choose_rules(fed: Fed, feeds: Dict[str, str], data: Any) -> Dict[str, Rule]
             rules[name] = parse_rule(op, text)
             continue
         missing.append(f"'{op}' ({'a tensor' if dtype is None else dtype.name} {shape})")
-        words.append(f"{op}=RULE")
+        has_sizes = shape is not None and shape.ndims and None not in shape.as_list()[1:]
+        whole[op] = "uniform:-1:1" if has_sizes and dtype.is_floating else "RULE"
+        if shape is not None and shape.ndims == 0:
+            whole[op] = "true" if dtype == tf.bool else "NUMBER"
     if missing:
+        words = ",".join(f"{name}={text}" for name, text in whole.items())
         raise UsageError(
             f"The graph is fed {', '.join(missing)}, for which there is no rule.",
-            hint=f"Add --feed {','.join(words)}; a rule is {RULES}.",
+            hint=f"Set --feed {words} or the like; a rule is {RULES}.",
         )
     return rules
 
