@@ -52,7 +52,8 @@ class ExampleConverter:
         self._convert, self._num_classes = hooks.convert, hooks.num_classes
         self._split = split
         self._bound: Dict[str, Column] = {}  # those of the first example
-        self._raw: Dict[str, Any] = {}  # flat key -> dtype and shape that were found to match
+        self._sequences = {key for key, each in split.components.items() if each.is_sequence}
+        self._raw: Dict[str, Any] = {}  # flat key -> dtype, rank and sizes that match the form
 
     def convert(self, example: Example, position: int) -> Dict[str, np.ndarray]:
         """Convert one example.
@@ -73,9 +74,9 @@ class ExampleConverter:
                 f"{position}, expected features and labels{place_of(self._convert)}.",
                 hint="Return features, labels; labels may be None.",
             )
-        label = as_array(None if isinstance(answer[1], Mapping) else answer[1])
-        is_class = self._num_classes and label.dtype.kind in "iu" and not label.ndim
-        if is_class and not 0 <= label < self._num_classes:
+        is_class = self._num_classes and isinstance(answer[1], (int, np.integer, np.ndarray))
+        label = np.asarray(answer[1]) if is_class else np.zeros([1])
+        if label.dtype.kind in "iu" and not label.ndim and not 0 <= label < self._num_classes:
             raise DataError(
                 f"The hook 'convert' returned the label {label}, and the data has "
                 f"{self._num_classes} classes.",
@@ -83,7 +84,7 @@ class ExampleConverter:
             )
         try:
             flat = {key: as_array(value) for key, value in flatten(*answer).items()}
-            raw = {key: (array.dtype, array.shape) for key, array in flat.items()}
+            raw = {k: (a.dtype, a.ndim, a.shape[k in self._sequences :]) for k, a in flat.items()}
             if raw != self._raw:
                 columns = {key: self._join(key, [array]).bind(key) for key, array in flat.items()}
                 form = {key: column.component for key, column in columns.items()}
@@ -99,7 +100,7 @@ class ExampleConverter:
             # Copies: a hook may refill its arrays.
             converted = {key: np.array(self._bound[key].convert(a)) for key, a in flat.items()}
             for key, component in self.form.items():
-                if not component.is_sequence:  # of an image [H, W]: [H, W, 1]
+                if converted[key].ndim < len(component.shape):  # of an image [H, W]: [H, W, 1]
                     converted[key] = converted[key].reshape(component.shape)  # type: ignore
             return converted
         except DataError as error:
@@ -122,10 +123,8 @@ class ExampleConverter:
     def _join(self, key: str, arrays: Sequence[np.ndarray]) -> Column:
         """The values of a component, with what is declared of the stored one of the same key."""
         source = self._split.columns.get(key)
-        if source is None:
-            return Column(np.stack(arrays))
-        is_sequence = source.component.is_sequence
-        return source.with_values(Sequences.join(arrays) if is_sequence else np.stack(arrays))
+        values = Sequences.join(arrays) if key in self._sequences else np.stack(arrays)
+        return Column(values) if source is None else source.with_values(values)
 
 
 def _describe(form: Mapping[str, Component]) -> str:
