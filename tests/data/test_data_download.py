@@ -17,7 +17,6 @@ from toolkit.data.arrays import download
 from toolkit.data.reading_options import Settings
 from toolkit.data.sources import open_data
 from toolkit.errors import DataError
-from toolkit.files import sha256_of
 
 NAMES = [
     "train-images-idx3-ubyte.gz",
@@ -67,7 +66,10 @@ def files(monkeypatch, tmp_path):
     for name, count in zip(NAMES, (20, 20, 5, 5)):
         array = numbered_images(count) if "images" in name else np.arange(count, dtype="u1") % 10
         contents[name] = gzip.compress(idx_bytes(array))
-    remote = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    remote = {
+        name: [hashlib.sha256(c).hexdigest() for c in (content, gzip.decompress(content))]
+        for name, content in contents.items()
+    }
     table = download.DATASETS["mnist"]._replace(files=remote, mirrors=("http://127.0.0.1:9/",))
     monkeypatch.setitem(download.DATASETS, "mnist", table)
     return contents
@@ -122,6 +124,14 @@ def test_a_file_with_a_wrong_checksum_is_not_stored(files, serve, tmp_path):
     assert error.value.exit_code == 4 and os.listdir(str(tmp_path / "mnist")) == []
 
 
+def test_a_copy_that_was_compressed_again_is_accepted(files, tmp_path):
+    (tmp_path / "mnist").mkdir()
+    for name in NAMES:
+        content = gzip.compress(gzip.decompress(files[name]), compresslevel=0)
+        (tmp_path / "mnist" / name).write_bytes(content)
+    assert len(open_data("mnist").splits["test"]) == 5
+
+
 def test_without_a_network_the_message_names_the_files_and_their_folder(files, tmp_path):
     with pytest.raises(DataError, match="ConnectionError") as error:
         open_data("mnist")
@@ -135,4 +145,4 @@ def test_without_a_network_the_message_names_the_files_and_their_folder(files, t
 def test_the_checksums_are_those_of_the_full_mnist():
     folder = os.environ["TOOLKIT_TEST_MNIST"]
     files = download.DATASETS["mnist"].files
-    assert all(sha256_of(os.path.join(folder, name)) == files[name] for name in files)
+    assert all(download.is_intact(os.path.join(folder, name), files[name]) for name in files)

@@ -5,8 +5,12 @@ If a mirror fails, the next one is tried; a file is used only if its SHA-256 is 
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import hashlib
 import logging
 import os
+import zlib
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ...display.waits import waiting
@@ -25,12 +29,13 @@ class RemoteDataset(NamedTuple):
 
     Attributes:
         mirrors: URLs of folders.
-        files: name -> its SHA-256.
+        files: name -> its SHA-256 as mirrors serve it, and perhaps that of its uncompressed
+            content, for copies that were compressed again.
         class_names: in the order of the labels.
     """
 
     mirrors: Tuple[str, ...]
-    files: Mapping[str, str]
+    files: Mapping[str, Sequence[str]]
     class_names: Tuple[str, ...]
 
 
@@ -46,10 +51,22 @@ DATASETS: Dict[str, RemoteDataset] = {
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
         ),
         {
-            _NAMES[0]: "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            _NAMES[1]: "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            _NAMES[2]: "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            _NAMES[3]: "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+            _NAMES[0]: (
+                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+                "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            ),
+            _NAMES[1]: (
+                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+                "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            ),
+            _NAMES[2]: (
+                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+                "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            ),
+            _NAMES[3]: (
+                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+                "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+            ),
         },
         tuple("0123456789"),
     ),
@@ -59,10 +76,10 @@ DATASETS: Dict[str, RemoteDataset] = {
             "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
         ),
         {
-            _NAMES[0]: "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-            _NAMES[1]: "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-            _NAMES[2]: "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-            _NAMES[3]: "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+            _NAMES[0]: ("3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",),
+            _NAMES[1]: ("a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",),
+            _NAMES[2]: ("346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",),
+            _NAMES[3]: ("67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",),
         },
         (
             *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
@@ -90,13 +107,24 @@ def open_download(settings: Settings, mirrors: Optional[Sequence[str]] = None) -
     if not mirrors:
         urls = os.environ.get("TOOLKIT_MIRRORS", "").split()
         mirrors = [f"{url.rstrip('/')}/{name}/" for url in urls] or DATASETS[name].mirrors
-    for file, digest in DATASETS[name].files.items():
+    for file, digests in DATASETS[name].files.items():
         path = os.path.join(folder, file)
-        if not os.path.isfile(path) or sha256_of(path) != digest:
-            with one_process_at_a_time(folder):
-                _download(name, file, folder, mirrors)
+        if is_intact(path, digests):
+            continue
+        with one_process_at_a_time(folder):
+            _download(name, file, folder, mirrors)
     local = settings._replace(path=folder, file_index=None)
     return open_idx(local, DATASETS[name].class_names)
+
+
+def is_intact(path: str, digests: Sequence[str]) -> bool:
+    """Whether the file exists and its SHA-256, or that of its content, is correct."""
+    is_file = os.path.isfile(path)
+    if not is_file or sha256_of(path) == digests[0]:
+        return is_file
+    with contextlib.suppress(OSError, EOFError, zlib.error), gzip.open(path, "rb") as content:
+        return hashlib.sha256(content.read()).hexdigest() in digests[1:]
+    return False
 
 
 def _download(name: str, file: str, folder: str, mirrors: Sequence[str]) -> None:
@@ -111,7 +139,7 @@ def _download(name: str, file: str, folder: str, mirrors: Sequence[str]) -> None
     failures: List[str] = []
     for mirror in mirrors:
         url = mirror.rstrip("/") + "/" + file
-        digest = "sha256:" + DATASETS[name].files[file]
+        digest = "sha256:" + DATASETS[name].files[file][0]
         downloader = pooch.HTTPDownloader(timeout=_TIMEOUT)
         try:
             with waiting(f"Downloading {file}"):
