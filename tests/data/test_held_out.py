@@ -111,6 +111,7 @@ def test_a_choice_of_large_data_is_made_once_unless_what_it_depends_on_changes(
         hashings.append(len(split))
         return content_keys(split, seed)
 
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(held_out, "_LARGE", 1)
     monkeypatch.setattr(held_out, "content_keys", record)
     pixels = np.random.RandomState(0).randint(0, 256, (100, 4, 4)).astype(np.uint8)
@@ -119,9 +120,8 @@ def test_a_choice_of_large_data_is_made_once_unless_what_it_depends_on_changes(
     def reopen(shares=DEFAULT_SHARES, classes=5, rehash=False):
         labels = (np.arange(100) % classes).astype(np.uint8)
         write_idx(str(tmp_path / "train-labels-idx1-ubyte"), labels)
-        cache = str(tmp_path / "cache")
         settings = dict(reading_settings(CoreOptions(rehash=rehash)), shares=shares)
-        data = open_data(f"idx:{tmp_path}", cache_dir=cache, **settings)
+        data = open_data(f"idx:{tmp_path}", **settings)
         return {name: split.index.tolist() for name, split in data.splits.items()}
 
     first = reopen()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _FORMS = (
 )
 
 
-def keep_arrays(data: Any, cache_dir: Optional[str] = None) -> str:
+def keep_arrays(data: Any) -> str:
     """Keep arrays, and return the name of the data, `arrays:HASH`.
 
     Args:
@@ -33,7 +33,6 @@ def keep_arrays(data: Any, cache_dir: Optional[str] = None) -> str:
             the names "train", "validation" and "test". Features and labels are arrays [N, ...],
             what NumPy makes such arrays of, lists of pictures of Pillow of one size, or dicts of
             those by the name of the component.
-        cache_dir: as for `cache_folder`.
 
     Raises:
         DataError: the arrays are no examples.
@@ -50,7 +49,7 @@ def keep_arrays(data: Any, cache_dir: Optional[str] = None) -> str:
     def build(folder: str) -> None:
         np.savez(os.path.join(folder, _FILE), **arrays)  # type: ignore[arg-type]
 
-    open_entry(GROUP, name, build, cache_dir)
+    open_entry(GROUP, name, build)
     return PREFIX + name
 
 

@@ -31,12 +31,12 @@ class CacheEntry(NamedTuple):
     last_change: float  # in seconds since the epoch
 
 
-def cache_folder(cache_dir: Optional[str] = None) -> str:
+def cache_folder() -> str:
     """The path of the cache folder, which may not exist yet.
 
-    It is `cache_dir`, or else the environment's TOOLKIT_CACHE, or else the user's cache folder.
+    It is the environment's TOOLKIT_CACHE, or else the user's cache folder.
     """
-    folder = cache_dir or os.environ.get("TOOLKIT_CACHE")
+    folder = os.environ.get("TOOLKIT_CACHE")
     if folder:
         return os.path.expanduser(folder)
     import pooch
@@ -44,20 +44,17 @@ def cache_folder(cache_dir: Optional[str] = None) -> str:
     return str(pooch.os_cache("toolkit"))
 
 
-def list_entries(
-    datasets: Mapping[str, Iterable[str]], cache_dir: Optional[str] = None
-) -> List[CacheEntry]:
+def list_entries(datasets: Mapping[str, Iterable[str]]) -> List[CacheEntry]:
     """What is in the cache, sorted by name. Files of anybody else in the folder are left out.
 
     Args:
         datasets: the names of the data sets that are downloaded, each with those of its files; a
             folder without any of them is somebody else's.
-        cache_dir: as for `cache_folder`.
 
     Raises:
         UsageError: the cache cannot be read.
     """
-    root = cache_folder(cache_dir)
+    root = cache_folder()
     paths = [
         name
         for name, files in datasets.items()
@@ -88,7 +85,6 @@ def remove_entries(
     entries: Iterable[CacheEntry],
     names: Iterable[str],
     is_locked: Callable[[str], bool],
-    cache_dir: Optional[str] = None,
 ) -> Tuple[List[CacheEntry], List[CacheEntry]]:
     """Remove entries of the cache.
 
@@ -97,7 +93,6 @@ def remove_entries(
         names: of the entries to remove, or of groups: "decoded" removes all that it holds.
         is_locked: whether a process uses the folder at a path, which then stays: a run that trains
             there, or a download.
-        cache_dir: as for `cache_folder`.
 
     Returns:
         removed: those that are no longer there.
@@ -120,7 +115,7 @@ def remove_entries(
     removed: List[CacheEntry] = []
     in_use: List[CacheEntry] = []
     for entry in selection:
-        path = os.path.join(cache_folder(cache_dir), entry.name)
+        path = os.path.join(cache_folder(), entry.name)
         if is_locked(path):
             in_use.append(entry)
             continue
@@ -139,9 +134,9 @@ def _remove(path: str) -> None:
             os.remove(path)
 
 
-def free_bytes(cache_dir: Optional[str] = None) -> int:
+def free_bytes() -> int:
     """The bytes that can be written to the cache; 0 if the system does not say."""
-    folder = os.path.abspath(cache_folder(cache_dir))
+    folder = os.path.abspath(cache_folder())
     while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     try:
@@ -150,9 +145,9 @@ def free_bytes(cache_dir: Optional[str] = None) -> int:
         return 0
 
 
-def find_entry(group: str, name: str, cache_dir: Optional[str] = None) -> Optional[str]:
+def find_entry(group: str, name: str) -> Optional[str]:
     """The folder with the content of an entry; None if it is missing or damaged."""
-    content = os.path.join(cache_folder(cache_dir), group, name, "content")
+    content = os.path.join(cache_folder(), group, name, "content")
     try:
         with open(os.path.join(content, _SIZES), encoding="utf-8") as file:
             is_intact = json.load(file) == _measure_files(content)
@@ -161,9 +156,7 @@ def find_entry(group: str, name: str, cache_dir: Optional[str] = None) -> Option
     return content if is_intact else None
 
 
-def open_entry(
-    group: str, name: str, build: Callable[[str], None], cache_dir: Optional[str] = None
-) -> str:
+def open_entry(group: str, name: str, build: Callable[[str], None]) -> str:
     """The folder with the content of an entry, which is built first if it is missing or damaged.
 
     A second process that needs the same entry waits for it.
@@ -173,17 +166,16 @@ def open_entry(
         name: says all that the content depends on, for instance by a hash.
         build: writes the files into a new folder. It raises a DataError if it cannot read what they
             are made of; its OSErrors are taken as those of the cache.
-        cache_dir: as for `cache_folder`.
 
     Raises:
         RetryError: the cache cannot be written; nothing half-written stays.
     """
-    content = find_entry(group, name, cache_dir)
+    content = find_entry(group, name)
     if content is not None:
         return content
-    folder = os.path.join(cache_folder(cache_dir), group, name)
+    folder = os.path.join(cache_folder(), group, name)
     with one_process_at_a_time(folder) as is_locked:
-        content = find_entry(group, name, cache_dir)  # another process may have built it until now
+        content = find_entry(group, name)  # another process may have built it until now
         if content is not None:
             return content
         content = os.path.join(folder, "content")
@@ -196,7 +188,7 @@ def open_entry(
                 sizes = _measure_files(temporary)
                 with open(os.path.join(temporary, _SIZES), "w", encoding="utf-8") as file:
                     json.dump(sizes, file)
-                if find_entry(group, name, cache_dir) is None:  # without locks it may be there
+                if find_entry(group, name) is None:  # without locks it may be there
                     _remove(content)
                     os.rename(temporary, content)
             finally:

@@ -51,17 +51,16 @@ class FileIndex:
 
     Args:
         place: the file or folder that `--data` names; "" leaves nothing in the cache.
-        cache_dir: the cache folder; None for the default.
         is_fresh: whether to read all files again.
     """
 
-    def __init__(self, place: str = "", cache_dir: Optional[str] = None, is_fresh: bool = False):
+    def __init__(self, place: str = "", is_fresh: bool = False):
         self._path = ""
         if place:
             root = os.path.abspath(place)
             name = re.sub(r"[^A-Za-z0-9_.-]+", "-", os.path.basename(root))[:40].lstrip(".-")
             digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
-            group = os.path.join(cache_folder(cache_dir), GROUP)
+            group = os.path.join(cache_folder(), GROUP)
             self._path = os.path.join(group, f"{name or 'data'}-{digest}", "files.sqlite")
         if is_fresh:
             self._forget()
