@@ -188,14 +188,6 @@ def test_python_evaluates_and_exports_as_the_commands_do(cli, trained, here, mon
     assert exports == dict(expected, folder="one")
 
 
-def test_a_trained_run_has_these_public_names(trained):
-    run = open_trained(str(trained / "run"))
-    assert " ".join(name for name in dir(run) if not name.startswith("_")) == (
-        "checkpoint close data evaluate example_inputs export folder history metrics options "
-        "plugin predict sample sha256 split step summary test validation"
-    )
-
-
 # ------------------------------------------------------------------- state derived from the weights
 
 

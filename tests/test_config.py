@@ -146,16 +146,17 @@ def test_plugin_is_a_name_with_a_list_and_data_a_text(here, name, value, message
 
 def test_every_layer_shows_in_print_config_with_its_origin(cli, here, monkeypatch):
     (here / "a.toml").write_text(
-        f'plugin = "{LINEAR}"\nkeep_checkpoints = 2\nseed = 2\nlog_steps = 2\n'
+        f'plugin = "{LINEAR}"\ncheckpoint_steps = 3\nseed = 2\nlog_steps = 2\n'
     )
     (here / "b.toml").write_text("seed = 3\nlog_steps = 3\n")
     monkeypatch.setenv("TOOLKIT_LOG_STEPS", "4")
+    monkeypatch.setenv("TOOLKIT_STEPS", "4")
     files = ["--config", "a.toml", "--config", "b.toml"]
     rows = printed(cli, "--plugin", LINEAR, *files, "--steps", "5")
     assert rows["plugin"]["value"] == LINEAR
     assert rows["clip"] == {"value": "value", "origin": "default"}
     assert rows["batch_size"] == {"value": 8, "origin": "plugin Linear"}
-    assert rows["keep_checkpoints"] == {"value": 2, "origin": "a.toml"}
+    assert rows["checkpoint_steps"] == {"value": 3, "origin": "a.toml"}
     assert rows["seed"] == {"value": 3, "origin": "b.toml"}
     assert rows["log_steps"] == {"value": 4, "origin": "TOOLKIT_LOG_STEPS"}
     assert rows["steps"] == {"value": 5, "origin": "flag --steps"}

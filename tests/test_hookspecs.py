@@ -397,16 +397,6 @@ def test_a_label_of_convert_beyond_the_classes_is_refused(here, label):
         run_data_of(hook, data=write_bars("bars.npz"))
 
 
-def test_convert_may_change_shape_and_type(here):
-    def rows(self, features, labels):
-        return features.astype(np.float32).mean(axis=(1, 2)), labels
-
-    run_data = run_data_of(broken("convert", rows), data=write_bars("bars.npz"))
-    assert (run_data.spec.shape, run_data.spec.dtype) == ((6,), "float32")
-    features, labels = run_data.prepare_split("test").take(slice(None))
-    assert features[0].tolist() == pytest.approx(bars([0], 2)[0].mean(axis=(1, 2)).tolist())
-
-
 # --------------------------------------------------------------------------------------- extensions
 
 

@@ -28,57 +28,39 @@ from toolkit.options import (
 from toolkit.options.resolution import describe_errors
 from toolkit.plugins import Plugins
 
-# Beyond a limit of each option that has one.
+# Names of options -> a value beyond a limit of each.
+SHARED = {
+    "0": (
+        "image_size shuffle_buffer batch_size steps epochs max_secs learning_rate decay_steps "
+        "clip_limit accumulate log_steps summary_steps summary_secs checkpoint_steps "
+        "checkpoint_secs keep_checkpoints keep_every_hours evaluate_steps eval_batch_size devices "
+        "steps_per_call"
+    ),
+    "-1": (
+        "folds fold split_seed resident_limit warmup_steps console_secs early_stopping "
+        "inter_op_threads"
+    ),
+    "0.6": "validation_share test_share",
+    "w:0": "decay_exclude freeze",
+}
 BEYOND = {
-    "image_size": "0",
+    **{name: value for value, names in SHARED.items() for name in names.split()},
     "channels": "2",
     "fit": "squeeze",
     "label_kind": "text",
     "missing": "guess",
     "categories": "texts",
-    "validation_share": "0.6",
-    "test_share": "0.6",
-    "folds": "-1",
-    "fold": "-1",
-    "split_seed": "-1",
     "reader": "disk",
-    "resident_limit": "-1",
-    "shuffle_buffer": "0",
-    "batch_size": "0",
-    "steps": "0",
-    "epochs": "0",
-    "max_secs": "0",
-    "learning_rate": "0",
     "schedule": "linear",
-    "warmup_steps": "-1",
-    "decay_steps": "0",
     "decay_rate": "1.5",
     "clip": "all",
-    "clip_limit": "0",
-    "accumulate": "0",
     "weight_decay": "-0.1",
-    "decay_exclude": "w:0",
     "group": "conv1/*",
-    "freeze": "w:0",
     "on_nonfinite": "ignore",
-    "log_steps": "0",
-    "console_secs": "-1",
-    "summary_steps": "0",
-    "summary_secs": "0",
-    "checkpoint_steps": "0",
-    "checkpoint_secs": "0",
-    "keep_checkpoints": "0",
-    "keep_every_hours": "0",
-    "evaluate_steps": "0",
-    "eval_batch_size": "0",
     "best_metric": "most:accuracy",
-    "early_stopping": "-1",
     "seed": "2147483648",
-    "devices": "0",
     "intra_op_threads": "4097",
-    "inter_op_threads": "-1",
     "gpu_memory_fraction": "1.1",
-    "steps_per_call": "0",
     "xla": "1",
 }
 
@@ -254,27 +236,6 @@ def test_many_wrong_values_give_a_few_sentences_and_equal_ones_one():
 
 
 # --------------------------------------------------------------------------------------- precedence
-
-
-def layered(count):
-    """batch_size and its origin when the `count` weakest of the five layers say something."""
-    layers = [("a.toml", {"batch_size": 2}), ("b.toml", {"batch-size": 3})][: max(0, count - 1)]
-    variables = {"TOOLKIT_BATCH_SIZE": "4"} if count > 3 else {}
-    flags = {"batch_size": "5"} if count > 4 else {}
-    classes = [("linear", LinearOptions)] if count else []
-    resolved = resolve(classes, layers, variables, flags)
-    return resolved.options.batch_size, str(resolved.origins["batch_size"])
-
-
-def test_defaults_yield_to_plugin_to_files_in_order_to_variables_to_flags():
-    assert [layered(count) for count in range(6)] == [
-        (64, "default"),
-        (8, "plugin linear"),
-        (2, "a.toml"),
-        (3, "b.toml"),
-        (4, "TOOLKIT_BATCH_SIZE"),
-        (5, "flag --batch-size"),
-    ]
 
 
 def test_an_option_of_a_plugin_has_its_variable_and_its_flag():

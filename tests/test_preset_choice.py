@@ -82,12 +82,6 @@ def test_auto_by_name_takes_the_place_of_values_of_weaker_layers_like_a_name():
     ]
 
 
-def test_a_choice_changes_nothing_where_a_person_names_the_preset():
-    resolved = with_recipes(preset="slow").choose(FAST)
-    assert (resolved.options.preset, resolved.options.gain) == ("slow", 2.0)
-    assert str(resolved.origins["preset"]) == "flag --preset"
-
-
 def test_print_config_shows_values_that_the_data_are_to_choose_as_auto(cli):
     rows = json.loads(cli("run", "classifier", "--rotate", "5", "--print-config", "--json").out)
     assert rows["shift"] == {"value": "auto", "origin": "by --augment auto"}

@@ -94,11 +94,3 @@ def test_a_damaged_file_is_an_error(path, content):
         file.write(content)
     with pytest.raises(CheckpointError, match="model.ckpt-2.hooks.npz: not readable"):
         hook_state.load(path)
-
-
-@pytest.mark.parametrize("index", ["[]", '{"h": 3}', '{"h": {"x": 3}}', "[" * 100000])
-def test_an_index_of_another_form_is_an_error(path, index):
-    with open(path + hook_state.ENDING, "wb") as file:
-        np.savez(file, index=np.frombuffer(index.encode(), np.uint8))
-    with pytest.raises(CheckpointError, match="not readable"):
-        hook_state.load(path)

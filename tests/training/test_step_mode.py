@@ -280,19 +280,9 @@ def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, request, m
 
 
 @ONLY_2
-@pytest.mark.parametrize(
-    "was_compiled, options, expected",
-    [
-        (True, {}, "xla"),
-        (True, {"xla": "off"}, "loop"),
-        (False, {}, "loop"),
-    ],
-)
-def test_a_resumed_run_has_its_earlier_mode_unless_the_options_change_it(
-    plan_builder, trial_times, was_compiled, options, expected
-):
+def test_a_compiled_run_continues_in_a_loop_with_xla_off(plan_builder, trial_times):
     trials = trial_times(loop=1.0, xla=1.0)
-    assert plan_builder(**options).build(step=4, was_compiled=was_compiled).mode.value == expected
+    assert plan_builder(xla="off").build(step=4, was_compiled=True).mode.value == "loop"
     assert ("loop", True) not in trials
 
 
