@@ -261,7 +261,7 @@ def updates_together():
 def sequential_updates(invalid, names):
     """The `build_updates` of an update of each named variable after the one before it.
 
-    `invalid` is the number of the update that is not finite where validity is 0.
+    `invalid` is the number of the update that is not finite where validity is 0, or None.
     """
     variables = {name: create_variable(name, [1.0, 1.0, 1.0]) for name in sorted(set(names))}
 
@@ -352,3 +352,22 @@ def test_compiled_state_updates_and_sums_are_rolled_back_by_a_later_update():
 
     with CompiledStep(build_updates, on_nonfinite="skip", accumulate=2) as step:
         check_changes_of_invalid_step(step, "skip")
+
+
+@ONLY_2
+def test_compiled_updates_equal_those_without_xla():
+    with CompiledStep(sequential_updates(None, "aab")) as step:
+        for _ in range(4):
+            assert step.make_step()
+        compiled_variables = step.variables
+    with tf.Graph().as_default():
+        run = make_run(optimizer="adam", learning_rate=0.1)
+        run.global_step  # noqa: B018
+        op = sequential_updates(None, "aab")(run, tf.constant(1.0))
+        with session() as tf_session:
+            for _ in range(4):
+                tf_session.run(op)
+            expected = read_variables(tf_session)
+    assert sorted(compiled_variables) == sorted(expected)
+    for name, value in expected.items():
+        assert compiled_variables[name] == pytest.approx(value, rel=1e-5), name
