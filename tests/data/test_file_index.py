@@ -14,6 +14,13 @@ from toolkit.data.files.file_index import FileIndex
 NAMES = ["a", "b", "new\n\udcff"]
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """The folder of the cache."""
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Three files that were written an hour ago, and are not too small to be entered."""
@@ -44,9 +51,9 @@ def write(path, text, age=3600):
     os.utime(path, (time.time() - age,) * 2)
 
 
-def digests(folder, cache, is_fresh=False):
+def digests(folder, is_fresh=False):
     paths = sorted(str(path) for path in folder.iterdir())
-    return FileIndex(str(folder), str(cache), is_fresh).digests(paths)
+    return FileIndex(str(folder), is_fresh).digests(paths)
 
 
 def expected(folder):
@@ -77,48 +84,47 @@ def add_d_and_remove_a(folder):
     ],
     ids=["none", "fresh", "content", "replaced", "others"],
 )
-def test_only_files_that_changed_are_read_again(folder, tmp_path, reads, change, is_fresh, read):
+def test_only_files_that_changed_are_read_again(folder, reads, change, is_fresh, read):
     for _ in range(2):
-        assert digests(folder, tmp_path / "cache") == expected(folder)
+        assert digests(folder) == expected(folder)
     assert sorted(reads) == NAMES
     change(folder)
-    assert digests(folder, tmp_path / "cache", is_fresh) == expected(folder)
+    assert digests(folder, is_fresh) == expected(folder)
     assert sorted(reads[3:]) == read
 
 
-def test_a_file_that_was_just_written_is_not_trusted(folder, tmp_path, reads):
+def test_a_file_that_was_just_written_is_not_trusted(folder, reads):
     write(folder / "b", "first", age=0)
     time_of_write = os.stat(folder / "b")
-    digests(folder, tmp_path / "cache")
+    digests(folder)
     with open(folder / "b", "r+") as file:  # the same inode, size and time
         file.write("other")
     os.utime(folder / "b", ns=(time_of_write.st_atime_ns, time_of_write.st_mtime_ns))
-    assert digests(folder, tmp_path / "cache") == expected(folder)
+    assert digests(folder) == expected(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"no table"], ids=repr)
-def test_a_damaged_table_is_written_again(folder, tmp_path, reads, content):
-    digests(folder, tmp_path / "cache")
-    (table,) = (tmp_path / "cache").rglob("files.sqlite")
+def test_a_damaged_table_is_written_again(folder, cache, reads, content):
+    digests(folder)
+    (table,) = cache.rglob("files.sqlite")
     table.write_bytes(content)
     for _ in range(2):
-        assert digests(folder, tmp_path / "cache") == expected(folder)
+        assert digests(folder) == expected(folder)
     assert len(reads) == 6
 
 
-def test_a_cache_that_cannot_be_written_costs_only_time(folder, tmp_path):
-    (tmp_path / "cache").write_text("a file where the folder should be")
-    assert digests(folder, tmp_path / "cache") == expected(folder)
+def test_a_cache_that_cannot_be_written_costs_only_time(folder, cache):
+    cache.write_text("a file where the folder should be")
+    assert digests(folder) == expected(folder)
 
 
 def test_small_files_and_those_without_a_place_leave_nothing_in_the_cache(
-    folder, tmp_path, monkeypatch
+    folder, cache, monkeypatch
 ):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     assert FileIndex().digests([str(folder / "a")]) == expected(folder)[:1]
     monkeypatch.setattr(file_index, "SMALL_COUNT", 4)
-    assert digests(folder, tmp_path / "cache") == expected(folder)
-    assert not (tmp_path / "cache").exists()
+    assert digests(folder) == expected(folder)
+    assert not cache.exists()
 
 
 @pytest.mark.parametrize("are_hashed", [False, True])
@@ -129,10 +135,10 @@ def test_headers_are_known_without_reading_the_files(tmp_path, reads, monkeypatc
     Image.new("RGBA", (5, 4)).save(paths[1])
     for path in paths:
         os.utime(path, (1, 1))
-    index = FileIndex(str(tmp_path), str(tmp_path / "cache"))
+    index = FileIndex(str(tmp_path))
     hashes = index.digests(paths) if are_hashed else None
     for _ in range(2):
-        _, table = FileIndex(str(tmp_path), str(tmp_path / "cache")).describe_images(paths)
+        _, table = FileIndex(str(tmp_path)).describe_images(paths)
         assert table.size.tolist() == [[3, 2], [5, 4]]
         assert table.is_grey.tolist() == [True, False]
         assert table.has_alpha.tolist() == [False, True]
@@ -140,9 +146,9 @@ def test_headers_are_known_without_reading_the_files(tmp_path, reads, monkeypatc
     assert hashes in (None, index.digests(paths))
 
 
-def test_an_array_is_stored_under_its_name(folder, tmp_path):
-    index = FileIndex(str(folder), str(tmp_path / "cache"))
+def test_an_array_is_stored_under_its_name(folder):
+    index = FileIndex(str(folder))
     assert index.load("parts") is None
     index.save("parts", np.arange(3))
     assert index.load("parts").tolist() == [0, 1, 2]
-    assert FileIndex(str(folder), str(tmp_path / "cache"), is_fresh=True).load("parts") is None
+    assert FileIndex(str(folder), is_fresh=True).load("parts") is None
