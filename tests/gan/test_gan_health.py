@@ -288,3 +288,14 @@ def test_in_a_run_the_hook_works_on_due_steps_and_records_its_verdicts(tmp_path)
         records = [json.loads(line) for line in file]
     events = [(r["step"], r["verdict"]) for r in records if r.get("event") == "health"]
     assert events == [(1000, "total-collapse")]
+
+
+@pytest.mark.parametrize(
+    "given, total, expected",
+    [(None, 300, (500, 30)), (None, 20_000, (500, 500)), (7, 300, (7, 7)), (0, 300, (0, 0))],
+)
+def test_a_short_run_writes_ten_grids_unless_it_is_told_how_many(given, total, expected):
+    run = types.SimpleNamespace(
+        options=types.SimpleNamespace(sample_steps=given), total_steps=total
+    )
+    assert rules.choose_sample_steps(run) == expected

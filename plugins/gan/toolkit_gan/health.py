@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Optional, Set
+from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from . import sampling
 from .architecture import DISCRIMINATOR, GENERATOR
 from .clusters import check_clusters
 from .images import even_positions, to_unit_range
+
+SAMPLE_STEPS = 500  # by default
 
 # ------------------------------------------------------------------------------------- thresholds
 
@@ -303,9 +305,20 @@ def to_event(record: Record, verdict: Verdict) -> Dict[str, Any]:
     return event
 
 
+def choose_sample_steps(run: toolkit.Run) -> Tuple[int, int]:
+    """After how many steps each the health is checked, whose rules count checks, and a grid is
+    written.
+    """
+    if run.options.sample_steps is not None:
+        return run.options.sample_steps, run.options.sample_steps
+    total = run.total_steps or 10 * SAMPLE_STEPS
+    return SAMPLE_STEPS, min(SAMPLE_STEPS, -(-total // 10))
+
+
 def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
     """The hooks of a training: grids of samples and `HealthHook`; none with sample_steps=0."""
-    train, steps = splits("train"), run.options.sample_steps
+    train = splits("train")
+    steps, grid_steps = choose_sample_steps(run)
     check_clusters(run.options, run.data, train)
     if not steps or run.folder is None:
         return []
@@ -326,4 +339,4 @@ def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
     if len(run.data.shape) != 3:  # vectors make no grid
         return [health]
     reals = sampling.real_rows(train, len(inputs["z"]), run)
-    return [toolkit.SampleGrids(run.folder, steps, images, columns, reals), health]
+    return [toolkit.SampleGrids(run.folder, grid_steps, images, columns, reals), health]

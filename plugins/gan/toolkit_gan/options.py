@@ -265,9 +265,10 @@ class GanOptions(Options):
         ge=2,
     )
 
-    sample_steps: int = option(
-        500,
-        "write a grid of samples and check the training's health every N steps; 0 is off",
+    sample_steps: Optional[int] = option(
+        None,
+        "write a grid of samples and check the training's health every N steps; 0 is off; default: "
+        "500, and a grid in each tenth of a shorter run",
         unit="steps",
         group="Reports",
         resume_may_change=True,
