@@ -39,8 +39,8 @@ def check_arrays(
         )
     result = {}
     for name, (dtype, shape) in sorted(specs.items()):
-        array = np.asarray(arrays[name])
-        if dtype == TEXT:
+        array, is_text = np.asarray(arrays[name]), dtype == TEXT
+        if is_text:
             can_convert = array.dtype.kind in "SUO"
         else:
             can_convert = np.can_cast(array.dtype, np.dtype(dtype), "same_kind")
@@ -52,7 +52,6 @@ def check_arrays(
                 f"{prefix}'{name}' is {list(array.shape)} {array.dtype}, expected "
                 f"{describe_shape(('N', *shape))} {dtype}."
             )
-        is_text = dtype == TEXT
         result[name] = as_text(array) if is_text else as_dtype(array, dtype, f"{prefix}'{name}'")
     counts = {name: len(array) for name, array in result.items()}
     if len(set(counts.values())) > 1:

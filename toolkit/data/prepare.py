@@ -84,7 +84,10 @@ class ExampleConverter:
             )
         try:
             flat = {key: as_array(value) for key, value in flatten(*answer).items()}
-            raw = {k: (a.dtype, a.ndim, a.shape[k in self._sequences :]) for k, a in flat.items()}
+            raw = {
+                key: (a.dtype, a.ndim, a.shape[1:] if key in self._sequences else a.shape)
+                for key, a in flat.items()
+            }
             if raw != self._raw:
                 columns = {key: self._join(key, [array]).bind(key) for key, array in flat.items()}
                 form = {key: column.component for key, column in columns.items()}

@@ -1,6 +1,7 @@
 """The SHA-256 of each file of a data set: one hash for many files, and a list of them in a file.
 
-The list has the format of the command `sha256sum`, which can check it in the folder of the data.
+The list has the format of the command `sha256sum`, which can check it in the folder of the data
+where no name has a line end or a backslash, which that command escapes.
 """
 
 from __future__ import annotations
