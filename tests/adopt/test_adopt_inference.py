@@ -1,5 +1,8 @@
 """Predictions and exports of adopted runs: what lies between two tensors of the graph."""
 
+import os
+import shutil
+
 import numpy as np
 import pytest
 from adopt_fixtures import SCRIPTS, adopt, write_script
@@ -35,6 +38,19 @@ def test_a_prediction_is_what_the_trained_graph_computes(trained, rows, tmp_path
     assert run_command(["predict", str(trained), rows, "--out", out, *ONE_KEEPS]) == 0
     assert "step 12: float32 [5, 1]" in capsys.readouterr().out
     np.testing.assert_allclose(np.load(out), expected(trained, rows), rtol=1e-5)
+
+
+def test_a_graph_that_this_tensorflow_cannot_read_is_named(trained, rows, tmp_path, capsys):
+    run = shutil.copytree(str(trained), str(tmp_path / "run"))
+    graph = tf.GraphDef()
+    with open(os.path.join(run, "graph.pb"), "rb") as file:
+        graph.ParseFromString(file.read())
+    graph.node[0].attr["of_another_version"].b = True
+    with open(os.path.join(run, "graph.pb"), "wb") as file:
+        file.write(graph.SerializeToString())
+    assert run_command(["predict", run, rows, "--out", str(tmp_path / "y.npy"), *ONE_KEEPS]) == 4
+    error = capsys.readouterr().err
+    assert f"TensorFlow {tf.version.VERSION} cannot read" in error and "of_another_version" in error
 
 
 def test_an_export_needs_no_checkpoint_and_no_other_feed(trained, rows, tmp_path):

@@ -12,6 +12,7 @@ from typing import Any, Dict, Sequence, Tuple
 
 import click
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from toolkit import DataError, DrivenRun, UsageError, cli_options, tf
 
@@ -43,11 +44,16 @@ def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> 
         raise UsageError(
             f"{run} has no commit with its graph yet.", hint=f"toolkit resume {run.argument}"
         )
-    with open(file, "rb") as stream:
-        graph_def = tf.GraphDef.FromString(stream.read())
     given = _read_feeds(feeds)
     with tf.Graph().as_default() as whole, tf.Session() as session:
-        tf.import_graph_def(graph_def, name="")
+        try:
+            with open(file, "rb") as stream:
+                tf.import_graph_def(tf.GraphDef.FromString(stream.read()), name="")
+        except (ValueError, DecodeError) as error:
+            raise DataError(
+                f"TensorFlow {tf.version.VERSION} cannot read {file}: {str(error).split(';')[0]}.",
+                hint="Use the TensorFlow on which the run trained.",
+            ) from error
         tensors = {name: _tensor(whole, name) for name in (source, output, *given)}
         places, start = find_places(whole), restart.values.get("graph", "")
         named = {n[len(start) :]: x for n, x in restart.tensors.items() if n.startswith(start)}
