@@ -45,12 +45,12 @@ def test_a_graph_that_this_tensorflow_cannot_read_is_named(trained, rows, tmp_pa
     graph = tf.GraphDef()
     with open(os.path.join(run, "graph.pb"), "rb") as file:
         graph.ParseFromString(file.read())
-    graph.node[0].attr["of_another_version"].b = True
+    graph.node.add(name="newer", op="OfAnotherVersion")
     with open(os.path.join(run, "graph.pb"), "wb") as file:
         file.write(graph.SerializeToString())
     assert run_command(["predict", run, rows, "--out", str(tmp_path / "y.npy"), *ONE_KEEPS]) == 4
     error = capsys.readouterr().err
-    assert f"TensorFlow {tf.version.VERSION} cannot read" in error and "of_another_version" in error
+    assert f"TensorFlow {tf.version.VERSION} cannot read" in error and "OfAnotherVersion" in error
 
 
 def test_an_export_needs_no_checkpoint_and_no_other_feed(trained, rows, tmp_path):
