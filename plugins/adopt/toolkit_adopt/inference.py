@@ -7,6 +7,7 @@ those of the newest checkpoint, and what else the output needs is fed by `--feed
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any, Dict, Sequence, Tuple
 
@@ -49,9 +50,9 @@ def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> 
         try:
             with open(file, "rb") as stream:
                 tf.import_graph_def(tf.GraphDef.FromString(stream.read()), name="")
-        except (ValueError, DecodeError) as error:
+        except (ValueError, tf.errors.OpError, DecodeError) as error:
             raise DataError(
-                f"TensorFlow {tf.version.VERSION} cannot read {file}: {str(error).split(';')[0]}.",
+                f"TensorFlow {tf.version.VERSION} cannot read {file}: {re.split("[;.] ", str(error))[0]}.",
                 hint="Use the TensorFlow on which the run trained.",
             ) from error
         tensors = {name: _tensor(whole, name) for name in (source, output, *given)}
