@@ -51,8 +51,9 @@ def open_function(path: str, source: str, output: str, feeds: Sequence[str]) -> 
             with open(file, "rb") as stream:
                 tf.import_graph_def(tf.GraphDef.FromString(stream.read()), name="")
         except (ValueError, tf.errors.OpError, DecodeError) as error:
+            reason = re.split(r"[;.] ", str(error))[0]
             raise DataError(
-                f"TensorFlow {tf.version.VERSION} cannot read {file}: {re.split("[;.] ", str(error))[0]}.",
+                f"TensorFlow {tf.version.VERSION} cannot read {file}: {reason}.",
                 hint="Use the TensorFlow on which the run trained.",
             ) from error
         tensors = {name: _tensor(whole, name) for name in (source, output, *given)}
