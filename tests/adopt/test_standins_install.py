@@ -22,7 +22,9 @@ from tensorflow.contrib.framework.python.ops import add_arg_scope, get_or_create
 from tensorflow.contrib.framework.python.ops.variables import get_global_step
 from tensorflow.contrib.layers.python.layers import initializers, utils
 from tensorflow.contrib.slim import model_analyzer
+import tensorflow.examples.tutorials.mnist.input_data as again
 from tensorflow.examples.tutorials.mnist import input_data
+assert again is input_data
 from tensorflow.python.framework import ops
 from tensorflow.keras import backend
 from tensorflow.keras.layers import Dense
@@ -30,8 +32,6 @@ import keras.backend as K
 import keras.layers
 """
 OF_STAND_INS = """
-import tensorflow.examples.tutorials.mnist.input_data as again
-assert again is input_data
 assert tf1.contrib.layers.conv2d is layers.conv2d
 """
 

@@ -211,9 +211,10 @@ def _install(patches: Patches) -> None:
         for name in ("contrib", "estimator"):
             patches.replace(tf, name, sys.modules[f"tensorflow.{name}"])
         return
-    # A parent that is not yet imported will find the stand-in in sys.modules by itself.
     parent, _, last = INPUT_DATA.rpartition(".")
-    if parent in sys.modules:
-        patches.replace(sys.modules[parent], last, sys.modules[INPUT_DATA])
+    patches.replace(importlib.import_module(parent), last, sys.modules[INPUT_DATA])
+    # 1.15 itself imports `tensorflow.examples.tutorials.mnist.input_data as x` no more.
+    examples = importlib.import_module("tensorflow").examples
+    patches.replace(examples, "tutorials", sys.modules["tensorflow.examples.tutorials"])
     for name in ("numpy_input_fn", "pandas_input_fn"):
         patches.replace(tf.estimator.inputs, name, getattr(inputs, name))
