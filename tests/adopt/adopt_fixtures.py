@@ -118,6 +118,8 @@ for i in range(12):
         saver.save(sess, os.path.join(out, "model"), global_step=i)
 saver.restore(sess, os.path.join(out, "model-3"))
 assert isinstance(datetime.datetime.now() + datetime.timedelta(1), datetime.datetime)
+assert isinstance(np.random.mtrand._rand, np.random.RandomState)
+assert not isinstance(datetime.datetime.now(), type("Own", (datetime.datetime,), {}))
 """,
     # One variable that a call updates by two towers, and another call by one of them alone.
     "racing": HEAD

@@ -105,7 +105,9 @@ def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
         is_own = sys._getframe(depth + 1).f_code.co_filename.startswith(folder)
         return float(see("time", read)) if is_own else read()
 
-    class Datetime(datetime.datetime, metaclass=_Datetimes):
+    class Datetime(datetime.datetime, metaclass=_StandsIn):
+        stands_in = True
+
         def __new__(cls, *args, **kwargs):
             return base(*args, **kwargs)
 
@@ -142,11 +144,15 @@ def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
     patches.wrap(time, "asctime", format_time(0))
 
 
-class _Datetimes(type):
-    """Lets every `datetime` be an instance of the class that stands in for it."""
+class _StandsIn(type):
+    """Lets an instance of a class be one of the class that stands in for it, as for scikit-learn,
+    but not one of the subclasses that a script derives from that.
+    """
 
     def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, cls.__bases__)
+        if "stands_in" in vars(cls):
+            return isinstance(value, cls.__bases__)
+        return super().__instancecheck__(value)
 
 
 def fix_entropy(patches: Patches, seed: int) -> None:
@@ -174,7 +180,9 @@ def fix_entropy(patches: Patches, seed: int) -> None:
 def _seeded_class(cls: Any, next_seed: Any) -> Any:
     """A subclass whose instances without a seed get the next one."""
 
-    class Seeded(cls):
+    class Seeded(cls, metaclass=_StandsIn):
+        stands_in = True
+
         def __init__(self, seed: Any = None):
             super().__init__(next_seed() if seed is None else seed)
 
