@@ -8,7 +8,7 @@ long:  `./check --long` runs it, before a release.
 
 Measured time decides. `seconds.txt` has the CPU seconds of each function whose tests take more than
 `QUICK` seconds each, those of processes that they start included; what it does not list is quick. A
-file in which most functions take more has one line, the mean of its tests, and none of it is quick.
+file in which most functions take more has one line, their mean, and none of it is quick.
 `PICKED` are quick although they take longer, since each is the one real run of a capability; `LONG`
 are the tests that CI does without, and why. Where a path is named, `pytest tests/x.py`, its tests
 of all tiers run.
@@ -28,7 +28,8 @@ import zlib
 TIERS = ("quick", "ci", "long")
 SHARE = "CI_TEST_SHARE"  # "1/2:7": the first of two Pythons, in the landing with number 7
 QUICK = 0.3  # CPU seconds of the dearest quick test that is not picked
-MOST = 0.75  # the share of dear functions from which on a file has one line
+# A file has one line if more than so many functions, and this share of them, are not quick.
+FEW, MOST = 3, 0.75
 UNLISTED = 0.03  # what others take
 SECONDS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seconds.txt")
 
@@ -287,23 +288,18 @@ def read_seconds(path=SECONDS_FILE):
     return {name.strip(): float(number) for number, name in lines}
 
 
-def write_seconds(measured, counts, path=SECONDS_FILE):
+def write_seconds(measured, path=SECONDS_FILE):
     """Write the seconds of functions that are there and not quick, or one mean for a file of such.
 
-    Args:
-        measured: function, or file, -> seconds of each of its tests.
-        counts: function -> how many tests it has, as far as that is known.
-        path: of the file.
+    `measured` is function, or file, -> seconds of each of its tests.
     """
     rows = {}
     for file in {name.partition("::")[0] for name in measured}:
         names = [f"{file}::{function}" for function in functions_in(file)]
         values = {name: seconds_of(name, measured) for name in names}
         dear = {name: seconds for name, seconds in values.items() if seconds > QUICK}
-        if len(dear) > 1 and len(dear) >= MOST * len(names):
-            weights = {name: counts.get(name, 1) for name in names}
-            total = sum(values[name] * weights[name] for name in names)
-            dear = {file: total / sum(weights.values())}
+        if len(dear) > FEW and len(dear) >= MOST * len(names):
+            dear = {file: max(sum(values.values()) / len(values), min(dear.values()))}
         rows.update(dear)
     with open(path, "w", encoding="utf-8") as file:
         file.write("# CPU seconds of each test of a function or file, written by tests/tiers.py\n")
@@ -351,7 +347,7 @@ def main(paths):
         counts.update(collections.Counter(function_of(name) for name, _ in measured))
         for name, seconds in average(measured).items():
             renewed[name] = max(seconds, renewed.get(name, 0.0))
-    write_seconds({**read_seconds(), **renewed}, counts)
+    write_seconds({**read_seconds(), **renewed})
     sums = collections.Counter()
     numbers = collections.Counter()
     for name, seconds in renewed.items():
