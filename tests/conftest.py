@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import sys
-from typing import NamedTuple
 
 import pytest
 
@@ -40,7 +39,6 @@ def pytest_addoption(parser):
     )
     group.addoption("--part", metavar="K/N", help="the K-th of N parts of about equal time")
     group.addoption("--save-seconds", metavar="FILE", help="write the CPU seconds of each test")
-    group.addoption("--show-seconds", action="store_true", help="print where the CPU time went")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -107,14 +105,6 @@ def pytest_terminal_summary(terminalreporter, config):
         )
 
 
-class Result(NamedTuple):
-    """The exit code of a command, and what it wrote to stdout and stderr."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread_within_an_op():
     """Use one intra-op thread, like a command that trains a small model.
@@ -178,13 +168,13 @@ def site(here, monkeypatch):
 
 @pytest.fixture
 def cli(here, capsys):
-    """A function that runs a command in this process: `cli("run", "--steps", "3")` -> Result."""
+    """A function that runs a command in this process: `cli("run", "--steps", "3")` -> Ended."""
 
     def call(*argv):
         capsys.readouterr()
         code = run_command([str(argument) for argument in argv])
         captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
+        return process_fixtures.Ended(code, captured.out, captured.err)
 
     return call
 

@@ -19,10 +19,11 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import List, NamedTuple
+from typing import List
 
 import process_fixtures
 import pytest
+from process_fixtures import Ended
 
 VARIABLE = "TOOLKIT_TEST_ENVIRONMENT"
 GIVEN = os.environ.get(VARIABLE)  # before a test changes the environment
@@ -52,18 +53,6 @@ for argv in json.load(sys.stdin):
     results.append([code, out.getvalue(), err.getvalue()])
 json.dump(results, sys.stdout)
 """
-
-
-class Result(NamedTuple):
-    """The exit code of a command, and what it wrote to stdout and stderr."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self):
-        """The one object on stdout."""
-        return json.loads(self.out)
 
 
 class Environment:
@@ -108,18 +97,18 @@ class Environment:
         command = [self.python, *map(str, arguments)]
         folder = os.path.join(self.work, folder)
         process = _run(command, check=False, cwd=folder, env=self.variables(), input=stdin)
-        result = Result(process.returncode, process.stdout, process.stderr)
+        result = Ended(process.returncode, process.stdout, process.stderr)
         assert code in (None, result.code), f"{command}\n{result.out}{result.err}"
         return result
 
     def toolkit(self, *commands):
         """Run commands of the toolkit, one after the other, in one interpreter.
 
-        Each is a list of words. Returns a `Result` for each.
+        Each is a list of words. Returns an `Ended` for each.
         """
         texts = [[str(word) for word in words] for words in commands]
         printed = self.run("-c", RUN_ALL, stdin=json.dumps(texts)).out
-        return [Result(*fields) for fields in json.loads(printed)]
+        return [Ended(*fields) for fields in json.loads(printed)]
 
     def layer(self, folder, work):
         """A new environment with the packages of this one, in which a test may install more."""

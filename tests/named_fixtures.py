@@ -20,6 +20,7 @@ def named_arrays(count=COUNT):
     }
     labels = {
         "price": (numbers / 10 + numbers % 5).astype(np.float32),
+        "is_cheap": numbers % 3 == 0,
         "mask": np.tile(numbers[:, None, None] % 3, [1, 4, 6]).astype(np.uint8),
     }
     return features, labels
@@ -34,18 +35,9 @@ def named_split(count=COUNT):
 class Named:
     """Predicts a price and a mask from all features; the data is its own."""
 
-    has_text = True
-
     @hookimpl
     def data(self, split):
-        part = {"train": named_split(), "test": named_split(9)}.get(split)
-        if part is not None and not self.has_text:
-            features = {k: c for k, c in part.take(slice(None))[0].items() if k != "note"}
-            lengths = features.pop("words_length")
-            words = [row[:n] for row, n in zip(features.pop("words"), lengths)]
-            features["words"] = Column(words, padding=-1)
-            part = Split(features, part.labels)
-        return part
+        return {"train": named_split(), "test": named_split(9)}.get(split)
 
     @hookimpl
     def build(self, run):
@@ -62,10 +54,7 @@ class Named:
         words = tf.nn.embedding_lookup(model["table"], features["words"] + 1)  # [N, L, 2]
         is_word = tf.sequence_mask(features["words_length"], tf.shape(features["words"])[1])
         words = words * tf.cast(is_word, tf.float32)[..., tf.newaxis]
-        if self.has_text:
-            letters = tf.strings.length(features["note"])[:, tf.newaxis]
-        else:
-            letters = tf.zeros_like(features["words_length"])[:, tf.newaxis]
+        letters = tf.strings.length(features["note"])[:, tf.newaxis]
         inputs = [
             tf.reduce_sum(words, 1),
             tf.reduce_mean(features["photo"], [1, 2])[:, :1],
@@ -96,9 +85,3 @@ class Named:
             "mask": tf.argmax(outputs["logits"], -1),
             "words": features["words"],
         }
-
-
-class Numbers(Named):
-    """`Named` without text, which XLA does not support."""
-
-    has_text = False

@@ -15,6 +15,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -43,6 +44,10 @@ class Ended(NamedTuple):
     code: int
     out: str
     err: str
+
+    def json(self):
+        """The one object on stdout."""
+        return json.loads(self.out)
 
 
 def start(*argv, fresh=False, statements=COMMAND_LINE, cwd=None, env=None, **settings):

@@ -147,32 +147,6 @@ def test_the_command_reads_arrays_by_name_from_each_file(cli, generator_run):
     assert np.allclose(images[1:], expected_images_of(generator_run), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("odd.npz", "odd.npz: expected code [N, 2] float32, label [N] int32, found z."),
-        ("none.npz", "none.npz: no such file."),
-        ("one.png", "one.png: the model is fed code [N, 2] float32, label [N] int32, not exa"),
-    ],
-)
-def test_files_without_inputs_exit_4_and_are_named(cli, generator_run, here, name, message):
-    np.savez("odd.npz", z=np.zeros([3, 2]))
-    (here / "one.png").write_bytes(b"anything")
-    result = cli("predict", "r", name)
-    assert result.code == 4 and result.out == ""
-    assert message in result.err
-
-
-def test_an_export_has_the_same_inputs(cli, generator_run):
-    result = cli("export", "r", "model", "--json")
-    assert result.code == 0, result.err
-    summary = json.loads(result.out)
-    assert (summary["inputs"], summary["outputs"]) == (["code", "label"], ["image"])
-    images, inputs = exported("model", CODES, "image")
-    assert inputs == ["code", "label"]
-    assert np.allclose(images, expected_images_of(generator_run), atol=1e-6)
-
-
 # ------------------------------------------------------------------------- evaluate and export
 
 

@@ -216,12 +216,6 @@ def test_a_run_as_the_value_of_a_flag_is_not_the_run_to_resume(cli, trained, her
 # ---------------------------------------------------------------------------------- fresh processes
 
 
-def test_a_missing_temporary_folder_does_not_prevent_the_import(here):
-    code = "import tempfile; tempfile.tempdir = 'absent'; from toolkit import tf; print(tf)"
-    result = process_fixtures.run(fresh=True, statements=code)
-    assert result.code == 0 and result.out, result.err
-
-
 def test_stderr_of_a_fresh_process_has_only_lines_of_the_toolkit(golden):
     folder = golden("--steps", 6) / "run"
     result = process_fixtures.run("resume", folder, "--steps", 8, fresh=True)

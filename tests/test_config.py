@@ -87,12 +87,6 @@ def test_paths_that_a_run_saves_start_at_its_folder_and_are_read_again(here):
     assert (again.data, again.model_dump()["weights"]) == ("npz:a.npz", "w.npz")
 
 
-def test_a_path_that_is_no_text_is_refused_in_a_sentence(here):
-    write(here / "a.json", weights="a\0b")
-    with pytest.raises(UsageError, match="Option 'weights' .a.json. is no text that can be a path"):
-        resolve(CLASSES, [configuration.read("a.json")])
-
-
 def test_a_path_is_taken_from_the_first_folder_that_has_it(here):
     for folder in ("a", "b"):
         (here / folder).mkdir()
@@ -127,12 +121,10 @@ TEXT = "a.json: 'data' is text that may hold a path"
     "name, value, message",
     [
         ("plugin", 3, NAMES),
-        ("plugin", "~\0", NAMES),
         ("plugin", "\ud800", NAMES),
         ("with", "one", NAMES),
         ("with", [5], NAMES),
         ("data", 3, TEXT),
-        ("data", "npz:~\0", TEXT),
         ("data", "npz:\ud800", TEXT),
     ],
 )
@@ -225,7 +217,6 @@ def test_every_path_that_a_run_stores_is_relative_but_that_of_its_folder(trained
 # -------------------------------------------------------------------------------- runs that moved
 
 
-RUN = ["run", "--steps", "2", "--steps-per-call", "1", "--no-evaluate"]
 # Commands on a run that need its plugin and its data.
 COMMANDS = [
     ["evaluate", "RUN"],
@@ -243,23 +234,12 @@ def start(cli, here):
     write_bars("data/bars.npz")
 
     def call(data="npz:data/bars.npz", plugin=LINEAR, more=()):
-        argv = [*RUN, "--plugin", plugin, "--data", data, "--run-dir", "work/run", *more]
-        result = cli(*argv)
+        argv = ["--plugin", plugin, "--data", data, "--run-dir", "work/run", *more]
+        result = cli("run", *argv, "--steps", 2, "--steps-per-call", 1, "--no-evaluate")
         assert result.code == 0, result.err
         return here / "work" / "run"
 
     return call
-
-
-def check_commands(cli, path, commands=COMMANDS):
-    for words in commands:
-        result = cli(*[word.replace("RUN", str(path)) for word in words])
-        assert result.code == 0, (words, result.err)
-
-
-def check_data(cli, path):
-    """The doctor finds the data of a run, and no fault."""
-    check_commands(cli, path, [["doctor", "RUN"]])
 
 
 def test_a_run_that_moved_alone_finds_its_data_plugin_and_extension(cli, here, start):
@@ -267,7 +247,9 @@ def test_a_run_that_moved_alone_finds_its_data_plugin_and_extension(cli, here, s
     path = start(plugin=write_plugin(), more=["--with", "./nothing.py"])
     (here / "far" / "away").mkdir(parents=True)
     moved = shutil.move(str(path), str(here / "far" / "away"))
-    check_commands(cli, moved)
+    for words in COMMANDS:
+        result = cli(*[word.replace("RUN", moved) for word in words])
+        assert result.code == 0, (words, result.err)
     with open_trained(moved) as trained:
         assert trained.step == 4
     config = read_json(moved, "config.json")
@@ -281,19 +263,4 @@ def test_a_run_that_moved_with_its_data_finds_them(cli, here, start, data):
     far.mkdir(parents=True)
     for name in ("work", "data"):
         shutil.move(str(here / name), str(far))
-    check_data(cli, far / "work" / "run")
-
-
-def test_a_run_behind_a_symbolic_link_finds_its_data(cli, here, start):
-    (here / "deep" / "er").mkdir(parents=True)
-    (here / "deep" / "er" / "link").symlink_to(start())
-    check_data(cli, here / "deep" / "er" / "link")
-
-
-def test_a_run_is_started_and_resumed_through_a_link_in_its_path(cli, here, start):
-    (here / "deep" / "er").mkdir(parents=True)
-    (here / "work").symlink_to(here / "deep" / "er")
-    check_commands(cli, start(), COMMANDS[1:3])
-    assert (
-        read_json(here, "deep", "er", "run", "config.json")["data"] == "npz:../../../data/bars.npz"
-    )
+    assert cli("doctor", far / "work" / "run").code == 0

@@ -6,7 +6,6 @@ import re
 
 import pytest
 from file_fixtures import REPOSITORY
-from linear_fixtures import write_bars
 
 from toolkit import errors
 from toolkit.storage import run_folder
@@ -15,18 +14,6 @@ from toolkit.storage import run_folder
 def text_of(*parts):
     with open(os.path.join(REPOSITORY, *parts), encoding="utf-8") as file:
         return file.read()
-
-
-def test_the_plugin_of_the_readme_trains_and_predicts(cli, here):
-    source = re.search(r"```python\n(.*?)```", text_of("README.md"), re.S).group(1)
-    (here / "linear.py").write_text(source)
-    data = write_bars(here / "bars.npz")
-    argv = ["run", "--plugin", "./linear.py", "--data", data, "--run-dir", "run"]
-    result = cli(*argv, "--batch-size", 8, "--steps", 40)
-    assert result.code == 0, result.err
-    result = cli("predict", "run", "bars.npz")
-    assert result.code == 0, result.err
-    assert len(result.out.splitlines()) == 13
 
 
 def test_a_page_lists_every_exit_code():

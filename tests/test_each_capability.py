@@ -5,14 +5,16 @@ The details of each capability are the facts of the other files.
 
 import json
 import os
+import re
 import signal
 
 import numpy as np
 import pytest
-from file_fixtures import flip_byte, read_json
+from file_fixtures import REPOSITORY, flip_byte, read_json
 from linear_fixtures import LINEAR, write_bars
 from PIL import Image
 from process_fixtures import run, start, take_turn, wait_for_file
+from test_plugins import distribution
 
 from toolkit import testing
 
@@ -30,38 +32,6 @@ def checkpoint_saved(step):
         open("held", "w").close()
         time.sleep(0.01)
 """
-# A whole plugin in a file, and a package that offers it.
-MODEL = """
-from toolkit import Options, hookimpl, tf
-
-@hookimpl
-def options():
-    class ModelOptions(Options):
-        core_defaults = {"batch_size": 8}
-    return ModelOptions
-
-@hookimpl
-def build(run):
-    return tf.get_variable("w", [36, run.data.num_classes], initializer=tf.zeros_initializer())
-
-@hookimpl
-def call(model, features):
-    return {"logits": tf.matmul(tf.reshape(features, [-1, 36]), model)}
-
-@hookimpl
-def loss(labels, outputs):
-    return tf.losses.sparse_softmax_cross_entropy(labels, outputs["logits"])
-
-@hookimpl
-def optimize(losses, run):
-    return run.minimize(losses)
-
-@hookimpl
-def predict(outputs):
-    return {"label": tf.argmax(outputs["logits"], axis=1)}
-"""
-ENTRY_POINT = "[toolkit.plugins]\nbarmodel = barmodel\n"
-METADATA = "Metadata-Version: 2.1\nName: barmodel\nVersion: 1.0\n"
 
 
 def succeed(*argv, **settings):
@@ -178,23 +148,26 @@ def test_a_search_finds_the_better_of_two_rates(here):
     assert "The configurations, the best first" in page and "On the test split, which" in page
 
 
-def test_a_model_in_a_file_is_trained(train):
-    with open("barmodel.py", "w") as file:
-        file.write(MODEL)
-    assert "reached step 3" in train("r", "--steps", 3, plugin="./barmodel.py").out
+@pytest.fixture
+def readme_plugin():
+    """The source of the plugin of README.md."""
+    with open(os.path.join(REPOSITORY, "README.md"), encoding="utf-8") as file:
+        return re.search(r"```python\n(.*?)```", file.read(), re.S).group(1)
 
 
-def test_a_model_of_an_installed_package_is_trained_by_its_name(train, monkeypatch):
-    os.makedirs("site/barmodel-1.0.dist-info")
-    for name, text in [
-        ("barmodel.py", MODEL),
-        ("barmodel-1.0.dist-info/METADATA", METADATA),
-        ("barmodel-1.0.dist-info/entry_points.txt", ENTRY_POINT),
-    ]:
-        with open(os.path.join("site", name), "w") as file:
-            file.write(text)
-    monkeypatch.syspath_prepend(os.path.abspath("site"))
-    assert "reached step 3" in train("r", "--steps", 3, plugin="barmodel").out
+def test_a_model_in_a_file_is_trained_and_predicts(train, readme_plugin):
+    with open("linear.py", "w") as file:
+        file.write(readme_plugin)
+    ended = train("r", "--steps", 3, "--batch-size", 8, plugin="./linear.py")
+    assert "reached step 3" in ended.out
+    assert len(succeed("predict", "r", "bars.npz").out.splitlines()) == 13
+
+
+def test_a_model_of_an_installed_package_is_trained_by_its_name(train, site, readme_plugin):
+    distribution(site, "barmodel", "[toolkit.plugins]\nbarmodel = barmodel\n")
+    (site / "barmodel.py").write_text(readme_plugin)
+    ended = train("r", "--steps", 3, "--batch-size", 8, plugin="barmodel")
+    assert "reached step 3" in ended.out
 
 
 def test_two_processes_train_one_model(here):

@@ -10,7 +10,6 @@ import os
 import re
 import sys
 
-import pytest
 from file_fixtures import REPOSITORY
 from process_fixtures import run
 from synthetic_runs import write_run
@@ -155,13 +154,6 @@ def test_type_checkers_find_each_public_name_where_it_is_loaded_from():
     for name in ("annotations", "TYPE_CHECKING", "Any", "List"):
         del typed[name]
     assert typed == toolkit._HOME
-
-
-def test_an_unknown_public_name_is_an_attribute_error():
-    import toolkit
-
-    with pytest.raises(AttributeError, match="nothing_of_this_name"):
-        toolkit.nothing_of_this_name  # noqa: B018
 
 
 # ----------------------------------------------------------------------------------- in the sources

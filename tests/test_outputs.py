@@ -11,9 +11,9 @@ import pytest
 from file_fixtures import sha256s
 from synthetic_runs import write_run
 
-from toolkit import RetryError, UsageError
+from toolkit import UsageError
 from toolkit.cli.predict import _write_csv
-from toolkit.cli_options import resolve_output, writing_output
+from toolkit.cli_options import resolve_output
 
 
 @pytest.fixture
@@ -168,20 +168,6 @@ def test_an_existing_empty_folder_takes_an_export(cli, trained, here):
     assert (here / "model" / "saved_model.pb").exists()
 
 
-@pytest.mark.parametrize(
-    "expected, numbers",
-    [
-        (RetryError, [errno.ENOSPC, errno.EDQUOT, errno.EIO]),
-        (UsageError, [errno.EROFS, errno.EACCES, errno.ENOENT]),
-    ],
-)
-def test_who_can_mend_a_failed_write_decides_the_exit_code(expected, numbers):
-    for number in numbers:
-        message = f"^out cannot be written: {os.strerror(number)}\\."
-        with pytest.raises(expected, match=message), writing_output("out"):
-            raise OSError(number, os.strerror(number))
-
-
 def test_an_empty_name_is_refused_and_a_read_only_file_not_replaced(here, monkeypatch):
     with pytest.raises(UsageError, match="empty name"):
         resolve_output("")
@@ -250,14 +236,3 @@ def test_no_output_is_in_the_folder_of_a_run_or_a_study(cli, here, no_work, name
     kind = "study" if place.startswith("study") else "run"
     assert f"{path} is in the folder of a {kind}, " in result.err
     assert sha256s(here) == before
-
-
-@pytest.mark.parametrize("name", ["config.json", "manifest.json", "commits.jsonl"])
-def test_the_files_of_a_run_stay_even_where_it_is_damaged(cli, here, name):
-    write_run("run"), write_run("other", seed=2)
-    os.remove("other/manifest.json")
-    before = sha256s(here)
-    for run in ("run", "other"):
-        assert cli("report", "run", "-o", f"{run}/{name}").code == 2
-    assert sha256s(here) == before
-    assert cli("report", "run", "-o", "run/report.html").code == 0

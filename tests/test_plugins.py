@@ -6,7 +6,6 @@ import os
 import sys
 
 import numpy as np
-import pluggy
 import pytest
 from graph_fixtures import make_plugin
 from linear_fixtures import Linear
@@ -18,11 +17,9 @@ from toolkit import (
     check_features,
     check_image_size,
     hookimpl,
-    hookspecs,
 )
 from toolkit.data.examples import describe
-from toolkit.hookspecs import PROJECT
-from toolkit.plugins import Plugins, hook_names, implementations, list_plugins, load
+from toolkit.plugins import Plugins, hook_names, list_plugins, load
 
 ME = os.path.abspath(__file__)
 
@@ -113,14 +110,13 @@ def test_two_distributions_with_one_name_are_a_conflict_that_names_both(site, cl
     assert cli("plugins", "show", "same").code == 2
 
 
-@pytest.mark.parametrize("version", ["1.0", "0.9"])
-def test_one_distribution_seen_through_two_paths_is_one_plugin(site, here, monkeypatch, version):
+def test_one_distribution_seen_through_two_paths_is_one_plugin(site, here, monkeypatch):
     points = "[toolkit.plugins]\none = one_module\n"
     distribution(site, "one-dist", points, "one_module")
-    distribution(here / "again", "one-dist", points, "one_module", version)
+    distribution(here / "again", "one-dist", points, "one_module", "0.9")
     monkeypatch.syspath_prepend(str(here / "again"))
-    assert [(e.version, e.state) for e in entry("one")] == [(version, "ok")]
-    assert load("one").distribution == f"one-dist {version}"
+    assert [(e.version, e.state) for e in entry("one")] == [("0.9", "ok")]
+    assert load("one").distribution == "one-dist 0.9"
 
 
 def test_the_hint_for_an_extension_given_as_plugin_is_its_flag(site):
@@ -179,9 +175,7 @@ def test_show_lists_hooks_and_options(cli):
             "Module 'linear_fixtures' has no attribute 'Liner'.\nDid you mean 'Linear'?",
         ),
         ("absent_module:", "There is no module 'absent_module'"),
-        (":", "names no module"),
         ("a..b:", "names no module"),
-        ("a b:c", "names no module"),
     ],
 )
 def test_show_of_what_does_not_exist_exits_2(cli, name, message):
@@ -190,10 +184,9 @@ def test_show_of_what_does_not_exist_exits_2(cli, name, message):
     assert result.err.startswith("Error: ") and message in result.err
 
 
-@pytest.mark.parametrize("name", ["bad.py", "./bad.py", "bad:"])
-def test_show_of_a_plugin_without_hooks_says_why(cli, here, name):
+def test_show_of_a_file_without_hooks_says_why(cli, here):
     (here / "bad.py").write_text("")
-    result = cli("plugins", "show", name)
+    result = cli("plugins", "show", "bad.py")
     assert result.code == 2 and "lacks the model hooks build" in result.err
 
 
@@ -251,48 +244,6 @@ def test_a_submodule_with_a_hooks_name_does_not_replace_the_hook(package):
     replaced = "first" not in package  # otherwise the definition of the hook came last
     assert inspect.ismodule(plugins.model.object.call) == replaced
     check_hooks_of_package(plugins)
-
-
-def test_a_plugin_has_the_hooks_that_pluggy_finds_and_no_property_is_read_that_it_does_not_read():
-    read = []
-
-    class Odd(Linear):
-        @hookimpl
-        @staticmethod
-        def metric_directions():
-            return {"size": "max"}
-
-        @property
-        def costly(self):
-            return read.append(1)
-
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(hookspecs)
-    plugin = Odd()
-    manager.register(plugin)
-    expected = {caller.name for caller in manager.get_hookcallers(plugin)}, bool(read)
-    read.clear()
-    plugins = Plugins(make_plugin(Odd))
-    assert (set(hook_names(plugins.model)), bool(read)) == expected
-    assert plugins.has_hook("metric_directions") == ("metric_directions" in expected[0])
-
-
-def test_a_function_with_specname_implements_the_hook_of_that_name_beside_the_others():
-    class Named(Linear):
-        @hookimpl
-        def metrics(self):
-            return {"size": 2}
-
-        @hookimpl(specname="metrics")
-        def more_metrics(self):
-            return {"count": 1}
-
-    plugins = Plugins(make_plugin(Named))
-    names = [each.hook for each in implementations(plugins.model)]
-    assert names.count("metrics") == 2 and "more_metrics" not in names
-    arguments = dict.fromkeys(["model", "features", "labels", "outputs", "run"])
-    answers = plugins.call_hook("metrics", **arguments)
-    assert sorted(answers, key=str) == [{"count": 1}, {"size": 2}]
 
 
 # --------------------------------------------------------------------------- helpers for plugins

@@ -18,16 +18,10 @@ from toolkit.storage.run_folder import RunFolder
 from toolkit.testing import make_run
 
 
-class NamedRecipes(LinearOptions):
-    """Two recipes."""
+class Recipes(LinearOptions):
+    """Two recipes, of which the data choose one."""
 
     presets = {"slow": {"learning_rate": 0.1, "gain": 2.0}, "fast": {"learning_rate": 0.9}}
-
-    preset: Literal["slow", "fast"] = option("slow", "which recipe")
-
-
-class Recipes(NamedRecipes):
-    """Two recipes, of which the data choose one."""
 
     preset: Literal["auto", "slow", "fast"] = option("auto", "which recipe")
 
@@ -175,13 +169,6 @@ def test_a_run_saves_the_name_and_the_reason_and_a_resume_has_the_same(tmp_path,
     assert (config["preset"], config["origins"]["preset"]) == ("fast", f"data {reason}")
     with pytest.raises(UsageError, match="preset was fast, now slow"):
         train(plugin, folder, dict(options, steps=5, preset="slow"))
-
-
-def test_a_run_of_an_earlier_version_keeps_its_default(tmp_path, data):
-    folder, options = str(tmp_path / "run"), {"data": data, **QUICK}
-    train(Plugin(NamedRecipes), folder, dict(options, steps=2))
-    train(Plugin(Recipes), folder, dict(options, steps=3))
-    assert read_json(folder, "config.json")["preset"] == "slow"
 
 
 def test_the_data_choose_for_trials_of_a_search_and_for_data_that_code_opens(data):

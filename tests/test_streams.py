@@ -219,7 +219,8 @@ def test_a_name_with_a_newline_stays_in_its_line(cli, trained, here):
 
 
 def test_a_hostile_commit_log_and_configuration_are_shown_escaped(cli, trained):
-    set_state(trained / "run", **dict.fromkeys(("reason", "status", EVIL), f"x{EVIL}"))
+    forged = f"x{EVIL}\nchaos       kills: 200; all equal"
+    set_state(trained / "run", **dict.fromkeys(("reason", "status", EVIL), forged))
     path = trained / "run" / "config.json"
     values = json.loads(path.read_text())
     for key in ("plugin", "data", "optimizer", EVIL):
@@ -230,17 +231,7 @@ def test_a_hostile_commit_log_and_configuration_are_shown_escaped(cli, trained):
         result = cli(command, trained / "run")
         assert result.code != 0
         assert_harmless(result.out + result.err)
-
-
-FORGED = "ok\nchaos       kills: 200; all equal"
-
-
-@pytest.mark.parametrize("key", ["reason", "status", FORGED])
-def test_a_commit_log_writes_no_line_of_its_own(cli, trained, key):
-    set_state(trained / "run", **{key: FORGED})
-    for command in ("doctor", "verify", "resume"):
-        result = cli(command, trained / "run")
-        assert not [r for r in (result.out + result.err).split("\n") if r.startswith("chaos ")]
+        assert "\nchaos " not in "\n" + result.out + result.err
 
 
 def test_json_holds_the_original_characters(capsys):
@@ -267,12 +258,6 @@ def test_click_does_not_write_past_the_guard_in_ascii(monkeypatch):
         click.echo("a \x1b \xfc")
         sys.stdout.flush()
     assert stream.buffer.getvalue() == b"a \\x1b \\xfc\n"
-
-
-def test_a_command_leaves_the_streams_as_they_were(cli):
-    before = sys.stdout, sys.stderr
-    assert cli("--version").code == 0
-    assert (sys.stdout, sys.stderr) == before
 
 
 # ----------------------------------------------------------------------------------------- locale C

@@ -8,7 +8,6 @@ import re
 
 import pytest
 import tiers
-import workers
 from file_fixtures import REPOSITORY
 
 # What a test asks about the Python or the TensorFlow that runs it, before it skips itself.
@@ -69,12 +68,6 @@ def test_each_file_is_tested_by_one_of_two_pythons(measured, landing):
     assert files[0] and files[1] and not files[0] & files[1]
 
 
-def test_the_next_landing_swaps_the_pythons(measured):
-    now = names(tiers.select(DEAR, ["ci"], "1/2:7")[0])
-    assert now == names(tiers.select(DEAR, ["ci"], "2/2:8")[0])
-    assert now == names(tiers.select(DEAR, ["ci"], "1/2:9")[0])
-
-
 def test_parts_have_whole_files_and_leave_none_out(measured):
     parts = [tiers.select([*DEAR, *CHEAP], tiers.TIERS, part=f"{k}/3")[0] for k in (1, 2, 3)]
     assert sorted(sum(map(names, parts), [])) == sorted(names([*DEAR, *CHEAP]))
@@ -101,33 +94,3 @@ def test_what_one_python_skips_says_so_by_a_marker():
 def test_each_listed_name_is_one_of_a_test():
     listed = [*tiers.read_seconds(), *tiers.PICKED, *tiers.LONG, *tiers.BOTH, *tiers.SHARING]
     assert [name for name in listed if not tiers.is_there(name)] == []
-
-
-@pytest.mark.parametrize(
-    "limit, usage",
-    [
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ],
-)
-def test_free_memory_is_the_least_of_machine_and_control_group(tmp_path, limit, usage):
-    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 4000 kB\n")
-    meminfo = str(tmp_path / "meminfo")
-    assert workers.free_memory(meminfo, str(tmp_path)) == 4000 * 1024
-    (tmp_path / "memory").mkdir()
-    (tmp_path / limit).write_text("5000\n")
-    (tmp_path / usage).write_text("2000\n")
-    assert workers.free_memory(meminfo, str(tmp_path)) == 3000
-
-
-def test_workers_fit_cores_quota_and_memory(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
-    monkeypatch.setattr(workers, "cpu_quota", lambda: 2.0)
-    monkeypatch.setattr(workers, "free_memory", lambda: 1e12)
-    assert workers.count_workers() == 2
-    monkeypatch.setattr(workers, "cpu_quota", lambda: float("inf"))
-    assert workers.count_workers() == workers.MOST
-    monkeypatch.setattr(workers, "free_memory", lambda: 4e9)
-    assert workers.count_workers() == 2
-    monkeypatch.setattr(workers, "free_memory", lambda: 1e8)
-    assert workers.count_workers() == 1

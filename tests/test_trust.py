@@ -218,18 +218,9 @@ def test_a_link_to_a_plugin_of_the_user_is_not_that_plugin(cli, stranger, here):
     assert not was_executed(stranger) and not was_executed(here)
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["run", "--config", "run/config.json", "--print-config"],
-        ["evaluate", "run"],
-        ["doctor", "run"],
-    ],
-    ids=" ".join,
-)
-def test_a_variable_is_the_users_own_choice(cli, stranger, monkeypatch, argv):
+def test_a_variable_is_the_users_own_choice(cli, stranger, monkeypatch):
     monkeypatch.setenv("TOOLKIT_PLUGIN", "./stranger.py")
-    result = cli(*argv)
+    result = cli("evaluate", "run")
     assert result.code == 0, result.err
     assert was_executed(stranger)
 

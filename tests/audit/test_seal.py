@@ -6,7 +6,7 @@ import os
 import pytest
 from file_fixtures import drop_line, read_json
 from linear_fixtures import LINEAR, Linear, write_bars
-from run_fixtures import set_state, unseal
+from run_fixtures import set_state
 
 from toolkit import hookimpl, testing
 from toolkit.storage.commit_log import CommitLog
@@ -75,12 +75,6 @@ def test_a_kill_between_an_entry_and_the_manifest_is_no_fault(cli, run):
     assert faults(cli, run) == []
 
 
-def test_a_run_of_which_the_last_entries_are_removed_is_found_by_its_manifest(cli, run):
-    unseal(run)
-    (fault,) = faults(cli, run)
-    assert "status" in fault and "summary" in fault
-
-
 def test_a_run_has_no_seal_until_it_ends_and_another_one_when_it_is_continued(
     cli, golden, monkeypatch
 ):
@@ -134,15 +128,8 @@ def test_each_report_that_has_changed_is_named(cli, here):
     assert faults(cli, "run") == changes
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"summary": []},
-        {"reports": {"reports/../../x": {"bytes": 1, "sha256": ""}}},
-        {"reports": {"/etc/passwd": {"bytes": 1, "sha256": ""}}},
-    ],
-)
-def test_a_seal_in_another_format_is_a_fault(cli, run, values):
+def test_a_seal_that_names_a_file_outside_of_the_run_is_a_fault(cli, run):
+    values = {"reports": {"reports/../../x": {"bytes": 1, "sha256": ""}}}
     seal = {n: v for n, v in seals(run)[0].items() if n not in ("kind", "previous", "hash")}
     drop_line(run / "commits.jsonl", -1)
     log = RunFolder(str(run)).commits

@@ -67,17 +67,9 @@ def test_a_pipe_gets_no_carriage_return_and_no_escape():
     assert stream.getvalue() == "run    runs/x\nstep 5/10  loss 0.5000\n"
 
 
-def refuse_record(*args, **kwargs):
-    raise RuntimeError("a factory of somebody else")
-
-
 LOGGING = {  # what a plugin or a library may do with logging, and what undoes it
     "disabled": (lambda: logging.disable(logging.CRITICAL), lambda: logging.disable(0)),
     "configured": (lambda: logging.config.dictConfig({"version": 1}), lambda: None),
-    "own records": (
-        lambda: logging.setLogRecordFactory(refuse_record),
-        lambda: logging.setLogRecordFactory(logging.LogRecord),
-    ),
 }
 
 

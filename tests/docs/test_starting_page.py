@@ -1,11 +1,8 @@
 """The pages docs/starting.md and docs/pretrained.md do with weights what they say of them."""
 
-import os
-
 import numpy as np
 from page_fixtures import InProcess, Page
 
-import toolkit
 from toolkit import testing
 
 
@@ -44,29 +41,3 @@ def read_weights(path):
     with h5py.File(path, "r") as file:
         file.visititems(keep)
     return arrays
-
-
-def write_letters():
-    """Write 60 images each of five classes, digits moved by two pixels, to the folder letters."""
-    from PIL import Image
-
-    split = toolkit.open_data("classifier", {"data": "mnist5k"}).split("train")
-    examples = split.read(slice(0, len(split)), ["features", "labels"])
-    for digit, letter in zip(range(5, 10), "abcde"):
-        os.makedirs(f"letters/{letter}")
-        for number in np.flatnonzero(examples["labels"] == digit)[:60]:
-            image = np.roll(examples["features"][number, :, :, 0], 2, axis=1)
-            Image.fromarray(image).save(f"letters/{letter}/{number}.png")
-
-
-def test_weights_of_ten_classes_help_to_learn_five_others(cli, here):
-    write_letters()
-    argv = ["run", "--plugin", "classifier", "--data", "images:letters", "--channels", 1]
-    argv += ["--image-size", 28, "--steps", 30, "--batch-size", 16, "--evaluate-steps", 30]
-    assert cli("run", "--plugin", "classifier", "--steps", 300, "--run-dir", "digits").code == 0
-    accuracies = {}
-    for name, flags in ("scratch", []), ("start", ["--init-from", "digits"]):
-        assert cli(*argv, *flags, "--run-dir", name).code == 0
-        with toolkit.open_trained(name) as trained:
-            accuracies[name] = trained.summary["test"]["metrics"]["accuracy"]
-    assert accuracies["start"] > accuracies["scratch"] + 0.05

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from toolkit.cli.plugins.new import SAMPLES, TEMPLATES, render
+from toolkit.cli.plugins.new import SAMPLES, render
 
 KINDS = ["model", "extension", "command"]
 FORMS = [*([kind, "classifier"] for kind in KINDS), *(["model", sample] for sample in SAMPLES)]
@@ -49,13 +49,6 @@ def test_the_entry_point_names_the_package(kind, group):
     toml = render("my-thing", kind)["pyproject.toml"]
     target = "toolkit_my_thing:my_thing" if kind == "command" else "toolkit_my_thing"
     assert f'[project.entry-points."toolkit.{group}"]\nmy-thing = "{target}"\n' in toml
-
-
-def test_every_template_ends_with_the_suffix_that_pyproject_packages():
-    for folder, _, names in os.walk(TEMPLATES):
-        depth = os.path.relpath(folder, TEMPLATES).count(os.sep)
-        assert depth <= 1  # package-data has a pattern for each depth
-        assert all(name.endswith(".template") for name in names), folder
 
 
 def test_json_lists_the_files(cli, here):

@@ -29,13 +29,6 @@ def loss(*args):
 Error: Hook 'loss' of plugin 'bad' ({here}) takes *args.
 Its arguments may be model, features, labels, outputs, run.
 
-# async hook (exit code 2)
-@hookimpl  # here
-async def loss(outputs):
-    return 1.0
-Error: Hook 'loss' of plugin 'bad' ({here}) is asynchronous.
-Write 'def' without 'async'.
-
 # no return call
 @hookimpl  # here
 def call():
@@ -66,14 +59,6 @@ Error: Hook 'loss' of plugin 'bad' returned a tensor float32 [4] for 'loss', exp
 tensor ({here}).
 Take the mean over the batch with tf.reduce_mean.
 
-# loss int
-@hookimpl  # here
-def loss(outputs):
-    return tf.reduce_sum(tf.cast(outputs['logits'], tf.int32))
-Error: Hook 'loss' of plugin 'bad' returned a tensor int32 [] for 'loss', expected a scalar
-tensor of floats ({here}).
-Convert it with tf.cast(loss, tf.float32).
-
 # loss generator (exit code 2)
 @hookimpl  # here
 def loss(outputs):
@@ -89,14 +74,6 @@ def optimize(losses, run):
 Error: Hook 'optimize' of plugin 'bad' returned a tensor float32 [], expected one tf.Operation
 ({here}).
 Return what run.minimize returns, or a tf.group.
-
-# predict tensor
-@hookimpl  # here
-def predict(outputs):
-    return outputs['logits']
-Error: Hook 'predict' of plugin 'bad' returned a tensor float32 [?, 3], expected a dict of
-tensors ({here}).
-Return {name: tensor}, with a name for each column of the predictions.
 
 # predict scalar
 @hookimpl  # here

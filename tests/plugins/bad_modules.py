@@ -15,26 +15,6 @@ def options():
 Error: Hook 'options' of plugin 'bad' returned an O ({here}).
 It returns a class derived from toolkit.Options.
 
-# option function
-class O(toolkit.Options):
-    gain: float = toolkit.option(lambda: 1.0, 'gain', unit='times')  # here
-@hookimpl
-def options():
-    return O
-Error: Option 'gain' of plugin 'bad' has a default of type function ({here}).
-A default is None, a bool, a number, a text, or a list or a dict of these.
-
-# option array
-class O(toolkit.Options):  # here
-    gain: np.ndarray = toolkit.option(np.zeros(3), 'gain', unit='times')
-@hookimpl
-def options():
-    return O
-Error: Plugin './bad.py' cannot be imported: PydanticSchemaGenerationError: Unable to generate
-pydantic-core schema for <class 'numpy.ndarray'> ({here}).
-Declare an option as 'name: TYPE = toolkit.option(default, help)', where TYPE is bool,
-int, float, str, a Literal, or an Optional, List or Dict of these.
-
 # option no annotation
 class O(toolkit.Options):  # here
     gain = toolkit.option(1.0, 'gain', unit='times')

@@ -49,7 +49,7 @@ class Fault(NamedTuple):
     Attributes:
         name: of the fault.
         source: of the plugin below HEADERS[kind]. A comment `# here` marks the line to blame.
-        message: on stderr after "Error: "; `{here}` is file:line of the mark, `{file}` the file.
+        message: on stderr after "Error: "; `{here}` is file:line of the mark.
         code: the exit code.
         flags: of `toolkit run`, beside FLAGS.
         kind: "model" or "extension".
@@ -70,7 +70,7 @@ class Fault(NamedTuple):
         path.write_text(text)
         lines = [number for number, line in enumerate(text.split("\n"), 1) if "# here" in line]
         place = f"{path}:{lines[0]}" if lines else ""
-        return self.message.replace("{here}", place).replace("{file}", str(path))
+        return self.message.replace("{here}", place)
 
     @property
     def argv(self):

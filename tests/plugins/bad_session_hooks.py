@@ -29,36 +29,6 @@ Error: Hook 'session_hooks' of plugin 'bad' returned a list with the class Mine,
 hooks ({here}).
 Return an object of the class: [Mine()].
 
-# session hooks number
-@hookimpl  # here
-def session_hooks():
-    return [1]
-Error: Hook 'session_hooks' of plugin 'bad' returned a list with 1, expected session hooks
-({here}).
-It returns a list of tf.train.SessionRunHooks.
-
-# hook exits
-import sys
-class Mine(toolkit.SessionHook):
-    every = toolkit.Every(1)
-    def on_step(self, step, values, context):
-        sys.exit(0)  # here
-@hookimpl
-def session_hooks():
-    return [Mine()]
-Error: Session hook Mine of plugin 'bad' failed in on_step: it ended the process (0) ({here}).
-A plugin does not end the process: raise a toolkit.ToolkitError.
-
-# hook stops
-class Mine(tf.train.SessionRunHook):
-    def after_run(self, context, values):
-        raise StopIteration  # here
-@hookimpl
-def session_hooks():
-    return [Mine()]
-Error: Session hook Mine of plugin 'bad' failed in after_run: StopIteration ({here}).
-Run again with -v for the traceback.
-
 # hook late op
 class Mine(toolkit.SessionHook):
     every = toolkit.Every(1)

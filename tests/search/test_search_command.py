@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 
 import process_fixtures
@@ -9,6 +10,7 @@ import pytest
 from linear_fixtures import LINEAR, write_bars
 from search_fixtures import study_json
 
+from toolkit import testing
 from toolkit.search.definition import Dimension
 from toolkit.search.study import read_study
 
@@ -120,6 +122,22 @@ def held(folder, moment, count):
     """The processes that wait at a moment, if there are so many or more."""
     pids = [int(path.name.split("-")[1]) for path in folder.glob(f"{moment}-*")]
     return pids if len(pids) >= count else []
+
+
+def test_a_trial_that_was_paused_has_the_bits_of_one_that_was_not(here):
+    write_bars("bars.npz")
+    words = ["search", "--plugin", LINEAR, "--data", "npz:bars.npz", "--search-dir", "s"]
+    words += ["--vary", "learning_rate=1e-3..1e-1:log", "--sampler", "random", "--trials", "4"]
+    words += ["--steps", "20", "--halving", "4", "--workers", "2"]
+    assert process_fixtures.run(*words).code == 0
+    table = json.loads((here / "s" / "table.json").read_text())
+    statuses = [(row["status"], row["step"]) for row in table["rows"]]
+    assert statuses == [("finished", 20)] + [("stopped", 5)] * 3
+    assert "rung 1 of 2 (step 5)" in table["rows"][1]["reason"]
+    again = shlex.split(table["again"])[1:]
+    assert process_fixtures.run(*again, "--run-dir", "run").code == 0
+    paused = str(here / "s" / table["rows"][0]["paths"][0])
+    assert testing.fingerprint(paused) == testing.fingerprint("run")
 
 
 def test_ctrl_c_during_the_checks_leaves_nothing_behind(here):
