@@ -86,7 +86,6 @@ LONG = (
     "samples/vae/tests/test_vae.py::test_a_contract_holds",
     "tests/classifier/test_contract.py::test_each_network_keeps_a_contract[cnn",
     "tests/classifier/test_contract.py::test_each_network_keeps_a_contract[resnet",
-    "tests/classifier/test_contract.py::test_augmented",
     "tests/classifier/test_contract.py::test_accumulation_and_skipping",
     # Own tests of new plugins, which are their contracts; `ci` trains a new model with a new
     # extension, calls a new command, and checks a linear model and extensions of it.
@@ -141,8 +140,6 @@ LONG = (
     "tests/training/test_initial_weights.py::"
     "test_the_weights_of_a_named_step_are_in_place_before_the_first_step[1-on",
     "tests/training/test_length.py::test_a_resume_with_xla_says_that_exactness_ends",
-    # The memory of a process that loads data; `ci` has that of a stream.
-    "tests/data/test_data_readers.py::test_loading_takes_the_memory_of_the_examples_once",
     # All changes of images compiled by XLA; `ci` compiles those of a preset.
     "tests/augmentation/test_operations.py::"
     "test_compiled_by_xla_the_same_random_numbers_change_images_alike[all]",

@@ -27,36 +27,15 @@ REFUSED = {
         "sess.run(tf.while_loop(lambda i: i < 1.0, body, [0.0]))\n",
         "script.py takes from the queue 'rows' in a loop (script.py:{before}).",
     ),
-    "queue that a call chooses": (
-        INIT + QUEUE + "row = tf.QueueBase.from_list(tf.constant(0), [queue, queue]).dequeue()\n"
-        "sess.run(row)\n",
-        "script.py takes from a queue that the call chooses (script.py:{before}).",
-    ),
-    "runner of several queues": (
-        INIT + QUEUE + "close = tf.group(queue.close(), queue.close())\n"
-        "tf.train.QueueRunner(queue, [queue.enqueue(1.0)], close).create_threads(sess)\n",
-        "script.py starts a queue runner that closes several queues (script.py:{before}).",
-    ),
     "queue of what is trained": (
         INIT + QUEUE + "sess.run(queue.enqueue(loss), batch())\n",
         "script.py fills a queue by what depends on the variable 'w', which a resume has only at a "
         "commit (script.py:{line}).",
     ),
-    "staged data": (
-        "from tensorflow.python.ops.data_flow_ops import StagingArea\n"
-        + "stage = StagingArea([tf.float32], [[4, 1]])\nput = stage.put([w])\n"
-        + "loss *= tf.reduce_sum(stage.get()[0])\n"
-        + LOOP,
-        "script.py trains by 'StagingArea_get' (Unstage), whose state no resume knows (script.py:",
-    ),
     "loop by a clock": (
         TRAIN + "sv = tf.train.Supervisor(logdir='out')\n"
         "sv.managed_session().__enter__()\nsv.loop(60, batch)\n",
         "script.py calls a function by a clock (Supervisor.loop) (script.py:{line}).",
-    ),
-    "loop by a clock, its old name": (
-        "tf.train.Supervisor(logdir='out').Loop(60, batch)\n",
-        "script.py calls a function by a clock (Supervisor.Loop) (script.py:{line}).",
     ),
     "thread": (
         TRAIN
@@ -99,13 +78,6 @@ def test_what_a_run_cannot_have_is_refused_in_one_sentence(name, tmp_path, capfd
     assert adopt(path) == 1
     line = len((HEAD + text).splitlines())  # the last one
     assert message.format(line=line, before=line - 1) in capfd.readouterr().err
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_is_refused_in_a_dry_run_too(tmp_path, capfd):
-    path = write_script(tmp_path / "folder", HEAD + REFUSED["thread"][0] + LOOP)
-    assert adopt(path, "--dry-run") == 1
-    assert "refused script.py calls a session from a thread" in capfd.readouterr().out
 
 
 def test_a_journal_over_its_limit_is_refused(tmp_path, capfd):

@@ -7,7 +7,7 @@ import pytest
 from augmentation_fixtures import RAMP, change, make_run, random_images
 from graph_fixtures import evaluate
 
-from toolkit import UsageError, augmentation, tf
+from toolkit import augmentation, tf
 from toolkit.augmentation import geometry
 
 
@@ -171,8 +171,3 @@ def test_a_function_gets_one_view_after_the_other():
     assert (plain == RAMP[:, 0, 0, 0]).all() and (mirrored == RAMP[:, 0, 4, 0]).all()
     inputs = results[1]["first"].op.graph.get_operations()
     assert any(op.control_inputs == [results[0]["first"].op] for op in inputs)
-
-
-def test_examples_without_views_are_refused():
-    with pytest.raises(UsageError, match=r"needs images \[H, W, C\], but .* shape \[7\]"):
-        augmentation.map_views(tf.identity, tf.zeros([2, 7]), make_run("predict", shift=1))

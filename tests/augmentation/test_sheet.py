@@ -132,12 +132,6 @@ def _text(value):
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def test_until_the_data_choose_nothing_changes_images():
-    for defaults in (AugmentationOptions(), options().options):
-        assert defaults.augment == "auto"
-        assert defaults.model_dump(include=set(OFF)) == OFF
-
-
 def test_options_without_effect_are_noted():
     resolved = options(augment="none", fill="reflect", rand_magnitude="7")
     assert sorted(resolved.notes) == [

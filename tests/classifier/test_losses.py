@@ -7,7 +7,7 @@ import pytest
 from classifier_fixtures import make_data, make_run
 from graph_fixtures import evaluate
 from toolkit_classifier import losses
-from toolkit_classifier.metrics import build, streaming_mean
+from toolkit_classifier.metrics import build
 
 from toolkit import UsageError, tf
 
@@ -143,17 +143,3 @@ def test_metrics_of_known_logits(logits, labels, expected, batch):
 def test_a_k_beyond_the_number_of_classes_becomes_that_number():
     assert metrics_of([[2, 1, 0]], [2], top_k=99)["top3"] == 1
     assert metrics_of([[0, 1]], [0], top_k=1)["top1"] == 0
-
-
-def test_examples_beyond_16_7_million_still_count():
-    values = tf.placeholder(tf.float32, [None])
-    mean, update = streaming_mean(values, "many")
-    total, count = tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)
-    with tf.Session() as session:
-        session.run(tf.local_variables_initializer())
-        session.run([total.assign(2.0**24), count.assign(2**24)])  # all right so far
-        for _ in range(64):
-            session.run(update, {values: np.zeros(2**18)})  # as many again, all wrong
-        assert session.run(mean) == 0.5
-        session.run(update, {values: [1.0]})
-        assert session.run(total) == 2**24 + 1

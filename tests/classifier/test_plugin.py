@@ -17,15 +17,10 @@ from toolkit.data.examples import describe
         ("network", "vgg"),
         ("hidden", "0"),
         ("hidden", ""),
-        ("dropout", "1"),
-        ("label_smoothing", "1"),
         ("class_weights", "1,x"),
         ("class_weights", "0,0"),
         ("class_weights", "1,-1"),
         ("class_weights", "1,nan"),
-        ("shift", "-1"),
-        ("zoom", "0.9"),
-        ("top_k", "0"),
     ],
 )
 def test_a_value_out_of_range_is_refused_with_its_name(name, value):

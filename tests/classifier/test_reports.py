@@ -107,19 +107,12 @@ def test_a_class_without_examples_or_name_is_called_by_its_number(tmp_path):
 STRANGE_NAMES = (
     r"a$\frac$b",
     "$x$",
-    r"cost\$5 or $6",
     "two\nlines\tand \x1b[31mred",
     "n" * 5000,
     "猫",
-    "قطة",
-    "חתול",
-    "e\u0301",
     "\u202egnp.exe",
     "\udcff",
     "",
-    " ",
-    "=1+1",
-    "_^{}%#&",
 )
 
 

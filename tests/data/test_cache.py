@@ -90,19 +90,6 @@ def test_what_a_process_begins_to_use_meanwhile_stays(cache):
     assert (removed, in_use) == ([first], [second]) and (cache / "mnist").exists()
 
 
-def test_what_another_process_removes_does_not_count(cli, cache, monkeypatch):
-    lstat = os.lstat
-
-    def remove_first(path, *arguments, **more):
-        if os.path.basename(str(path)) == "b" and os.path.exists(path):
-            os.remove(path)
-        return lstat(path, *arguments, **more)
-
-    monkeypatch.setattr(os, "lstat", remove_first)
-    entries = json.loads(cli("cache", "list", "--json").out)
-    assert {entry["name"]: entry["num_bytes"] for entry in entries}["features/one"] == 0
-
-
 def test_an_empty_cache_is_no_error(cli, here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(here / "none"))
     assert cli("cache", "list").out == f"   0 bytes  in {here / 'none'}\n"

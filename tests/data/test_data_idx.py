@@ -100,16 +100,3 @@ def test_labels_that_do_not_fit_are_refused(idx_folder, labels, text):
 def test_a_label_outside_the_named_classes_is_refused(idx_folder):
     with pytest.raises(DataError, match="the value 3 in example 3, expected 0 to 2"):
         open_idx(Settings(idx_folder), tuple("abc"))
-
-
-@pytest.mark.skipif(
-    "not os.environ.get('TOOLKIT_TEST_MNIST')", reason="TOOLKIT_TEST_MNIST is not set"
-)
-def test_the_full_mnist_has_its_known_counts():
-    data = open_idx(Settings(os.environ["TOOLKIT_TEST_MNIST"]))
-    assert [len(data.splits[name]) for name in ("train", "validation", "test")] == [
-        54000,
-        6000,
-        10000,
-    ]
-    assert data.splits["test"].labels[:5].tolist() == [7, 2, 1, 0, 4]

@@ -277,13 +277,6 @@ def test_a_check_names_all_images_that_cannot_be_read(cli, tree):
     assert result.code == 4 and all(f"corrupt  {name}: " in result.out for name in reasons)
 
 
-def test_a_check_names_all_images_of_pairs_that_cannot_be_read(tmp_path):
-    value = write_pairs(tmp_path, {"train": range(4)})
-    for name in ("train/a/1.png", "train/b/3.png"):
-        (tmp_path / name).write_bytes(b"no image")
-    assert list(corrupt_files(value)) == ["train/a/1.png", "train/b/3.png"]
-
-
 def test_damaged_images_are_left_out_counted_and_named(tree):
     whole = png_bytes(4, 4, rows=b"\0" * 20)
     files = {f"{name}/{number}.png": whole for name in ("cat", "dog") for number in range(30)}

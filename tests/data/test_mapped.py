@@ -49,16 +49,6 @@ def entry_file(cache, name="rows.npy"):
     return os.path.join(cache, "decoded", folder, "content", name)
 
 
-def test_rows_are_decoded_once_into_a_file_that_numpy_reads(paths, cache, reads, not_quick):
-    for _ in range(2):
-        rows = map_rows(images(paths))
-        assert isinstance(rows, np.memmap) and not rows.flags.writeable
-        assert rows.dtype == np.uint8 and rows.shape == (NUM_IMAGES, 2, 3, 1)
-        assert rows[:, 1, 2, 0].tolist() == list(range(NUM_IMAGES))
-    assert sorted(reads) == paths
-    assert (np.load(entry_file(cache)) == rows).all()
-
-
 def cut(path):
     with open(path, "r+b") as file:
         file.truncate(os.path.getsize(path) - 1)

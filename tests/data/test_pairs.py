@@ -233,18 +233,6 @@ def test_label_images_are_turned_upright_as_their_pictures(tmp_path, orientation
     assert np.array_equal(labels[0] == 2, features[0, :, :, 0] == 200)
 
 
-@pytest.mark.parametrize("values", [(0, 255), (255, 255)])
-def test_black_and_white_files_beside_grey_ones_have_the_same_classes(tree, values):
-    pixels = np.resize(np.array([0, 255], np.uint8), (4, 6))
-    images = {"masks/0.png": Image.fromarray(pixels).convert("1")}
-    images["masks/1.png"] = Image.fromarray(np.resize(np.array(values, np.uint8), (4, 6)))
-    data = opened(tree({**images, **{f"images/{i}.png": picture(i) for i in range(2)}}))
-    assert data.spec.labels.num_classes == 2
-    labels = data.splits["train"].labels
-    assert np.array_equal(labels[0], pixels // 255)
-    assert np.array_equal(labels[1], np.resize(np.array(values) // 255, (4, 6)))
-
-
 def open_other(folder, model):
     """The label images in a folder, as those that a model is evaluated on."""
     plugins = Plugins(Plugin.from_object(Linear(), "model"))

@@ -277,11 +277,6 @@ def test_lists_are_arrays_or_sequences(rows):
     assert rows('{"x": [1, 2], "y": 0.5}\n{"x": [3, 4], "y": 1.5}').features.shape == (2, 2)
 
 
-def test_json_escapes_of_pairs_of_surrogates_are_text(rows):
-    table = rows('{"a": 1, "label": "\\ud83d\\ude00"}\n{"a": 2, "label": "b"}\n', "t.jsonl")
-    assert table.class_names == ("b", "\U0001f600")
-
-
 @pytest.mark.parametrize(
     "second, text",
     [
@@ -442,12 +437,6 @@ def test_a_model_without_means_cannot_fill_in_numbers(tmp_path, rows):
     with pytest.raises(DataError, match="o.csv: row 2: expected a value in 'a', found none"):
         content = "a,b,label\n1.5,2.5,x\n,3.5,y\n"
         _read_other(tmp_path / "o.csv", content, schema, missing="fill")
-
-
-def test_an_option_of_images_is_refused_for_a_table_without_images(rows):
-    with pytest.raises(UsageError, match="--image-size 32 has no effect on ") as caught:
-        rows("a,label\n1,x\n2,y\n", images={"image_size": 32})
-    assert caught.value.hint
 
 
 @pytest.mark.parametrize("is_named", [False, True])

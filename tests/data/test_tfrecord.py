@@ -334,12 +334,6 @@ def test_what_is_wrong_is_named(open_records, content, columns, message):
         open_records({"a": content}, **columns)
 
 
-def test_too_many_texts_are_named_by_record_and_key(open_records, monkeypatch):
-    monkeypatch.setattr("toolkit.data.records.record_index.MAX_CLASSES", 2)
-    with pytest.raises(DataError, match="a: record 3: .* the key 'label', found more than 2 texts"):
-        open_records({"a": records(*(example(a=1, label=text) for text in "abac"))})
-
-
 CONTRADICTIONS = [
     ({"label_column": "label", "feature_columns": "a,label"}, "Both --label-column and --feature"),
     ({"image_column": "a", "ignore_columns": "a"}, "Both --ignore-columns and --image-column"),

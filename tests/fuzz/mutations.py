@@ -117,13 +117,3 @@ def argument_texts(max_size: int = 20):
     stray = st.integers(0xDC80, 0xDCFF).map(chr)
     plain = st.characters(blacklist_categories=["Cs"], blacklist_characters="\0")
     return st.text(plain | stray, max_size=max_size)
-
-
-def file_names(max_size: int = 12):
-    """Names of files and folders that file systems accept."""
-    plain = st.text(
-        st.characters(blacklist_categories=["Cs"], blacklist_characters="\0/"),
-        min_size=1,
-        max_size=max_size,
-    )
-    return plain.filter(lambda name: name not in (".", ".."))

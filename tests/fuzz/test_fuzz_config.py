@@ -10,34 +10,22 @@ from mutations import argument_texts, mutants
 
 from toolkit.options import CoreOptions
 
-JSON = json.dumps(
-    {
-        "plugin": "classifier",
-        "with": [],
-        "data": "npz:data.npz",
-        "steps": 30,
-        "learning-rate": 1e-3,
-        "optimizer": "momentum",
-        "optimizer_args": {"momentum": 0.9},
-        "profile_steps": [3, 4],
-        "evaluate": True,
-        "best_metric": None,
-        "clip": "none",
-    },
-    indent=1,
-).encode()
 TOML = b"""# a run
-plugin = "classifier"
-with = []
 data = "npz:data.npz"
-steps = 30
 learning-rate = 1e-3
-optimizer = 'momentum'
+optimizer = "momentum"
 optimizer_args = {momentum = 0.9}
 profile_steps = [3, 0x4]
 evaluate = true
-clip = "none"
 """
+JSON = b"""{
+  "with": [],
+  "data": "npz:data.npz",
+  "optimizer": "momentum",
+  "optimizer_args": {"momentum": 0.9},
+  "profile_steps": [3, 4],
+  "best_metric": null
+}"""
 INTACT = {"json": JSON, "toml": TOML}
 NAMES = sorted(CoreOptions.model_fields) + ["plugin", "with", "hidden", "preset", "image-size"]
 
@@ -48,9 +36,7 @@ def print_config(here):
 
     def call(content, ending, plugin="classifier", codes=(0, 2)):
         (here / ("file." + ending)).write_bytes(content)
-        argv = ["run", "--config", "file." + ending, "--print-config"]
-        if plugin:
-            argv += ["--plugin", plugin]
+        argv = ["run", "--config", "file." + ending, "--print-config", "--plugin", plugin]
         return run_and_check(*argv, codes=codes)
 
     return call
@@ -66,15 +52,6 @@ def test_the_intact_file_is_accepted(print_config, ending):
 @given(st.data())
 def test_a_damaged_file_is_accepted_or_refused(print_config, ending, data):
     print_config(data.draw(mutants(INTACT[ending])), ending)
-
-
-@pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"a":', "}"), ("{a=", "}")])
-@pytest.mark.parametrize("depth", [400, 100000])
-@pytest.mark.parametrize("ending, name", [("json", '{{"{}": {}}}'), ("toml", "{} = {}")])
-def test_a_deep_nest_is_accepted_or_refused(print_config, opening, closing, depth, ending, name):
-    for option in ("optimizer_args", "nothing"):
-        nest = opening * depth + "1" + closing * depth
-        print_config(name.format(option, nest).encode(), ending)
 
 
 NUMBERS = st.sampled_from(
@@ -130,19 +107,6 @@ def test_any_json_is_accepted_or_refused(print_config, values):
     print_config(json.dumps(values).encode(), "json", plugin="gan")
 
 
-@fuzz
-@given(st.text(st.characters(), max_size=20).filter(lambda text: ":" not in text))
-@example("")
-@example("~\0/a.py")
-@example("\ud800")
-@example("a.py\0")
-def test_any_plugin_in_a_file_is_refused(print_config, name):
-    print_config(json.dumps({"plugin": name}).encode(), "json", plugin="")
-    print_config(
-        json.dumps({"plugin": "classifier", "with": [name]}).encode(), "json", "", codes=(2,)
-    )
-
-
 # ------------------------------------------------------------------------------ flags and variables
 
 
@@ -168,25 +132,3 @@ def test_any_values_of_flags_are_accepted_or_refused(here, form, pairs):
 def test_any_data_on_the_command_line_is_used_or_refused(here, value):
     if not value.startswith("-") and value not in ("mnist", "fashion-mnist"):  # no network
         run_and_check("data", "check", value, codes=(0, 2, 4))
-
-
-VARIABLES = [name.upper() for name in NAMES if "-" not in name and name != "with"]
-
-
-@fuzz
-@given(st.dictionaries(st.sampled_from(VARIABLES) | argument_texts(), argument_texts(), max_size=4))
-@example({"STEPS": "3"})
-@example({"STEPS": "9" * 5000})
-@example({"PLUGIN": ""})
-@example({"PLUGIN": "\udcff"})
-@example({"BATCH_SIZ": "3"})
-def test_any_variables_are_accepted_refused_or_ignored(here, values):
-    if ":" in values.get("PLUGIN", ""):  # imports a module
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in values.items():
-            if "=" not in name:
-                patch.setenv("TOOLKIT_" + name, value)
-        known = set(values) & {*VARIABLES, "VERBOSE", "CACHE"}
-        plugin = [] if "PLUGIN" in values else ["--plugin", "classifier"]
-        run_and_check("run", *plugin, "--print-config", codes=(0, 2) if known else (0,))

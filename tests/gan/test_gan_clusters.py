@@ -8,7 +8,6 @@ import pytest
 from gan_fixtures import SMALL, make_run, options
 from toolkit_gan import architecture, clusters, kmeans, sampling
 from toolkit_gan import cluster_features as features
-from toolkit_gan import model as models
 
 import toolkit
 from toolkit import DataError, DataSpec, Split, UsageError, convolutions, testing, tf
@@ -318,12 +317,6 @@ def test_too_few_images_are_refused_in_one_sentence():
     with pytest.raises(UsageError, match="learns from 32 images or more, and .* has 30"):
         clusters.check_clusters(own, UNLABELLED, make_split(30))
     clusters.check_clusters(options(conditional="none"), UNLABELLED, None)
-
-
-def test_a_model_that_predicts_has_the_sizes_of_the_clusters_alone():
-    models.build(make_run(mode="predict", conditional="clusters"))
-    names = [v.op.name for v in tf.global_variables() if v.op.name.startswith("clusters/")]
-    assert names == ["clusters/bounds"]
 
 
 # --------------------------------------------------------------------------------------- whole runs

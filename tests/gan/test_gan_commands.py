@@ -20,7 +20,6 @@ from toolkit.cli.sample import sample as sample_command
 from toolkit.cli.sample_files import kind_of
 from toolkit.inference.sampling import class_number
 from toolkit.inference.trained_model import TrainedModel
-from toolkit.options import resolve_class
 from toolkit.plugins import Plugins, load
 from toolkit.storage.run_folder import RunFolder
 
@@ -162,12 +161,6 @@ def test_truncation_bounds_the_latent_numbers():
     assert 0.2 < np.abs(inputs["z"]).max() <= 0.25
 
 
-def test_a_grid_of_a_conditional_model_has_a_row_per_class():
-    inputs, columns = Generator("concat").draw_inputs(in_rows=True)
-    assert columns == 21  # 64 // 3
-    assert inputs["label"].reshape(3, 21).tolist() == [[0] * 21, [1] * 21, [2] * 21]
-
-
 def test_a_number_of_images_is_exact_and_mixed_classes_are_written_below_them():
     model = Generator("concat")
     inputs, columns = model.draw_inputs(5, in_rows=True)
@@ -230,15 +223,3 @@ def test_a_grid_has_a_limit_and_a_folder_has_not():
     with pytest.raises(UsageError, match="50000 images are too many for a grid"):
         kind_of("a.png", 50000)
     assert kind_of("out", 50000) == "folder"
-
-
-@pytest.mark.parametrize("argv", [["-n", 0], ["-n", 1000001], ["--seed", -1]], ids=str)
-def test_numbers_out_of_range_are_usage_errors(sample, argv):
-    result = sample(*argv)
-    assert result.exit_code == 2 and "range" in result.output
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "wide"])
-def test_a_truncation_that_is_no_positive_number_is_refused(text):
-    with pytest.raises(UsageError, match=r"'truncation' is '.*' \(flag --truncation\)"):
-        resolve_class(GanSampleOptions, {"truncation": text}, are_flags=True)

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from gan_fixtures import make_run, options
-from graph_fixtures import session
-from toolkit_gan import sampling
+from gan_fixtures import options
 
 from toolkit import DataSpec, Split, tf
 from toolkit.api import load_plugins
@@ -81,18 +79,6 @@ def test_the_batch_size_does_not_change_the_metrics(make_evaluator, method, monk
         np.testing.assert_allclose(
             examples["real_logit"], whole[1]["real_logit"], rtol=1e-3, atol=1e-4
         )
-
-
-def test_every_position_has_its_own_noise(monkeypatch):
-    monkeypatch.setattr(randomness, "BLOCK_SIZE", 4)
-    run = make_run(mode="eval", latent_size=5)
-    count = tf.placeholder(tf.int32, [])
-    z = sampling.noise(run, "z", count)
-    with session() as tf_session:
-        whole = tf_session.run(z, {run.position: 0, count: 11})
-        assert whole.shape == (11, 5) and len(np.unique(whole)) == 55
-        part = tf_session.run(z, {run.position: 5, count: 6})
-    np.testing.assert_array_equal(part, whole[5:])
 
 
 def test_directions_are_those_of_metrics_that_an_evaluation_has(make_evaluator):

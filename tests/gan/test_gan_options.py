@@ -1,13 +1,13 @@
 """The options and presets of the GAN, and the combinations that are refused."""
 
 import pytest
-from gan_fixtures import evaluate, make_run
-from toolkit_gan import checks, losses, penalties
+from gan_fixtures import make_run
+from toolkit_gan import checks
 from toolkit_gan import model as models
 from toolkit_gan.options import PRESETS, GanOptions
 from toolkit_gan.presets import FEW_IMAGES
 
-from toolkit import DataError, DataSpec, UsageError, tf
+from toolkit import DataError, DataSpec, UsageError
 from toolkit.options import resolve
 
 
@@ -47,31 +47,6 @@ def test_no_network_clusters_what_is_smaller_than_its_filters(shape):
     check(**{**PRESETS["quick"], "shape": shape, "conditional": "auto", "network": "mlp"})
 
 
-@pytest.mark.parametrize(
-    "preset, d_loss, g_loss",
-    [
-        # the losses at logits of zero, with 2 log 2 = 1.386294
-        ("quick", 2.0, 0.0),  # relu(1) + relu(1)
-        ("sn-hinge", 2.0, 0.0),
-        ("dcgan", 1.386294, 0.693147),
-        ("dragan", 1.386294 + 2.5, 0.693147),  # and 10 (0.5 - 1)^2 for a slope of 0.5
-        ("wgan", 0.0, 0.0),
-        ("wgan-gp", 2.5, 0.0),
-        ("lsgan", 0.5, 0.5),
-        ("r1r2", 0.693147 + 0.025, 0.693147),  # and 2 * 0.1 / 2 * 0.5^2
-    ],
-)
-def test_a_preset_has_the_losses_of_its_paper(preset, d_loss, g_loss):
-    run = make_run(preset=preset)
-    outputs = {"real_logits": tf.zeros([4]), "fake_logits": tf.zeros([4])}
-    if run.options.penalty != "none":
-        gradients = tf.fill([4, 1, 1, 1], 0.5)
-        outputs["penalty"] = penalties.weighted_penalty(gradients, run.options)
-    values = evaluate(dict(losses.named_losses(outputs, run)))
-    assert values["d_loss"] == pytest.approx(d_loss, abs=1e-5)
-    assert values["g_loss"] == pytest.approx(g_loss, abs=1e-5)
-
-
 # ------------------------------------------------------- what is refused, beside what is accepted
 
 
@@ -82,7 +57,6 @@ def check(**values):
     checks.check_method(run.options, run.options.batch_size, total_steps=run.total_steps)
 
 
-PENALTIES = sorted(penalties.DEFAULT_WEIGHT)
 NORM_LABELS = {"conditional": "projection", "generator_conditional": "batch-norm", "classes": 3}
 CLUSTERS = {"conditional": "clusters", "clusters": 4}
 MIXING = {"discriminator_norm": "batch", "penalty": "r1"}
@@ -93,20 +67,15 @@ R3GAN = {"network": "r3gan", "spectral_norm": False}
     "message, refused, change",
     [
         # Batch norm in the discriminator, where there is some, with a penalty.
-        *[
-            (
-                "discriminator_norm=batch. mixes the examples of a batch, and "
-                f"penalty={penalty} needs",
-                {"discriminator_norm": "batch", "penalty": penalty},
-                {"discriminator_norm": "layer"},
-            )
-            for penalty in PENALTIES
-        ],
+        (
+            "discriminator_norm=batch. mixes the examples of a batch, and penalty=r1 needs",
+            MIXING,
+            {"discriminator_norm": "layer"},
+        ),
         ("mixes the examples of a batch", dict(MIXING, network="resnet"), {"penalty": "none"}),
         ("mixes the examples of a batch", dict(MIXING, shape=(16, 16, 1)), R3GAN),
         # Images and networks.
         ("Network 'dcgan' .*has shape .13.", {"shape": (13,)}, {"network": "mlp"}),
-        ("Network 'dcgan' .*has shape .13.", {"shape": (13,)}, {"shape": (8, 13, 1)}),
         ("has 7 x 9", {"shape": (7, 9, 1), "network": "resnet"}, {"shape": (8, 9, 1)}),
         ("has 9 x 7", {"shape": (9, 7, 3)}, {"shape": (9, 8, 3)}),
         (
@@ -119,10 +88,8 @@ R3GAN = {"network": "r3gan", "spectral_norm": False}
             {"shape": (28, 20, 1), "attention": 4},
             {"attention": 5},
         ),
-        ("Set attention=4 or more", {"shape": (8, 8, 1), "attention": 3}, {"network": "mlp"}),
         # Labels in the generator's norm.
         ("norm is none", dict(NORM_LABELS, generator_norm="none"), {"conditional": "none"}),
-        ("norm is layer", dict(NORM_LABELS, generator_norm="layer"), {"conditional": "none"}),
         ("r3gan has none", dict(NORM_LABELS, preset="r1r2", **R3GAN), {"conditional": "none"}),
         ("spectral_norm divides", {"network": "r3gan", "spectral_norm": True}, R3GAN),
         # Updates and groups.
@@ -136,18 +103,13 @@ R3GAN = {"network": "r3gan", "spectral_norm": False}
             {"accumulate": 2, "discriminator_steps": 5},
             {"discriminator_steps": 1},
         ),
-        (
-            "accumulate is 2 and discriminator_steps is 2",
-            {"accumulate": 2, "discriminator_steps": 2},
-            {"accumulate": 1},
-        ),
         *[
             (
                 f"minibatch_stddev is {size} and batch_size is {batch_size}",
                 {"minibatch_stddev": size, "batch_size": batch_size},
                 {"minibatch_stddev": other},
             )
-            for size, batch_size, other in [(1, 4, 4), (4, 6, 3), (4, 7, 0), (4, 7, 7)]
+            for size, batch_size, other in [(1, 4, 4), (4, 6, 3), (4, 7, 0)]
         ],
         (
             "penalty_steps is 16 and the training has 15 steps",
@@ -213,8 +175,6 @@ def idle(**flags):
 
 
 TWO_RATES = {"generator_rate": 1, "discriminator_rate": 1}
-TWO_OPTIMIZERS = {"generator_optimizer": "adam", "discriminator_optimizer": "adam"}
-TWO_SCHEDULES = {"generator_schedule": "step", "discriminator_schedule": "step"}
 ARGUMENTS = {"generator_optimizer": "adam", "discriminator_optimizer_args": "beta1=0"}
 
 
@@ -222,25 +182,13 @@ ARGUMENTS = {"generator_optimizer": "adam", "discriminator_optimizer_args": "bet
     "flags, others, reason, used_with",
     [
         ({"penalty_weight": 3}, {}, "penalty is none", {"penalty": "r1"}),
-        ({"penalty_steps": 4}, {}, "penalty is none", {"penalty": "r1"}),
-        ({"penalty_decay": 0.5}, {}, "penalty is none", {"penalty": "r1"}),
-        ({"lecam_start": 5}, {}, "lecam is 0", {"lecam": 0.3}),
         ({"ema": 0.99}, {"ema_images": 1000}, "ema_images is set", {}),
-        ({"class_weight": 3}, {}, "conditional is auto", {"conditional": "acgan"}),
-        (
-            {"generator_conditional": "batch-norm"},
-            {"conditional": "none"},
-            "conditional is none",
-            {"conditional": "projection"},
-        ),
-        ({"attention": 8}, {"network": "mlp"}, "network is mlp", {"network": "dcgan"}),
         (
             {"norm_samples": 9},
             {"generator_norm": "layer"},
             "the generator has no batch norm",
             {"generator_norm": "batch"},
         ),
-        ({"sample_count": 9}, {"sample_steps": 0}, "sample_steps is 0", {"sample_steps": 5}),
         (
             {"learning_rate": 0.1},
             TWO_RATES,
@@ -248,22 +196,10 @@ ARGUMENTS = {"generator_optimizer": "adam", "discriminator_optimizer_args": "bet
             {"generator_rate": 1},
         ),
         (
-            {"optimizer": "sgd"},
-            TWO_OPTIMIZERS,
-            "generator_optimizer and discriminator_optimizer are set",
-            {"discriminator_optimizer": "adam"},
-        ),
-        (
             {"optimizer_args": "beta1=0.5"},
             ARGUMENTS,
             "generator_optimizer and discriminator_optimizer_args are set",
             {"generator_optimizer": "adam"},
-        ),
-        (
-            {"schedule": "cosine"},
-            TWO_SCHEDULES,
-            "generator_schedule and discriminator_schedule are set",
-            {"discriminator_schedule": "step"},
         ),
         (
             {"decay_steps": 5},

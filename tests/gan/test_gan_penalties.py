@@ -16,7 +16,6 @@ from gan_fixtures import (
     build_image_game,
     build_step,
     evaluate,
-    images_of,
     make_run,
 )
 from graph_fixtures import session
@@ -273,24 +272,3 @@ def test_a_weight_falls_in_a_cosine_to_its_last_share(decay, steps, step, factor
 def test_a_decay_needs_the_length_of_the_run():
     with pytest.raises(UsageError, match="penalty_decay.* has no length"):
         penalties.weight_factor(make_run(total_steps=None, penalty_decay=0.5))
-
-
-@pytest.mark.parametrize("network, penalty", [("dcgan", "wgan-gp"), ("mlp", "r1r2")])
-def test_a_lazy_penalty_has_the_gradients_of_one_on_every_step(network, penalty):
-    values = {}
-    for steps in (1, 2):
-        with tf.Graph().as_default():
-            kinds = {"network": network, "penalty": penalty, "conditional": "projection"}
-            weight = {"penalty_steps": steps, "penalty_weight": 1.0 / steps}
-            run = make_run(classes=3, width=2, **kinds, **weight)
-            model = models.build(run)
-            features = 0.5 * (images_of() + 1)
-            outputs = models.discriminator_pass(model, features, tf.constant([0, 1, 2, 2]), 0, run)
-            loss = losses.named_losses(outputs, run)["d_loss"]
-            gradients = tf.gradients(loss, model.discriminator.variables)
-            with session() as tf_session:
-                tf_session.run(run.global_step.assign(1))
-                values[steps] = tf_session.run([outputs["penalty"], loss, *gradients])
-    for now, lazily in zip(values[1], values[2]):
-        np.testing.assert_allclose(lazily, now, rtol=1e-4, atol=1e-6)
-    assert values[1][0] > 0

@@ -1,11 +1,8 @@
-"""Each test builds in a graph of its own."""
+"""Each test builds in its own graph."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def _fresh_graph():
-    from toolkit import tf
-
-    with tf.Graph().as_default():
-        yield
+def _fresh_graph(graph):
+    pass

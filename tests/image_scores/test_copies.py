@@ -48,14 +48,6 @@ def test_copies_that_weak_features_miss_show_in_blurred_pixels(tmp_path):
     assert warnings_of(independent) == []
 
 
-def test_all_copies_are_named_though_a_held_out_image_is_a_near_duplicate(tmp_path):
-    reals = REALS.features[:100].copy()
-    reals[0] = TRAIN.features[0]
-    details, _ = compare(almost_copies(), tmp_path, real_images=Split(reals, None))
-    assert details["pixels"]["near_samples"] == 0
-    assert any("in blurred pixels" in text for text in warnings_of(details))
-
-
 def test_a_class_that_is_copied_shows_where_the_ratio_over_all_does_not(tmp_path):
     fakes = make_images(LABELS, 5)
     fakes[LABELS == 2] = TRAIN.features[LABELS == 2]

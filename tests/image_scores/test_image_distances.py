@@ -125,11 +125,6 @@ def test_the_jackknife_is_that_of_the_frechet_distance():
     assert errors == pytest.approx(2.262, abs=1e-3)  # Student's quantile for nine degrees
 
 
-def test_the_interval_of_equal_images_ends_at_zero():
-    same = np.ones([10, 3])
-    assert distances.frechet_interval(0.0, same, same)[:2] == (0.0, 0.0)
-
-
 # -------------------------------------------------------------------------------------- neighbours
 
 
@@ -199,23 +194,6 @@ def test_equal_examples_have_no_distance_in_spite_of_rounding():
 
 
 # --------------------------------------------------------------------- copies, with known answers
-
-
-@pytest.mark.parametrize(
-    "num_copies, ratio, near_samples",
-    [
-        (0, pytest.approx(1, abs=0.05), pytest.approx(0.015, abs=0.015)),
-        (100, pytest.approx(1, abs=0.1), pytest.approx(0.11, abs=0.015)),
-        (1000, 0, 1),
-    ],
-)
-def test_copies_are_near_samples_and_only_many_lower_the_ratio(num_copies, ratio, near_samples):
-    draws = np.random.RandomState(1)
-    training, reals, fakes = (draws.randn(1000, 6) for _ in range(3))
-    fakes[:num_copies] = training[:num_copies]
-    values = compare_distances(nearest(fakes, training)[1], nearest(reals, training)[1])
-    assert values["ratio"] == ratio and values["near_samples"] == near_samples
-    assert values["near_reals"] == 0.01
 
 
 def test_the_ratio_is_unknown_where_half_of_the_reals_are_training_images():

@@ -111,14 +111,6 @@ def test_pixels_are_taken_by_name_and_where_no_network_can_learn(monkeypatch, na
     assert open_features(make_options(features=name), spec, train).name == "pixels"
 
 
-@pytest.mark.parametrize("name", ["self", "classifier"])
-def test_features_by_name_that_the_data_does_not_allow_are_refused(name):
-    with pytest.raises(
-        UsageError, match=rf"features '{name}' need .* data has 400 examples \[64\]"
-    ):
-        open_features(make_options(features=name), SPEC._replace(shape=(64,)), SPLITS["train"])
-
-
 @pytest.mark.parametrize(
     "test, validation, is_good",
     [
@@ -148,11 +140,6 @@ def test_where_most_images_are_of_one_class_a_good_classifier_is_better():
     trained = types.SimpleNamespace(summary={"test": test}, validation=None)
     labels = np.repeat([0, 1], [900, 100])
     assert not features.recognizes_classes(trained, Split(None, labels))  # chance is 0.9
-
-
-def test_a_run_that_is_not_there_is_a_users_mistake():
-    with pytest.raises(UsageError, match="no run at 'nowhere'"):
-        open_features(make_options(features="nowhere"), SPEC, SPLITS["train"])
 
 
 def test_a_run_is_opened_by_its_folder_and_has_to_fit(monkeypatch, tmp_path):
@@ -198,12 +185,6 @@ def test_auto_takes_a_good_classifier_and_else_a_network_without_labels(cache):
     assert cache.features().name == "self-supervised, of mnist5k"
     assert [call[0] for call in cache.calls] == ["classifier", "classifier", "agreement"]
     assert cache.features(features="classifier").name == "classifier of mnist5k"  # by its name
-
-
-def test_auto_refuses_a_classifier_of_unknown_accuracy(cache):
-    cache.trained.summary = {"test": None}
-    few = Split(SPLITS["train"].features[:31], SPLITS["train"].labels[:31])  # too few for `self`
-    assert cache.features(few).name == "pixels"
 
 
 def test_the_networks_train_on_the_same_examples_and_count_by_them(cache):
