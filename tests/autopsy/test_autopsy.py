@@ -262,29 +262,6 @@ def test_an_op_in_a_loop_is_named_with_its_first_turn(data):
     assert mark_of(finding) == "turn" and finding.op_type == "Log"
 
 
-def test_half_precision_counts(data):
-    class Typed(MeanLoss):
-        def values(self, logits, features):
-            x = tf.cast(logits, "bfloat16")  # which numpy does not have
-            return logits + tf.cast(x / zero(x), tf.float32)  # typed
-
-    finding = examine_step(Typed, data())
-    assert mark_of(finding) == "typed" and finding.tensor.dtype == "bfloat16"
-
-
-def test_a_variable_that_was_already_non_finite_is_named(data):
-    class Infinite(Linear):
-        @hookimpl
-        def build(self, run):
-            w, b = Linear.build(self, run)
-            return tf.get_variable("wide", initializer=tf.fill([2, 2], INF)), b
-
-    finding = examine_step(Infinite, data())
-    assert (finding.kind, finding.op, finding.tensor.inf) == ("variable", "wide", 4)
-    text = "'wide' was already non-finite before the update: float32 [2, 2], with"
-    assert text in finding.lines()[0]
-
-
 # ------------------------------------------------------------------------------------- the examples
 
 
@@ -336,20 +313,6 @@ def test_non_finite_features_are_reported_with_their_example():
     finding = examine_step(OwnData, "mnist5k", batch_size=12)
     assert (finding.kind, finding.examples, finding.tensor.nan) == ("features", [5], 1)
     assert "the features of example 5 of the split 'train' (label 1) are" in finding.lines()[0]
-
-
-class Swapped(MeanLoss):
-    """The gradient of w [2, 2] is infinite in one row, in a batch of 2."""
-
-    def values(self, logits, features):
-        w = tf.trainable_variables()[0]
-        return logits + tf.reduce_sum(tf.sqrt(w - tf.stop_gradient(w) + [[0.0], [1.0]]))
-
-
-def test_rows_of_another_axis_name_no_example(data):
-    finding = examine_step(Swapped, data(), batch_size=2)
-    assert finding.tensor.shape == (2, 2) and finding.tensor.inf == 2
-    assert finding.rows == [] and finding.batch.size == 2
 
 
 # ---------------------------------------------------------------------------------- several updates

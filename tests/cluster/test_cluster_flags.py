@@ -65,15 +65,6 @@ def test_a_wrong_number_is_refused(cli, flag, value):
     assert f"'{flag}'" in result.err and value in result.err
 
 
-@pytest.mark.parametrize("command", ["run", "resume"])
-def test_the_help_has_a_group_of_its_own(cli, command):
-    text = cli(command, "--help", "cluster").out
-    group = text.split("\nCluster:\n")[1].split("\n\n")[0]
-    flags = [line.split()[0] for line in group.splitlines() if line.strip().startswith("--")]
-    assert flags == ["--cluster", "--task", "--channel-port", "--join-secs", "--peer-secs"]
-    assert "[seconds; default 6] [2<=x<=1000000.0]" in " ".join(group.split())
-
-
 def test_the_configuration_shows_the_cluster(cli, monkeypatch):
     assert "cluster" not in json.loads(cli(*PRINT, "--json").out)
     task = '{"type": "worker", "index": 1}'

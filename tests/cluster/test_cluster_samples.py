@@ -102,14 +102,6 @@ def test_a_pod_starts_a_command_that_the_toolkit_accepts(cli, here, job):
         assert re.search(rf"^cluster .*{pod.environ['JOB_COMPLETION_INDEX']}", result.out, re.M)
 
 
-def test_the_addresses_are_the_names_that_the_service_gives_the_pods(objects, job):
-    (addresses,) = cluster_of(read_pods(job)[0]).jobs.values()
-    name, service = job["metadata"]["name"], objects["Service"]["metadata"]["name"]
-    assert pod_of(job)["subdomain"] == service
-    assert objects["Service"]["spec"]["clusterIP"] == "None"
-    assert [a.split(":")[0] for a in addresses] == [f"{name}-{i}.{service}" for i in range(3)]
-
-
 def test_the_ports_are_those_of_the_tasks_and_of_the_channel(objects, job):
     cluster = cluster_of(read_pods(job)[0])
     ports = {"tensorflow": 2222, "channel": 2223}

@@ -100,6 +100,7 @@ def test_addresses_may_be_names_and_numbers_of_both_protocols():
         ("{'cluster': {}}", "TF_CONFIG is not valid JSON: Expecting property name enclosed in"),
         ("[" * 100000, "TF_CONFIG is not valid JSON: it is too large or too deep."),
         ("[]", "TF_CONFIG is [], which is no JSON object."),
+        (config({"worker": [float("nan")]}, WORKER), "TF_CONFIG: cluster: worker[0] is NaN, which"),
         ('{"clusters": {}}', "TF_CONFIG has no 'cluster', but \"clusters\"."),
         (config(PAIR, tasks=WORKER), 'TF_CONFIG has no \'task\', but "cluster", "tasks".'),
         (config(PAIR), "TF_CONFIG has a cluster but no task."),

@@ -118,13 +118,3 @@ def test_a_cluster_whose_processes_are_killed_ends_with_the_same_bits(
     os.remove("wait at")
     start_job(*words).succeed()
     assert fingerprint("r") == expected
-
-
-def test_a_run_continues_with_another_number_of_workers_and_says_so(here, undisturbed, bars):
-    expected = undisturbed(CLASSIFIER + bars, 60)
-    start_job(*run_words(CLASSIFIER + bars, 60), "--pause-at", 25).succeed()
-    job = start_job("resume", "r", "--pause-at", 45, workers=3)
-    note = "no longer bit-exact from here: trained by 2 replicas before, now by 3 replicas"
-    assert note in job.succeed()["chief"].err
-    train_alone("resume", "r")
-    check_equal_within_rounding("r", expected)

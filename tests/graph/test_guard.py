@@ -166,16 +166,6 @@ def test_the_message_of_another_op_is_no_refusal():
     assert read_refusal(message) is None
 
 
-def test_a_refusal_describes_all_updates_that_are_not_finite_and_no_others():
-    values = [
-        GuardValues("a", "nan", "2"),
-        GuardValues("b", "1", "2"),
-        GuardValues("c", "1", "-inf"),
-    ]
-    assert describe_refusal(values) == "a: loss nan, gradient norm 2; c: loss 1, gradient norm -inf"
-    assert describe_refusal(values[1:2]) == NOT_FINITE
-
-
 # ---------------------------------------------------------------------------- by selection, for XLA
 
 

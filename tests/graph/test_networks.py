@@ -119,15 +119,6 @@ def test_two_passes_of_a_step_have_their_own_dropout():
     assert np.any(steps.logits != 0)
 
 
-def test_a_draw_within_a_loop_of_the_function_stays_and_is_named():
-    def noisy(x, training):
-        w = tf.get_variable("w", [4, 2])
-        body = lambda i, y: (i + 1, y + tf.random.normal(tf.shape(y)))  # noqa: E731
-        return tf.while_loop(lambda i, y: i < 2, body, (0, tf.matmul(x, w)))[1]
-
-    assert [op.type for op in make_steps(of(noisy)).random_ops] == ["RandomStandardNormal"]
-
-
 def test_a_function_is_applied_any_number_of_times_with_the_same_variables():
     model = OneNetwork(lambda run: run.function(network), apply_twice)
     first = three_steps(model)[0]

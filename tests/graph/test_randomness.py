@@ -9,7 +9,7 @@ from linear_fixtures import Linear, write_bars
 from update_fixtures import ONLY_2
 
 from toolkit import hookimpl, testing, tf
-from toolkit.api import open_model, open_trained
+from toolkit.api import open_trained
 from toolkit.compat import compile_with_xla
 from toolkit.graph import randomness
 from toolkit.graph.build import build_training
@@ -310,16 +310,6 @@ def trained(tmp_path_factory):
     with tf.Graph().as_default():
         testing.train("test_randomness:Noisy", str(folder / "run"), data=data, steps=2)
     return str(folder / "run")
-
-
-def test_metrics_do_not_depend_on_the_batch_size_of_an_evaluation(trained):
-    with open_model(trained) as run:
-        evaluator = run.evaluator("eval")
-        evaluator.load(run.checkpoint.path)
-        split = run.run_data().prepare_split("test")
-        losses = [evaluator.evaluate(split, size).metrics["loss"] for size in (1, 5, 100)]
-        evaluator.close()
-    assert losses == pytest.approx([losses[-1]] * 3, rel=1e-5)
 
 
 def test_examples_of_one_evaluation_have_different_numbers(trained):

@@ -10,7 +10,7 @@ from graph_fixtures import Constant, Spec, Stream, make_plugin, make_run, sessio
 from linear_fixtures import Linear
 from process_fixtures import free_port, run_threads
 
-from toolkit import Run, ToolkitError, UsageError, hookimpl, tf
+from toolkit import Run, ToolkitError, hookimpl, tf
 from toolkit.cluster.layout import LOOPBACK
 from toolkit.cluster.server import configure, start_server
 from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
@@ -74,12 +74,6 @@ def test_the_parts_of_a_batch_are_disjoint_complete_and_alike_in_size(batch_size
     sizes = [len(part) for part in parts]
     assert max(sizes) - min(sizes) <= 1 and sizes[0] == max(sizes)
     assert sum(Replica(rank, count, batch_size).weight for rank in range(count)) == pytest.approx(1)
-
-
-def test_a_batch_that_is_too_small_is_refused():
-    Replica(0, 3, 3).check_batch_size()
-    with pytest.raises(UsageError, match=r"^--batch-size is 2, fewer than the 3 replicas"):
-        Replica(0, 3, 2).check_batch_size()
 
 
 def draw(rank, count, make):

@@ -16,16 +16,9 @@ from update_fixtures import (
 )
 
 from toolkit import ToolkitError, UsageError, hookimpl, testing, tf
-from toolkit.graph.replica import Replica
-from toolkit.graph.run import Run, step_builder_of
+from toolkit.graph.run import step_builder_of
 
 pytestmark = pytest.mark.usefixtures("graph")
-
-
-def test_the_first_replica_is_the_chief():
-    options = make_run(**SGD).options
-    runs = [Run("train", options, replica=Replica(rank, 2, 64)) for rank in (0, 1)]
-    assert [run.is_chief for run in runs] == [True, False]
 
 
 def test_the_index_of_a_step_is_the_number_of_steps_before_it():
@@ -52,15 +45,6 @@ def test_a_wrong_name_is_answered_with_the_right_one(call, message):
     with pytest.raises((AttributeError, TypeError)) as error:
         call(make_run(**SGD))
     assert str(error.value) == message
-
-
-def test_the_first_of_two_updates_can_leave_the_global_step_unchanged():
-    run = make_run(**SGD)
-    a, b = create_variable("a", [0.0]), create_variable("b", [0.0])
-    first = run.minimize(tf.reduce_sum(a), [a], advance_step=False)
-    with tf.control_dependencies([first]):
-        both = run.minimize(tf.reduce_sum(b), [b])
-    assert after_steps(both, [run.global_step, a, b]) == [1, [-1], [-1]]
 
 
 def test_another_mode_is_refused():

@@ -8,18 +8,13 @@ import json
 import numpy as np
 import pytest
 from file_fixtures import sha256s
-from linear_fixtures import TEST_LABELS, bars, expected_logits, write_bars
+from linear_fixtures import TEST_LABELS, bars, expected_logits, read_weights, write_bars
 from run_fixtures import damage, write_plugin
 
 from toolkit import DataSpec, tf
 from toolkit.inference import evaluator, export
 from toolkit.inference.predict import columns
 from toolkit.inference.predict_files import read_examples
-
-
-def losses_of(logits, labels):
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
 
 
 @pytest.fixture
@@ -41,16 +36,6 @@ def read_output(cli, command, folder, argv):
 
 
 # ----------------------------------------------------------------------------------------- evaluate
-
-
-@pytest.mark.parametrize("step", [2, 6])
-def test_metrics_of_13_examples_in_batches_of_5_equal_those_of_numpy(evaluate, trained, step):
-    logits = expected_logits(trained / "run", bars(TEST_LABELS, 2), step)
-    result = evaluate("--checkpoint", step)
-    assert (result["examples"], result["step"]) == (13, step)
-    assert result["metrics"]["accuracy"] == pytest.approx((logits.argmax(1) == TEST_LABELS).mean())
-    loss = losses_of(logits, TEST_LABELS).mean()
-    assert result["metrics"]["loss"] == pytest.approx(loss, rel=1e-5)
 
 
 def test_another_split_is_evaluated_by_its_name(evaluate):
@@ -84,13 +69,9 @@ def test_a_misspelt_split_is_an_error_with_the_nearest_name(cli, trained):
             {"x": np.zeros([20, 4], np.float32), "y": np.arange(20) % 3},
             "examples [4] float32, the model was trained on [6, 6, 1] uint8",
         ),
-        (
-            {"x": np.zeros([20, 6, 6], np.uint8), "y": np.arange(20) % 4},
-            "does not know the class '3'",
-        ),
         ({"x": np.zeros([20, 6, 6], np.uint8)}, "has no labels"),
     ],
-    ids=["shape", "classes", "labels"],
+    ids=["shape", "labels"],
 )
 def test_other_data_that_does_not_fit_is_refused_with_both(cli, trained, arrays, words):
     np.savez("other.npz", **arrays)
@@ -278,12 +259,16 @@ CONVERTING = """
 """
 
 
-def test_an_export_says_what_examples_pass_through_before_it(cli, here):
+def test_a_prediction_converts_examples_and_an_export_says_that_it_does_not(cli, here):
     plugin = write_plugin(CONVERTING)
     with open(plugin, "a") as file:
         file.write("convert = plugin.convert\n")
     argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", "run"]
     assert cli("run", *argv, "--steps", 2, "--no-evaluate", "--steps-per-call", 1).code == 0
+    rows = json.loads(cli("predict", "run", "bars.npz", "--json").out)
+    w, b = read_weights("run", 2)
+    expected = (bars(TEST_LABELS, 2).reshape(13, -1) / 255.0 - 0.5).dot(w) + b
+    assert np.allclose([row["logits"] for row in rows], expected, atol=1e-5)
     result = cli("export", "run", "model")
     sentence = (
         "The SavedModel begins behind the plugin's 'convert': give it examples as this hook "

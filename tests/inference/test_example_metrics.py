@@ -192,13 +192,6 @@ def test_the_values_of_the_examples_are_sealed_with_the_reports(cli, run):
     assert cli("verify", run).code == 6
 
 
-def test_evaluate_prints_the_interval_behind_the_metric(cli, run):
-    line = cli("evaluate", run).out.splitlines()[0]
-    interval = result_of(run)["intervals"]["accuracy"]
-    assert f" [{interval['low']:.4f}, {interval['high']:.4f}]  loss " in line
-    assert line.endswith("(13 examples, step 4; 95 % intervals in brackets)")
-
-
 def test_a_run_prints_the_interval_and_why_there_is_none(cli):
     argv = ["--plugin", "test_example_metrics:OwnValues", "--data", write_bars("bars.npz")]
     out = cli("run", *argv, "--steps", 4, "--run-dir", "run").out

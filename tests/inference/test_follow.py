@@ -7,11 +7,10 @@ import shutil
 import signal
 
 import numpy as np
-import process_fixtures
 import pytest
 from file_fixtures import read_json, sha256s
 from generator_fixtures import SCORED_GENERATOR
-from linear_fixtures import LINEAR, Linear, bars, expected_logits, write_bars
+from linear_fixtures import Linear, bars, expected_logits, write_bars
 from run_fixtures import set_state
 
 from toolkit import Scorer, ScoreResult, ToolkitError, hookimpl, testing
@@ -119,12 +118,6 @@ def test_json_lines_are_the_records_with_the_run_and_metrics_those_of_an_evaluat
         assert each["tensors"] == RunFolder(str(run)).commits.find_commit(each["step"]).tensors
         single = cli("evaluate", run, "--checkpoint", each["step"], "--split", "test", "--json")
         assert json.loads(single.out)["metrics"] == each["metrics"]
-
-
-def test_other_data_is_evaluated_as_without_follow(cli, run, here):
-    data = write_bars(here / "other.npz", test=5)
-    value = json.loads(cli("evaluate", run, "--follow", "--json", "--data", data).out)
-    assert (value["split"], value["examples"], value["data"]) == ("test", 5, data)
 
 
 def test_who_falls_behind_takes_the_newest_and_evaluates_none_a_second_time(cli, run):
@@ -291,40 +284,3 @@ def test_mistakes_are_one_sentence(cli, run, flags, text):
 
 
 # ---------------------------------------------------------------------------- beside real training
-
-# An extension that holds a run after the commit of step 6, until its process is killed.
-HOLDING = """
-import signal
-from toolkit import hookimpl
-
-@hookimpl
-def checkpoint_saved(step):
-    while step == 6:
-        signal.pause()
-"""
-
-
-def test_a_run_is_followed_through_a_kill_and_a_resume(cli, here):
-    (here / "holding.py").write_text(HOLDING)
-    argv = ["--plugin", LINEAR, "--with", "./holding.py", "--data", write_bars("bars.npz")]
-    argv += ["--steps", 12, "--evaluate-steps", 2, "--keep-checkpoints", 9, "--run-dir", "run"]
-    follow = ["evaluate", "run", "--follow", "--every", "--trust", "--json"]
-    with open("out", "wb") as out:
-        evaluator = process_fixtures.start(*follow, "--idle-secs", 10**6, stdout=out)
-    trainer = process_fixtures.start("run", *argv)
-
-    def evaluated():
-        with open("out") as file:
-            return [json.loads(line) for line in file.read().split("\n")[:-1]]
-
-    process_fixtures.wait_until(lambda: len(evaluated()) == 3, among=[evaluator, trainer])
-    process_fixtures.kill(trainer)
-    resumed = process_fixtures.run("resume", "run", "--trust")
-    assert resumed.code == 0, resumed.err
-    assert evaluator.wait(process_fixtures.PATIENCE) == 0
-    assert cli("verify", "run").code == 0
-    records = RunFolder("run").metrics.read()
-    expected = {r["step"]: r["accuracy"] for r in records if r["kind"] == "eval"}
-    assert sorted(expected) == [2, 4, 6, 8, 10, 12]
-    found = [(value["step"], value["metrics"]["accuracy"]) for value in evaluated()]
-    assert found == [(step, pytest.approx(expected[step], abs=1e-6)) for step in sorted(expected)]

@@ -194,15 +194,3 @@ def test_the_training_file_is_predicted_on_whatever_its_label(here, label):
     spec = DataSpec.from_json(json.loads(json.dumps(data.spec._asdict())))
     examples = read_examples(["abc.tfrecord"], spec)
     np.testing.assert_array_equal(examples.inputs, data.splits["train"].features)
-
-
-def test_records_are_read_by_the_columns_of_a_table(here):
-    with open("abc.csv", "w") as file:
-        file.write("c,a,label\n" + "".join(f"{i * 0.5},{i * 1.25},{i % 3}\n" for i in range(9)))
-    spec = open_data("table:abc.csv", shares=NOTHING).spec
-    write_numbers("abc.tfrecord", "abc", 3)
-    features = read_examples(["abc.tfrecord"], spec).inputs
-    assert features.tolist() == [[2, 0], [3, 1], [4, 2]]
-    write_numbers("ab.tfrecord", "ab", 3)
-    with pytest.raises(DataError, match="expected the key 'c', found the keys a, b"):
-        read_examples(["ab.tfrecord"], spec)

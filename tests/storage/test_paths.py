@@ -3,10 +3,8 @@
 import os
 import shutil
 
-import process_fixtures
 import pytest
 from file_fixtures import read_json
-from linear_fixtures import LINEAR, write_bars
 
 from toolkit import files, tf
 from toolkit.errors import CheckpointError
@@ -66,14 +64,3 @@ def test_a_damaged_checkpoint_is_named_by_its_own_path(folder):
         fingerprint(str(folder / "model.ckpt-1"))
     assert str(folder / "model.ckpt-1") in str(error.value)
     assert "/proc/" not in str(error.value)
-
-
-def test_a_run_in_a_folder_whose_name_is_not_utf8_trains_and_is_intact(here):
-    try:
-        os.mkdir(NOT_UTF8)
-    except OSError:
-        pytest.skip("all names of this file system are UTF-8")
-    flags = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", "4"]
-    for command in (["run", *flags, "--run-dir"], ["verify"]):
-        ended = process_fixtures.run(*command, os.path.join(NOT_UTF8, "run"))
-        assert ended.code == 0, ended.err

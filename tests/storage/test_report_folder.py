@@ -73,22 +73,6 @@ def test_later_reports_replace_earlier_ones_unless_they_fail(run):
     assert read(run) == "second" and os.listdir(run.file("reports")) == ["test-2"]
 
 
-def test_a_folder_that_a_resume_deletes_before_it_is_locked_is_replaced(run, monkeypatch):
-    acquire = FolderLock.acquire
-    folders = []
-
-    def delete_first(lock, create=True):
-        if not folders:
-            folders.extend(os.listdir(run.file("reports")))
-            run.checkpoints.begin_session(None)
-        acquire(lock, create)
-
-    monkeypatch.setattr(FolderLock, "acquire", delete_first)
-    write(run, "first")
-    assert len(folders) == 1 and read(run) == "first"
-    assert os.listdir(run.file("reports")) == ["test-2"]
-
-
 def test_reports_that_are_sealed_during_the_evaluation_stay(run):
     write(run, "first")
     other = RunFolder(run.path)

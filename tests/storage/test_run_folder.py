@@ -417,16 +417,6 @@ def test_what_is_damaged_or_not_listed_is_quarantined_and_named(committed, harm,
     assert steps(committed) == left
 
 
-def test_files_in_quarantine_are_not_overwritten(committed):
-    for turn in ("first", "second"):
-        write(turn, committed.checkpoints.prefix(6) + ".index")
-        committed.checkpoints.begin_session(committed.checkpoints.newest())
-        commit(committed, 6)
-    for name, text in (("model.ckpt-6.index", "first"), ("model.ckpt-6.index.1", "second")):
-        with open(committed.file("checkpoints", "damaged", name)) as file:
-            assert file.read() == text
-
-
 def test_the_newest_intact_checkpoint_is_found_with_a_warning_for_each_damaged_one(committed):
     damage(committed, 6)
     os.remove(committed.checkpoints.prefix(4) + ".index")

@@ -11,10 +11,9 @@ import math
 import pytest
 from linear_fixtures import LINEAR, Linear, write_bars
 
-from toolkit import DataSpec, Scorer, ScoreResult, ToolkitError, UsageError, hookimpl, testing, tf
+from toolkit import Scorer, ScoreResult, ToolkitError, UsageError, hookimpl, testing, tf
 from toolkit.display.console import Console
 from toolkit.inference.scorer_set import read_directions
-from toolkit.plugins import Plugins
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.best_metric import BestMetric, choose_best_metric
 from toolkit.training.session_record import describe_best
@@ -228,39 +227,27 @@ def test_another_validation_split_begins_the_best_again(run, manifest, data, tmp
 class Rated(Linear):
     """Its score is 9 at step 1, and then 1."""
 
-    def __init__(self, **dependencies):
-        self.dependencies = dependencies
-
     @hookimpl
     def scorers(self):
-        return [Rating(self.dependencies)]
+        return [Rating()]
 
 
 class Rating(Scorer):
     names, directions = ("rating",), {"rating": "max"}
 
-    def __init__(self, dependencies):
-        self.answer, self.calls = dependencies, 0
+    calls = 0
 
     def score(self, split, predict, folder):
         self.calls += 1
         return ScoreResult({"rating": 9.0 if self.calls == 1 else 1.0})
 
     def dependencies(self, split):
-        return self.answer
-
-
-def test_a_score_by_other_features_begins_the_best_again(run, manifest):
-    run(Rated(features="a" * 64, size=3), steps=2, best_metric="rating")
-    assert manifest()["best"]["depends_on"]["features"] == "a" * 64
-    _, log = run(Rated(features="b" * 64, size=3), steps=4)
-    assert AGAIN + "features was aaaaaaaaaaaa, now bbbbbbbbbbbb; step 1 was best\n" in log
-    assert manifest()["best"]["step"] == 2
+        return {"sizes": (3, 4), "rate": 0.1}
 
 
 def test_a_plain_resume_continues_with_the_best_so_far(run, manifest):
     for steps in 2, 4:
-        _, log = run(Rated(sizes=(3, 4), rate=0.1), steps=steps, best_metric="rating")
+        _, log = run(Rated(), steps=steps, best_metric="rating")
     assert "chosen again" not in log
     assert (manifest()["best"]["step"], manifest()["evaluations_since_best"]) == (1, 3)
 
@@ -271,16 +258,6 @@ def test_without_a_metric_no_best_stays(run, manifest):
     summary, log = run(plugin, steps=4, best_metric="none")
     assert "note   no metric chooses the best checkpoint any more; step 1 was best\n" in log
     assert manifest()["best"] is None and summary["test"]["checkpoint"] == "last"
-
-
-def test_the_classifier_declares_all_of_its_metrics():
-    plugins = Plugins.load("classifier")
-    run = testing.make_run("classifier", "eval", DataSpec((8, 8, 1), "uint8", 10))
-    assert read_directions(plugins, run, ["loss"], []) == {
-        "accuracy": "max",
-        "top3": "max",
-        "loss": "min",
-    }
 
 
 def best_of(*evaluations):

@@ -7,6 +7,7 @@ import glob
 import os
 
 import pytest
+from hook_fixtures import CallAt, Death, die, lose_session
 from linear_fixtures import Linear, write_bars
 
 from toolkit import Every, SessionHook, hookimpl, testing, tf
@@ -28,10 +29,6 @@ OPTIONS = {
 }
 
 
-class Death(BaseException):
-    """An end of the process that no code handles, like a kill."""
-
-
 class Count(SessionHook):
     """A hook with state: it sums the steps, and records the sum."""
 
@@ -47,19 +44,6 @@ class Count(SessionHook):
         self.total += step
         if step % 7 == 0:
             self.loop.record({"step": step, "kind": "event", "event": "count", "sum": self.total})
-
-
-class Fatal(SessionHook):
-    """Raises Death after step `at`, once."""
-
-    every = Every(steps=1)
-
-    def __init__(self, at):
-        self.at = at
-
-    def on_step(self, step, values, context):
-        if step == self.at:
-            raise Death
 
 
 class Noisy(Linear):
@@ -82,7 +66,7 @@ class Noisy(Linear):
 
     @hookimpl
     def session_hooks(self):
-        return [Count()] + [Fatal(self.dies_at)] * bool(self.dies_at)
+        return [Count(), CallAt([self.dies_at], die)]
 
 
 class SometimesNan(Noisy):
@@ -205,13 +189,13 @@ def test_deaths_within_a_commit_leave_no_trace(data, monkeypatch, whole):
             raise Death
         update(self, step)
 
-    for owner, name, die in (
+    for owner, name, die_there in (
         (CommitLog, "add", die_before_the_entry),
         (CommitLog, "add", die_after_the_entry),
         (Validation, "_record_state", die_in_the_evaluation),
     ):
         with monkeypatch.context() as patch, pytest.raises(Death):
-            patch.setattr(owner, name, die)
+            patch.setattr(owner, name, die_there)
             testing.train(Noisy(), "run", data=data, **OPTIONS)
     train(Noisy, "run")
     assert final_state("run") == whole.state and events("run") == whole.events
@@ -231,19 +215,7 @@ class SessionLoss(Noisy):
 
     @hookimpl
     def session_hooks(self):
-        return [Count(), LoseSession([3, 9, 11, 13, 14, 16])]
-
-
-class LoseSession(SessionHook):
-    every = Every(steps=1)
-
-    def __init__(self, steps):
-        self._steps = steps
-
-    def on_step(self, step, values, context):
-        if step in self._steps:
-            self._steps.remove(step)
-            raise tf.errors.UnavailableError(None, None, "the machine was away")
+        return [Count(), CallAt([3, 9, 11, 13, 14, 16], lose_session)]
 
 
 def test_lost_sessions_leave_no_trace(data, whole):

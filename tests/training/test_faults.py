@@ -6,14 +6,13 @@ import errno
 import os
 import resource
 
-import numpy as np
 import pytest
-from file_fixtures import write_idx
+from hook_fixtures import CallAt, with_hooks
 from linear_fixtures import Linear, write_bars
 from test_exact_resume import final_state
 
 import toolkit
-from toolkit import Every, SessionHook, hookimpl, testing, tf
+from toolkit import testing, tf
 from toolkit.errors import CheckpointError, RetryError
 from toolkit.storage.run_folder import RunFolder
 
@@ -35,29 +34,6 @@ def final_state_of(run):
     return final_state(run)
 
 
-class CallAt(SessionHook):
-    """Calls a function after a step, once."""
-
-    every = Every(steps=1)
-
-    def __init__(self, step, act):
-        self._step, self._act = step, act
-
-    def on_step(self, step, values, context):
-        if step == self._step:
-            self._act()
-
-
-def linear_with(step, act):
-    class Acting(Linear):
-        @hookimpl
-        def session_hooks(self):
-            return [CallAt(step, act)]
-
-    Acting.__name__ = Linear.__name__  # a resume with Linear continues the same plugin's run
-    return Acting
-
-
 @pytest.fixture
 def full_disk():
     """A function that limits the size of every file, in bytes, as a full disk does."""
@@ -69,7 +45,8 @@ def full_disk():
 @pytest.mark.parametrize("size", [10, 1200])
 def test_a_full_disk_loses_nothing_that_was_committed(data, whole, full_disk, size):
     with pytest.raises(RetryError) as raised:
-        testing.train(linear_with(6, lambda: full_disk(size)), "run", data=data, **OPTIONS)
+        plugin = with_hooks(CallAt([6], lambda step: full_disk(size)))
+        testing.train(plugin, "run", data=data, **OPTIONS)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
     assert raised.value.exit_code == 138
     assert "cannot be written: " in str(raised.value) and "toolkit resume" in str(raised.value)
@@ -79,34 +56,10 @@ def test_a_full_disk_loses_nothing_that_was_committed(data, whole, full_disk, si
     assert final_state_of("run") == whole
 
 
-STREAMED = dict(OPTIONS, reader="stream", validation_share=0, test_share=0)
-
-
-@pytest.fixture
-def idx_data(here):
-    """The `--data` value of plain IDX files, which stream from where they are."""
-    folder = here / "idx"
-    folder.mkdir()
-    labels = np.arange(64) % 3
-    images = np.zeros((64, 4, 4), np.uint8)
-    images[np.arange(64), labels] = 200
-    write_idx(str(folder / "train-images-idx3-ubyte"), images)
-    write_idx(str(folder / "train-labels-idx1-ubyte"), labels.astype(np.uint8))
-    return f"idx:{folder}"
-
-
-def test_a_data_file_that_is_touched_is_no_fault(idx_data, here):
-    path = here / "idx" / "train-labels-idx1-ubyte"
-    plugin = linear_with(6, lambda: os.utime(str(path), (0, 0)))
-    testing.train(plugin, "run", data=idx_data, **STREAMED)
-    assert RunFolder("run").checkpoints.newest().step == 12
-
-
 def test_a_run_whose_folder_is_moved_or_removed_ends_and_continues_at_its_new_place(data, whole):
     with pytest.raises(CheckpointError, match="is gone: it was removed or moved") as raised:
-        testing.train(
-            linear_with(6, lambda: os.rename("run", "moved")), "run", data=data, **OPTIONS
-        )
+        plugin = with_hooks(CallAt([6], lambda step: os.rename("run", "moved")))
+        testing.train(plugin, "run", data=data, **OPTIONS)
     assert raised.value.exit_code == 5
     assert not os.path.exists("run")  # it must not be created again
     testing.train(Linear, "moved")
@@ -135,10 +88,10 @@ def test_a_folder_that_cannot_be_locked_is_trained_in_with_one_warning(data, mon
 
 
 def test_the_error_for_exhausted_memory_has_the_step(data):
-    def exhaust():
+    def exhaust(step):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor [9, 9]")
 
     with pytest.raises(RetryError, match="Step 7 needs more memory than there is: OOM") as raised:
-        testing.train(linear_with(6, exhaust), "run", data=data, **OPTIONS)
+        testing.train(with_hooks(CallAt([6], exhaust)), "run", data=data, **OPTIONS)
     assert raised.value.exit_code == 138
     assert RunFolder("run").checkpoints.newest().step == 4

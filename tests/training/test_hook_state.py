@@ -64,11 +64,6 @@ def test_arrays_have_the_same_type_shape_and_bits_after_saving_and_loading(path,
     assert loaded.tobytes() == array.tobytes()
 
 
-def test_arrays_of_several_hooks_with_equal_names_are_distinct(path):
-    loaded = save_and_load(path, {"a": {"x": np.array([1])}, "b": {"x": np.array([2]), "y": 3}})
-    assert (loaded["a"]["x"].tolist(), loaded["b"]["x"].tolist(), loaded["b"]["y"]) == ([1], [2], 3)
-
-
 @pytest.mark.parametrize(
     "value, description",
     [

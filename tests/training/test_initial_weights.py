@@ -8,9 +8,9 @@ import shutil
 import numpy as np
 import pytest
 from file_fixtures import read_json
+from hook_fixtures import CallAt, Death, die
 from linear_fixtures import LINEAR, Linear, bars, read_weights
-from run_fixtures import damage, set_state, write_plugin
-from test_exact_resume import Death, Fatal
+from run_fixtures import set_state, write_plugin
 
 import toolkit
 from toolkit import hookimpl, testing, tf
@@ -26,7 +26,8 @@ def kill(cli, monkeypatch):
 
     def call(data, *argv):
         with monkeypatch.context() as patch, pytest.raises(Death):
-            patch.setattr(Linear, "session_hooks", hookimpl(lambda self: [Fatal(1)]), raising=False)
+            hooks = hookimpl(lambda self: [CallAt([1], die)])
+            patch.setattr(Linear, "session_hooks", hooks, raising=False)
             start(cli, data, *argv, steps=3)
         assert not RunFolder(os.path.abspath("new")).checkpoints.list()
 
@@ -161,16 +162,6 @@ def test_once_something_is_committed_the_weights_are_not_needed(cli, data, sourc
     assert result.err.count("\n") == 2
 
 
-def test_a_run_that_moved_with_its_parent_is_trained_again(cli, data, source, here):
-    argv = ["--plugin", LINEAR, "--data", data, "--run-dir", "work/new", "--steps", 2]
-    shutil.copytree(source, "work/source")
-    assert cli("run", *argv, "--init-from", "work/source@2").code == 0
-    shutil.rmtree(source)
-    shutil.move("work", "moved")
-    assert cli("run", "--config", "moved/new/config.json", "--run-dir", "again").code == 0
-    assert testing.fingerprint("again") == testing.fingerprint("moved/new")
-
-
 # --------------------------------------------------------------------------------------- refusals
 
 
@@ -208,29 +199,16 @@ def test_a_run_without_a_checkpoint_has_no_weights(cli, data, source, kill):
     assert result.code == 5 and "new has no checkpoint yet." in result.err
 
 
-def test_a_damaged_last_checkpoint_is_skipped_with_a_warning(cli, data, source, here):
-    set_state(here / source, best=None)
-    damage(here / source, 6)
-    result = start(cli, data, "--init-from", source)
-    assert result.code == 0
-    assert "warning: the checkpoint of step 6 is damaged" in result.err
-    assert_equal_weights("new", read_weights(source, 4))
-
-
 def test_the_start_of_a_run_does_not_change_after_its_first_commit(cli, data, source):
     shutil.copytree(source, "other")
     assert start(cli, data, "--init-from", "source@2").code == 0
     resume = ["resume", "new", "--steps", 3]
     result = cli(*resume, "--init-from", "source@4")
     assert result.code == 2 and "init_from was ../source@2, now source@4" in result.err
-    sentence = "now {}: a change has no effect after the first commit."
-    for name, argv in (
-        ("other", ["--init-from", "other", "--allow", "init_from"]),
-        ("a=b", ["--map", "a=b", "--allow", "map"]),
-    ):
-        result = cli(*resume, *argv)
-        assert result.code == 2 and sentence.format(name) in result.err, result.err
-        assert "or start a new run." in result.err
+    result = cli(*resume, "--init-from", "other", "--allow", "init_from")
+    sentence = "now other: a change has no effect after the first commit."
+    assert result.code == 2 and sentence in result.err, result.err
+    assert "or start a new run." in result.err
     assert cli(*resume, "--init-from", "source").code == 0
     assert read_json("new", "config.json")["init_from"] == "../source@2"
 
@@ -263,7 +241,7 @@ def write_classes(path, names):
     return f"npz:{path}"
 
 
-def test_other_classes_start_afresh_in_the_last_layer_if_they_are_more_or_by_map(cli, here):
+def test_other_classes_are_noted_and_start_afresh_in_the_last_layer_by_map(cli, here):
     write_plugin(TWO_LAYERS)
 
     def run(classes, name, *flags):
@@ -285,10 +263,6 @@ def test_other_classes_start_afresh_in_the_last_layer_if_they_are_more_or_by_map
     assert "1 of 3 variables start with the weights of old, step 1." in fresh
     assert "Initialised: linear/b, linear/w." in fresh
     assert "Not used of old, step 1: linear/b, linear/w." in fresh
-    four = run("abcd", "four", "--init-from", "old")
-    assert "1 of 3 variables start with the weights of old, step 1." in four
-    shapes = "linear/b float32 [4] (there float32 [3]), linear/w float32 [5, 4]"
-    assert "Initialised: " + shapes in four
 
 
 # ------------------------------------------------------------------------------------- exactness

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from file_fixtures import read_json, sha256s
+from file_fixtures import read_json
 from linear_fixtures import write_bars
-from run_fixtures import sessions, write_plugin
+from run_fixtures import write_plugin
 
 from toolkit import UsageError
-from toolkit.compat import HAS_XLA
 from toolkit.options import CoreOptions
 from toolkit.storage.session_changes import find_session_changes
 from toolkit.training import provenance
@@ -119,15 +118,6 @@ def run(golden):
 RATES = "learning rate is 50 % of the full rate after step 8, and was 3.81 % before"
 
 
-def test_a_longer_run_whose_rate_would_jump_is_refused(cli, run):
-    before = sha256s(run)
-    result = cli("resume", run, "--steps", 16)
-    assert result.code == 2
-    assert f"With this length the {RATES}: the cosine schedule follows" in result.err
-    assert result.err.endswith("Allow it with --allow steps, or start a new run.\n")
-    assert sha256s(run) == before
-
-
 def test_a_jump_of_the_rate_that_is_allowed_is_noted(cli, run):
     result = cli("resume", run, "--epochs", "3.2", "--steps", "none", "--allow", "epochs")
     assert result.code == 0, result.err
@@ -168,14 +158,6 @@ def test_a_session_that_is_compiled_unlike_the_one_before_is_not_exact(before, n
     facts = {"versions": {}, "machine": {}, "plugins": {}, "data": {}, "partition": ""}
     session = facts if before is None else dict(facts, compiled=before)
     assert find_session_changes(session, dict(facts, compiled=now)) == changes
-
-
-@pytest.mark.skipif(not HAS_XLA, reason="XLA compiles steps on TensorFlow 2.x")
-def test_a_resume_with_xla_says_that_exactness_ends(cli, run):
-    result = cli("resume", run, "--steps", 16, "--allow", "steps", "--xla", "on")
-    assert result.code == 0, result.err
-    assert "note   no longer bit-exact from here: compiled by XLA was no, now yes" in result.err
-    assert [session["compiled"] for session in sessions(run)] == [False, True]
 
 
 def test_the_cores_of_a_session_are_those_that_its_process_may_use(monkeypatch):

@@ -12,6 +12,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from graph_fixtures import make_run
+from hook_fixtures import CallAt, lose_session, with_hooks
 from linear_fixtures import Linear, LinearOptions, write_bars
 from run_fixtures import records, steps_of
 
@@ -25,33 +26,6 @@ from toolkit.storage.run_folder import RunFolder
 from toolkit.training.hooks import metrics
 from toolkit.training.loop import MAX_RETRIES
 from toolkit.training.setup import evaluation_steps, record_steps
-
-
-def with_hooks(*hooks):
-    """The linear plugin with session hooks."""
-
-    class WithHooks(Linear):
-        @hookimpl
-        def session_hooks(self):
-            return list(hooks)
-
-    return WithHooks
-
-
-class StockHook(tf.train.SessionRunHook):
-    """A third party's hook without due steps.
-
-    Args:
-        act: act(calls, run_context) is called after each step; None for nothing.
-    """
-
-    def __init__(self, act=None):
-        self.act, self.calls = act, 0
-
-    def after_run(self, run_context, run_values):
-        self.calls += 1
-        if self.act is not None:
-            self.act(self.calls, run_context)
 
 
 def test_a_run_in_which_every_step_is_skipped_diverges(data):
@@ -157,39 +131,18 @@ def test_summaries_have_loss_rate_gradient_norm_and_speed_at_the_same_steps(writ
     assert {"validation/loss", "validation/accuracy"} <= set(steps)
 
 
-def test_checkpoints_contain_no_graph(written):
-    assert not [path for path in written.rglob("*") if path.suffix in (".meta", ".pbtxt")]
-
-
 # ------------------------------------------------------------------------------ faults and signals
 
 
-def lose_session(at, times=1):
-    """An `act` that loses the session.
-
-    Args:
-        at: the number of the first call that loses it.
-        times: the number of times.
-    """
-    remaining = [times]
-
-    def act(calls, context):
-        if calls >= at and remaining[0]:
-            remaining[0] -= 1
-            raise tf.errors.UnavailableError(None, None, "the machine has gone")
-
-    return act
-
-
 def test_a_lost_session_gives_one_warning(data, capsys):
-    model = with_hooks(StockHook(lose_session(at=3)))
+    model = with_hooks(CallAt([3], lose_session))
     testing.train(model, "run", data=data, steps=5, console=Console())
     warnings = [line for line in capsys.readouterr().err.split("\n") if "warning" in line]
     assert warnings == ["warning: the session was lost at step 3; continuing from step 2"]
 
 
 def test_a_run_whose_session_is_lost_too_often_ends_with_exit_code_138(data):
-    hook = StockHook(lose_session(at=3, times=1000))
+    hook = CallAt([3] * 1000, lose_session)
     with pytest.raises(RetryError, match=f"was lost {MAX_RETRIES + 1} times") as error:
         testing.train(with_hooks(hook), "run", data=data, steps=9)
     assert error.value.exit_code == 138
@@ -203,7 +156,7 @@ class Begins(SessionHook):
 def test_a_variable_that_is_created_too_late_is_named_with_its_line(data):
     with pytest.raises(ToolkitError) as caught:
         testing.train(with_hooks(Begins()), "run", data=data, steps=1, steps_per_call=1)
-    place = "the method 'begin' of session hook Begins of plugin 'withhooks' ("
+    place = "the method 'begin' of session hook Begins of plugin 'linear' ("
     assert "was created in " + place in caught.value.message
     assert "test_loop.py:" in caught.value.message
     assert "run.state" in caught.value.hint
@@ -225,14 +178,13 @@ def test_a_train_op_that_does_not_advance_the_step_by_one_is_refused(data):
 
 @pytest.mark.parametrize("signum, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_after_a_signal_the_step_is_finished_and_committed(data, signum, code):
-    def kill(calls, context):
-        if calls == 7:
-            os.kill(os.getpid(), signum)
+    def kill(step):
+        os.kill(os.getpid(), signum)
 
     run, before = "run", signal.getsignal(signum)
     options = {"data": data, "steps": 50, "log_steps": 3, "checkpoint_steps": 5}
     with pytest.raises(InterruptedRun) as error:
-        testing.train(with_hooks(StockHook(kill)), run, **options)
+        testing.train(with_hooks(CallAt([7], kill)), run, **options)
     assert error.value.exit_code == code and signal.getsignal(signum) is before
     last = steps_of(run)[-1]
     assert last in (7, 8)  # the step during which the signal came, or the one after
@@ -245,14 +197,14 @@ def test_after_a_signal_the_step_is_finished_and_committed(data, signum, code):
 def test_a_second_signal_ends_the_process_as_the_system_does(data):
     handlers = []
 
-    def kill(calls, context):
+    def kill(step):
         handlers.append(signal.getsignal(signal.SIGTERM))
-        if calls == 3:
+        if step == 3:
             os.kill(os.getpid(), signal.SIGTERM)
             handlers.append(signal.getsignal(signal.SIGTERM))
 
     with pytest.raises(InterruptedRun):
-        testing.train(with_hooks(StockHook(kill)), "run", data=data, steps=50)
+        testing.train(with_hooks(CallAt(range(1, 51), kill)), "run", data=data, steps=50)
     assert signal.SIG_DFL not in handlers[:3]  # the first signal is handled
     assert set(handlers[3:]) == {signal.SIG_DFL}  # and no other one
 
@@ -361,22 +313,8 @@ def test_a_step_of_two_batches_reads_two_resumes_exactly_and_counts_epochs(data)
     assert testing.fingerprint("whole") == testing.fingerprint("halves")
 
 
-@pytest.mark.parametrize(
-    "batches, size, message, hint",
-    [
-        (
-            2,
-            21,
-            "2 batches of 21 = 42 examples, but the split 'train' has 40",
-            "Set --batch-size 20",
-        ),
-        (41, 1, "41 batches of 1 = 41 examples", "Take fewer batches per step."),
-    ],
-)
-def test_a_step_of_too_many_examples_is_refused_with_the_sizes_that_are_possible(
-    data, monkeypatch, batches, size, message, hint
-):
-    monkeypatch.setattr(TwoBatches.Options, "batches_per_step", batches)
-    with pytest.raises(UsageError, match="A step takes " + message) as caught:
-        testing.open_trainer(TwoBatches, "run", data=data, batch_size=size)
-    assert caught.value.hint.startswith(hint)
+def test_a_step_of_too_many_examples_is_refused_with_the_size_that_is_possible(data):
+    message = "A step takes 2 batches of 21 = 42 examples, but the split 'train' has 40"
+    with pytest.raises(UsageError, match=message) as caught:
+        testing.open_trainer(TwoBatches, "run", data=data, batch_size=21)
+    assert caught.value.hint.startswith("Set --batch-size 20")

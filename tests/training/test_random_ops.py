@@ -2,14 +2,13 @@
 
 import os
 
-import numpy as np
 import pytest
 from graph_fixtures import session
-from linear_fixtures import bars, write_bars
+from linear_fixtures import write_bars
 from run_fixtures import UNSEEDED, write_plugin
 
 import toolkit
-from toolkit import testing, tf
+from toolkit import tf
 from toolkit.training.random_ops import find_random_ops
 
 
@@ -70,16 +69,3 @@ def test_a_run_says_once_where_a_plugin_draws_numbers_that_a_resume_does_not_rep
     (note,) = [line for line in lines if "is not exact" in line]
     start = "note   a resume of this run is not exact: RandomUniform at mine.py:9 in loss"
     assert note.startswith(start)
-
-
-def test_the_classifier_has_no_stateful_random_ops(tmp_path):
-    labels = np.arange(80) % 3
-    np.savez(str(tmp_path / "bars.npz"), x=bars(labels).repeat(2, 1).repeat(2, 2), y=labels)
-    options = {"data": f"npz:{tmp_path / 'bars.npz'}", "batch_size": 8, "steps": 4}
-    options.update(evaluate="no", network="cnn", dropout=0.5, mixup=0.2)
-    options.update(shift=1, rotate=1, elastic=1, zoom=0.1)
-    trainer = testing.open_trainer("classifier", str(tmp_path / "run"), **options)
-    try:
-        assert trainer.plan.random_ops == []
-    finally:
-        trainer.close()

@@ -6,15 +6,14 @@ import time
 
 import numpy as np
 import pytest
+from hook_fixtures import with_hooks
 from linear_fixtures import Linear, write_bars
 from run_fixtures import records, steps_of
 
 from toolkit import Every, SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.data.readers.stream import StreamReader
-from toolkit.errors import DataError, DivergedError, InterruptedRun, ToolkitError
-from toolkit.graph.build import StepOutputs, TrainingGraph
-from toolkit.graph.while_loop import StepLoop
+from toolkit.errors import DataError, DivergedError, InterruptedRun
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training import loop
 from toolkit.training.step_runner import (
@@ -23,7 +22,6 @@ from toolkit.training.step_runner import (
     MAX_TRIAL_CALLS,
     WARM_UP_CALLS,
     AdaptiveStepCount,
-    CallResult,
     FastestVariant,
     StepRunner,
 )
@@ -124,51 +122,6 @@ def test_the_variant_of_the_fastest_steps_stays_after_an_equal_number_of_calls_o
 
 
 # -------------------------------------------------------------------------------------------- calls
-
-
-def counting_graph(has_loop=True, max_steps=None):
-    """A graph whose train op counts its steps: one, or the number in the feed."""
-    count = tf.get_variable("count", [], tf.int32, tf.zeros_initializer(), use_resource=True)
-    num_steps = tf.placeholder_with_default(tf.constant(1), []) if has_loop else None
-    add = count.assign_add(num_steps if has_loop else 1, read_value=False)
-    with tf.control_dependencies([add]):
-        step_after = tf.identity(count.read_value())
-    return TrainingGraph(
-        tf_graph=tf.get_default_graph(),
-        run=None,
-        model=None,
-        step=StepOutputs(None, (), {}, None, ()),
-        counters={},
-        train_op=add,
-        step_after=step_after,
-        loop=StepLoop(None, num_steps, None, None, max_steps) if has_loop else None,
-        step_specs=None,
-        sums=None,
-    )
-
-
-def run_calls(graph, limits, **options):
-    """The results of calls, one for each limit on the number of steps."""
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        runner = StepRunner(session, graph, in_memory=True, **options)
-        return [runner.run(limit) for limit in limits]
-
-
-@pytest.mark.usefixtures("graph")
-@pytest.mark.parametrize(
-    "shape, limits, per_call, expected",
-    [
-        ({}, [100, 3, 100], 7, [CallResult(7, 7), CallResult(10, 3), CallResult(17, 7)]),
-        ({"has_loop": False}, [9, 9], 5, [CallResult(None, 1)] * 2),
-        ({"max_steps": 4}, [100], 50, [CallResult(4, 4)]),
-    ],
-    ids=["up to the limit", "single steps without a loop", "what the graph allows"],
-)
-def test_a_call_makes_the_fixed_number_of_steps_and_returns_the_step_after_it(
-    shape, limits, per_call, expected
-):
-    assert run_calls(counting_graph(**shape), limits, steps_per_call=per_call) == expected
 
 
 # -------------------------------------------------------------------------- steps in calls of a run
@@ -392,13 +345,7 @@ def test_a_deadline_that_passes_in_a_call_makes_the_next_step_due(data, calls, m
 
     monkeypatch.setattr(loop, "time", Time)
     hook, options = HookWithDeadline(), dict(RARE, steps_per_call=10)
-
-    class Timed(Linear):
-        @hookimpl
-        def session_hooks(self):
-            return [hook]
-
-    testing.train(Timed, "run", data=data, steps=50, **options)
+    testing.train(with_hooks(hook), "run", data=data, steps=50, **options)
     assert hook.steps == [21]
     assert [steps for _, steps in calls] == [10, 10, 10, 10, 8]
 
@@ -422,20 +369,3 @@ def test_the_error_for_data_that_ends_in_a_call_names_the_step(data, monkeypatch
         testing.train(Linear, "run", data=data, steps=60, **options)
     manifest = RunFolder("run").state()
     assert (manifest["status"], manifest["step"]) == ("failed", 9)
-
-
-def test_the_error_for_a_data_hook_that_fails_in_a_call_names_the_hook(data, monkeypatch):
-    class LimitedConverter(Linear):
-        calls = 0
-
-        @hookimpl
-        def convert(self, features, labels):
-            LimitedConverter.calls += 1
-            if LimitedConverter.calls > 150:
-                raise KeyError("enough")
-            return features, labels
-
-    monkeypatch.setenv("TOOLKIT_CACHE", "cache")
-    options = dict(RARE, reader="stream", **LOOP)
-    with pytest.raises(ToolkitError, match="failed in its hook 'convert': KeyError"):
-        testing.train(LimitedConverter, "run", data=data, steps=60, **options)

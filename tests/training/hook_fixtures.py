@@ -1,0 +1,43 @@
+"""Linear with session hooks, and a hook by which something happens after a step."""
+
+from linear_fixtures import Linear
+
+from toolkit import Every, SessionHook, hookimpl, tf
+
+
+def with_hooks(*hooks):
+    """The linear plugin with session hooks; a resume with `Linear` continues its run."""
+
+    class WithHooks(Linear):
+        @hookimpl
+        def session_hooks(self):
+            return list(hooks)
+
+    WithHooks.__name__ = Linear.__name__
+    return WithHooks
+
+
+class CallAt(SessionHook):
+    """Calls `act(step)` after these steps, once for each time that a step is listed."""
+
+    every = Every(steps=1)
+
+    def __init__(self, steps, act):
+        self._steps, self._act = list(steps), act
+
+    def on_step(self, step, values, context):
+        if step in self._steps:
+            self._steps.remove(step)
+            self._act(step)
+
+
+class Death(BaseException):
+    """An end of the process that no code handles, like a kill."""
+
+
+def die(step):
+    raise Death
+
+
+def lose_session(step):
+    raise tf.errors.UnavailableError(None, None, "the machine has gone")
