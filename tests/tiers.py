@@ -107,9 +107,12 @@ LONG = (
     "samples/ray-search/tests/test_ray_search.py",
     # A training on 60,000 images of a pipeline; `ci` has one on files of the same form.
     "samples/plugins/tests/test_sample_plugins.py::test_a_pipeline_of_tf_data_trains_on_the_full_mnist",
-    # Several kills at random, and kills and pauses of real trials; test_verify.py has one kill, and
-    # test_search_study.py those of workers in its memory.
+    # Several kills at random, of real trials, and one of a run that is not reproducible;
+    # test_verify.py has one, test_search_study.py those of workers in its memory, and
+    # test_verify.py the same comparison after a replay.
     "tests/audit/test_chaos.py",
+    "tests/audit/test_verify.py::test_chaos_detects_a_plugin_that_is_not_reproducible",
+    "tests/search/test_search_study.py::test_a_search_of_six_trials_that_is_killed_thirty_times",
     "tests/search/test_search_command.py::test_a_search_that_is_killed_and_interrupted",
     "tests/search/test_search_command.py::test_a_trial_that_was_paused",
     "plugins/gan-league/tests/test_tournament.py::"
@@ -140,7 +143,9 @@ LONG = (
     # All changes of images compiled by XLA; `ci` compiles those of a preset.
     "tests/augmentation/test_operations.py::"
     "test_compiled_by_xla_the_same_random_numbers_change_images_alike[all]",
-    # Steps compiled by XLA where `ci` has another value, form or kind of the same.
+    # Steps compiled by XLA where `ci` has another value, form or kind of the same, and a replay
+    # that stays compiled, of whose parts test_step_mode.py and test_verify.py have all.
+    "tests/audit/test_verify.py::test_a_run_that_xla_compiled_trains_again",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[keras]",
     "tests/graph/test_optimizer_objects.py::test_a_compiled_step_makes_the_same_updates[tf.train]",
     "tests/graph/test_groups.py::test_a_compiled_step_trains_groups_as_a_plain_one_does[plain]",

@@ -10,24 +10,70 @@ import os
 import process_fixtures
 import pytest
 from file_fixtures import read_json
+from linear_fixtures import write_bars
+from run_fixtures import write_plugin
 
+from toolkit import testing
 from toolkit.storage.run_folder import RunFolder
 
 KILLS = int(os.environ.get("TOOLKIT_CHAOS_KILLS", "2"))  # before a test changes the environment
 CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--steps", "150"]
 CLASSIFIER += ["--best-metric", "accuracy"]
+GAN = ["--plugin", "gan", "--network", "mlp", "--steps", "80", "--sample-steps", "20"]
+GAN += ["--evaluate-steps", "40", "--features", "pixels", "--quick-samples", "100"]
+GAN += ["--score-samples", "100", "--no-two-sample", "--width", "4", "--norm-samples", "20"]
+GAN += ["--sample-count", "9"]
+
+# When it starts for the first time, a run waits after its third save to be killed.
+WAIT_FOR_KILL = """
+    @hookimpl
+    def checkpoint_saved(self, run, step):
+        import os, time
+
+        if not hasattr(self, "saves"):
+            self.saves = 0
+            self.is_first = not os.path.exists("started")
+            open("started", "w").close()
+        self.saves += 1
+        while self.saves == 3 and self.is_first:
+            time.sleep(0.01)
+"""
 
 
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_small_network_survives_kills(here, reader):
-    command(*run_words([*CLASSIFIER, "--reader", reader]))
-    check_run(KILLS)
+    check(CLASSIFIER + ["--reader", reader], kills=KILLS)
+
+
+def test_two_networks_survive_kills(here):
+    check(GAN, kills=2)
 
 
 def test_a_cluster_is_replayed_and_survives_kills(cli):
     command("launch", "--workers", 2, "--", *run_words(CLASSIFIER))
     check_run(kills=1)
     assert "trained by 2 replicas; a resume is exact with as many" in cli("doctor", "run").out
+
+
+def test_a_kill_by_launch_changes_no_bit(here):
+    plugin, data = write_plugin(WAIT_FOR_KILL), write_bars("bars.npz")
+    with open(plugin, "a") as file:
+        file.write("checkpoint_saved = plugin.checkpoint_saved\n")
+    words = ["run", "--plugin", plugin, "--data", data, "--steps", "32", "--no-evaluate"]
+    words += ["--checkpoint-steps", "4", "--log-steps", "4"]
+    # With this seed the kill falls into one of the first two saves.
+    flags = ["--chaos", "1", "--chaos-seed", "37", "--restarts", "0", "--workers", 1]
+    ended = process_fixtures.run("launch", *flags, "--", *words, "--run-dir", "killed")
+    assert ended.code == 0 and "chaos: 1 of 1 kills" in ended.err, ended.err
+    assert process_fixtures.run(*words, "--run-dir", "whole").code == 0  # it has "started" before
+    assert testing.fingerprint("killed") == testing.fingerprint("whole")
+    lines = [(here / run / "metrics.jsonl").read_bytes() for run in ("killed", "whole")]
+    assert lines[0] == lines[1] != b""
+
+
+def check(argv, kills):
+    command(*run_words(argv))
+    check_run(kills)
 
 
 def run_words(argv):

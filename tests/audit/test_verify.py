@@ -24,10 +24,19 @@ from toolkit.audit.replay import compare_runs, find_segment
 from toolkit.cluster import launcher
 from toolkit.cluster.chaos import Chaos
 from toolkit.cluster.child import Child
+from toolkit.compat import HAS_XLA
 from toolkit.errors import CheckFailed, DivergedError, InterruptedRun, RetryError, UsageError
 from toolkit.storage.run_folder import RunFolder
 
 BEST = ["--best-metric", "accuracy", "--eval-batch-size", 5]  # as `trained` has them
+# Another factor in each process.
+RANDOM_FACTOR = """
+    @hookimpl
+    def loss(self, labels, outputs):
+        import os
+        factor = 1.0 + int.from_bytes(os.urandom(2), "big") / 65536
+        return Linear.loss(self, labels, {"logits": factor * outputs["logits"]})
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -247,6 +256,12 @@ def test_each_part_of_a_run_with_other_data_trains_again(cli, trained):
     assert "the data has changed" in cli("verify", trained / "run", "--replay", "4:8").err
 
 
+@pytest.mark.skipif(not HAS_XLA, reason="XLA compiles on TensorFlow 2.x alone")
+def test_a_run_that_xla_compiled_trains_again(cli, enter):
+    enter("--xla", "on")
+    assert cli("verify", "run", "--replay", "2:4").code == 0
+
+
 # ------------------------------------------------------------------------------------------ chaos
 
 
@@ -260,6 +275,14 @@ def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained):
     assert "step 6: tensors " in facts["result"]
     assert "kill 1 of 1: " in result.err
     assert sha256s(trained) == before
+
+
+def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here):
+    process_fixtures.take_turn()
+    train_with(cli, RANDOM_FACTOR)
+    result = cli("verify", "run", "--chaos", 1)
+    assert result.code == 6
+    assert "Step 6 differs: linear/b differs in " in result.err
 
 
 def test_a_signal_to_chaos_ends_its_process(cli, trained, monkeypatch):

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -111,6 +112,61 @@ def test_kills_and_the_number_of_workers_change_no_result(name, tmp_path):
     assert workers.run(4) == expected
     assert workers.kills > 5
     assert sum(workers.trainings.values()) - len(workers.trainings) <= workers.kills
+
+
+TRAIN = """
+import os, signal, sys
+import fake_trials
+from search_fixtures import small_definition
+from test_search_study import SIX
+
+folder, moment = sys.argv[1], int(sys.argv[2])
+left = [moment]
+
+def pass_moment():
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def train(study, trial):
+    pass_moment()
+    with open(os.path.join(folder, "trainings"), "a") as file:
+        file.write(f"{trial.name} {trial.rung}\\n")
+    fake_trials.train(study, trial)
+    pass_moment()
+
+study = fake_trials.open_study(small_definition(**SIX), folder)
+while fake_trials.train_next(study, train):
+    pass
+"""
+SIX = {"trials": 6, "seeds": (1,), "sampler": RANDOM, "rungs": (0.5, 1.0), "reduction": 2}
+
+
+def read_rows(folder):
+    """The table of a study that is complete."""
+    study = open_study(small_definition(**SIX), folder)
+    assert find_due(study) == []
+    return rows_of(study)
+
+
+def test_a_search_of_six_trials_that_is_killed_thirty_times_has_the_same_results(tmp_path):
+    expected = undisturbed_rows(small_definition(**SIX), tmp_path / "one")
+    for number in range(30):  # at the first moment, so that none comes further, or at the second
+        moment = 2 if number % 5 == 4 else 1
+        process = process_fixtures.start(tmp_path / "many", moment, statements=TRAIN)
+        assert process.wait(process_fixtures.PATIENCE) in (-signal.SIGKILL, 0)
+    assert process_fixtures.run(tmp_path / "many", 0, statements=TRAIN).code == 0
+    assert read_rows(tmp_path / "many") == expected
+
+
+def test_two_processes_on_one_folder_train_no_trial_twice(tmp_path):
+    processes = [process_fixtures.start(tmp_path / "two", 0, statements=TRAIN) for _ in range(2)]
+    assert [each.wait(process_fixtures.PATIENCE) for each in processes] == [0, 0]
+    trainings = (tmp_path / "two" / "trainings").read_text().splitlines()
+    assert len(trainings) == len(set(trainings)) >= 6
+    assert read_rows(tmp_path / "two") == undisturbed_rows(
+        small_definition(**SIX), tmp_path / "one"
+    )
 
 
 def test_a_claim_lasts_as_long_as_the_process_that_trains(tmp_path):
