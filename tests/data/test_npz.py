@@ -253,7 +253,7 @@ def test_arrays_are_examples_as_those_of_a_file(cache, data, description):
 @pytest.mark.parametrize(
     "data, words",
     [
-        ((PIXELS, CLASSES[:9]), "expected 12 labels, one per example, found 9"),
+        ((PIXELS, CLASSES[:9]), "different numbers of examples: features 12, labels 9"),
         ((PIXELS[:0], CLASSES[:0]), "expected one example or more, found none"),
         ((PIXELS, CLASSES, PIXELS), "a tuple of 3 for 'train'"),
         ([PIXELS, CLASSES], "x_train: the shapes \\[12, 4, 4\\] and \\[12\\], expected one"),

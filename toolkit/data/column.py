@@ -125,10 +125,6 @@ class Sequences:
         """int32 [M]."""
         return np.diff(self.starts).astype(np.int32)
 
-    def lengths_of(self, rows: np.ndarray) -> np.ndarray:
-        """The lengths of some sequences, int64 [n]."""
-        return self.starts[rows + 1] - self.starts[rows]
-
     def pad(self, rows: np.ndarray, length: int, padding: Any) -> np.ndarray:
         """The sequences of some examples, int64 [n], padded: [n, length, ...]."""
         starts, lengths = self.starts[rows], self.starts[rows + 1] - self.starts[rows]
@@ -177,8 +173,9 @@ class Column:
         self.kind = kind
         self.class_names = tuple(str(name) for name in class_names)
         self.num_classes = int(num_classes or len(self.class_names))
+        if num_classes and num_classes != self.num_classes:
+            raise DataError(f"The number of classes is {num_classes}, expected a whole number.")
         self.padding = padding
-        self._adds_channel = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -199,7 +196,6 @@ class Column:
         column = copy.copy(self)
         column.key = key
         column.values = _as_values(key, self.values)
-        column._adds_channel = False
         component = column.component = self._describe(key, column.values)
         if component.is_sequence:  # of padded ones, the padding is not checked
             column._check_range(column.values.values)
@@ -207,8 +203,6 @@ class Column:
             column.component = component._replace(shape=(*component.shape, 1))
             if isinstance(column.values, np.ndarray):
                 column.values = column.values[..., np.newaxis]
-            else:
-                column._adds_channel = True
         return column
 
     def take(self, rows: Any, length: Optional[int] = None) -> np.ndarray:
@@ -230,7 +224,8 @@ class Column:
             is_text = self.component.dtype == TEXT
             return as_text(array) if is_text else np.asarray(array, self._dtype)
         array = np.asarray(self.values[rows])
-        return self.convert(array[..., np.newaxis] if self._adds_channel else array, rows)
+        shape: Any = (len(array), *self.component.shape)  # of an image [H, W]: [H, W, 1]
+        return self.convert(array.reshape(shape), rows)
 
     def convert(self, array: np.ndarray, rows: Any = None) -> np.ndarray:
         """Values of the column's kind, of some rows, in the dtype of the component.
@@ -274,7 +269,7 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the M examples in memory, in their dtype; sequences are padded to the longest."""
+        """Bytes of the M examples in memory: in their dtype, sequences padded to the longest."""
         component = self.component
         length = self.values.longest if component.is_sequence else 1
         itemsize = _TEXT_BYTES if component.dtype == TEXT else self._dtype.itemsize
@@ -288,7 +283,7 @@ class Column:
         """The padding as a JSON value of the dtype."""
         padding = self.padding
         if dtype == TEXT:
-            padding = "" if isinstance(padding, int) else padding
+            padding = "" if padding == 0 else padding
             padding = padding.decode("utf-8", "replace") if isinstance(padding, bytes) else padding
             if isinstance(padding, str):
                 return padding
@@ -296,16 +291,19 @@ class Column:
             errors = (TypeError, ValueError, OverflowError)
             with contextlib.suppress(*errors), np.errstate(all="ignore"):
                 value = np.array(padding).astype(dtype).item()
-                if value == padding or value != value:
+                if value == padding and np.isfinite(value):
                     return value
         raise DataError(
-            f"{_subject(key)} the padding {self.padding!r}, which is no {dtype}.",
+            f"{_subject(key)} the padding {self.padding!r}, which is no finite {dtype}.",
             hint="Pad with a value of the component's own type.",
         )
 
     def _describe(self, key: str, values: Any) -> Component:
         dtype = _memory_dtype(key, values.dtype)
-        kind = self.kind or _default_kind(key, dtype)
+        default = "image" if dtype == "uint8" else "text" if dtype == TEXT else "value"
+        if key.partition("/")[0] == LABELS and dtype != TEXT:
+            default = "class" if dtype in KINDS["class"] else "value"
+        kind = self.kind or default
         if dtype not in KINDS[kind]:
             raise DataError(
                 f"{_subject(key, _BE)} of type {dtype}, which is no {kind}.",
@@ -436,11 +434,3 @@ def _memory_dtype(key: str, dtype: Any) -> str:
         f"{_subject(key, _BE)} of type {dtype}, expected numbers or text.",
         hint="Store images as uint8 from 0 to 255, other numbers as float32 or int32.",
     )
-
-
-def _default_kind(key: str, dtype: str) -> str:
-    if dtype == TEXT:
-        return "text"
-    if key.partition("/")[0] == LABELS:
-        return "class" if dtype in KINDS["class"] else "value"
-    return "image" if dtype == "uint8" else "value"

@@ -26,7 +26,6 @@ import numpy as np
 from ..errors import DataError
 from ..files import sha256_of
 from .column import VOID, Column, Component
-from .decoded import as_rows
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key, flatten, names_of, pack
 
@@ -178,19 +177,16 @@ class Split:
             positions: of the examples of a batch.
             is_longest: whether the batch has the longest of the split.
         """
-        column = self.columns[key]
-        if not column.component.is_sequence:
+        if not self.columns[key].component.is_sequence:
             return None
-        sequences = column.values
-        if is_longest and self._index is None:
-            return max(1, sequences.longest)
+        lengths = self.columns[key + LENGTH].values  # int32 [M]
         if is_longest and key not in self._longest:
-            self._longest[key] = int(sequences.lengths_of(self._index).max(initial=1))
+            used = lengths if self._index is None else lengths[self._index]
+            self._longest[key] = int(used.max(initial=1))
         if is_longest:
             return self._longest[key]
-        rows = as_rows(positions, len(self))
-        records = rows if self._index is None else self._index[rows]
-        return int(sequences.lengths_of(records).max(initial=1))
+        records = positions if self._index is None else self._index[positions]
+        return int(lengths[records].max(initial=1))
 
     def sha256(self) -> str:
         """The SHA-256 of features and labels, hex digits."""

@@ -27,7 +27,7 @@ from ...errors import DataError
 from ..examples import Dataset, Split, describe
 from ..held_out import Shares, hold_out
 from ..reading_options import Settings
-from ..tables.schema import component_names
+from ..spec import component_names
 from .folder import (
     SPLIT_FOLDERS,
     check_rest,
@@ -36,8 +36,7 @@ from .folder import (
     list_folders,
     list_image_files,
 )
-from .image_files import ImageFiles, find_damaged, name_files
-from .label_images import LabelFiles
+from .image_files import ImageFiles, LabelFiles, find_damaged, name_files
 
 MASK_FOLDERS = (
     *("mask", "masks", "label", "labels", "annotation", "annotations"),

@@ -14,8 +14,7 @@ import numpy as np
 from ...compat import tf
 from ..examples import Split
 from ..structure import pack
-from .batches import DEVICE, BatchForm, BatchReader
-from .options import DEFAULT_OPTIONS, ReaderOptions
+from .batches import DEFAULT_OPTIONS, DEVICE, BatchForm, BatchReader, ReaderOptions
 
 LOAD_BYTES = 32 << 20  # of examples that are read before they are written into a variable
 _NO_EPOCH = -2  # neither an epoch nor the one before an epoch

@@ -18,9 +18,9 @@ from ..files.file_index import FileIndex
 from ..images.image_file import file_endings
 from ..images.image_files import ImageFiles
 from ..reading_options import ColumnOptions, ImageOptions
+from ..spec import NUMBERS, TableSchema
 from .columns import TableColumn, shorten
 from .roles import TableFault
-from .schema import NUMBERS, TableSchema
 
 MISSING = "(missing)"  # the text of an empty field that is a category of its own
 _ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|idx|index|uuid|guid))$|[a-z](Id|ID)$")
@@ -136,7 +136,17 @@ def build_features(
     features: Dict[str, Any] = {}
     names = schema.component_names
     for name, texts in schema.categories.items():
-        codes = _category_codes(columns[name], texts, rows)
+        column, numbers_of = columns[name], {text: number for number, text in enumerate(texts)}
+        known = np.array([numbers_of.get(text, -1) for text in column.values], np.int32)
+        codes = known[column.codes]
+        is_unknown = codes[rows] < 0  # other rows may have any text
+        if is_unknown.any():
+            row = int(rows[np.argmax(is_unknown)])
+            raise DataError(
+                f"{column.path}: row {row + 1:,}: the model does not know the text "
+                f"'{shorten(column.text_of(row))}' in '{name}'.",
+                hint=f"It was trained on {', '.join(map(repr, texts[:20]))}.",
+            )
         if schema.is_one_hot:
             one_hot = np.equal.outer(codes, np.arange(len(texts)))
             numbers = np.concatenate([numbers, one_hot.astype(np.float32)], axis=1)
@@ -153,28 +163,13 @@ def build_features(
         arrays = [array.astype(dtype) for array in arrays]
         is_even = len({array.shape for array in arrays}) == 1
         features[names[name]] = np.stack(arrays) if is_even else arrays
-    for component, column in images.items():
-        features[component] = column.files.select(column.paths)
+    for component, each in images.items():
+        features[component] = each.files.select(each.paths)
     if numbers.shape[1]:
         features[NUMBERS] = numbers
     only = next(iter(features.values()))
     is_plain = len(features) == 1 and not schema.texts
     return only if is_plain and isinstance(only, (np.ndarray, Decoded)) else features
-
-
-def _category_codes(column: TableColumn, texts: Sequence[str], rows: np.ndarray) -> np.ndarray:
-    """The class number of each row's text, int32 [N]; -1 for an unknown one in no row of `rows`."""
-    number_of = {text: number for number, text in enumerate(texts)}
-    codes = column.map(lambda text: number_of.get(text, -1), np.int32)
-    is_unknown = codes[rows] < 0
-    if is_unknown.any():
-        row = int(rows[np.argmax(is_unknown)])
-        raise DataError(
-            f"{column.path}: row {row + 1:,}: the model does not know the text "
-            f"'{shorten(column.text_of(row))}' in '{column.name}'.",
-            hint=f"It was trained on {', '.join(map(repr, texts[:20]))}.",
-        )
-    return codes
 
 
 class TableImages(NamedTuple):
