@@ -283,7 +283,7 @@ class Column:
         """The padding as a JSON value of the dtype."""
         padding = self.padding
         if dtype == TEXT:
-            padding = "" if padding == 0 else padding
+            padding = "" if isinstance(padding, int) else padding
             padding = padding.decode("utf-8", "replace") if isinstance(padding, bytes) else padding
             if isinstance(padding, str):
                 return padding
@@ -294,12 +294,23 @@ class Column:
                 if value == padding and np.isfinite(value):
                     return value
         raise DataError(
-            f"{_subject(key)} the padding {self.padding!r}, which is no finite {dtype}.",
-            hint="Pad with a value of the component's own type.",
+            f"{_subject(key)} the padding {self.padding!r}, which is no {dtype}.",
+            hint="Pad with a value of the component's own type; a number has to be finite.",
         )
 
     def _describe(self, key: str, values: Any) -> Component:
-        dtype = _memory_dtype(key, values.dtype)
+        stored = np.dtype(values.dtype)
+        if stored.kind not in "SUOfiub":
+            raise DataError(
+                f"{_subject(key, _BE)} of type {stored}, expected numbers or text.",
+                hint="Store images as uint8 from 0 to 255, other numbers as float32 or int32.",
+            )
+        if stored.kind in "SUO":
+            dtype = TEXT
+        elif stored.kind == "f" or stored in (np.uint8, np.bool_):
+            dtype = "float32" if stored.kind == "f" else stored.name
+        else:
+            dtype = "int32" if stored.itemsize < 4 or stored == np.int32 else "int64"
         default = "image" if dtype == "uint8" else "text" if dtype == TEXT else "value"
         if key.partition("/")[0] == LABELS and dtype != TEXT:
             default = "class" if dtype in KINDS["class"] else "value"
@@ -417,20 +428,3 @@ def _as_array(key: str, values: Any) -> Any:
     if len({part.shape for part in parts}) > 1:
         return Sequences.join(parts)
     return np.asarray(values) if not parts else np.stack(parts)
-
-
-def _memory_dtype(key: str, dtype: Any) -> str:
-    """The dtype in memory of values that are stored in another; text is "string"."""
-    dtype = np.dtype(dtype)
-    if dtype.kind in "SUO":
-        return TEXT
-    if dtype.kind == "f":
-        return "float32"
-    if dtype in (np.uint8, np.bool_):
-        return dtype.name
-    if dtype.kind in "iu":
-        return "int32" if dtype.itemsize < 4 or dtype == np.int32 else "int64"
-    raise DataError(
-        f"{_subject(key, _BE)} of type {dtype}, expected numbers or text.",
-        hint="Store images as uint8 from 0 to 255, other numbers as float32 or int32.",
-    )

@@ -22,6 +22,7 @@ from ..decoded import Decoded, hash_texts
 from ..files.file_index import FileIndex
 from ..files.parallel import map_parallel
 from ..reading_options import ImageOptions, Settings
+from ..tables.columns import join_names
 from .image_file import (
     ImageForm,
     ImageHeader,
@@ -35,7 +36,6 @@ from .image_file import (
 )
 
 _SUGGESTED_SIDE = 256  # pixels, at most
-_MAX_NAMES = 3  # of damaged files, in a note
 _LABEL_MODES = ("1", "L", "P")
 
 Shape = Tuple[int, ...]  # (H, W, C)
@@ -215,7 +215,7 @@ def find_damaged(settings: Settings, paths: Sequence[str]) -> Tuple[Set[str], Li
         index.save(name, rows)
     if not len(rows):
         return set(), []
-    listing = ", ".join([names[row] for row in rows[:_MAX_NAMES]] + ["..."] * (len(rows) > 3))
+    listing = join_names([names[row] for row in rows], 3)
     images = f"{len(rows):,} damaged image{'s' if len(rows) > 1 else ''}"
     return {paths[row] for row in rows}, [f"{images} left out ({listing}; --skip-damaged)."]
 
