@@ -28,8 +28,14 @@ from ..images.folder import SPLIT_FOLDERS
 from ..reading_options import Settings, refuse_idle_images
 from ..spec import NUMBERS, TableSchema
 from .columns import join_names, shorten
-from .features import TableImages, build_features, find_schema, open_images
-from .labels import missing_labels, read_labels
+from .features import (
+    TableImages,
+    build_features,
+    find_schema,
+    missing_labels,
+    open_images,
+    read_labels,
+)
 from .roles import Columns, TableFault, choose_roles, follow_schema
 from .table_file import read_table
 
