@@ -171,7 +171,7 @@ def _read_labels(
                 arrays = {split: array.astype(np.float32) for split, array in arrays.items()}
         else:
             for split, array in arrays.items():
-                floats = array[:0] if array.dtype.kind != "f" else array
+                floats = array.reshape(-1) if array.dtype.kind == "f" else np.zeros(0)
                 wrong = floats[(floats != np.rint(floats)) | ~(np.abs(floats) < _TOO_LARGE)]
                 if wrong.size:
                     raise DataError(
