@@ -13,7 +13,7 @@ from toolkit_gan import losses
 from toolkit_gan import model as models
 
 from toolkit import Run, tf
-from toolkit.data.readers.options import ReaderOptions
+from toolkit.data.readers.batches import ReaderOptions
 from toolkit.data.readers.resident import ResidentReader
 from toolkit.graph import build
 from toolkit.graph.session_config import choose_threads, session_config

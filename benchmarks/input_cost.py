@@ -20,7 +20,7 @@ sys.path[:0] = [HERE, ROOT, os.path.join(ROOT, "plugins", "classifier")]
 from step import FLAGS, Step  # noqa: E402
 
 from toolkit import Run, tf  # noqa: E402
-from toolkit.data.readers.options import ReaderOptions  # noqa: E402
+from toolkit.data.readers.batches import ReaderOptions  # noqa: E402
 from toolkit.data.readers.resident import ResidentReader  # noqa: E402
 from toolkit.data.sources import open_data  # noqa: E402
 from toolkit.graph import build  # noqa: E402

@@ -9,15 +9,14 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 import numpy as np
 
-from .data.classes import match_classes
 from .data.column import Component
 from .data.examples import Dataset, Split, describe, iterate_slices
 from .data.held_out import NOTHING
 from .data.images.image_file import format_size
 from .data.normalization import Moments, examples_per_chunk, measure_moments
 from .data.prepare import ExampleConverter, ExampleHooks, model_spec, prepare
+from .data.readers.batches import RESIDENT_LIMIT
 from .data.readers.mapped import decode_splits
-from .data.readers.options import RESIDENT_LIMIT
 from .data.reading_options import (
     ColumnOptions,
     ImageOptions,
@@ -25,6 +24,7 @@ from .data.reading_options import (
     image_options,
     reading_settings,
 )
+from .data.same_data import match_classes
 from .data.sources import open_data, uses_option
 from .data.spec import DataSpec
 from .data.structure import FEATURES

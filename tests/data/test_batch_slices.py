@@ -6,7 +6,7 @@ from data_fixtures import numbered_images
 from reader_fixtures import read
 
 from toolkit import Split, read_dataset, tf
-from toolkit.data.readers.options import BatchSlice
+from toolkit.data.readers.batches import BatchSlice
 from toolkit.graph.replica import Replica
 
 NUM_EXAMPLES = 22

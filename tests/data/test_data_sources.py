@@ -311,4 +311,4 @@ def test_broken_links_and_pipes_are_not_images(tree):
     reasons = corrupt_files("images:" + folder)
     assert list(reasons) == ["cat/2.png", "cat/3.png", "cat/4.png"]
     assert "No such file" in reasons["cat/2.png"]
-    assert reasons["cat/4.png"] == "expected an image, found no regular file"
+    assert reasons["cat/4.png"] == "expected an image, found not a regular file"

@@ -12,8 +12,7 @@ from PIL import Image
 
 from toolkit import testing
 from toolkit.data.examples import Dataset
-from toolkit.data.files.hash_list import ALL_FILES, read_list, summarize, write_list
-from toolkit.data.same_data import check_same_data
+from toolkit.data.same_data import ALL_FILES, check_same_data, read_list, summarize, write_list
 from toolkit.data.sources import open_data
 from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError

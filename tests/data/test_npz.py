@@ -121,7 +121,7 @@ def test_arrays_that_are_not_read_are_noted(opened):
         ({"x": X, "y": EVEN - 1}, "the value -1 in example 0, expected 0 to 0"),
         ({"x": X, "y": EVEN + 2**33}, "the value 8589934592 in example 0, expected 0 to 1048575"),
         ({"x": X, "y": np.array(3)}, "abel"),
-        ({"x": X, "y": EVEN[:19]}, "20 labels"),
+        ({"x": X, "y": EVEN[:19]}, "features 20, labels 19"),
         ({"x": X, "y": np.full(20, np.nan)}, "NaN or infinity in example 0"),
         ({"x": X, "y": np.full(20, 1j)}, "expected numbers or texts as labels"),
         ({"x": X, "y": np.array([None, "a"] * 10)}, "found Python objects"),
@@ -241,7 +241,7 @@ def test_arrays_are_examples_as_those_of_a_file(cache, data, description):
 @pytest.mark.parametrize(
     "data, words",
     [
-        ((PIXELS, CLASSES[:9]), "expected 12 labels, one per example, found 9"),
+        ((PIXELS, CLASSES[:9]), "different numbers of examples: features 12, labels 9"),
         ((PIXELS[:0], CLASSES[:0]), "expected one example or more, found none"),
         ((PIXELS, CLASSES, PIXELS), "a tuple of 3 for 'train'"),
         ([PIXELS, CLASSES], "x_train: the shapes \\[12, 4, 4\\] and \\[12\\], expected one"),

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from toolkit.data.readers.order import EpochOrder
+from toolkit.data.readers.stream import EpochOrder
 
 SIZES = pytest.mark.parametrize("count", [1, 2, 7, 1000, 10050])
 WINDOWS = pytest.mark.parametrize("window", [1, 1500, 10**9])

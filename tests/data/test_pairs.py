@@ -11,7 +11,7 @@ from PIL import Image
 from toolkit.data.column import VOID
 from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
 from toolkit.data.images.image_file import ImageForm
-from toolkit.data.images.label_images import read_label_image
+from toolkit.data.images.image_files import read_label_image
 from toolkit.data.images.pairs import list_pairs
 from toolkit.data.same_data import check_fit, check_same_classes
 from toolkit.data.sources import ImageOptions, open_data

@@ -16,7 +16,7 @@ from toolkit.data.decoded import Decoded
 from toolkit.data.examples import Split
 from toolkit.data.prepare import ExampleHooks
 from toolkit.data.readers import stream
-from toolkit.data.readers.options import DEFAULT_BUFFER, ReaderOptions
+from toolkit.data.readers.batches import DEFAULT_BUFFER, ReaderOptions
 from toolkit.data.readers.stream import StreamReader
 from toolkit.errors import DataError, ToolkitError
 from toolkit.storage.session_changes import find_session_changes

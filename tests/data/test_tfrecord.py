@@ -184,9 +184,9 @@ def test_a_folder_may_have_any_name(tmp_path, name):
 def test_missing_shards_are_named(open_records):
     files = {f"s-{i:05d}-of-00004": records(*pictures(3)) for i in (0, 2)}
     notes = open_records(files).notes
-    assert "2 of 4 files are missing: s-00001-of-00004, s-00003-of-00004." in notes
+    assert "2 of 4 files are missing: s-00001-of-00004 and others." in notes
     notes = open_records({"t-00000-of-00999": records(*pictures(3))}, "t*").notes
-    assert notes[0].startswith("998 of 999 files") and notes[0].endswith(" and 993 more.")
+    assert notes[0].startswith("998 of 999 files")
 
 
 def test_a_file_is_read_once_though_links_to_it_are_there(open_records, tmp_path):

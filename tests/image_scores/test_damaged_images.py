@@ -11,7 +11,7 @@ from toolkit_image_scores.features import pixel_features
 from toolkit_image_scores.sets import ImageSet
 
 from toolkit import Split
-from toolkit.data.arrays.digits import open_mnist5k
+from toolkit.data.arrays.download import open_mnist5k
 from toolkit.data.reading_options import Settings
 
 MARKS = [

@@ -11,8 +11,8 @@ from linear_fixtures import LINEAR, Linear
 from PIL import Image
 
 from toolkit.cli import run_command
-from toolkit.data.classes import match_classes
 from toolkit.data.examples import Dataset, Split, describe
+from toolkit.data.same_data import match_classes
 from toolkit.errors import DataError
 from toolkit.options import CoreOptions
 from toolkit.plugins import Plugin, Plugins

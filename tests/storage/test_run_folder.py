@@ -8,7 +8,6 @@ import shutil
 import stat
 from types import SimpleNamespace
 
-import numpy as np
 import process_fixtures
 import pytest
 from file_fixtures import sha256s
@@ -529,11 +528,11 @@ def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):
         assert raised.value.hint.startswith("Nothing that was committed is lost. Free some space,")
 
 
-@pytest.mark.parametrize("padding", [0.5, np.nan, True])
+@pytest.mark.parametrize("padding", [0.5, True])
 def test_a_component_is_read_as_it_was_written(run, padding):
     component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding)
     spec = DataSpec((), "", components=(("features/a", component),))
-    data = dict(DATA, spec=spec.as_json())
+    data = dict(DATA, spec=spec._asdict())
     run.record("session", **{"from": 0, "kept": []}, data_facts=data)
     result = DataSpec.from_json(reopen(run).state()["data"]["spec"])
     assert repr(result.flat) == repr(spec.flat)

@@ -7,8 +7,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Ty
 
 from ..compat import tf
 from ..data.examples import Dataset
-from ..data.files.hash_list import LIST_FILE
-from ..data.same_data import check_same_classes, check_same_data
+from ..data.same_data import LIST_FILE, check_same_classes, check_same_data
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph.build import build_training
 from ..options import CoreOptions

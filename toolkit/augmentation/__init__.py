@@ -15,15 +15,14 @@ a resumed run, the other reader and several steps per call change a batch in the
 apply: everything that the options name, in its order.
 geometry: what moves pixels: shift, crop, flip, rotate, zoom, elastic.
 colour: brightness, contrast, saturation, hue, grey.
-regions: cutout. mixing: mixup and CutMix. rand_augment: RandAugment.
+mixing: cutout, mixup and CutMix. rand_augment: RandAugment.
 views: test-time augmentation. sheet: a picture of what the options do.
 """
 
 from .apply import augment, augment_with_masks
 from .colour import adjust_colour
 from .geometry import PixelMove, Warp, draw_move
-from .mixing import mix_examples
-from .regions import cut_out
+from .mixing import cut_out, mix_examples
 from .views import View, check_views, list_views, map_views
 
 __all__ = [

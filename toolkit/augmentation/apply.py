@@ -7,7 +7,7 @@ from ..errors import UsageError
 from . import rand_augment
 from .colour import adjust_colour
 from .geometry import draw_move
-from .regions import cut_out
+from .mixing import cut_out
 
 # Options that are off in the default preset. Setting one is an error unless examples are images.
 _REQUESTS = (

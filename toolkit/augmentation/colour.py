@@ -41,8 +41,15 @@ def adjust_colour(images, run):
     """
     options = run.options
     is_colour = images.shape.as_list()[-1] == 3
-    if not is_colour:
-        _check_colour(images, options)
+    preset = AugmentationOptions.presets.get(options.augment, OFF)
+    for name in () if is_colour else _COLOUR_OPTIONS:
+        value = getattr(options, name)
+        if value and value != preset[name]:  # someone set it by name
+            raise UsageError(
+                f"Option {name} is {value}, but the images have no colour: the number of their "
+                f"channels is {images.shape.as_list()[-1]}, not 3.",
+                hint=f"Leave {name} at 0, or read colour images (channels=3).",
+            )
     changed = images
     if options.brightness or options.contrast:
         brightness = _draw_factors("brightness", images, run)
@@ -99,16 +106,3 @@ def _draw_factors(name: str, images, run):
     if not strength:
         return tf.ones(shape)
     return 1.0 + run.uniform("augment/" + name, shape, minval=-strength, maxval=strength)
-
-
-def _check_colour(images, options) -> None:
-    """Refuse a strength that someone set by name and that cannot change these images."""
-    preset = AugmentationOptions.presets.get(options.augment, OFF)
-    for name in _COLOUR_OPTIONS:
-        value = getattr(options, name)
-        if value and value != preset[name]:
-            raise UsageError(
-                f"Option {name} is {value}, but the images have no colour: the number of their "
-                f"channels is {images.shape.as_list()[-1]}, not 3.",
-                hint=f"Leave {name} at 0, or read colour images (channels=3).",
-            )

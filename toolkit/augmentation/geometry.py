@@ -150,8 +150,8 @@ def _draw_warp(images, run, further: Optional[LinearMap]) -> Warp:
         fields = tf.split(elastic_field(noise, height, width), 2)  # [N, H, W] each
         rows, columns = rows + fields[0], columns + fields[1]
     down, right = _draw_mirrors(images, run)
-    rows = rows if down is None else _mirror(rows, down, height)
-    columns = columns if right is None else _mirror(columns, right, width)
+    rows = rows if down is None else tf.where(down, (height - 1.0) - rows, rows)
+    columns = columns if right is None else tf.where(right, (width - 1.0) - columns, columns)
     if further is not None:
         rows, columns = further.apply(rows, columns, height, width)
     if options.fill == "reflect":
@@ -165,7 +165,12 @@ def _draw_warp(images, run, further: Optional[LinearMap]) -> Warp:
 def _draw_all_offsets(images, run):
     """The offsets of shift and crop together, int32 [N, 2]; None if both are off."""
     offsets = [draw_offsets(images, run)] if run.options.shift else []
-    offsets += [_draw_crops(images, run)] if run.options.crop else []
+    if run.options.crop:  # a place in the padded image, uniform in [-padding, padding]
+        sides = images.shape.as_list()[1:3]
+        paddings = tf.constant([crop_padding(size, run.options.crop) for size in sides])
+        choices = tf.cast(2 * paddings + 1, tf.float32)  # [2]
+        places = tf.floor(run.uniform("augment/crop", [tf.shape(images)[0], 2]) * choices)
+        offsets.append(tf.cast(tf.minimum(places, choices - 1.0), tf.int32) - paddings)
     return sum(offsets[1:], offsets[0]) if offsets else None
 
 
@@ -176,19 +181,6 @@ def draw_offsets(images, run):
     offsets = run.uniform("augment/shift", shape, minval=-limit, maxval=limit + 1.0)
     # Rounding can return the upper bound itself.
     return tf.cast(tf.minimum(tf.floor(offsets), limit), tf.int32)
-
-
-def _draw_crops(images, run):
-    """The places of random crops of padded images, as offsets int32 [N, 2].
-
-    Each side is padded by `crop_padding` pixels at both ends, so the offset is uniform in
-    [-padding, padding].
-    """
-    height, width = images.shape.as_list()[1:3]
-    paddings = tf.constant([crop_padding(size, run.options.crop) for size in (height, width)])
-    choices = tf.cast(2 * paddings + 1, tf.float32)  # [2]
-    offsets = tf.floor(run.uniform("augment/crop", [tf.shape(images)[0], 2]) * choices)
-    return tf.cast(tf.minimum(offsets, choices - 1.0), tf.int32) - paddings
 
 
 def crop_padding(size: int, share: float) -> int:
@@ -225,11 +217,6 @@ def _draw_mirrors(images, run):
     if options.flip:
         right = run.uniform("augment/flip", shape) < options.flip
     return down, right
-
-
-def _mirror(positions, is_mirrored, size: int):
-    """Positions [N, H, W] of mirrored images where `is_mirrored` (bool [N])."""
-    return tf.where(is_mirrored, (size - 1.0) - positions, positions)
 
 
 # ------------------------------------------------------------------------- rotation, zoom, elastic

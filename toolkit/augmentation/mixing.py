@@ -1,21 +1,88 @@
-"""Mixtures of examples and of their targets: mixup and CutMix.
+"""Boxes in images, and mixtures of examples and of their targets: cutout, mixup and CutMix.
 
-mixup: Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR 2018. CutMix: Yun et al.,
-ICCV 2019.
+Cutout: DeVries and Taylor, "Improved Regularization of Convolutional Neural Networks with Cutout",
+2017. mixup: Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR 2018. CutMix: Yun et
+al., ICCV 2019.
 
 Legend: N examples in a batch, H W height and width, C channels, K classes.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ..compat import tf
 from ..errors import UsageError
 from .geometry import same_shape
-from .regions import Box
 
 BETA_POINTS = 4097  # in the quantile table of mixup's Beta distribution; linear between them
+
+
+def cut_out(images, run, share: float):
+    """Cover a box in each image with the image's mean colour.
+
+    Args:
+        images: float32 [N, H, W, C].
+        run: gives random numbers.
+        share: height and width of the box as a share of the image's, in [0, 1]. Its centre is any
+            pixel, so a part of the box may lie outside.
+    """
+    height, width = images.shape.as_list()[1:3]
+    count = tf.shape(images)[0]
+    down, right = (tf.fill([count], float(round(share * side))) for side in (height, width))
+    box = Box.around(run.uniform("augment/cutout", [count, 2]), down, right, height, width)
+    mean = tf.reduce_mean(images, axis=[1, 2], keepdims=True)  # [N, 1, 1, C]
+    return box.fill(images, mean + tf.zeros_like(images))
+
+
+class Box(NamedTuple):
+    """A box in each image of a batch, clipped to the image.
+
+    Attributes:
+        rows: bool [N, H], which rows it has.
+        columns: bool [N, W].
+    """
+
+    rows: Any
+    columns: Any
+
+    @classmethod
+    def around(cls, centres, box_heights, box_widths, height: int, width: int) -> Box:
+        """The box around a centre.
+
+        Args:
+            centres: float32 [N, 2] in [0, 1), shares of height and width.
+            box_heights, box_widths: float32 [N], whole numbers of pixels.
+            height, width: of the images, in pixels.
+        """
+        rows = _on_side(centres[:, 0], box_heights, height)
+        return cls(rows, _on_side(centres[:, 1], box_widths, width))
+
+    @property
+    def area(self):
+        """float32 [N]: its share of the image."""
+        shares = [tf.reduce_mean(tf.cast(side, tf.float32), axis=1) for side in self]
+        return shares[0] * shares[1]
+
+    def fill(self, images, filling):
+        """The images with the pixels of another batch in the box, both [N, H, W, C]."""
+        height, width, channels = images.shape.as_list()[1:]
+        # A mask of all values: one that is broadcast over the channels takes ten times as long.
+        columns = tf.tile(self.columns[:, :, None], [1, 1, channels])
+        columns = tf.reshape(columns, [-1, 1, width * channels])
+        mask = tf.logical_and(self.rows[:, :, None], columns)  # [N, H, W * C]
+        shape = [-1, height, width * channels]
+        joint = tf.where(mask, tf.reshape(filling, shape), tf.reshape(images, shape))
+        return same_shape(tf.reshape(joint, tf.shape(images)), images)
+
+
+def _on_side(centres, sizes, length: int):
+    """bool [N, length]: which pixels of a side are within a box."""
+    first = tf.floor(centres * length) - tf.floor(sizes / 2.0)  # [N]
+    place = tf.range(length, dtype=tf.float32)[None, :]
+    return tf.logical_and(place >= first[:, None], place < (first + sizes)[:, None])
 
 
 def mix_examples(features, targets, run, mixup: float = 0.0, cutmix: float = 0.0):
@@ -40,30 +107,22 @@ def mix_examples(features, targets, run, mixup: float = 0.0, cutmix: float = 0.0
             f"{features.shape.as_list()[1:]}.",
             hint="Set mixup instead of cutmix.",
         )
-    if cutmix:
-        return _cut_and_mix(features, targets, run, mixup, cutmix)
-    if mixup:
-        share = draw_mixup(features, run, mixup)
-        return mix(features, share), mix(targets, share)
-    return features, targets
+    share = draw_mixup(features, run, mixup) if mixup else 1.0
+    if not cutmix:
+        return (mix(features, share), mix(targets, share)) if mixup else (features, targets)
+    box = draw_cutmix(features, run, cutmix)
+    images, kept = box.fill(features, partners(features)), 1.0 - box.area
+    if mixup:  # of a half of the examples
+        is_cut = run.uniform("augment/mix_choice", [tf.shape(features)[0]]) < 0.5
+        images = tf.where(is_cut, images, mix(features, share))
+        kept = tf.where(is_cut, kept, share)
+    return same_shape(images, features), mix(targets, kept)
 
 
 def draw_mixup(features, run, alpha: float):
     """float32 [N] in [0.5, 1]: the share of itself that each example retains."""
     share = beta(run.uniform("augment/mixup", [tf.shape(features)[0]]), alpha)
     return tf.maximum(share, 1.0 - share)
-
-
-def _cut_and_mix(features, targets, run, mixup: float, cutmix: float):
-    """CutMix of all examples, or of a half of them and mixup of the others."""
-    box = draw_cutmix(features, run, cutmix)
-    images, share = box.fill(features, partners(features)), 1.0 - box.area
-    if mixup:
-        is_cut = run.uniform("augment/mix_choice", [tf.shape(features)[0]]) < 0.5
-        blend = draw_mixup(features, run, mixup)
-        images = tf.where(is_cut, images, mix(features, blend))
-        share = tf.where(is_cut, share, blend)
-    return same_shape(images, features), mix(targets, share)
 
 
 def draw_cutmix(images, run, alpha: float) -> Box:

@@ -14,7 +14,7 @@ Legend: N examples in a batch, H W height and width, C channels. Images are floa
 from __future__ import annotations
 
 import math
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, NamedTuple
 
 from ..compat import tf
 from .colour import chroma_map, map_channels, mean_grey
@@ -72,23 +72,20 @@ def draw_layers(images, run) -> List[Layer]:
 
 def geometric_map(layers: List[Layer], magnitude: float, height: int, width: int):
     """The joint map of the geometric operations, a `LinearMap`; None without layers."""
-    total: Optional[LinearMap] = None
+    m, total = magnitude / 10, None
     for layer in layers:
-        current = _layer_map(layer, magnitude / 10, height, width)
+        angle = layer.amount("rotate", math.radians(30) * m)
+        shear_rows = layer.amount("shear_rows", 0.3 * m)
+        shear_columns = layer.amount("shear_columns", 0.3 * m)
+        cosine, sine = tf.cos(angle), tf.sin(angle)
+        offset = (
+            layer.amount("translate_rows", 0.45 * m * height),
+            layer.amount("translate_columns", 0.45 * m * width),
+        )
+        matrix = ((cosine, shear_rows - sine), (shear_columns + sine, cosine))
+        current = LinearMap(matrix, offset)
         total = current if total is None else current.after(total)
     return total
-
-
-def _layer_map(layer: Layer, m: float, height: int, width: int) -> LinearMap:
-    angle = layer.amount("rotate", math.radians(30) * m)
-    shear_rows = layer.amount("shear_rows", 0.3 * m)
-    shear_columns = layer.amount("shear_columns", 0.3 * m)
-    cosine, sine = tf.cos(angle), tf.sin(angle)
-    offset = (
-        layer.amount("translate_rows", 0.45 * m * height),
-        layer.amount("translate_columns", 0.45 * m * width),
-    )
-    return LinearMap(((cosine, shear_rows - sine), (shear_columns + sine, cosine)), offset)
 
 
 def change_values(images, layers: List[Layer], magnitude: float):

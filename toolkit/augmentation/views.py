@@ -56,20 +56,15 @@ def list_views(options, height: int, width: int) -> List[View]:
         height, width: of the images, in pixels.
     """
     views = [View()]
+    distances = [max(options.shift, crop_padding(n, options.crop)) for n in (height, width)]
+    down, right = (min(-(-n // 2), size - 1) for n, size in zip(distances, (height, width)))
     for sign in (-1, 1):
-        views += [View(down=sign * n) for n in [_half_distance(options, height)] if n]
-        views += [View(right=sign * n) for n in [_half_distance(options, width)] if n]
+        views += [View(down=sign * down)] * (down > 0) + [View(right=sign * right)] * (right > 0)
     if options.flip:
         views += [view._replace(is_mirrored=True) for view in views]
     if options.flip_vertical:
         views += [view._replace(is_upside_down=True) for view in views]
     return views
-
-
-def _half_distance(options, size: int) -> int:
-    """Pixels of a view's shift along a side, less than its size; 0 without shift and crop."""
-    distance = max(options.shift, crop_padding(size, options.crop))
-    return min(-(-distance // 2), size - 1)
 
 
 def check_views(options, shape: Sequence[int]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import hashlib
 import os
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
@@ -11,8 +10,12 @@ import numpy as np
 
 from ..data_value import complete
 from ..errors import DataError, UsageError
-from .examples import Dataset, Split, feature_bytes, iterate_slices
+from .examples import Dataset, Split, iterate_slices
 from .files.cache import translate_read_errors
+from .held_out import content_keys
+from .images.folder import list_images
+from .images.image_files import corrupt_images
+from .images.pairs import list_pairs
 from .sources import open_data, resolve_path
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key
@@ -39,28 +42,16 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
             dataset = open_data(value, **settings)
             return check_data(dataset, value), dataset
         except DataError:
-            corrupt = _list_corrupt(value)
+            folder, paths = resolve_path(value), []
+            if value.startswith("images:") and os.path.isdir(folder):
+                paths = [path for each in list_images(folder).values() for path in each.paths]
+            elif value.startswith("pairs:") and os.path.isdir(folder):
+                pairs = list_pairs(folder).values()
+                paths = [path for each in pairs for side in each.paths for path in side]
+            corrupt = corrupt_images(folder, paths)
             if not corrupt:
                 raise
             return {"data": value, "ok": False, "corrupt": corrupt}, None
-
-
-def _list_corrupt(value: str) -> List[Dict[str, str]]:
-    """The image files that cannot be read; none if the data is no folder of images or pairs."""
-    from .images.folder import list_images
-    from .images.image_files import corrupt_images
-    from .images.pairs import list_pairs
-
-    folder = resolve_path(value)
-    if not os.path.isdir(folder):
-        return []
-    paths: List[str] = []
-    if value.startswith("images:"):
-        paths = [path for listing in list_images(folder).values() for path in listing.paths]
-    elif value.startswith("pairs:"):
-        pairs = list_pairs(folder).values()
-        paths = [path for listing in pairs for side in listing.paths for path in side]
-    return corrupt_images(folder, paths)
 
 
 def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
@@ -75,7 +66,7 @@ def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
         if they are named, each split, duplicates across splits, SHA-256 of files.
     """
     splits: Dict[str, Any] = {}
-    hashes: Dict[str, Set[bytes]] = {}
+    hashes: Dict[str, Set[int]] = {}
     for name, split in dataset.splits.items():
         splits[name], hashes[name] = _check_split(split, dataset.spec, f"{value} ({name})")
     report: Dict[str, Any] = {"data": value, "ok": True, "corrupt": []}
@@ -105,17 +96,17 @@ def check_is_images(dataset: Dataset, hint: str) -> None:
         )
 
 
-def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, Any], Set[bytes]]:
+def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, Any], Set[int]]:
     """The report of a split, and the hashes of its examples."""
     keys = [key for key in split.columns if split.components[key].kind != "text"]
     if split.class_labels is not None:
         keys.remove(LABELS)
     ranges = _measure_ranges(split, keys, source)
-    hashes = [hashlib.md5(b"".join(parts)).digest() for parts in feature_bytes(split)]
+    keys_of_content = content_keys(split).tolist()
     report: Dict[str, Any] = {
         "examples": len(split),
         "bytes": split.nbytes,
-        "duplicates": len(hashes) - len(set(hashes)),
+        "duplicates": len(split) - len(set(keys_of_content)),
         "labelled": split.has_labels,
     }
     if FEATURES in keys:
@@ -125,7 +116,7 @@ def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, A
     if split.class_labels is not None:
         counts = np.bincount(split.class_labels, minlength=spec.num_classes)
         report["class_counts"] = dict(zip(spec.class_names, counts.tolist()))
-    return report, set(hashes)
+    return report, set(keys_of_content)
 
 
 def _measure_ranges(split: Split, keys: Sequence[str], source: str) -> Dict[str, Dict[str, Any]]:

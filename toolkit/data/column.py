@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import os
 from typing import AbstractSet, Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -126,17 +125,6 @@ class Sequences:
         """int32 [M]."""
         return np.diff(self.starts).astype(np.int32)
 
-    def lengths_of(self, rows: np.ndarray) -> np.ndarray:
-        """The lengths of some sequences, int64 [n]."""
-        return self.starts[rows + 1] - self.starts[rows]
-
-    def select(self, rows: np.ndarray) -> Sequences:
-        """The sequences of some examples, int64 [n], in their order."""
-        lengths = self.starts[rows + 1] - self.starts[rows]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        offsets = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-        return Sequences(self.values[np.repeat(self.starts[rows], lengths) + offsets], starts)
-
     def pad(self, rows: np.ndarray, length: int, padding: Any) -> np.ndarray:
         """The sequences of some examples, int64 [n], padded: [n, length, ...]."""
         starts, lengths = self.starts[rows], self.starts[rows + 1] - self.starts[rows]
@@ -185,8 +173,9 @@ class Column:
         self.kind = kind
         self.class_names = tuple(str(name) for name in class_names)
         self.num_classes = int(num_classes or len(self.class_names))
+        if num_classes and num_classes != self.num_classes:
+            raise DataError(f"The number of classes is {num_classes}, expected a whole number.")
         self.padding = padding
-        self._adds_channel = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -207,7 +196,6 @@ class Column:
         column = copy.copy(self)
         column.key = key
         column.values = _as_values(key, self.values)
-        column._adds_channel = False
         component = column.component = self._describe(key, column.values)
         if component.is_sequence:  # of padded ones, the padding is not checked
             column._check_range(column.values.values)
@@ -215,8 +203,6 @@ class Column:
             column.component = component._replace(shape=(*component.shape, 1))
             if isinstance(column.values, np.ndarray):
                 column.values = column.values[..., np.newaxis]
-            else:
-                column._adds_channel = True
         return column
 
     def take(self, rows: Any, length: Optional[int] = None) -> np.ndarray:
@@ -232,22 +218,14 @@ class Column:
         Raises:
             DataError: a value is out of range.
         """
-        mapped = memory_map(self.values)
-        if mapped is not None and os.path.exists(str(mapped.filename)):  # a removed file stays
-            size, expected = os.path.getsize(str(mapped.filename)), mapped.offset + mapped.nbytes
-            if size < expected:  # reading it would end the process
-                raise DataError(
-                    f"{mapped.filename}: expected {expected:,} bytes, found {size:,}: it changed "
-                    "while it was used.",
-                    hint="Put the same file back.",
-                )
         if self.component.is_sequence:
             padding = self.component.padding
             array = self.values.pad(as_rows(rows, len(self)), length, padding)
             is_text = self.component.dtype == TEXT
             return as_text(array) if is_text else np.asarray(array, self._dtype)
         array = np.asarray(self.values[rows])
-        return self.convert(array[..., np.newaxis] if self._adds_channel else array, rows)
+        shape: Any = (len(array), *self.component.shape)  # of an image [H, W]: [H, W, 1]
+        return self.convert(array.reshape(shape), rows)
 
     def convert(self, array: np.ndarray, rows: Any = None) -> np.ndarray:
         """Values of the column's kind, of some rows, in the dtype of the component.
@@ -291,13 +269,11 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the M examples in memory, in their dtype."""
+        """Bytes of the M examples in memory: in their dtype, sequences padded to the longest."""
         component = self.component
-        if component.is_sequence:
-            count = self.values.values.size
-        else:
-            count = len(self) * component.size
-        return count * (_TEXT_BYTES if component.dtype == TEXT else self._dtype.itemsize)
+        length = self.values.longest if component.is_sequence else 1
+        itemsize = _TEXT_BYTES if component.dtype == TEXT else self._dtype.itemsize
+        return len(self) * length * component.size * itemsize
 
     @property
     def _dtype(self) -> np.dtype:
@@ -315,16 +291,30 @@ class Column:
             errors = (TypeError, ValueError, OverflowError)
             with contextlib.suppress(*errors), np.errstate(all="ignore"):
                 value = np.array(padding).astype(dtype).item()
-                if value == padding or value != value:
+                if value == padding and np.isfinite(value):
                     return value
         raise DataError(
             f"{_subject(key)} the padding {self.padding!r}, which is no {dtype}.",
-            hint="Pad with a value of the component's own type.",
+            hint="Pad with a value of the component's own type; a number has to be finite.",
         )
 
     def _describe(self, key: str, values: Any) -> Component:
-        dtype = _memory_dtype(key, values.dtype)
-        kind = self.kind or _default_kind(key, dtype)
+        stored = np.dtype(values.dtype)
+        if stored.kind not in "SUOfiub":
+            raise DataError(
+                f"{_subject(key, _BE)} of type {stored}, expected numbers or text.",
+                hint="Store images as uint8 from 0 to 255, other numbers as float32 or int32.",
+            )
+        if stored.kind in "SUO":
+            dtype = TEXT
+        elif stored.kind == "f" or stored in (np.uint8, np.bool_):
+            dtype = "float32" if stored.kind == "f" else stored.name
+        else:
+            dtype = "int32" if stored.itemsize < 4 or stored == np.int32 else "int64"
+        default = "image" if dtype == "uint8" else "text" if dtype == TEXT else "value"
+        if key.partition("/")[0] == LABELS and dtype != TEXT:
+            default = "class" if dtype in KINDS["class"] else "value"
+        kind = self.kind or default
         if dtype not in KINDS[kind]:
             raise DataError(
                 f"{_subject(key, _BE)} of type {dtype}, which is no {kind}.",
@@ -350,16 +340,6 @@ def _subject(key: str, verbs: Tuple[str, str] = ("has", "have")) -> str:
     """`Features have`, `The feature 'left' has`; or other verbs for one and for several."""
     text = describe_key(key)
     return f"{text[:1].upper()}{text[1:]} {verbs['/' not in key]}"
-
-
-def memory_map(values: Any) -> Optional[np.memmap]:
-    """The memory map behind an array or behind sequences; None if there is none."""
-    base: Any = getattr(values, "values", values)
-    mapped = None  # the outermost one: a slice of it has its offset, not its own
-    while base is not None:
-        mapped = base if isinstance(base, np.memmap) else mapped
-        base = getattr(base, "base", None)
-    return None if mapped is None or mapped.filename is None else mapped
 
 
 def first_not_finite(values: np.ndarray) -> Optional[int]:
@@ -448,28 +428,3 @@ def _as_array(key: str, values: Any) -> Any:
     if len({part.shape for part in parts}) > 1:
         return Sequences.join(parts)
     return np.asarray(values) if not parts else np.stack(parts)
-
-
-def _memory_dtype(key: str, dtype: Any) -> str:
-    """The dtype in memory of values that are stored in another; text is "string"."""
-    dtype = np.dtype(dtype)
-    if dtype.kind in "SUO":
-        return TEXT
-    if dtype.kind == "f":
-        return "float32"
-    if dtype in (np.uint8, np.bool_):
-        return dtype.name
-    if dtype.kind in "iu":
-        return "int32" if dtype.itemsize < 4 or dtype == np.int32 else "int64"
-    raise DataError(
-        f"{_subject(key, _BE)} of type {dtype}, expected numbers or text.",
-        hint="Store images as uint8 from 0 to 255, other numbers as float32 or int32.",
-    )
-
-
-def _default_kind(key: str, dtype: str) -> str:
-    if dtype == TEXT:
-        return "text"
-    if key.partition("/")[0] == LABELS:
-        return "class" if dtype in KINDS["class"] else "value"
-    return "image" if dtype == "uint8" else "value"

@@ -13,7 +13,6 @@ from typing import (
     Callable,
     Dict,
     FrozenSet,
-    Iterable,
     Iterator,
     List,
     Mapping,
@@ -26,8 +25,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..files import sha256_of
-from .column import VOID, Column, Component, Sequences
-from .decoded import as_rows
+from .column import VOID, Column, Component
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key, flatten, names_of, pack
 
@@ -171,11 +169,6 @@ class Split:
             arrays[key] = column.take(records, length)
         return arrays
 
-    def select_sequences(self, key: str) -> Sequences:
-        """The sequences of a component, of the N examples."""
-        sequences = self.columns[key].values
-        return sequences if self._index is None else sequences.select(self._index)
-
     def pad_length(self, key: str, positions: Any = None, is_longest: bool = False) -> Any:
         """The length to which the sequences of a component are padded; None for other components.
 
@@ -184,19 +177,16 @@ class Split:
             positions: of the examples of a batch.
             is_longest: whether the batch has the longest of the split.
         """
-        column = self.columns[key]
-        if not column.component.is_sequence:
+        if not self.columns[key].component.is_sequence:
             return None
-        sequences = column.values
-        if is_longest and self._index is None:
-            return max(1, sequences.longest)
+        lengths = self.columns[key + LENGTH].values  # int32 [M]
         if is_longest and key not in self._longest:
-            self._longest[key] = int(sequences.lengths_of(self._index).max(initial=1))
+            used = lengths if self._index is None else lengths[self._index]
+            self._longest[key] = int(used.max(initial=1))
         if is_longest:
             return self._longest[key]
-        rows = as_rows(positions, len(self))
-        records = rows if self._index is None else self._index[rows]
-        return int(sequences.lengths_of(records).max(initial=1))
+        records = positions if self._index is None else self._index[positions]
+        return int(lengths[records].max(initial=1))
 
     def sha256(self) -> str:
         """The SHA-256 of features and labels, hex digits."""
@@ -356,13 +346,12 @@ def _count_classes(split: Split, key: str) -> int:
             hint="Declare it: toolkit.Column(values, num_classes=...).",
         )
     largest = -1
-    is_sequence = split.components[key].is_sequence  # whose padding is no class
-    parts: Iterable[np.ndarray] = (
-        [split.select_sequences(key).values]
-        if is_sequence
-        else (split.read(part, [key])[key] for part in iterate_slices(split))
-    )
-    for classes in parts:
+    is_sequence = split.components[key].is_sequence
+    for part in iterate_slices(split):
+        flat = split.read(part, [key, key + LENGTH] if is_sequence else [key])
+        classes = flat[key]
+        if is_sequence:  # whose padding is no class
+            classes = classes[np.arange(classes.shape[1]) < flat[key + LENGTH][:, np.newaxis]]
         if split.components[key].shape:
             classes = classes[classes != VOID]
         largest = max(largest, int(classes.max()) if classes.size else -1)

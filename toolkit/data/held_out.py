@@ -75,9 +75,15 @@ def hold_out(
     if not (needs_test or needs_validation):
         return result
     train = splits["train"]
-    is_stored = index is not None and digests is None and train.nbytes >= _LARGE
-    name = _name_choice(splits, shares, files) if is_stored else ""
-    parts = index.load(name) if index and name else None
+    name, parts = "", None
+    if index is not None and digests is None and train.nbytes >= _LARGE:
+        # All that decides which examples are held out.
+        facts = (_VERSION, shares, sorted(splits), len(train), train.components, tuple(files))
+        digest = hashlib.sha256(repr(facts).encode("utf-8"))
+        if train.class_labels is not None:
+            digest.update(np.ascontiguousarray(train.class_labels).data)
+        name = "parts-" + digest.hexdigest()[:32]
+        parts = index.load(name)
     if parts is None or parts.dtype != np.uint8 or parts.shape != (len(train),):
         parts = _choose_parts(train, shares, digests, needs_test, needs_validation)
         if index and name:
@@ -118,16 +124,6 @@ def _choose_parts(
         is_held_out = share_mask(_Groups.of(keys[rest], labels), shares.validation, shares.seed)
         parts[rest[is_held_out]] = _PARTS["validation"]
     return parts
-
-
-def _name_choice(splits: Dict[str, Split], shares: Shares, files: Sequence[str]) -> str:
-    """A name of all that decides which examples are held out."""
-    train = splits["train"]
-    facts = (_VERSION, shares, sorted(splits), len(train), train.components, tuple(files))
-    digest = hashlib.sha256(repr(facts).encode("utf-8"))
-    if train.class_labels is not None:
-        digest.update(np.ascontiguousarray(train.class_labels).data)
-    return "parts-" + digest.hexdigest()[:32]
 
 
 def _check(splits: Dict[str, Split], shares: Shares) -> None:
@@ -206,7 +202,12 @@ def share_mask(groups: _Groups, share: float, seed: int = 0) -> np.ndarray:
     outside.
     """
     totals = np.bincount(groups.classes, weights=groups.sizes).astype(np.int64)  # [K]
-    quotas = _divide_quota(totals, share, seed)  # [K]
+    exact = totals * share
+    quotas = np.floor(exact).astype(np.int64)  # [K], filled up by the largest remainders
+    count = int(np.floor(totals.sum() * share + 0.5)) - int(quotas.sum())
+    ties = np.random.RandomState(seed % 2**32).permutation(len(totals))
+    quotas[np.lexsort((ties, np.round(quotas - exact, 9)))[:count]] += 1
+    quotas = np.minimum(quotas, np.maximum(totals - 1, 0))
     starts = (np.cumsum(totals) - totals)[groups.classes]  # [G]: examples of earlier classes
     ends = np.cumsum(groups.sizes) - starts  # [G]: of the class, up to the group
     is_chosen = ends <= quotas[groups.classes]
@@ -219,13 +220,3 @@ def share_mask(groups: _Groups, share: float, seed: int = 0) -> np.ndarray:
             if not missing[label]:
                 break
     return is_chosen[groups.members]
-
-
-def _divide_quota(totals: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """How many examples of each class, [K], make up a share of all, by the largest remainders."""
-    exact = totals * share
-    quotas = np.floor(exact).astype(np.int64)
-    count = int(np.floor(totals.sum() * share + 0.5)) - int(quotas.sum())
-    ties = np.random.RandomState(seed % 2**32).permutation(len(totals))
-    quotas[np.lexsort((ties, np.round(quotas - exact, 9)))[:count]] += 1
-    return np.minimum(quotas, np.maximum(totals - 1, 0))

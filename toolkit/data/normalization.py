@@ -74,7 +74,13 @@ def measure_moments(chunks: Iterable[Any]) -> Moments:
     lowest, highest = np.zeros(0), np.zeros(0)
     with np.errstate(invalid="ignore", over="ignore"):
         for chunk in chunks:
-            values = _as_values(chunk)  # float64 [n, C]
+            if not isinstance(chunk, np.ndarray) or chunk.dtype.kind not in "uif":
+                raise UsageError(
+                    "Only features that are one array of numbers have a mean and a deviation.",
+                    hint="Leave out normalize.",
+                )
+            values = chunk.reshape(-1, chunk.shape[-1]).astype(np.float64)  # [n * ..., C]
+            values = values / 255 if chunk.dtype == np.uint8 else values
             part_mean, low, high = values.mean(axis=0), values.min(axis=0), values.max(axis=0)
             values -= part_mean
             part = np.einsum("ij,ij->j", values, values)
@@ -98,14 +104,3 @@ def measure_moments(chunks: Iterable[Any]) -> Moments:
             hint="Repair the data, or leave out normalize.",
         )
     return Moments(tuple(map(float, mean)), tuple(map(float, deviation)))
-
-
-def _as_values(features: Any) -> np.ndarray:
-    """Features [n, ..., C] as the graph gets them: float64 [n * ..., C]."""
-    if not isinstance(features, np.ndarray) or features.dtype.kind not in "uif":
-        raise UsageError(
-            "Only features that are one array of numbers have a mean and a deviation.",
-            hint="Leave out normalize.",
-        )
-    values = features.reshape(-1, features.shape[-1]).astype(np.float64)
-    return values / 255 if features.dtype == np.uint8 else values

@@ -74,9 +74,9 @@ class ExampleConverter:
                 f"{position}, expected features and labels{place_of(self._convert)}.",
                 hint="Return features, labels; labels may be None.",
             )
-        is_class = self._num_classes and isinstance(answer[1], (int, np.integer, np.ndarray))
-        label = np.asarray(answer[1]) if is_class else np.zeros([1])
-        if label.dtype.kind in "iu" and not label.ndim and not 0 <= label < self._num_classes:
+        label = as_array(answer[1])
+        is_class = bool(self._num_classes) and label.dtype.kind in "iu" and not label.ndim
+        if is_class and not 0 <= label < self._num_classes:
             raise DataError(
                 f"The hook 'convert' returned the label {label}, and the data has "
                 f"{self._num_classes} classes.",

@@ -132,13 +132,8 @@ def refuse_idle_images(path: str, images: ImageOptions) -> None:
 
 def image_options(options: Any) -> ImageOptions:
     """How the options of a run (`CoreOptions`) read image files."""
-    return ImageOptions(
-        options.image_size,
-        options.channels,
-        options.fit,
-        options.background,
-        skip_damaged=options.skip_damaged,
-    )
+    names = ("image_size", "channels", "fit", "background", "skip_damaged")
+    return ImageOptions(**{name: getattr(options, name) for name in names})
 
 
 def column_options(options: Any) -> ColumnOptions:

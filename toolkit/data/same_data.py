@@ -1,16 +1,30 @@
-"""Whether data is the data that a run was trained on."""
+"""Whether data is the data that a run was trained on, or other data that fits its model.
+
+A run has the SHA-256 of each file of its data: one hash for many files, and a list of them in a
+file. The list has the format of the command `sha256sum`, which can check it in the folder of the
+data where no name has a line end or a backslash, which that command escapes.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+import hashlib
+import re
+from typing import Any, Dict, Mapping, Sequence
+
+import numpy as np
 
 from ..errors import DataError
+from ..files import atomic_write
 from .column import VOID, Component, describe_shape
-from .examples import Dataset
-from .files.hash_list import ALL_FILES, read_list, summarize
+from .examples import Dataset, with_classes
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key
+from .tables.columns import join_names
 
+LIST_FILE = "data.sha256"  # in the folder of a run
+ALL_FILES = "all files"  # the name of the one hash
+_MAX_NAMES = 20
+_NUMERAL = re.compile(r"[+-]?\d+(\.\d*)?$")
 RESUME_HINT = (
     "Put the same files back (--data says where), allow it with --allow data, or start a new run."
 )
@@ -25,8 +39,9 @@ def check_same_classes(record: Mapping[str, Any], dataset: Dataset) -> None:
     """
     before, now = tuple(record["stored"].get("class_names", ())), tuple(dataset.spec.class_names)
     if before != now:
+        past, present = (join_names(names, 20) or "none" for names in (before, now))
         raise DataError(
-            f"The data has the classes {_join(now)}; the run was trained on {_join(before)}.",
+            f"The data has the classes {present}; the run was trained on {past}.",
             hint="Start a new run.",
         )
     scales = record["stored"].get("label_scale", 0), dataset.spec.label_scale
@@ -36,10 +51,6 @@ def check_same_classes(record: Mapping[str, Any], dataset: Dataset) -> None:
             f"255 is {present} in the data's label images; in those of the run it was {past}.",
             hint="Start a new run.",
         )
-
-
-def _join(names: Any) -> str:
-    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") or "none"
 
 
 def check_same_data(
@@ -112,3 +123,100 @@ def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str)
 
 def _describe(component: Component) -> str:
     return f"{describe_shape(component.shape)} {component.dtype}"
+
+
+def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
+    """The data set with the class numbers of a model.
+
+    Classes are matched by name. They are matched by number only where one side has the numbers from
+    0 on for names, and the other one real names. Classes without examples need no match.
+
+    Args:
+        dataset: the data.
+        spec: of the data that the model was trained on.
+
+    Returns:
+        The same data set if its classes have the model's numbers. Otherwise a data set with other
+        labels, and a note on classes that it lacks, or on those that are matched by number.
+
+    Raises:
+        DataError: the data has a class that the model does not know.
+    """
+    names, expected = dataset.spec.class_names, spec.class_names
+    if not names or not expected:
+        return dataset
+    unknown = [name for name in names if name not in expected]
+    all_labels = [split.class_labels for split in dataset.splits.values()]
+    if unknown and not any(labels is None for labels in all_labels):
+        present = set(np.concatenate(all_labels).tolist())  # type: ignore[arg-type]
+        unknown = [name for name in unknown if names.index(name) in present]
+    matches_numbers = _number_names(names, expected) or _number_names(expected, names)
+    if unknown and matches_numbers and len(names) <= len(expected):
+        pairs = ", ".join(f"{one!r} is {other!r}" for one, other in zip(names[:20], expected))
+        dataset.notes.append(f"Its classes are matched by number with those of the model: {pairs}.")
+        return dataset
+    if unknown:
+        raise DataError(
+            f"The model does not know the class {', '.join(map(repr, unknown[:5]))} of the data.",
+            hint=f"It was trained on {', '.join(map(repr, expected[:20]))}.",
+        )
+    if names == expected:
+        return dataset
+    number_of = {name: number for number, name in enumerate(expected)}
+    numbers = np.array([number_of.get(name, -1) for name in names], np.int32)
+    splits = {  # of other labels, which are no longer those of the label file
+        name: split
+        if split.class_labels is None
+        else split.with_classes(numbers[split.class_labels])
+        for name, split in dataset.splits.items()
+    }
+    new_spec = with_classes(dataset.spec, expected)
+    absent = [name for name in expected if name not in names]
+    notes = [f"It has no examples of {', '.join(map(repr, absent[:20]))}."] if absent else []
+    return Dataset(dataset.name, new_spec, splits, dataset.files, [*dataset.notes, *notes])
+
+
+def _number_names(numbers: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether one side has 0, 1, 2 and so forth for names, and the other real names."""
+    is_numbered = list(numbers) == [str(number) for number in range(len(numbers))]
+    return is_numbered and not any(map(_NUMERAL.match, names))
+
+
+# ------------------------------------------------------------------------------------------ hashes
+
+
+def summarize(hashes: Mapping[str, str]) -> Dict[str, str]:
+    """The hashes by the names of the files, or one hash of them all if there are many.
+
+    A summary is its own summary.
+    """
+    if len(hashes) <= _MAX_NAMES:
+        return dict(hashes)
+    return {ALL_FILES: hashlib.sha256(_format(hashes)).hexdigest()}
+
+
+def is_long(hashes: Mapping[str, str]) -> bool:
+    """Whether `summarize` leaves out the names of the files."""
+    return len(hashes) > _MAX_NAMES
+
+
+def write_list(path: str, hashes: Mapping[str, str]) -> None:
+    """Write a line for each file."""
+    with atomic_write(path) as file:
+        file.write(_format(hashes))
+
+
+def read_list(path: str) -> Dict[str, str]:
+    """The inverse of `write_list`; {} if the file is missing or damaged."""
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().decode("utf-8", "surrogateescape").split("\n")[:-1]
+    except (OSError, ValueError):
+        return {}
+    pairs = [line.partition("  ")[::2] for line in lines]
+    return {name: digest for digest, name in pairs} if all(map(all, pairs)) else {}
+
+
+def _format(hashes: Mapping[str, str]) -> bytes:
+    text = "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes))
+    return text.encode("utf-8", "surrogateescape")

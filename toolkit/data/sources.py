@@ -127,7 +127,7 @@ SOURCES = {
             "mnist5k",
             "5,000 MNIST digits, embedded; 28x28x1, 10 classes",
             "4,000 / 500 / 500, 1.1 MB",
-            "arrays.digits:open_mnist5k",
+            "arrays.download:open_mnist5k",
         ),
         Source(
             "mnist",

@@ -1,13 +1,17 @@
-"""What the examples of a data set are: shapes, dtypes, kinds and classes."""
+"""What the examples of a data set are: shapes, dtypes, kinds and classes; and what the columns of a
+table are, so that another table is read the same way.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+import re
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import CheckpointError, DataError
 from .column import Component, describe_shape
 from .structure import FEATURES, LABELS, names_of, pack_role
-from .tables.schema import TableSchema
+
+NUMBERS = "numbers"  # the name of the columns of numbers of a table, where there are other features
 
 
 class _SpecFields(NamedTuple):
@@ -113,32 +117,14 @@ class DataSpec(_SpecFields):
         Raises:
             CheckpointError: the values are of another version.
         """
-        size = len(Component._fields)
         try:
             fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
-            components = {}
-            for key, parts in fields.get("components", ()):
-                has_boundaries = len(parts) == size + 1 and isinstance(parts[-1], tuple)
-                # versions before had the boundaries of lengths behind the other fields
-                components[key] = Component(*(parts[:-1] if has_boundaries else parts))
-            for key, component in components.items():
-                if isinstance(component.padding, str) and component.dtype != "string":
-                    components[key] = component._replace(padding=float(component.padding))
-            return cls(**dict(fields, components=tuple(components.items())))
+            components = [(key, Component(*parts)) for key, parts in fields.get("components", ())]
+            return cls(**dict(fields, components=tuple(components)))
         except (TypeError, ValueError, KeyError) as error:
             raise CheckpointError(
                 f"The description of the data is not in the format of this version: {error}."
             ) from error
-
-    def as_json(self) -> Dict[str, Any]:
-        """The fields by name; a padding that is not finite, which JSON lacks, is a text."""
-        components = [
-            (key, component._replace(padding=repr(float(component.padding))))
-            if isinstance(component.padding, float) and not abs(component.padding) < float("inf")
-            else (key, component)
-            for key, component in self.components
-        ]
-        return dict(self._asdict(), components=components)
 
     def _refuse_names(self) -> None:
         if self.feature_names:
@@ -152,3 +138,71 @@ class DataSpec(_SpecFields):
 def _as_tuple(value: Any) -> Any:
     """A JSON value with tuples in the place of its lists."""
     return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
+
+
+# ------------------------------------------------------------------------------------------ tables
+
+
+class TableSchema(NamedTuple):
+    """The columns of a table, and what a model gets of each.
+
+    Attributes:
+        numbers: the columns of numbers, in the order of the last axis of the features.
+        categories: the columns of texts that are classes, each with its texts in the order of their
+            numbers.
+        texts: the columns of other texts.
+        lists: the columns of lists.
+        images: the columns of paths of images.
+        labels: the columns of labels; () for none.
+        label_kind: "class" or "value"; "" for no labels.
+        fills: the value of a missing number in each column of `numbers`; () if none may be missing.
+        is_one_hot: whether categories are columns of 0 and 1 after the numbers.
+    """
+
+    numbers: Tuple[str, ...] = ()
+    categories: Mapping[str, Sequence[str]] = {}
+    texts: Tuple[str, ...] = ()
+    lists: Tuple[str, ...] = ()
+    images: Tuple[str, ...] = ()
+    labels: Tuple[str, ...] = ()
+    label_kind: str = ""
+    fills: Tuple[float, ...] = ()
+    is_one_hot: bool = False
+
+    @property
+    def features(self) -> Tuple[str, ...]:
+        """All columns of features."""
+        return (*self.numbers, *self.categories, *self.texts, *self.lists, *self.images)
+
+    @property
+    def component_names(self) -> Dict[str, str]:
+        """The name of the component that each column becomes which is not one of numbers."""
+        categories = () if self.is_one_hot else self.categories
+        return component_names([*categories, *self.texts, *self.lists, *self.images])
+
+    def to_json(self) -> Dict[str, Any]:
+        return dict(self._asdict(), categories={n: list(v) for n, v in self.categories.items()})
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> TableSchema:
+        """The inverse of `to_json` after JSON, which has no tuples."""
+        fields: Dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+            if name in cls._fields
+        }
+        return cls(**fields)
+
+
+def component_names(columns: Sequence[str]) -> Dict[str, str]:
+    """A name of letters, digits and underscores for each column, all different."""
+    names: Dict[str, str] = {}
+    for column in columns:
+        name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_")
+        name = name if name[:1].isalpha() else f"column_{name}".rstrip("_")
+        number = 1
+        while name in (*names.values(), NUMBERS):
+            number += 1
+            name = f"{name.rstrip('0123456789')}{number}"
+        names[column] = name
+    return names

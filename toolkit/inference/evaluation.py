@@ -10,8 +10,7 @@ import contextlib
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from ..data.examples import Split
-from ..data.files.hash_list import summarize
-from ..data.same_data import check_fit
+from ..data.same_data import check_fit, summarize
 from ..data_value import complete
 from ..errors import DataError, UsageError, suggest
 from ..options import CoreOptions

@@ -7,8 +7,7 @@ from typing import Any, Dict, Mapping, Optional, Union
 
 import numpy as np
 
-from ..data.files.hash_list import LIST_FILE
-from ..data.same_data import check_same_classes, check_same_data
+from ..data.same_data import LIST_FILE, check_same_classes, check_same_data
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES
 from ..display.waits import waiting

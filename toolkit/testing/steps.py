@@ -8,7 +8,7 @@ import numpy as np
 
 from ..compat import tf
 from ..data.examples import Split
-from ..data.readers.options import ReaderOptions
+from ..data.readers.batches import ReaderOptions
 from ..data.readers.resident import ResidentReader
 from ..graph import build
 from ..graph.run import Run

@@ -13,8 +13,8 @@ from typing import Any, Dict, Iterable, List
 
 from .. import __version__
 from ..compat import VERSION
-from ..data.files.hash_list import summarize
 from ..data.files.parallel import count_cores
+from ..data.same_data import summarize
 from ..options import ORIGINS
 from ..plugins import Plugin, Plugins
 from ..run_data import RunData, measure_brightness
@@ -38,8 +38,8 @@ def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
             "sha256": summarize(run_data.dataset.sha256),
             "examples": {name: len(split) for name, split in run_data.splits.items()},
             "partition": run_data.dataset.partition(),
-            "stored": run_data.dataset.spec.as_json(),
-            "spec": run_data.spec.as_json(),
+            "stored": run_data.dataset.spec._asdict(),
+            "spec": run_data.spec._asdict(),
             "ink": dict(brightness._asdict()) if brightness else None,
         },
     }

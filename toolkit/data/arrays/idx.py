@@ -87,28 +87,19 @@ def open_idx(settings: Settings, class_names: Tuple[str, ...] = ()) -> Dataset:
     folder, index = settings.path, settings.files
     paths = _find_files(folder)
     files = {os.path.basename(path): path for pair in paths.values() for path in pair}
-    splits = {split: _read_pair(*pair, class_names) for split, pair in paths.items()}
+    splits = {}
+    for split, (images, labels) in paths.items():
+        features, targets = read_idx(images), read_idx(labels, "labels")
+        try:
+            splits[split] = Split(features, Column(targets, class_names=class_names))
+        except DataError as error:
+            raise DataError(f"{labels}: {error.message}", hint=error.hint) from None
     check_alike(splits, f"idx:{folder}")
     count = 1 + max(int(part.labels.max()) for part in splits.values())
     spec = describe(splits["train"], class_names, count)
     hashes = dict(zip(files, index.digests(list(files.values()))))
     splits = hold_out(splits, settings.shares, index=index, files=list(hashes.values()))
     return Dataset("idx:" + folder, spec, splits, files, sha256=hashes)
-
-
-def _read_pair(images: str, labels: str, class_names: Tuple[str, ...]) -> Split:
-    """The split of an image file and its label file."""
-    features, targets = read_idx(images, "images"), read_idx(labels, "labels")
-    if len(features) != len(targets):
-        raise DataError(
-            f"{labels}: expected {len(features)} labels, one for each image of {images}, "
-            f"found {len(targets)}.",
-            hint="Use image and label files that belong together.",
-        )
-    try:
-        return Split(features, Column(targets, class_names=class_names))
-    except DataError as error:
-        raise DataError(f"{labels}: {error.message}", hint=error.hint) from None
 
 
 def _find_files(folder: str) -> Dict[str, Tuple[str, str]]:

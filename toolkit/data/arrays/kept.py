@@ -38,7 +38,25 @@ def keep_arrays(data: Any) -> str:
         DataError: the arrays are no examples.
         RetryError: the cache cannot be written.
     """
-    arrays = _name_arrays(data)
+    splits = data if isinstance(data, Mapping) else {"train": data}
+    unknown = [str(name) for name in splits if name not in SPLITS]
+    if unknown or "train" not in splits:
+        raise DataError(
+            f"The data has the splits {', '.join(map(str, splits)) or 'none'}, expected "
+            f"{', '.join(SPLITS)}.",
+            hint=_FORMS,
+        )
+    arrays: Dict[str, np.ndarray] = {}  # by the names of an .npz file: x_train, x_test_left, ...
+    for split, examples in splits.items():
+        parts = examples if isinstance(examples, tuple) else (examples, None)
+        if len(parts) != 2:
+            raise DataError(f"The data has a tuple of {len(parts)} for '{split}'.", hint=_FORMS)
+        for letter, values in zip("xy", parts):
+            by_name = values if isinstance(values, Mapping) else {"": values}
+            for name, leaf in by_name.items():
+                if leaf is not None:
+                    key = f"{letter}_{split}" + (f"_{name}" if name else "")
+                    arrays[key] = _as_array(key, leaf)
     make_splits("data", arrays)
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
@@ -63,32 +81,6 @@ def open_arrays(settings: Settings) -> Dataset:
             hint="Give the same arrays again in Python: toolkit.train(..., data=(x, y)).",
         )
     return open_npz(settings._replace(path=os.path.join(folder, _FILE), file_index=None))
-
-
-def _name_arrays(data: Any) -> Dict[str, np.ndarray]:
-    """The arrays by the names that an .npz file has: x_train, y_train, x_test_left, ..."""
-    splits = data if isinstance(data, Mapping) else {"train": data}
-    unknown = [str(name) for name in splits if name not in SPLITS]
-    if unknown or "train" not in splits:
-        raise DataError(
-            f"The data has the splits {', '.join(map(str, splits)) or 'none'}, expected "
-            f"{', '.join(SPLITS)}.",
-            hint=_FORMS,
-        )
-    arrays: Dict[str, np.ndarray] = {}
-    for split, examples in splits.items():
-        if examples is None:
-            continue
-        parts = examples if isinstance(examples, tuple) else (examples, None)
-        if len(parts) != 2:
-            raise DataError(f"The data has a tuple of {len(parts)} for '{split}'.", hint=_FORMS)
-        for letter, values in zip("xy", parts):
-            by_name = values if isinstance(values, Mapping) else {"": values}
-            for name, leaf in by_name.items():
-                if leaf is not None:
-                    key = f"{letter}_{split}" + (f"_{name}" if name else "")
-                    arrays[key] = _as_array(key, leaf)
-    return arrays
 
 
 def _as_array(name: str, values: Any) -> np.ndarray:

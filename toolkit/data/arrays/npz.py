@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import warnings
-import zipfile
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
@@ -99,13 +98,6 @@ def _make_split(source: str, features: Dict[str, np.ndarray], labels: Dict[str, 
             raise DataError(
                 f"{source}: expected one example or more, found none.", hint="Give examples."
             )
-    count = len(next(iter(features.values())))
-    for column in labels.values():
-        if column.values.ndim and len(column) != count:
-            raise DataError(
-                f"{source}: expected {count} labels, one per example, found {len(column)}.",
-                hint="Give features and labels that belong together.",
-            )
     numbers = {  # truth values are 0 and 1
         name: array.astype(np.float32) if array.dtype == np.bool_ else array
         for name, array in features.items()
@@ -178,7 +170,15 @@ def _read_labels(
             with np.errstate(over="ignore"):  # too large for float32: infinity, refused later
                 arrays = {split: array.astype(np.float32) for split, array in arrays.items()}
         else:
-            arrays = {split: _as_classes(path, split, array) for split, array in arrays.items()}
+            for split, array in arrays.items():
+                floats = array.reshape(-1) if array.dtype.kind == "f" else np.zeros(0)
+                wrong = floats[(floats != np.rint(floats)) | ~(np.abs(floats) < _TOO_LARGE)]
+                if wrong.size:
+                    raise DataError(
+                        f"{path} ({split}): expected classes, found the label {wrong[0]:g}.",
+                        hint="Save integers from 0, or set --label-kind value.",
+                    )
+                arrays[split] = array.astype(np.int64) if array.dtype.kind in "fb" else array
     count = len(names)
     if kind == CLASS and not names:
         has_void = first.dtype == np.uint8 and first.ndim > 1
@@ -206,19 +206,6 @@ def _number_texts(
     names = np.unique(np.concatenate([array.reshape(-1) for array in texts.values()]))
     numbers = {split: np.searchsorted(names, array) for split, array in texts.items()}
     return numbers, tuple(names.tolist())
-
-
-def _as_classes(path: str, split: str, array: np.ndarray) -> np.ndarray:
-    """Whole numbers from 0 as integers."""
-    place = f"{path} ({split})"
-    if array.dtype.kind == "f":
-        is_wrong = (array != np.rint(array)) | ~(np.abs(array) < _TOO_LARGE)
-        if is_wrong.any():
-            raise DataError(
-                f"{place}: expected classes, found the label {array[is_wrong][0]:g}.",
-                hint="Save integers from 0, or set --label-kind value.",
-            )
-    return array.astype(np.int64) if array.dtype.kind in "fb" else array
 
 
 # ------------------------------------------------------------------------------------------- names
@@ -277,25 +264,18 @@ def _open(path: str) -> Any:
     """The NpzFile of a path."""
     if not os.path.isfile(path):
         raise DataError(f"{path}: expected an .npz file, found none.", hint=_HINT)
-    try:
-        zipfile.ZipFile(path).close()
-        file = np.load(path, allow_pickle=False)
-    except Exception as error:  # damaged bytes can make zipfile and numpy raise anything
-        raise _not_npz_error(path, error) from error
-    if isinstance(file, np.ndarray):  # followed by a zip file
-        raise _not_npz_error(path, ValueError("one array"))
-    return file
-
-
-def _not_npz_error(path: str, error: Exception) -> DataError:
     with open(path, "rb") as file:
         start = file.read(4)
-    content = f"bytes {' '.join(f'{byte:02x}' for byte in start)}" if start else "nothing"
     if start == b"\x93NUM":
-        content = "one array of an .npy file"
-    if start.startswith(b"PK"):
-        content = f"a damaged zip file ({_reason(error)})"
-    return DataError(f"{path}: expected an .npz file, found {content}.", hint=_HINT)
+        found = "one array of an .npy file"
+    elif not start.startswith(b"PK"):
+        found = f"bytes {' '.join(f'{byte:02x}' for byte in start)}" if start else "nothing"
+    else:
+        try:
+            return np.load(path, allow_pickle=False)
+        except Exception as error:  # damaged bytes can make zipfile and numpy raise anything
+            found = f"a damaged zip file ({_reason(error)})"
+    raise DataError(f"{path}: expected an .npz file, found {found}.", hint=_HINT)
 
 
 def _read_array(path: str, file: Any, key: str) -> np.ndarray:

@@ -102,26 +102,23 @@ def remove_entries(
         UsageError: there is no such entry; nothing is removed.
         RetryError: the system refuses to remove an entry.
     """
-    entries = list(entries)
-    selection: List[CacheEntry] = []
-    for name in names:
-        name = name.rstrip("/")
-        matches = [e for e in entries if name in (e.name, os.path.dirname(e.name)) and name]
-        if not matches and name not in GROUPS:
-            raise UsageError(
-                f"The cache has no '{name}'.", hint=suggest(name, [entry.name for entry in entries])
-            )
-        selection += [entry for entry in matches if entry not in selection]
+    entry_of = {entry.name: entry for entry in entries}
+    known = {*entry_of, *map(os.path.dirname, entry_of), *GROUPS} - {""}
+    wanted = [name.rstrip("/") for name in names]
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"The cache has no '{name}'.", hint=suggest(name, list(entry_of)))
     removed: List[CacheEntry] = []
     in_use: List[CacheEntry] = []
-    for entry in selection:
-        path = os.path.join(cache_folder(), entry.name)
-        if is_locked(path):
-            in_use.append(entry)
+    for name, entry in entry_of.items():
+        if name not in wanted and os.path.dirname(name) not in wanted:
             continue
-        with writing_to_cache():
-            _remove(path)
-        removed.append(entry)
+        path = os.path.join(cache_folder(), name)
+        is_used = is_locked(path)
+        (in_use if is_used else removed).append(entry)
+        if not is_used:
+            with writing_to_cache():
+                _remove(path)
     return removed, in_use
 
 

@@ -129,8 +129,15 @@ class FileIndex:
                 if states[number][1] < (started - _SETTLED) * 1e9  # else a write may not change it
                 and _state(paths[number]) == states[number] != _NO_STATE
             ]
-            store = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * 10)})"
-            self._use(lambda table: table.executemany(store, new), is_new=True)
+
+            def update(table: sqlite3.Connection) -> None:
+                known = table.execute("SELECT path FROM files").fetchall()
+                gone = [row for row in known if not os.path.lexists(row[0])]
+                table.executemany("DELETE FROM files WHERE path = ?", gone)
+                values = ", ".join("?" * 10)
+                table.executemany(f"INSERT OR REPLACE INTO files VALUES ({values})", new)
+
+            self._use(update, is_new=True)
         return rows
 
     def _use(self, action: Callable[[Any], Any], is_new: bool = False) -> Any:

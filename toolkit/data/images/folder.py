@@ -8,12 +8,13 @@ ways is refused: no image is left out without a word.
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ...errors import DataError
 from ..examples import Dataset, Split, describe
 from ..held_out import hold_out
 from ..reading_options import Settings
+from ..tables.columns import join_names
 from .image_file import file_endings
 from .image_files import ImageFiles, find_damaged, name_files
 
@@ -203,14 +204,10 @@ def describe_other_files(folder: str) -> List[str]:
     notes = []
     if others:
         count = f"{len(others):,} file{'s' if len(others) > 1 else ''}"
-        notes.append(f"{count} beside the images are not read ({_first(others)}).")
+        notes.append(f"{count} beside the images are not read ({join_names(sorted(others), 3)}).")
     if links:
-        notes.append(f"Links to folders are not followed ({_first(links)}).")
+        notes.append(f"Links to folders are not followed ({join_names(sorted(links), 3)}).")
     return notes
-
-
-def _first(names: Sequence[str]) -> str:
-    return ", ".join(sorted(names)[:3])
 
 
 def is_image_name(name: str) -> bool:

@@ -14,11 +14,12 @@ import functools
 import io
 import os
 import warnings
-from typing import IO, Any, Iterator, NamedTuple, Optional, Tuple, Union
+from typing import Any, Iterator, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
 from ...errors import DataError, UsageError
+from ...files import open_regular_file
 
 # Formats that Pillow decodes itself: PostScript, for one, would start an outside program.
 FORMATS = (
@@ -85,7 +86,16 @@ def read_image(source: Source, form: ImageForm, name: str = "") -> np.ndarray:
             image = Image.alpha_composite(paper, image.convert("RGBA"))
         image = image.convert(MODES[form.channels])
         if form.size is not None and image.size != form.size:
-            fill = _border_mean(image) if form.extends_border else _fill(form)
+            if form.extends_border:
+                pixels = np.asarray(image, np.float64)
+                edges = [pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]  # [H or W, C] each
+                mean = np.rint(np.concatenate(edges).mean(axis=0)).astype(int).tolist()
+                fill = mean if form.channels == 1 else tuple(mean)
+            elif form.channels == 4:
+                fill = form.background + (0,)  # transparent
+            else:
+                paper = Image.new("RGB", (1, 1), form.background)
+                fill = paper.convert(MODES[form.channels]).getpixel((0, 0))
             image = fit_image(image, form, Image.Resampling.LANCZOS, fill)
         return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
 
@@ -116,24 +126,15 @@ def read_header(source: Source, name: str = "") -> ImageHeader:
         DataError: it is no image; the message names it.
     """
     with open_image(source, name) as file:
-        size = _upright_size(file)
-        is_grey = file.mode in _GREY or (file.mode == "P" and _has_grey_palette(file))
+        size, is_grey, has_more_frames = _upright_size(file), file.mode in _GREY, False
+        if file.mode == "P":
+            colours = np.array(file.getpalette() or []).reshape(-1, 3)
+            is_grey = bool(len(colours)) and bool((colours == colours[:, :1]).all())
         has_alpha = file.mode in _ALPHA or "transparency" in file.info
-        return ImageHeader(size, is_grey, has_alpha, _has_more_frames(file))
-
-
-def _has_grey_palette(file: Any) -> bool:
-    colours = np.array(file.getpalette() or []).reshape(-1, 3)
-    return bool(len(colours)) and bool((colours == colours[:, :1]).all())
-
-
-def _has_more_frames(file: Any) -> bool:
-    if file.format == "MPO":  # in which cameras put previews of the one picture
-        return False
-    try:
-        return bool(getattr(file, "is_animated", False))
-    except Exception:  # frames behind the first one may be damaged, and are not read
-        return False
+        if file.format != "MPO":  # in which cameras put previews of the one picture
+            with contextlib.suppress(Exception):  # later frames may be damaged, and are not read
+                has_more_frames = bool(getattr(file, "is_animated", False))
+        return ImageHeader(size, is_grey, has_alpha, has_more_frames)
 
 
 def is_picture(item: Any) -> bool:
@@ -218,7 +219,10 @@ def open_image(source: Source, name: str = "", expected: str = "an image") -> It
     # For good: a filter for a block is lost when blocks of several threads end in another order.
     warnings.filterwarnings("ignore", module=r"PIL\.")
     try:
-        with _open_stream(source) as stream, Image.open(stream, formats=_formats()) as image:
+        # Pillow may map a file that it opens by its path, and turn it wrongly.
+        is_content = isinstance(source, bytes)
+        stream = io.BytesIO(source) if is_content else open_regular_file(source)  # type: ignore
+        with stream, Image.open(stream, formats=_formats()) as image:
             width, height = image.size
             if width * height > MAX_PIXELS:
                 text = f"{width}x{height} pixels, more than {MAX_PIXELS:,}; scale it down"
@@ -232,14 +236,6 @@ def open_image(source: Source, name: str = "", expected: str = "an image") -> It
             hint="Replace or remove that file. Of images:DIR and pairs:DIR, --skip-damaged leaves "
             "such files out, and 'toolkit data check DATA' names them.",
         ) from error
-
-
-def _open_stream(source: Source) -> IO[bytes]:
-    if isinstance(source, bytes):
-        return io.BytesIO(source)
-    if os.path.exists(source) and not os.path.isfile(source):  # reading from a pipe would block
-        raise ValueError("no regular file")
-    return open(source, "rb")  # one that Pillow opens by its path may be mapped, and turned wrongly
 
 
 def _reason(source: Source, error: Exception) -> str:
@@ -268,25 +264,19 @@ def _orientation(file: Any) -> int:
 
 def _upright_size(file: Any) -> Tuple[int, int]:
     """The (width, height) of an image after it was turned upright."""
-    is_png = file.format == "PNG" and "exif" not in file.info
-    if is_png and _has_late_exif(file):
+    if file.format == "PNG" and "exif" not in file.info:  # it may be behind the pixels
+        position = file.fp.tell()
+        file.fp.seek(0, os.SEEK_END)
+        file.fp.seek(max(0, file.fp.tell() - _TAIL))
+        tail = file.fp.read()
+        file.fp.seek(position)
+        if b"eXIf" not in tail:
+            return file.size  # asking Pillow for the block would decode the image
         file.load()
     if file.format == "TIFF" and file.tag_v2.get(_ORIENTATION, 1) != 1:
         file.load()
     width, height = file.size
-    if file.format == "PNG" and "exif" not in file.info:
-        return width, height  # asking Pillow for the block would decode the image
     return (height, width) if _orientation(file) >= 5 else (width, height)
-
-
-def _has_late_exif(file: Any) -> bool:
-    """Whether a PNG file may have its block of EXIF behind the pixels."""
-    position = file.fp.tell()
-    file.fp.seek(0, os.SEEK_END)
-    file.fp.seek(max(0, file.fp.tell() - _TAIL))
-    tail = file.fp.read()
-    file.fp.seek(position)
-    return b"eXIf" in tail
 
 
 def turn_upright(image: Any, file: Any) -> Any:
@@ -366,20 +356,3 @@ def fit_image(image: Any, form: ImageForm, resampling: Any, fill: Any) -> Any:
     inner = image.resize((width, height), resampling)
     paper.paste(inner, ((form.size[0] - width) // 2, (form.size[1] - height) // 2))
     return paper
-
-
-def _fill(form: ImageForm) -> Any:
-    """The background as a pixel with the channels of the form; of RGBA it is transparent."""
-    from PIL import Image
-
-    if form.channels == 4:
-        return form.background + (0,)
-    return Image.new("RGB", (1, 1), form.background).convert(MODES[form.channels]).getpixel((0, 0))
-
-
-def _border_mean(image: Any) -> Any:
-    """The mean of the outermost pixels, as a pixel."""
-    pixels = np.asarray(image, np.float64).reshape(image.size[1], image.size[0], -1)  # [H, W, C]
-    edges = [pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]
-    mean = np.rint(np.concatenate(edges).mean(axis=0)).astype(int).tolist()
-    return mean[0] if len(mean) == 1 else tuple(mean)

@@ -27,7 +27,8 @@ from ...errors import DataError
 from ..examples import Dataset, Split, describe
 from ..held_out import Shares, hold_out
 from ..reading_options import Settings
-from ..tables.schema import component_names
+from ..spec import component_names
+from ..tables.columns import join_names
 from .folder import (
     SPLIT_FOLDERS,
     check_rest,
@@ -36,8 +37,7 @@ from .folder import (
     list_folders,
     list_image_files,
 )
-from .image_files import ImageFiles, find_damaged, name_files
-from .label_images import LabelFiles
+from .image_files import ImageFiles, LabelFiles, find_damaged, name_files
 
 MASK_FOLDERS = (
     *("mask", "masks", "label", "labels", "annotation", "annotations"),
@@ -171,7 +171,7 @@ def _two(folder: str) -> List[str]:
     """The names of the two folders in a folder; that of label images comes second."""
     names = list_folders(folder)
     if len(names) != 2:
-        _refuse_layout(folder, ", ".join(names[:5] + ["..."] * (len(names) > 5)) or "none")
+        _refuse_layout(folder, join_names(names, 5) or "none")
     images = [name for name in os.listdir(folder) if is_image_name(name)]
     if images:
         _refuse_layout(folder, f"images beside them ({images[0]}, ...)")
@@ -215,7 +215,7 @@ def _match(folder: str, pair: Pair) -> Listing:
         raise DataError(
             f"{folder}: expected two images of each name, in '{first}' and in '{second}', found "
             f"{count:,} image{'s' if count > 1 else ''} without a partner "
-            f"({', '.join(lonely[:3])}{', ...' if count > 3 else ''}).",
+            f"({join_names(lonely, 3)}).",
             hint="Add the missing images or remove these; names differ in their endings alone.",
         )
     paths = [left[name] for name in common], [right[name] for name in common]

@@ -66,7 +66,16 @@ def decode_splits(
         elif each.identity:
             build = functools.partial(_write_rows, each)
             rows[key] = _load(open_entry(GROUP, each.identity[:32], build))
-    return {name: _replace_values(split, rows) for name, split in splits.items()}
+    parts = {}
+    for name, split in splits.items():
+        part = parts[name] = copy.copy(split)
+        part.columns = {
+            key: column.with_values(rows[id(column.values)]).bind(key)
+            if rows.get(id(column.values)) is not None
+            else column
+            for key, column in split.columns.items()
+        }
+    return parts
 
 
 def _is_quick(values: Dict[int, Decoded]) -> bool:
@@ -76,18 +85,6 @@ def _is_quick(values: Dict[int, Decoded]) -> bool:
         return False
     paths = {path for each in values.values() for path in each.paths}
     return sum(os.path.getsize(path) for path in paths if os.path.exists(path)) <= _QUICK_BYTES
-
-
-def _replace_values(split: Split, rows: Dict[int, Optional[np.ndarray]]) -> Split:
-    """A split with other values of the columns whose values have these ids."""
-    part = copy.copy(split)
-    part.columns = {
-        key: column.with_values(rows[id(column.values)]).bind(key)
-        if rows.get(id(column.values)) is not None
-        else column
-        for key, column in split.columns.items()
-    }
-    return part
 
 
 def _load(folder: str) -> np.ndarray:

@@ -20,8 +20,7 @@ from ...errors import DataError, ToolkitError, UsageError
 from ..column import TEXT, Column, Sequences
 from ..examples import LENGTH, Split
 from ..structure import LABELS, flatten, pack
-from .batches import DEVICE, BatchForm, IteratorReader
-from .options import DEFAULT_OPTIONS, ReaderOptions
+from .batches import DEFAULT_OPTIONS, DEVICE, BatchForm, IteratorReader, ReaderOptions
 
 _PREFETCH = 2  # batches
 _AT_A_TIME = 100  # examples of one shape that one call reads into memory
@@ -154,7 +153,14 @@ class DatasetReader(IteratorReader):
             dataset = _make(split.make_dataset).map(self._as_stored).repeat()
             dataset = dataset.shuffle(options.shuffle_buffer, options.seed)
             dataset = dataset.skip(self._first * batch_size)
-            batches = dataset.padded_batch(batch_size, *self._padding(), drop_remainder=True)
+            shapes = {key: form.batch_shape(key, None)[1:] for key in form.components}
+            padding: Dict[str, Any] = {}  # what is no sequence has one shape, and gets none
+            for key, each in form.components.items():
+                value = each.padding if key in form.longest else ""
+                padding[key] = (
+                    value if each.dtype == TEXT else np.asarray(value or 0).astype(each.dtype)
+                )
+            batches = dataset.padded_batch(batch_size, shapes, padding, drop_remainder=True)
             if part is not None:
                 batches = batches.map(
                     lambda batch: {key: part.select(x, batch_size) for key, x in batch.items()}
@@ -185,14 +191,3 @@ class DatasetReader(IteratorReader):
                 tensor = tensor[..., tf.newaxis]
             example[key] = tf.ensure_shape(tensor, component.shape)
         return example
-
-    def _padding(self) -> Any:
-        """The padded shapes of an example, and the value that pads it, by flat key."""
-        shapes, values = {}, {}
-        for key, component in self.form.components.items():
-            shapes[key] = self.form.batch_shape(key, None)[1:]
-            padding = component.padding if key in self.form.longest else ""
-            if component.dtype != TEXT:
-                padding = np.asarray(padding or 0).astype(component.dtype)
-            values[key] = padding
-        return shapes, values

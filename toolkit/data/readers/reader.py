@@ -7,7 +7,7 @@ from typing import Union
 from ...errors import UsageError
 from ..examples import Split
 from ..prepare import NO_HOOKS, ExampleHooks, prepare
-from .options import DEFAULT_OPTIONS, ReaderOptions
+from .batches import DEFAULT_OPTIONS, ReaderOptions
 from .pipeline import DatasetReader
 from .resident import ResidentReader
 from .stream import StreamReader

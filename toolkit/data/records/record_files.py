@@ -1,18 +1,25 @@
-"""TFRecord files: records one after the other, each with its length and two checksums."""
+"""The files that `tfrecord:PATH` names: which there are, the splits that their names say, and their
+records, which lie one after the other, each with its length and two checksums.
+"""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
+import glob
 import os
+import re
 import struct
 import zlib
-from typing import IO, Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...compat import iterate_tfrecords, tf
 from ...errors import DataError
 from ...files import open_regular_file, plain_path
 from ..files.cache import open_entry, translate_read_errors
+from ..images.folder import SPLIT_FOLDERS, raise_error
+from ..tables.columns import join_names
 
 GROUP = "records"  # the folder of the cache
 HINT = "Write records with tf.io.TFRecordWriter, plain or compressed."
@@ -20,6 +27,101 @@ RECOPY = "The file is damaged; copy it again."
 _HEADER, _FOOTER = 12, 4  # bytes before and behind a record: its length, and two checksums
 _CHUNK = 1 << 20  # bytes
 _AUTOMATIC = 32 + zlib.MAX_WBITS  # zlib finds out whether it reads GZIP or ZLIB
+_SHARD = re.compile(r"(?P<start>.*?)-(?P<number>\d{3,})-of-(?P<total>\d{3,})(?P<end>.*)", re.DOTALL)
+_RECORDS = re.compile(r"tfrec|-\d{3,}-of-\d{3,}|\.records?(\.|$)", re.IGNORECASE)
+
+
+def find_shards(place: str) -> Tuple[Dict[str, List[str]], List[str]]:
+    """The files of records at a place: a file, a folder, or a pattern such as `data/train-*`.
+
+    Returns:
+        splits: split name -> its files, sorted; always with "train", which comes first.
+        notes: sentences on files that are missing or have no records.
+
+    Raises:
+        DataError: there is no such file, or only some names contain the name of a split.
+    """
+    notes = []
+    if os.path.isdir(place):
+        found = _walk(place)
+        paths = [path for path in found if _RECORDS.search(os.path.basename(path))] or found
+        others = [os.path.basename(path) for path in found if path not in set(paths)]
+        if others:
+            notes.append(f"Files without records are not read: {join_names(others)}.")
+    elif os.path.exists(place):
+        paths = [place]
+    else:
+        paths = [p for p in sorted(glob.glob(place, recursive=True)) if not os.path.isdir(p)]
+    first_of: Dict[str, str] = {}  # the first path of each file, to which others are links
+    for path in paths:
+        first_of.setdefault(os.path.realpath(path), path)
+    paths = list(first_of.values())
+    if not paths:
+        raise DataError(
+            f"{place}: expected TFRecord files, found none.",
+            hint="Give a file, a folder of .tfrecord files, or a pattern such as 'data/train-*', "
+            "in which [[] stands for a bracket [.",
+        )
+    return _divide(paths), notes + _find_gaps(paths)
+
+
+def _walk(root: str) -> List[str]:
+    """The files in a folder and in those below it, sorted, each folder once and no hidden one."""
+    paths, places = [], {os.path.realpath(root)}
+    for base, folders, names in os.walk(root, onerror=raise_error, followlinks=True):
+        paths += [os.path.join(base, name) for name in names if not name.startswith(".")]
+        for name in sorted(folders):
+            place = os.path.realpath(os.path.join(base, name))
+            if name.startswith(".") or place in places:
+                folders.remove(name)
+            places.add(place)
+    return sorted(paths)
+
+
+def _divide(paths: Sequence[str]) -> Dict[str, List[str]]:
+    """Split name -> its files. Files of one split, or without names of splits, are all "train"."""
+    root = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+    splits: Dict[Optional[str], List[str]] = collections.defaultdict(list)
+    for path in paths:  # the split that the name of a file says, or else that of its nearest folder
+        folder, name = os.path.split(path)
+        below = os.path.relpath(folder or os.curdir, root).lower().split(os.sep)
+        words = [*re.split(r"[^A-Za-z]+", name.lower()), *reversed(below)]
+        splits[next((SPLIT_FOLDERS[w] for w in words if w in SPLIT_FOLDERS), None)].append(path)
+    if len(splits) == 1:
+        return {"train": list(paths)}
+    if None in splits:
+        raise DataError(
+            f"{splits[None][0]}: expected the name of a split, train, validation or test, as in "
+            f"{next(files[0] for name, files in splits.items() if name)}.",
+            hint="Name the files of each split, or give a pattern that matches those of one.",
+        )
+    if "train" not in splits:
+        raise DataError(
+            f"{paths[0]}: expected files of the split 'train', too, found "
+            f"{' and '.join(sorted(filter(None, splits)))} alone.",
+            hint="Give a pattern that also matches the training files, or those of one split.",
+        )
+    return {name: splits[name] for name in ("train", "validation", "test") if name in splits}
+
+
+def _find_gaps(paths: Sequence[str]) -> List[str]:
+    """A sentence for each set of files `-00003-of-00010` that is not complete."""
+    numbers = collections.defaultdict(set)
+    for match in filter(None, map(_SHARD.fullmatch, paths)):
+        numbers[match.group("start", "total", "end")].add(int(match.group("number")))
+    notes = []
+    for (start, width, end), present in sorted(numbers.items()):
+        total = int(width)
+        count = total - sum(number < total for number in present)
+        if count:
+            first = next(number for number in range(total) if number not in present)
+            name = f"{os.path.basename(start)}-{first:0{len(width)}}-of-{width}{end}"
+            more = " and others" if count > 1 else ""
+            notes.append(f"{count:,} of {total:,} files are missing: {name}{more}.")
+    return notes
+
+
+# ----------------------------------------------------------------------------------------- records
 
 
 class Shard(NamedTuple):
@@ -51,7 +153,10 @@ def list_shards(paths: Sequence[str], digests: Sequence[str]) -> List[Shard]:
     shards = []
     for path, digest in zip(paths, digests):
         records = path
-        if _is_compressed(path):
+        with open_regular_file(path) as file:
+            head = file.read(2)
+        is_zlib = head[:1] == b"\x78" and len(head) == 2 and int.from_bytes(head, "big") % 31 == 0
+        if (head == b"\x1f\x8b" or is_zlib) and not _has_record(path, ""):  # not by chance
             build = functools.partial(_unpack, path)
             folder = open_entry(GROUP, "unpacked-" + digest[:32], build)
             records = os.path.join(folder, "records")
@@ -62,14 +167,6 @@ def list_shards(paths: Sequence[str], digests: Sequence[str]) -> List[Shard]:
 def is_record_file(path: str) -> bool:
     """Whether the content of a file begins as that of TFRecords, plain or compressed."""
     return os.path.isfile(path) and any(_has_record(path, c) for c in ("", "GZIP", "ZLIB"))
-
-
-def _is_compressed(path: str) -> bool:
-    """Whether a file begins a stream of GZIP or ZLIB, and not by chance."""
-    with open_regular_file(path) as file:
-        head = file.read(2)
-    is_zlib = head[:1] == b"\x78" and len(head) == 2 and int.from_bytes(head, "big") % 31 == 0
-    return (head == b"\x1f\x8b" or is_zlib) and not _has_record(path, "")
 
 
 def _has_record(path: str, compression: str) -> bool:

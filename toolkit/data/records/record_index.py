@@ -36,6 +36,7 @@ from ...errors import DataError
 from ..column import MAX_CLASSES
 from ..files.cache import open_entry
 from ..images.image_file import read_header
+from ..tables.columns import join_names
 from .record_files import GROUP, Shard, iterate_records, read_span
 
 BYTES, FLOATS, INTEGERS, EMPTY = "bytes", "floats", "integers", "empty"  # kinds of features
@@ -43,7 +44,6 @@ IMAGE, SPAN, NAME = "image", "span", "name"  # further kinds of keys, beside FLO
 _KINDS = {"bytes_list": BYTES, "float_list": FLOATS, "int64_list": INTEGERS, None: EMPTY}
 _DTYPES: Dict[str, Any] = {FLOATS: np.dtype(np.float32), INTEGERS: np.dtype(np.int64)}
 _VERSION = 7  # of the files in the cache
-_MAX_NAMES = 12  # keys in a message
 
 Features = Dict[str, Any]  # the `tf.train.Feature` of each key of a record
 
@@ -191,9 +191,7 @@ def _value_error(name: str, key: str, finding: str) -> DataError:
 
 def describe_keys(keys: Any) -> str:
     """The keys of a record in a message, sorted."""
-    names = sorted(keys)
-    rest = [f"and {len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
-    return ", ".join(names[:_MAX_NAMES] + rest) or "none"
+    return join_names(sorted(keys), 12) or "none"
 
 
 # ----------------------------------------------------------------------------------------- writing

@@ -25,7 +25,7 @@ from ..images.image_file import ImageHeader, read_header, read_image
 from ..images.image_files import check_shape, choose_form
 from ..reading_options import ColumnOptions, Settings, refuse_idle_images
 from ..tables.roles import NONE, refuse_conflicts
-from .record_files import HINT, Shard, iterate_records, list_shards
+from .record_files import HINT, Shard, find_shards, iterate_records, list_shards
 from .record_index import (
     BYTES,
     FLOATS,
@@ -42,7 +42,6 @@ from .record_index import (
     parse_record,
     values_of,
 )
-from .shard_names import find_shards
 
 IMAGE_KEYS = ("image/encoded", "image_raw", "image")
 LABEL_KEYS = ("image/class/label", "label", "class", "target", "y")
@@ -65,16 +64,31 @@ def open_tfrecord(settings: Settings) -> Dataset:
     all_paths = [path for paths in files.values() for path in paths]
     digests = settings.files.digests(all_paths)
     shards = list_shards(all_paths, digests)
-    name, first = _first_record(place, shards)
+    records = ((shard, record) for shard in shards for _, record in iterate_records(shard))
+    shard, record = next(records, (None, b""))
+    if shard is None:
+        raise DataError(f"{place}: expected one record or more, found empty files.", hint=HINT)
+    name = f"{shard.path}: record 0"
+    first = parse_record(name, record, is_first=True)
     if model is None:
-        keys = _choose_keys(name, first, settings.columns)
+        features, labels = _choose_keys(name, first, settings.columns)
     else:
         labels = list(model["labels"]) if any(key in first for key in model["labels"]) else []
-        keys = list(model["features"]), labels
-        hint = f"The model was trained on the keys {', '.join(keys[0])}."
-        _check_keys(name, list(first), keys[0] + keys[1], hint)
-    reader = _RecordReader(settings, shards, name, first, *keys)
-    features, targets, class_names = reader.read()
+        features = list(model["features"])
+        hint = f"The model was trained on the keys {', '.join(features)}."
+        _check_keys(name, list(first), features + labels, hint)
+    plans = [_plan_key(name, first, key, key in labels) for key in features + labels]
+    if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
+        plans += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
+    reader = _RecordReader(settings, shards, plans, labels)
+    read = {key for plan in plans for key in (plan.key, *plan.size_keys)}
+    others = [key for key in reader.index.keys if key not in read]
+    if others:
+        notes.append(f"Keys that are not read: {describe_keys(others)}.")
+    inputs = reader.collect(features)
+    if model is None and not any(plan.kind == IMAGE for plan in plans):
+        refuse_idle_images(place, settings.images)
+    targets, class_names = reader.read_labels() if labels else (None, ())
     splits, start = {}, 0
     ends = dict(zip(all_paths, reader.index.ends.tolist()))
     for split, paths in files.items():  # of all records, which are in the order of the files
@@ -84,16 +98,16 @@ def open_tfrecord(settings: Settings) -> Dataset:
                 f"{place} ({split}): expected one record or more, found none.", hint=HINT
             )
         rows = None if len(files) == 1 else np.arange(start, end)
-        splits[split] = Split(features, targets, index=rows)
+        splits[split] = Split(inputs, targets, index=rows)
         start = end
     contents = reader.index.digests[: len(splits["train"])]
     absolute = [os.path.abspath(path) for path in all_paths]
     folder = os.path.commonpath([os.path.dirname(path) for path in absolute])
     names = [os.path.relpath(path, folder).replace(os.sep, "/") for path in absolute]
-    records = model or {"features": tuple(keys[0]), "labels": tuple(keys[1])}
+    keys = model or {"features": tuple(features), "labels": tuple(labels)}
     return Dataset(
         "tfrecord:" + place,
-        describe(splits["train"], class_names)._replace(records=records),
+        describe(splits["train"], class_names)._replace(records=keys),
         hold_out(splits, settings.shares, contents),
         dict(zip(names, all_paths)),
         notes + reader.notes,
@@ -101,55 +115,20 @@ def open_tfrecord(settings: Settings) -> Dataset:
     )
 
 
-def _first_record(place: str, shards: Sequence[Shard]) -> Tuple[str, Features]:
-    """The name and the features of the first record."""
-    for shard in shards:
-        for _, record in iterate_records(shard):
-            name = f"{shard.path}: record 0"
-            return name, parse_record(name, record, is_first=True)
-    raise DataError(f"{place}: expected one record or more, found empty files.", hint=HINT)
-
-
 class _RecordReader:
-    """Turns records into features and labels: those of some keys, by the first record."""
+    """Turns records into features and labels, by what the plans say of their keys."""
 
     def __init__(
-        self,
-        settings: Settings,
-        shards: Sequence[Shard],
-        name: str,
-        first: Features,
-        features: List[str],
-        labels: List[str],
+        self, settings: Settings, shards: Sequence[Shard], plans: List[KeyPlan], labels: List[str]
     ):
-        self._settings, self._shards = settings, shards
-        self._features, self._labels = features, labels
-        self._model = settings.model and settings.model.record_keys
-        plans = [_plan_key(name, first, key, key in labels) for key in features + labels]
-        if labels == [LABEL_KEYS[0]] and kind_of(first, NAME_KEY) == BYTES:
-            plans += [KeyPlan(NAME_KEY, NAME)] * (NAME_KEY not in features)
+        self._settings, self._shards, self._labels = settings, shards, labels
         self._plans = {plan.key: plan for plan in plans}
         self.index = RecordIndex(shards, plans)
         self.notes: List[str] = []
 
-    def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
-        """The features and the labels of all records, and the names of the classes."""
-        read = {key for plan in self._plans.values() for key in (plan.key, *plan.size_keys)}
-        others = [key for key in self.index.keys if key not in read]
-        if others:
-            self.notes.append(f"Keys that are not read: {describe_keys(others)}.")
-        features = self._collect(self._features)
-        has_images = any(plan.kind == IMAGE for plan in self._plans.values())
-        if self._model is None and not has_images:
-            refuse_idle_images(self._settings.path, self._settings.images)
-        if not self._labels:
-            return features, None, ()
-        labels, class_names = self._read_label(self._labels[0])
-        return features, labels, class_names
-
     # ------------------------------------------------------------------------------- components
 
-    def _collect(self, keys: Sequence[str]) -> Any:
+    def collect(self, keys: Sequence[str]) -> Any:
         """One component, a vector of single numbers, or a dict of components by name."""
         values = {key: self._read_key(key) for key in keys}
         if len(keys) > 1 and all(map(_is_single, values.values())):
@@ -199,9 +178,6 @@ class _RecordReader:
             content = read(row)
             if is_raw:
                 width, height, is_grey, _ = rows[row].tolist()
-                size = (height, width, 1 if is_grey else 3)
-                if size == shape:
-                    return np.frombuffer(content, np.uint8).reshape(size)
                 content = b"P%d %d %d 255\n" % (5 if is_grey else 6, width, height) + content  # PPM
             return check_shape(read_image(content, form, name_of(row)), shape, name_of(row))
 
@@ -210,12 +186,9 @@ class _RecordReader:
 
     # ----------------------------------------------------------------------------------- labels
 
-    def _read_label(self, key: str) -> Tuple[Any, Tuple[str, ...]]:
-        """The labels of all records, and the names of the classes; () if they are no classes.
-
-        Args:
-            key: the first of them.
-        """
+    def read_labels(self) -> Tuple[Any, Tuple[str, ...]]:
+        """The labels of all records, and the names of the classes; () if they are no classes."""
+        key = self._labels[0]
         kind, wanted = self._plans[key].kind, self._settings.columns.label_kind
         is_one = len(self._labels) == 1
         if kind == NAME and is_one:
@@ -236,10 +209,12 @@ class _RecordReader:
                 f"--label-kind class: the values of the key '{key}' are no classes.",
                 hint="Classes are one integer or one text in each record.",
             )
-        return self._collect(self._labels), ()
+        return self.collect(self._labels), ()
 
     def _number_classes(self, key: str, values: np.ndarray) -> Tuple[np.ndarray, Tuple[str, ...]]:
-        """Class numbers from 0: labels that begin at 1, or higher, are counted from 1."""
+        """Class numbers from 0, and the names of the classes: their numbers, or their texts if each
+        has one. Labels that begin at 1, or higher, are counted from 1.
+        """
         lowest, highest = int(values.min()), int(values.max())
         first = max(0, min(lowest, 1))
         if lowest < 0 or highest - first >= MAX_CLASSES:
@@ -258,23 +233,19 @@ class _RecordReader:
             )
         labels = (values - first).astype(np.int32)
         plan = self._plans.get(NAME_KEY)
-        has_names = key == LABEL_KEYS[0] and plan is not None and plan.kind == NAME
-        return labels, self._class_names(labels, names) if has_names else tuple(names)
-
-    def _class_names(self, labels: np.ndarray, numbers: List[str]) -> Tuple[str, ...]:
-        """The texts of the classes, and the numbers of those that no record has."""
+        if key != LABEL_KEYS[0] or plan is None or plan.kind != NAME:
+            return labels, tuple(names)
         codes, texts = self.index.names(NAME_KEY)
         pairs = np.unique(np.stack([labels, codes]), axis=1)
         is_one_to_one = all(len(np.unique(side)) == pairs.shape[1] for side in pairs)
-        names = list(numbers)
-        for label, code in pairs.T.tolist():
-            names[label] = texts[code]
-        if not is_one_to_one or len(set(names)) < len(names) or not all(names):
-            self.notes.append(
-                f"The key '{NAME_KEY}' does not name each class in one way: it is not used."
-            )
-            return tuple(numbers)
-        return tuple(names)
+        texts_of = dict(zip(pairs[0].tolist(), (texts[code] for code in pairs[1])))
+        named = [texts_of.get(label, name) for label, name in enumerate(names)]
+        if is_one_to_one and len(set(named)) == len(named) and all(named):
+            return labels, tuple(named)
+        self.notes.append(
+            f"The key '{NAME_KEY}' does not name each class in one way: it is not used."
+        )
+        return labels, tuple(names)
 
 
 def _column(values: Any) -> Column:

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import numpy as np
 
 from ...errors import DataError
+from ..column import as_array
 
 # How a missing number is written; a missing text is an empty field.
 MISSING_NUMBERS = frozenset(
@@ -157,26 +158,20 @@ class TableColumn:
         Raises:
             DataError: a field is no list of finite numbers.
         """
-        return [self._as_array(row, field) for row, field in enumerate(self._fields)]
-
-    def _as_array(self, row: int, field: Any) -> np.ndarray:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of old versions of numpy, on uneven inner lists
-                array = np.array(field)
-        except ValueError:
-            array = np.array(None)
-        if array.dtype.kind not in "iuf" or not array.size or not array.shape:
-            hint = "Give one number or more, and inner lists of one length."
-            raise self.error(row, "a list of numbers", shorten(str(field)), hint)
-        if array.dtype.kind != "f":
-            return array
-        with np.errstate(over="ignore"):
-            array = array.astype(np.float32)
-        if not np.isfinite(array).all():
-            hint = "Repair or remove that record."
-            raise self.error(row, "finite numbers", "NaN or infinity", hint)
-        return array
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of old versions of numpy, on uneven inner lists
+            arrays = list(map(as_array, self._fields))
+        for row, array in enumerate(arrays):
+            if array.dtype.kind not in "iuf" or not array.size or not array.shape:
+                hint = "Give one number or more, and inner lists of one length."
+                raise self.error(row, "a list of numbers", shorten(str(self._fields[row])), hint)
+            if array.dtype.kind == "f":
+                with np.errstate(over="ignore"):
+                    arrays[row] = array.astype(np.float32)
+                if not np.isfinite(arrays[row]).all():
+                    hint = "Repair or remove that record."
+                    raise self.error(row, "finite numbers", "NaN or infinity", hint)
+        return arrays
 
 
 def parse_number(text: str) -> Optional[float]:

@@ -1,33 +1,37 @@
-"""The features of a table: which columns are features, and the arrays that they become.
+"""The features and the labels of a table: which columns are features, and the arrays that they and
+the columns of labels become.
 
-Legend: N rows, n rows with examples, F columns of numbers.
+Legend: N rows, n rows with examples, F columns of numbers, K classes, L columns of labels.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...errors import DataError
-from ..column import Column
+from ..column import MAX_CLASSES, Column
 from ..decoded import Decoded
 from ..files.file_index import FileIndex
 from ..images.image_file import file_endings
 from ..images.image_files import ImageFiles
 from ..reading_options import ColumnOptions, ImageOptions
-from .columns import TableColumn, shorten
+from ..spec import NUMBERS, TableSchema
+from .columns import TableColumn, parse_number, shorten
 from .roles import TableFault
-from .schema import NUMBERS, TableSchema
 
+MAX_INTEGER_CLASSES = 100  # more different whole numbers are classes only on request
 MISSING = "(missing)"  # the text of an empty field that is a category of its own
 _ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|idx|index|uuid|guid))$|[a-z](Id|ID)$")
 _DATE = re.compile(
     r"\d{4}[-/]\d\d?[-/]\d\d?([T ]\d\d?:\d\d.*)?$|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( \d\d?:\d\d.*)?$"
 )
 _WORDS = re.compile(r"\S\s+\S")
+
+Labels = Tuple[Optional[np.ndarray], Tuple[str, ...]]
 
 
 def find_schema(
@@ -136,7 +140,17 @@ def build_features(
     features: Dict[str, Any] = {}
     names = schema.component_names
     for name, texts in schema.categories.items():
-        codes = _category_codes(columns[name], texts, rows)
+        column, numbers_of = columns[name], {text: number for number, text in enumerate(texts)}
+        known = np.array([numbers_of.get(text, -1) for text in column.values], np.int32)
+        codes = known[column.codes]
+        is_unknown = codes[rows] < 0  # other rows may have any text
+        if is_unknown.any():
+            row = int(rows[np.argmax(is_unknown)])
+            raise DataError(
+                f"{column.path}: row {row + 1:,}: the model does not know the text "
+                f"'{shorten(column.text_of(row))}' in '{name}'.",
+                hint=f"It was trained on {', '.join(map(repr, texts[:20]))}.",
+            )
         if schema.is_one_hot:
             one_hot = np.equal.outer(codes, np.arange(len(texts)))
             numbers = np.concatenate([numbers, one_hot.astype(np.float32)], axis=1)
@@ -153,28 +167,13 @@ def build_features(
         arrays = [array.astype(dtype) for array in arrays]
         is_even = len({array.shape for array in arrays}) == 1
         features[names[name]] = np.stack(arrays) if is_even else arrays
-    for component, column in images.items():
-        features[component] = column.files.select(column.paths)
+    for component, each in images.items():
+        features[component] = each.files.select(each.paths)
     if numbers.shape[1]:
         features[NUMBERS] = numbers
     only = next(iter(features.values()))
     is_plain = len(features) == 1 and not schema.texts
     return only if is_plain and isinstance(only, (np.ndarray, Decoded)) else features
-
-
-def _category_codes(column: TableColumn, texts: Sequence[str], rows: np.ndarray) -> np.ndarray:
-    """The class number of each row's text, int32 [N]; -1 for an unknown one in no row of `rows`."""
-    number_of = {text: number for number, text in enumerate(texts)}
-    codes = column.map(lambda text: number_of.get(text, -1), np.int32)
-    is_unknown = codes[rows] < 0
-    if is_unknown.any():
-        row = int(rows[np.argmax(is_unknown)])
-        raise DataError(
-            f"{column.path}: row {row + 1:,}: the model does not know the text "
-            f"'{shorten(column.text_of(row))}' in '{column.name}'.",
-            hint=f"It was trained on {', '.join(map(repr, texts[:20]))}.",
-        )
-    return codes
 
 
 class TableImages(NamedTuple):
@@ -225,3 +224,116 @@ def _find_file(column: TableColumn, field: str) -> str:
         found = f"the address {shorten(field, 80)}"
         hint = "Download the images, and write their paths from the folder of the table."
     raise column.error(column.row_of(field), "the path of an image", found, hint)
+
+
+# ------------------------------------------------------------------------------------------ labels
+
+
+def read_labels(
+    columns: Sequence[TableColumn], kind: str, rows: np.ndarray, is_other: bool = False
+) -> Labels:
+    """The labels in some columns.
+
+    Args:
+        columns: the values of a vector if they are several; [] for no labels.
+        kind: "class", "value", or "auto" to let the fields decide.
+        rows: that have examples, int64 [n]; the labels of others are not looked at.
+        is_other: whether a model was trained on such labels, so that any number of classes is
+            plausible.
+
+    Returns:
+        labels: int32 [N] of classes, float32 [N] or [N, L] of values; None for no labels.
+        class_names: [K], in the order of the class numbers; () if they are no classes.
+
+    Raises:
+        DataError: a field is no label of the kind, or the kind is not clear.
+    """
+    if not columns:
+        return None, ()
+    column = columns[0]
+    if len(columns) > 1 or column.is_list:
+        if kind == "class":
+            found = "lists" if len(columns) == 1 else len(columns)
+            raise DataError(
+                f"{column.path}: expected one column of classes, found {found}.",
+                hint="Name one column of classes, or set --label-kind value for a vector.",
+            )
+        if len(columns) > 1:
+            return np.stack([_read_values(each, rows) for each in columns], axis=1), ()
+        vectors = column.arrays()
+        for row, vector in enumerate(vectors):
+            if vector.shape != vectors[0].shape:
+                hint = "Give each record as many labels."
+                expected, why = f"{vectors[0].shape[0]} values", " as in the first row"
+                raise column.error(row, expected, str(vector.shape[0]), hint, why)
+        return np.stack(vectors).astype(np.float32), ()
+    texts = [column.values[code] for code in np.unique(column.codes[rows])]
+    if kind == "value" or kind == "auto" and _are_values(column, texts):
+        return _read_values(column, rows), ()
+    return _read_classes(column, texts, MAX_CLASSES if is_other else max(20, len(rows) // 2), rows)
+
+
+def missing_labels(column: TableColumn) -> np.ndarray:
+    """Whether each row lacks a label, bool [N].
+
+    Only an empty text is missing, unless all other labels are numbers: then so is NA, for instance.
+    """
+    if column.is_list:
+        return np.zeros(1, bool)  # none
+    is_nan = None if column.numbers is None else np.isnan(column.numbers)
+    return column.map("".__eq__, bool) if is_nan is None or is_nan.all() else is_nan
+
+
+def _are_values(column: TableColumn, texts: Sequence[str]) -> bool:
+    """Whether labels with these texts are values, and not classes."""
+    numbers = [number for number in map(parse_number, texts) if number is not None]
+    if len(numbers) < len(texts):
+        column.refuse_stray_text()
+        return False
+    if any(number != int(number) for number in numbers if number == number):
+        return True
+    if len(texts) <= MAX_INTEGER_CLASSES:
+        return False
+    raise TableFault(
+        f"{column.path}: the labels '{column.name}' are {len(texts):,} different whole numbers: "
+        "classes or values?",
+        hint="Set --label-kind value or --label-kind class.",
+        label_kind="value",
+    )
+
+
+def _read_values(column: TableColumn, rows: np.ndarray) -> np.ndarray:
+    """A column of numbers as float32 [N]."""
+    with np.errstate(over="ignore"):
+        numbers = column.map(parse_number, object).astype(np.float32)  # None becomes NaN
+    is_wrong = ~np.isfinite(numbers[rows])
+    if is_wrong.any():
+        row = int(rows[np.argmax(is_wrong)])
+        hint = "Correct it, or set --label-kind class for classes."
+        raise column.error(row, "a number", f"'{shorten(column.text_of(row))}'", hint)
+    return numbers
+
+
+def _read_classes(column: TableColumn, texts: Sequence[str], most: int, rows: np.ndarray) -> Labels:
+    """A column of these texts as classes, of which there are so many at most."""
+    names = sorted(set(map(_class_name, texts)))
+    values = [number for number in map(parse_number, names) if number is not None]
+    if len(values) == len(names) and not np.isnan(values).any():  # in the order of their numbers
+        names = [names[i] for i in np.argsort(values, kind="mergesort")]  # stable
+    if len(names) > min(MAX_CLASSES, most):
+        raise DataError(
+            f"{column.path}: expected labels of classes, found {len(names):,} different texts "
+            f"in {len(rows):,} rows of '{column.name}'.",
+            hint="Name the column of the labels with --label-column.",
+        )
+    numbers = {name: number for number, name in enumerate(names)}
+    number_of = {text: numbers[_class_name(text)] for text in texts}
+    return column.map(lambda text: number_of.get(text, -1), np.int32), tuple(names)
+
+
+def _class_name(text: str) -> str:
+    """The name of a class: 1, 01 and 1.0 are the same."""
+    number = parse_number(text)
+    if number is None or not np.isfinite(number) or text[:1].isalpha():  # a text, or True
+        return text
+    return str(int(number)) if number == int(number) else text

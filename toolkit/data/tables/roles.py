@@ -6,8 +6,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import DataError, UsageError, suggest
 from ..reading_options import ColumnOptions
+from ..spec import TableSchema
 from .columns import TableColumn, join_names, shorten
-from .schema import TableSchema
 
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
 NONE = "none"  # as the name of a column: there is no such column

@@ -26,11 +26,17 @@ from ..examples import Dataset, Split, describe
 from ..held_out import content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
 from ..reading_options import Settings, refuse_idle_images
+from ..spec import NUMBERS, TableSchema
 from .columns import join_names, shorten
-from .features import TableImages, build_features, find_schema, open_images
-from .labels import missing_labels, read_labels
+from .features import (
+    TableImages,
+    build_features,
+    find_schema,
+    missing_labels,
+    open_images,
+    read_labels,
+)
 from .roles import Columns, TableFault, choose_roles, follow_schema
-from .schema import NUMBERS, TableSchema
 from .table_file import read_table
 
 SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in its column

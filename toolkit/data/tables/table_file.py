@@ -12,7 +12,7 @@ import json
 import os
 import re
 import zlib
-from typing import IO, Any, Dict, Iterator, List, Sequence, Tuple
+from typing import IO, Any, Dict, Iterator, List, Sequence
 
 from ...errors import DataError
 from ..images.image_file import file_endings
@@ -42,34 +42,29 @@ def read_table(path: str) -> Dict[str, TableColumn]:
             a row has more fields than the header.
     """
     with _open_text(path) as stream:
-        fields, is_csv = _read_fields(path, stream)
+        first = next((line for line in iter(stream.readline, "") if line.strip()), "")
+        start = first.lstrip()[:1]
+        if not start:
+            raise DataError(f"{path}: expected a table, found an empty file.", hint=_AS_CSV)
+        if start == "[" and "{" in first:
+            raise DataError(
+                f"{path}: expected one JSON object per line, found a list.",
+                hint="Write each record on a line of its own (pandas: orient='records', "
+                "lines=True).",
+            )
+        delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", first).count)
+        if first.lower().startswith("sep="):  # from Excel; the header is in the next line
+            delimiter = first.strip()[4:5] or ","
+        else:
+            stream.seek(0)
+        is_csv = start != "{"
+        fields = _read_csv(path, stream, delimiter) if is_csv else _read_json(path, stream)
     if not len(next(iter(fields.values()))):
         raise DataError(
             f"{path}: expected rows below the header, found none.",
             hint="Give one row or more for each example.",
         )
     return {name: TableColumn(path, name, fields[name], is_csv) for name in fields}
-
-
-def _read_fields(path: str, stream: IO[str]) -> Tuple[Dict[str, List[Any]], bool]:
-    """The fields of each column, by its name, and whether they are of CSV."""
-    first = next((line for line in iter(stream.readline, "") if line.strip()), "")
-    start = first.lstrip()[:1]
-    if not start:
-        raise DataError(f"{path}: expected a table, found an empty file.", hint=_AS_CSV)
-    if start == "[" and "{" in first:
-        raise DataError(
-            f"{path}: expected one JSON object per line, found a list.",
-            hint="Write each record on a line of its own (pandas: orient='records', lines=True).",
-        )
-    delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", first).count)
-    if first.lower().startswith("sep="):  # from Excel; the header is in the next line
-        delimiter = first.strip()[4:5] or ","
-    else:
-        stream.seek(0)
-    if start == "{":
-        return _read_json(path, stream), False
-    return _read_csv(path, stream, delimiter), True
 
 
 @contextlib.contextmanager
@@ -206,7 +201,11 @@ def _read_json(path: str, lines: IO[str]) -> Dict[str, List[Any]]:
                 if name not in columns:
                     raise ValueError(f"the key '{name}', which the first row does not have")
             for name, fields in columns.items():
-                fields.append(_as_field(name, record.get(name)))
+                value = record.get(name)
+                if isinstance(value, dict):
+                    raise ValueError(f"an object in '{name}'")
+                is_list = isinstance(value, list)
+                fields.append(value if is_list else "" if value is None else str(value))
         except (ValueError, RecursionError) as error:
             fault = f"a fault: {error.msg}" if isinstance(error, json.JSONDecodeError) else error
             raise DataError(
@@ -215,10 +214,3 @@ def _read_json(path: str, lines: IO[str]) -> Dict[str, List[Any]]:
                 "keys, null where there is no value.",
             ) from error
     return columns
-
-
-def _as_field(name: str, value: Any) -> Any:
-    """A value of JSON as text, and null as empty text; a list remains one."""
-    if isinstance(value, dict):
-        raise ValueError(f"an object in '{name}'")
-    return value if isinstance(value, list) else "" if value is None else str(value)
