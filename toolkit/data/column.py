@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 from typing import AbstractSet, Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -125,6 +126,13 @@ class Sequences:
         """int32 [M]."""
         return np.diff(self.starts).astype(np.int32)
 
+    def select(self, rows: np.ndarray) -> Sequences:
+        """The sequences of some examples, int64 [n], in their order."""
+        lengths = self.starts[rows + 1] - self.starts[rows]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        offsets = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+        return Sequences(self.values[np.repeat(self.starts[rows], lengths) + offsets], starts)
+
     def pad(self, rows: np.ndarray, length: int, padding: Any) -> np.ndarray:
         """The sequences of some examples, int64 [n], padded: [n, length, ...]."""
         starts, lengths = self.starts[rows], self.starts[rows + 1] - self.starts[rows]
@@ -218,6 +226,15 @@ class Column:
         Raises:
             DataError: a value is out of range.
         """
+        mapped = memory_map(self.values)
+        if mapped is not None and os.path.exists(str(mapped.filename)):  # a removed file stays
+            size, expected = os.path.getsize(str(mapped.filename)), mapped.offset + mapped.nbytes
+            if size < expected:  # reading it would end the process
+                raise DataError(
+                    f"{mapped.filename}: expected {expected:,} bytes, found {size:,}: it changed "
+                    "while it was used.",
+                    hint="Put the same file back.",
+                )
         if self.component.is_sequence:
             padding = self.component.padding
             array = self.values.pad(as_rows(rows, len(self)), length, padding)
@@ -269,11 +286,13 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the M examples in memory: in their dtype, sequences padded to the longest."""
+        """Bytes of the M examples in memory, in their dtype."""
         component = self.component
-        length = self.values.longest if component.is_sequence else 1
-        itemsize = _TEXT_BYTES if component.dtype == TEXT else self._dtype.itemsize
-        return len(self) * length * component.size * itemsize
+        if component.is_sequence:
+            count = self.values.values.size
+        else:
+            count = len(self) * component.size
+        return count * (_TEXT_BYTES if component.dtype == TEXT else self._dtype.itemsize)
 
     @property
     def _dtype(self) -> np.dtype:
@@ -340,6 +359,16 @@ def _subject(key: str, verbs: Tuple[str, str] = ("has", "have")) -> str:
     """`Features have`, `The feature 'left' has`; or other verbs for one and for several."""
     text = describe_key(key)
     return f"{text[:1].upper()}{text[1:]} {verbs['/' not in key]}"
+
+
+def memory_map(values: Any) -> Optional[np.memmap]:
+    """The memory map behind an array or behind sequences; None if there is none."""
+    base: Any = getattr(values, "values", values)
+    mapped = None  # the outermost one: a slice of it has its offset, not its own
+    while base is not None:
+        mapped = base if isinstance(base, np.memmap) else mapped
+        base = getattr(base, "base", None)
+    return None if mapped is None or mapped.filename is None else mapped
 
 
 def first_not_finite(values: np.ndarray) -> Optional[int]:

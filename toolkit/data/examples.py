@@ -13,6 +13,7 @@ from typing import (
     Callable,
     Dict,
     FrozenSet,
+    Iterable,
     Iterator,
     List,
     Mapping,
@@ -25,7 +26,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..files import sha256_of
-from .column import VOID, Column, Component
+from .column import VOID, Column, Component, Sequences
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key, flatten, names_of, pack
 
@@ -168,6 +169,11 @@ class Split:
             length = self.pad_length(key, positions, is_longest)
             arrays[key] = column.take(records, length)
         return arrays
+
+    def select_sequences(self, key: str) -> Sequences:
+        """The sequences of a component, of the N examples."""
+        sequences = self.columns[key].values
+        return sequences if self._index is None else sequences.select(self._index)
 
     def pad_length(self, key: str, positions: Any = None, is_longest: bool = False) -> Any:
         """The length to which the sequences of a component are padded; None for other components.
@@ -346,12 +352,13 @@ def _count_classes(split: Split, key: str) -> int:
             hint="Declare it: toolkit.Column(values, num_classes=...).",
         )
     largest = -1
-    is_sequence = split.components[key].is_sequence
-    for part in iterate_slices(split):
-        flat = split.read(part, [key, key + LENGTH] if is_sequence else [key])
-        classes = flat[key]
-        if is_sequence:  # whose padding is no class
-            classes = classes[np.arange(classes.shape[1]) < flat[key + LENGTH][:, np.newaxis]]
+    is_sequence = split.components[key].is_sequence  # whose padding is no class
+    parts: Iterable[np.ndarray] = (
+        [split.select_sequences(key).values]
+        if is_sequence
+        else (split.read(part, [key])[key] for part in iterate_slices(split))
+    )
+    for classes in parts:
         if split.components[key].shape:
             classes = classes[classes != VOID]
         largest = max(largest, int(classes.max()) if classes.size else -1)

@@ -7,12 +7,12 @@ Legend: N examples, B batch, K batches of a chunk, ... the shape of one example.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...compat import tf
-from ..examples import Split
+from ..examples import LENGTH, Split
 from ..structure import pack
 from .batches import DEFAULT_OPTIONS, DEVICE, BatchForm, BatchReader, ReaderOptions
 
@@ -39,13 +39,14 @@ class ResidentReader(BatchReader):
         super().__init__(len(split), batch_size, form, options.part)
         self._split = split
         self._seed = options.seed
-        self._initializers: List[tf.Operation] = []
-        # Of each component: where a part begins, the values of the part, and the op that writes it.
+        self._initializers: List[Any] = []
+        self._placeholders: List[Any] = []
+        # Of components that are loaded part by part: where a part begins, its values, the op.
         self._writes: Dict[str, Tuple[tf.Tensor, tf.Tensor, tf.Operation]] = {}
         with tf.device(DEVICE), tf.name_scope("resident_input"):
             self._values = {key: self._add_values(key) for key in split.columns}
-            no_order = tf.fill([1 + 2 * len(split)], np.int32(_NO_EPOCH))
-            self._order = self._add_variable(no_order)
+            self._starts = {key: self._variable("int64", [len(split)]) for key in self.form.longest}
+            self._order = self._variable("int32", [1 + 2 * len(split)])
 
     def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """Batch number `step`, an int64 scalar. See `IteratorReader.batch`."""
@@ -86,41 +87,83 @@ class ResidentReader(BatchReader):
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Load the examples into the session. `step` is not used: there is nothing to restore."""
-        session.run(self._initializers)
+        session.run(self._initializers, dict(zip(self._placeholders, self._initial_values())))
         for key, (first, values, write) in self._writes.items():
-            row_bytes = max(1, int(np.prod(values.shape[1:].as_list())) * values.dtype.size)
+            column = self._split.columns[key]
+            row_bytes = max(1, column.nbytes // max(1, len(column)))
             count = max(1, LOAD_BYTES // row_bytes)
             for start in range(0, self.num_examples, count):
-                part = self._split.read(slice(start, start + count), [key], is_longest=True)[key]
+                part = self._split.read(slice(start, start + count), [key])[key]
                 session.run(write, {first: start, values: part})
 
     def _gather(self, positions: tf.Tensor) -> Dict[str, tf.Tensor]:
         """Flat key -> the stored examples at positions of any shape P: [*P, ...]."""
         with tf.device(DEVICE):
-            return {key: tf.gather(values, positions) for key, values in self._values.items()}
+            flat = {
+                key: tf.gather(values, positions)
+                for key, values in self._values.items()
+                if key not in self._starts
+            }
+            for key in self._starts:
+                flat[key] = self._gather_sequences(key, positions, flat[key + LENGTH])
+        return flat
+
+    def _gather_sequences(self, key: str, positions: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """The sequences at positions [*P], padded to one length L: [*P, L, ...]."""
+        offsets = tf.range(self.form.pad_length(key, lengths))
+        is_value = offsets < lengths[..., tf.newaxis]  # [*P, L]
+        starts = tf.gather(self._starts[key], positions)[..., tf.newaxis]
+        rows = (starts + tf.cast(offsets, tf.int64)) * tf.cast(is_value, tf.int64)
+        values = tf.gather(self._values[key], rows)  # [*P, L, ...]
+        for _ in self.form.components[key].shape[1:]:
+            is_value = is_value[..., tf.newaxis]
+        padding = tf.constant(self.form.components[key].padding, values.dtype)
+        return tf.where_v2(is_value, values, padding)
 
     def _add_values(self, key: str) -> tf.Variable:
-        """The variable of a component, [N, ...]; sequences are padded to the longest of all.
-
-        It begins without values, and `initialize` writes the examples into it in parts: otherwise
-        they would be in memory twice while they are loaded.
-        """
+        """The variable of a component: [N, ...], or all values of its sequences."""
         component = self.form.components[key]
-        shape = [self.num_examples, *component.shape]
-        if key in self.form.longest:
-            shape[1] = self.form.longest[key]
-        dtype = tf.as_dtype(component.dtype)
-        variable = self._add_variable(tf.raw_ops.Empty(shape=shape, dtype=dtype))
+        if key not in self.form.longest:
+            return self._add_rows(key, component.dtype, [self.num_examples, *component.shape])
+        count = int(self._split.columns[key + LENGTH].values.sum())
+        if self._split.index is not None:
+            count = int(self._split.columns[key + LENGTH].values[self._split.index].sum())
+        return self._variable(component.dtype, [max(1, count), *component.shape[1:]])
+
+    def _add_rows(self, key: str, dtype: str, shape: Sequence[Any]) -> tf.Variable:
+        """A variable without values, into which `initialize` writes the examples in parts.
+
+        Otherwise the examples would be in memory twice while they are loaded.
+        """
+        empty = tf.raw_ops.Empty(shape=shape, dtype=tf.as_dtype(dtype))  # zeros would be a constant
+        variable = tf.Variable(empty, trainable=False, collections=[], use_resource=True)
         start, values = tf.placeholder("int32", []), tf.placeholder(dtype, [None, *shape[1:]])
         write = variable[start : start + tf.shape(values)[0]].assign(values)
         self._writes[key] = (start, values, write.op)
-        return variable
-
-    def _add_variable(self, initial_value: tf.Tensor) -> tf.Variable:
-        """A variable in no collection, so that Savers and other initializers leave it alone."""
-        variable = tf.Variable(initial_value, trainable=False, collections=[], use_resource=True)
         self._initializers.append(variable.initializer)
         return variable
+
+    def _variable(self, dtype: str, shape: Sequence[Optional[int]]) -> tf.Variable:
+        """A variable in no collection, so that Savers and other initializers leave it alone."""
+        placeholder = tf.placeholder(dtype, shape)
+        variable = tf.Variable(placeholder, trainable=False, collections=[], use_resource=True)
+        self._placeholders.append(placeholder)
+        self._initializers.append(variable.initializer)
+        return variable
+
+    def _initial_values(self) -> Iterator[np.ndarray]:
+        """The values of the placeholders, in the order in which they were created."""
+        sequences = {key: self._split.select_sequences(key) for key in self._starts}
+        for key in self._values:
+            if key not in sequences:
+                continue
+            if len(sequences[key].values):
+                yield sequences[key].values
+            else:
+                yield np.zeros(self._values[key].shape.as_list(), sequences[key].dtype)
+        for key in self._starts:
+            yield sequences[key].starts[:-1]
+        yield np.full([1 + 2 * self.num_examples], _NO_EPOCH, np.int32)
 
     def _batch_positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions of the examples of batch `step`, or of its part."""
