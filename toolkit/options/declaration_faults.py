@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import inspect
 import os
@@ -53,10 +54,8 @@ def _is_simple(value: Any) -> bool:
 def _place_of(cls: Type[Options], name: str) -> str:
     """`file:line` of the declaration of an option; "" where the source cannot be read."""
     base = next(base for base in cls.__mro__ if name in getattr(base, "__annotations__", {}))
-    try:
+    with contextlib.suppress(OSError, TypeError):
         lines, first = inspect.getsourcelines(base)
-        file = os.path.abspath(inspect.getsourcefile(base) or "")
-    except (OSError, TypeError):
-        return ""
-    numbers = [n for n, line in enumerate(lines) if re.match(rf"\s*{name}\s*:", line)]
-    return f"{file}:{first + (numbers or [0])[0]}"
+        numbers = [n for n, line in enumerate(lines) if re.match(rf"\s*{name}\s*:", line)]
+        return f"{os.path.abspath(inspect.getsourcefile(base) or '')}:{first + [*numbers, 0][0]}"
+    return ""

@@ -7,7 +7,6 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from ..errors import suggest
 
-_NONE = re.compile(r"\bNone\b|NoneType")
 _STRUCTURES = {"outputs": "the outputs of 'call' are", "losses": "the losses are"}
 
 
@@ -21,33 +20,13 @@ def explain_with_arguments(
         lines: the plugin's lines of code in the traceback.
         arguments: of the hook, by name.
     """
-    line = lines[-1] if lines else ""
-    return (
-        _explain_option(error, arguments.get("run"))
-        or _explain_key(error, line, arguments)
-        or _explain_labels(error, arguments)
-    )
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    """`Did you mean 'x'? `, or "" where no name is like it."""
-    near = suggest(name, names)
-    return near + " " if near.startswith("Did you mean") else ""
-
-
-def _explain_option(error: BaseException, run: Any) -> str:
-    """An option that the run does not have."""
+    run, text = arguments.get("run"), str(error)
     cls = type(getattr(run, "options", None))
-    match = re.search(r"'(\w+)' object has no attribute '(\w+)'", str(error))
-    if not (isinstance(error, AttributeError) and match and match.group(1) == cls.__name__):
-        return ""
-    near = _nearest(match.group(2), getattr(cls, "model_fields", ()))
-    return f"{near}A plugin declares its options in a class that its hook 'options' returns."
-
-
-def _explain_key(error: BaseException, line: str, arguments: Mapping[str, Any]) -> str:
-    """A name that a dict of tensors lacks, or the name of a tensor that has no parts."""
-    for name, key in re.findall(r"\b(\w+)\[[\"'](\w+)[\"']\]", line):
+    match = re.search(r"'(\w+)' object has no attribute '(\w+)'", text)
+    if isinstance(error, AttributeError) and match and match.group(1) == cls.__name__:
+        near = _nearest(match.group(2), getattr(cls, "model_fields", ()))
+        return f"{near}A plugin declares its options in a class that its hook 'options' returns."
+    for name, key in re.findall(r"\b(\w+)\[[\"'](\w+)[\"']\]", lines[-1] if lines else ""):
         value = arguments.get(name)
         if isinstance(value, dict) and isinstance(error, KeyError) and key not in value:
             names = ", ".join(f"'{known}'" for known in value) or "none"
@@ -55,16 +34,16 @@ def _explain_key(error: BaseException, line: str, arguments: Mapping[str, Any]) 
             return f"{_nearest(key, map(str, value))}Here {what} {names}."
         if name in ("features", "labels") and value is not None and not isinstance(value, dict):
             return f"The {name} of this data are one tensor: write '{name}' without a name."
+    is_predicted = getattr(run, "mode", "") == "predict" and re.search(r"\bNone\b|NoneType", text)
+    if is_predicted and arguments.get("labels", 0) is None:
+        hint = (
+            "'labels' is None in mode \"predict\": use them in 'loss' alone, or where run.mode is "
+        )
+        return hint + "another."
     return ""
 
 
-def _explain_labels(error: BaseException, arguments: Mapping[str, Any]) -> str:
-    """Labels that a prediction does not have."""
-    is_missing = "labels" in arguments and arguments["labels"] is None
-    mode = getattr(arguments.get("run"), "mode", "")
-    if not is_missing or mode != "predict" or not _NONE.search(str(error)):
-        return ""
-    return (
-        "'labels' is None in mode \"predict\": use them in 'loss' alone, or where run.mode is "
-        "another."
-    )
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """`Did you mean 'x'? `, or "" where no name is like it."""
+    near = suggest(name, names)
+    return near + " " if near.startswith("Did you mean") else ""

@@ -83,19 +83,14 @@ def _load_by_name(name: str, kind: str, named_by: str) -> Plugin:
             f"{subject} of {owner} {entry.reason}.",
             hint=f"Install that version of toolkit, or another one of {entry.distribution}.",
         )
-    try:
-        target, module = _import_target("Plugin", name, entry.target)
-    except ToolkitError as error:
-        cause = error.__cause__ or error.__context__
-        missing = cause.name or "" if isinstance(cause, ModuleNotFoundError) else ""
-        if not missing or not f"{entry.target.partition(':')[0]}.".startswith(f"{missing}."):
-            raise
+    if entry.reason:
+        missing = entry.reason.replace(" cannot be found", ", which does not exist")
         raise ToolkitError(
-            f"{subject} cannot be imported: its entry point, of {owner}, names the module "
-            f"'{missing}', which does not exist.",
+            f"{subject} cannot be imported: its entry point, of {owner}, names the {missing}.",
             hint=f"Reinstall {entry.distribution}, or correct the entry point in its "
             "pyproject.toml.",
-        ) from cause
+        )
+    target, module = _import_target("Plugin", name, entry.target)
     return _make_plugin(name, name, kind, target, module, owner)
 
 

@@ -68,11 +68,6 @@ def choose(reference: str) -> None:
     _choice.references.add(_identity(reference))
 
 
-def is_chosen(reference: str) -> bool:
-    """Whether a flag or a variable of the command names the plugin."""
-    return _identity(reference) in _choice.references
-
-
 def is_same(reference: str, other: str) -> bool:
     """Whether two references are of the same plugin."""
     return _identity(reference) == _identity(other)
@@ -100,7 +95,7 @@ def check(reference: str, files: SourceFiles, named_by: str) -> None:
     Raises:
         UsageError: it may not be loaded.
     """
-    if not named_by or _choice.everything or is_chosen(reference):
+    if not named_by or _choice.everything or _identity(reference) in _choice.references:
         _record(files)
         _choice.folders.add(files.folder)
     elif not _is_recorded(files):
