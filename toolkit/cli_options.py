@@ -171,6 +171,8 @@ def resolve_output(path: str, is_folder: bool = False, is_page: bool = False) ->
             is in the folder of a run or of a study, whose files no output may replace.
         RetryError: the disk is full.
     """
+    from .storage.own_folders import find_owner, is_run
+
     if not path:
         raise UsageError("The output has an empty name.")
     if path == "-":
@@ -183,27 +185,19 @@ def resolve_output(path: str, is_folder: bool = False, is_page: bool = False) ->
         if not os.path.isdir(parent):
             reason = "is a file" if os.path.exists(parent) else "does not exist"
             raise UsageError(f"{path} cannot be written: the folder {parent} {reason}.")
-        _check_owner(path, target, is_page)
+        owner = find_owner(target)
+        is_own_page = is_page and target == os.path.join(owner or "", PAGE)
+        if owner is not None and not (is_own_page and is_run(owner)):
+            kind = "run" if is_run(owner) else "study"
+            raise UsageError(
+                f"{path} is in the folder of a {kind}, {owner}, whose files no output may replace.",
+                hint="Name a place outside of it.",
+            )
         _check_kind(path, target, is_folder)
         if os.path.exists(target) and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         tempfile.TemporaryFile(dir=parent).close()
     return target
-
-
-def _check_owner(path: str, target: str, is_page: bool) -> None:
-    """Raise UsageError if `target` is in the folder of a run or a study; `path` is its name."""
-    from .storage.own_folders import find_owner, is_run
-
-    owner = find_owner(target)
-    is_own_page = is_page and target == os.path.join(owner or "", PAGE)
-    if owner is None or (is_own_page and is_run(owner)):
-        return
-    kind = "run" if is_run(owner) else "study"
-    raise UsageError(
-        f"{path} is in the folder of a {kind}, {owner}, whose files no output may replace.",
-        hint="Name a place outside of it.",
-    )
 
 
 def _check_kind(path: str, target: str, is_folder: bool) -> None:

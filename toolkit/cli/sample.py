@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, List, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import click
 
 from .. import cli_options as shared
 from ..inference.sample_options import sample_options_class
-from ..plugins import Plugins, UntrustedCode
+from ..plugins import UntrustedCode
 from ..storage.run_folder import open_run
 from .common import open_with_warnings
 from .plugin_command import PluginCommand, Words
-from .plugin_options import NO_SELECTION, FieldOption, Selection, class_flags
+from .plugin_options import NO_SELECTION, Selection, class_flags
 from .resume_options import find_run, select_from_run
 
 if TYPE_CHECKING:
@@ -35,17 +35,13 @@ def _select(words: Words) -> Selection:
         return NO_SELECTION
 
 
-def _setting_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
-    """The flags of the settings that the run's plugin declares."""
-    if plugins is None:
-        return []
-    return class_flags(sample_options_class(plugins), {}, f"Plugin {plugins.model.name}")
-
-
 @click.command(
     cls=PluginCommand,
     select=_select,
-    plugin_flags=_setting_flags,
+    # The flags of the settings that the run's plugin declares.
+    plugin_flags=lambda plugins: []
+    if plugins is None
+    else class_flags(sample_options_class(plugins), {}, f"Plugin {plugins.model.name}"),
     is_short=False,
 )
 @click.argument("run_folder", metavar="RUN")

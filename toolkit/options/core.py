@@ -12,9 +12,8 @@ from typing_extensions import Literal
 
 from .. import data_value
 from ..errors import UsageError
-from .arguments import OptimizerArguments
 from .declaration import Options, option
-from .groups import Group, check_pattern, format_group, join_groups, parse_group
+from .groups import Group, OptimizerArguments, check_pattern, format_group, join_groups, parse_group
 
 MAX_IMAGE_SIDE = 4096  # pixels
 

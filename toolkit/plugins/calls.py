@@ -26,8 +26,7 @@ import pluggy
 from .. import hookspecs
 from ..errors import ToolkitError, UsageError
 from ..hookspecs import MODEL_HOOKS, PROJECT
-from .argument_hints import explain_with_arguments
-from .failures import TRACEBACK_HINT, describe_failure, is_own_file
+from .failures import TRACEBACK_HINT, describe_failure, explain_with_arguments, is_own_file
 from .hook_call import Check, HookCall, HookFunction, Problem
 from .loader import load
 from .plugin import HOOKS, Plugin, implementations
