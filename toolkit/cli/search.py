@@ -339,7 +339,7 @@ def _train(
         find_due(study)
         with waiting("Training the trials", is_logged=False) as wait:
             wait.show(len(study.results), sum(count_trials(study.definition)))
-            train_all(study, workers, outcome.Progress(study, wait.show).report, train_trial)
+            train_all(study, workers, outcome.reporter(study, wait.show), train_trial)
     except InterruptedRun as error:
         error.hint = f"Continue with: toolkit search --search-dir {shell_argument(folder)}"
         raise
