@@ -15,8 +15,8 @@ from ..option_changes import allow_flags, find_changes
 from ..options import CoreOptions
 from ..plugins import UntrustedCode, require_trust
 from ..storage.run_folder import RunFolder, driver_of, open_run
+from .plugin_command import select_from_run
 from .plugin_options import Selection, resolve
-from .resume_options import select_from_run
 
 if TYPE_CHECKING:
     from ..audit.diagnosis import Diagnosis

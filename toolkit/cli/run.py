@@ -23,9 +23,8 @@ from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from . import cluster_run
 from .cluster_run import cluster_flags, pop_cluster
-from .plugin_command import PluginCommand
+from .plugin_command import PluginCommand, select_run
 from .plugin_options import Selection, missing_plugin_error, option_values, resolve
-from .resume_options import select_run
 
 if TYPE_CHECKING:
     from ..training.trainer import Job

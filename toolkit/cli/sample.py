@@ -13,9 +13,8 @@ from ..inference.sample_options import sample_options_class
 from ..plugins import UntrustedCode
 from ..storage.run_folder import open_run
 from .common import open_with_warnings
-from .plugin_command import PluginCommand, Words
+from .plugin_command import PluginCommand, Words, find_run, select_from_run
 from .plugin_options import NO_SELECTION, Selection, class_flags
-from .resume_options import find_run, select_from_run
 
 if TYPE_CHECKING:
     from ..inference.sampling import SamplePlan

@@ -195,7 +195,7 @@ class Plugins:
     def options(self) -> List[Tuple[str, Type[Options]]]:
         """(plugin name, options class) of each plugin that has options, the model plugin first."""
         from ..options import Options
-        from ..options.declaration_faults import find_declaration_fault
+        from ..options.merging import find_declaration_fault
 
         def check(value: Any) -> Optional[Problem]:
             if inspect.isclass(value) and issubclass(value, Options):

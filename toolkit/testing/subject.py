@@ -31,9 +31,8 @@ from ..plugins import Plugins
 from ..run_data import RunData, open_run_data
 from ..storage.run_folder import RunFolder
 from .data import SYNTHETIC_DATA
-from .probe import Probe
 from .runs import resolve_options, train
-from .steps import TrainingSteps
+from .steps import Probe, TrainingSteps
 
 BATCH_SIZE = 8
 NUM_STEPS = 3  # in memory

@@ -121,7 +121,7 @@ def show(
 def _describe(name: str) -> Dict[str, Any]:
     """Load a plugin or a command, and return what is to be known of it."""
     from ...options import describe
-    from ..plugin_commands import load as load_command
+    from ..app import load_added
 
     entries = [entry for entry in list_plugins() + list_commands() if entry.name == name]
     kind = find_kind(name)
@@ -130,7 +130,7 @@ def _describe(name: str) -> Dict[str, Any]:
         facts.update(distribution=entries[0].distribution, version=entries[0].version)
     facts.update(file="", hooks=[], implementations=[], options=[])
     if kind == "command":
-        code = getattr(getattr(load_command(name), "callback", None), "__code__", None)
+        code = getattr(getattr(load_added(name), "callback", None), "__code__", None)
         return dict(facts, file=entries[0].target if code is None else code.co_filename)
     plugin = load(name, kind)
     functions = [each for each in implementations(plugin) if each.hook in HOOKS]

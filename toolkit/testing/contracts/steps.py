@@ -9,8 +9,7 @@ import numpy as np
 from ...compat import tf
 from ...graph.run import Run, step_builder_of
 from ...inference.scorer_set import read_directions
-from ..probe import Poison
-from ..steps import GLOBAL_STEP
+from ..steps import GLOBAL_STEP, Poison
 from ..subject import NUM_STEPS, Steps, Subject
 from .registry import Skip, contract, join_names, require
 
