@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import math
-from typing import Any, Dict, Iterable, List, Optional, Union
+from typing import Any, Dict, Optional, Union
 
 import pydantic
 from typing_extensions import Annotated
@@ -110,20 +110,6 @@ def format_group(group: Group) -> str:
     if group.frozen or not pairs:
         pairs.append(f"frozen={str(group.frozen).lower()}")
     return f"{group.pattern}:{','.join(pairs)}"
-
-
-def join_groups(texts: Iterable[str]) -> List[str]:
-    """The texts of groups, put together again where they were divided at commas.
-
-    A group begins with its pattern and a colon; a setting that follows has no colon.
-    """
-    groups: List[str] = []
-    for text in texts:
-        if groups and ":" not in text:
-            groups[-1] += "," + text
-        else:
-            groups.append(text)
-    return groups
 
 
 def _read_argument(value: Any) -> Any:

@@ -10,7 +10,7 @@ import functools
 import inspect
 import os
 import re
-from typing import Any, Iterable, List, Mapping, Optional, Tuple, Type
+from typing import Any, Iterable, List, Optional, Tuple, Type
 
 import pydantic
 
@@ -51,7 +51,25 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
     bases: List[Type[Options]] = [CoreOptions]
     for plugin, cls in classes:
         for name in cls.model_fields:
-            _check_name(plugin, name, owners)
+            subject = f"Option '{name}' of plugin '{plugin}'"
+            if name in {*FIXED_FLAGS, FOLDER, ORIGINS} or name.upper() in RESERVED_VARIABLES:
+                raise UsageError(
+                    f"{subject} has a name that the toolkit uses for a flag, a variable or an "
+                    "entry of config.json.",
+                    hint="Rename it.",
+                )
+            if name in owners:
+                raise UsageError(
+                    f"{subject} is already an option of {owners[name]}.",
+                    hint="Rename it, or set core_defaults to change a core option's default.",
+                )
+            other = name[len("no_") :] if name.startswith("no_") else "no_" + name
+            if other in owners:
+                raise UsageError(
+                    f"{subject} has the flag with which option '{other}' of {owners[other]} is "
+                    "switched off or on.",
+                    hint="Rename it.",
+                )
             owners[name] = f"plugin '{plugin}'"
         bases.append(cls)
     if len(bases) == 1:
@@ -68,29 +86,6 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
                     hint=suggest(other, fields),
                 )
     return merged
-
-
-def _check_name(plugin: str, name: str, owners: Mapping[str, str]) -> None:
-    """Refuse an option of a plugin whose name, or whose flag, is in use."""
-    subject = f"Option '{name}' of plugin '{plugin}'"
-    if name in FIXED_FLAGS or name.upper() in RESERVED_VARIABLES or name in (FOLDER, ORIGINS):
-        raise UsageError(
-            f"{subject} has a name that the toolkit uses for a flag, a variable or an entry of "
-            "config.json.",
-            hint="Rename it.",
-        )
-    if name in owners:
-        raise UsageError(
-            f"{subject} is already an option of {owners[name]}.",
-            hint="Rename it, or set core_defaults to change a core option's default.",
-        )
-    for other in (name[len("no_") :] if name.startswith("no_") else "", "no_" + name):
-        if other in owners:
-            raise UsageError(
-                f"{subject} has the flag with which option '{other}' of {owners[other]} is "
-                "switched off or on.",
-                hint="Rename it.",
-            )
 
 
 def find_declaration_fault(cls: Type[Options]) -> Optional[Tuple[str, str, str, str]]:

@@ -150,7 +150,15 @@ def resolve(
     notes += _drop_foreign_arguments(options, classes, merged)
     origins = {**dict.fromkeys(options.model_fields, NOT_SET)}
     origins.update((name, value.origin) for name, value in merged.items())
-    values = _validate(options, merged, origins)
+    try:
+        values = options(**{name: each.value for name, each in merged.items()})
+    except pydantic.ValidationError as error:
+        raise UsageError(describe_errors(error.errors(), origins)) from None
+    if values.best_metric and not values.evaluate and origins["best_metric"].is_choice:
+        raise UsageError(
+            f"best_metric ({origins['best_metric']}) needs evaluations: set evaluate, or leave it "
+            "out."
+        )
     notes += [
         f"{name} ({origins[name]}) has no effect: {reason}"
         for name, reason in values.idle_options().items()
@@ -264,23 +272,7 @@ def _drop_foreign_arguments(
     return [f"optimizer_args of {arguments.origin} are left out: optimizer is {choice}"]
 
 
-# -------------------------------------------------------------------------------------- validation
-
-
-def _validate(
-    options: Type[CoreOptions], merged: Values, origins: Mapping[str, Origin]
-) -> CoreOptions:
-    """Return the typed options. Raises UsageError."""
-    try:
-        values = options(**{name: each.value for name, each in merged.items()})
-    except pydantic.ValidationError as error:
-        raise UsageError(describe_errors(error.errors(), origins)) from None
-    if values.best_metric and not values.evaluate and origins["best_metric"].is_choice:
-        raise UsageError(
-            f"best_metric ({origins['best_metric']}) needs evaluations: set evaluate, or leave it "
-            "out."
-        )
-    return values
+# ------------------------------------------------------------------------------------------ errors
 
 
 def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: bool) -> AnyOptions:

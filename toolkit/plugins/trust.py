@@ -172,16 +172,11 @@ def _record(files: SourceFiles) -> None:
     _recorded.setdefault(path, []).append(entry)
     if path:
         with contextlib.suppress(OSError, ValueError):
-            _append(path, entry)
-
-
-def _append(path: str, entry: Dict[str, Any]) -> None:
-    """Append an entry to the record, unless others can write the file: then no entry counts."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        if _is_private(os.fstat(descriptor)):
-            file.write((json.dumps(entry, sort_keys=True) + "\n").encode("ascii"))
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                if _is_private(os.fstat(descriptor)):  # else no entry of it counts
+                    file.write((json.dumps(entry, sort_keys=True) + "\n").encode("ascii"))
 
 
 def _is_recorded(files: SourceFiles) -> bool:

@@ -10,7 +10,7 @@ from ...compat import tf
 from ...graph.run import Run, step_builder_of
 from ...inference.scorer_set import read_directions
 from ..steps import GLOBAL_STEP, Poison
-from ..subject import NUM_STEPS, Steps, Subject
+from ..subject import NUM_STEPS, Subject
 from .registry import Skip, contract, join_names, require
 
 NO_GUARD_REMEDY = (
@@ -35,7 +35,9 @@ LEAST_FALL = 0.05  # of a loss, as a share of its first value
 @contract
 def a_step_changes_what_is_trained(subject: Subject) -> None:
     """Steps change each variable that can be trained and that is not frozen."""
-    steps = _finite_steps(subject)
+    steps = subject.steps()
+    if not np.isfinite(list(steps.losses.values())).all():
+        raise Skip("its loss is not finite, see above")
     trained = {name for names in steps.probe.trained.values() for name in names}
     trained.update(step_builder_of(steps.graph.run).own_variables)
     expected = set(steps.probe.trainable) - steps.probe.frozen
@@ -168,7 +170,10 @@ def gradients_accumulate(subject: Subject) -> None:
 def learns_eight_examples(subject: Subject) -> None:
     """The loss falls on eight examples that it sees again and again."""
     names = _losses_to_minimize(subject)
-    split = _first_examples(subject, NUM_EXAMPLES)
+    split = subject.run_data.prepare_split("train")
+    assert split is not None
+    count = max(NUM_EXAMPLES, subject.options.batches_per_step)
+    split = split.subset(np.arange(min(count, len(split))))
     history: List[float] = []
     changes: Dict[str, Any] = {"batch_size": len(split) // subject.options.batches_per_step}
     with subject.open_steps(split=split, **changes) as steps:
@@ -186,14 +191,6 @@ def learns_eight_examples(subject: Subject) -> None:
 
 
 # --------------------------------------------------------------------------------------- helpers
-
-
-def _finite_steps(subject: Subject) -> Steps:
-    """The first steps of a subject whose losses are finite."""
-    steps = subject.steps()
-    if not np.isfinite(list(steps.losses.values())).all():
-        raise Skip("its loss is not finite, see above")
-    return steps
 
 
 def _train(subject: Subject, **changes: Any) -> Dict[str, np.ndarray]:
@@ -282,13 +279,6 @@ def _losses_to_minimize(subject: Subject) -> List[str]:
     if not chosen_names:
         raise Skip(f"no direction is declared for its losses {', '.join(names)}")
     return chosen_names
-
-
-def _first_examples(subject: Subject, count: int) -> Any:
-    split = subject.run_data.prepare_split("train")
-    assert split is not None
-    count = max(count, subject.options.batches_per_step)
-    return split.subset(np.arange(min(count, len(split))))
 
 
 def _has_fallen(history: List[float]) -> bool:
