@@ -18,6 +18,7 @@ for the runs whose config.json names the driver.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import os
@@ -112,8 +113,9 @@ class LazyGroup(HelpGroup):
         except KeyboardInterrupt:  # click would print an empty line
             raise InterruptedRun("Interrupted.") from None
         except Exception as error:
-            if isinstance(error, FileNotFoundError):
-                _refuse_missing_directory()
+            if isinstance(error, FileNotFoundError) and not _has_directory():
+                text = "The working directory no longer exists."
+                raise UsageError(text, hint="Change to another folder.") from error
             name = ctx.invoked_subcommand
             if name is None or name in COMMANDS:
                 raise  # a fault of the core shows its traceback
@@ -139,12 +141,10 @@ class LazyGroup(HelpGroup):
                 formatter.write_dl(rows)
 
 
-def _refuse_missing_directory() -> None:
-    try:
-        os.getcwd()
-    except FileNotFoundError as error:
-        text = "The working directory no longer exists."
-        raise UsageError(text, hint="Change to another folder.") from error
+def _has_directory() -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return bool(os.getcwd())
+    return False
 
 
 def list_entries() -> List[Entry]:

@@ -103,7 +103,16 @@ def main() -> None:
         try:
             for values in configurations:
                 with trial_options.naming_values(values):
-                    answer = _check(definition, values, sys.argv[1])
+                    try:
+                        answer = _check(definition, values, sys.argv[1])
+                    except ToolkitError:
+                        raise
+                    except Exception as error:  # of a plugin, where the core does not translate it
+                        failure = describe_failure(error)
+                        text = f"It cannot be built: {failure.text}."
+                        raise ToolkitError(text, hint=failure.hint) from error
+                    finally:
+                        shutil.rmtree(sys.argv[1], ignore_errors=True)
                 if not definition.moment:  # it is a new study, of which this is the first
                     definition = fill_in(definition, epochs, answer)
         except ToolkitError as error:
@@ -113,18 +122,6 @@ def main() -> None:
 
 def _check(definition: Definition, values: Values, folder: str) -> Answer:
     """Build the graphs of one configuration, like a run that has not begun; nothing is written."""
-    try:
-        return _build(definition, values, folder)
-    except ToolkitError:
-        raise
-    except Exception as error:  # of a plugin, where the core does not translate it
-        failure = describe_failure(error)
-        raise ToolkitError(f"It cannot be built: {failure.text}.", hint=failure.hint) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _build(definition: Definition, values: Values, folder: str) -> Answer:
     from ..training.trainer import Job, Trainer  # imports TensorFlow
 
     plugins = trial_options.load_plugins(definition)
