@@ -143,7 +143,7 @@ class Console:
         """Write one line, but not to the log in the run's folder."""
         with self._lock:
             if self._bar is not None:
-                self._bar.write_line(text)
+                self._bar.console.print(text)
             else:
                 self._stream.write(text + "\n")
                 self._stream.flush()
