@@ -55,6 +55,7 @@ class ShortCommand(click.Command):
     def make_context(
         self, info_name: Optional[str], args: List[str], *more: Any, **extra: Any
     ) -> click.Context:
+        self.topic = ""
         for place, word in enumerate(args[:-1]):
             topic = args[place + 1]
             # A path or a run, as in `resume --help RUN`, is no topic.

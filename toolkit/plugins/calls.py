@@ -48,7 +48,7 @@ class Plugins:
         self.extensions = list(extensions)
         self.defaults: List[Plugin] = []
         self._load_defaults()
-        manager = pluggy.PluginManager(PROJECT)
+        manager: Any = pluggy.PluginManager(PROJECT)
         manager.add_hookspecs(hookspecs)
         for number, plugin in enumerate(self.all):
             for earlier in self.all[:number]:
@@ -57,9 +57,11 @@ class Plugins:
                 if earlier.object is plugin.object:
                     text = f"'{earlier.name}' and '{plugin.name}' are the same plugin."
                     raise UsageError(text)
-            functions = types.ModuleType(plugin.name)  # not all that `dir` lists of the plugin
+            functions, marks = types.ModuleType(plugin.name), {}  # not all that `dir` lists of it
             for each in implementations(plugin):
                 setattr(functions, each.attribute, each.function)
+                marks[each.attribute] = each.marks
+            manager.parse_hookimpl_opts = lambda _, name, marks=marks: marks.get(name)
             try:
                 manager.register(functions, plugin.name)
             except (ValueError, pluggy.PluginValidationError) as error:
