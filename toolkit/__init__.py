@@ -48,8 +48,8 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .options import Options as Options
     from .options import SampleOptions as SampleOptions
     from .options import option as option
-    from .options.arguments import OptimizerArguments as OptimizerArguments
     from .options.groups import Group as Group
+    from .options.groups import OptimizerArguments as OptimizerArguments
     from .run_cache import cached_run as cached_run
     from .run_cache import data_options as data_options
     from .training.driven import DrivenRun as DrivenRun
@@ -70,7 +70,7 @@ _HOME = {  # public name: the module that defines it
     "SampleRequest": "toolkit.inference.sampling",
     "option": "toolkit.options",
     "Group": "toolkit.options.groups",
-    "OptimizerArguments": "toolkit.options.arguments",
+    "OptimizerArguments": "toolkit.options.groups",
     "Run": "toolkit.graph.run",
     "tf": "toolkit.compat",
     "DrivenRun": "toolkit.training.driven",

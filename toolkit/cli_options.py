@@ -33,18 +33,8 @@ import click
 from .errors import RetryError, UsageError
 from .errors import suggest_path as suggest_path  # for the commands of plugins
 
-# Of an OSError, where the user has to name another output.
-USER_ERRORS = (
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.ENAMETOOLONG,
-    errno.EBUSY,
-    errno.ELOOP,
-)
+# Of an OSError, where another try may succeed; else the user has to name another output.
+RETRIED = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE)
 PAGE = "report.html"  # the only output in the folder of a run
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -126,22 +116,18 @@ def checkpoint_option(command: Command) -> Command:
     )(command)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, indent: Optional[int] = 2) -> None:
     """Print a value as JSON on stdout; numbers that are not finite become null."""
-    _write_json(value, indent=2)
-
-
-def print_json_line(value: Any) -> None:
-    """Print a value as `print_json` does, but on one line, for a command with several results."""
-    _write_json(value, indent=None)
-
-
-def _write_json(value: Any, indent: Optional[int]) -> None:
     from .files import to_json_value
 
     text = json.dumps(to_json_value(value), indent=indent)
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")  # DEL is no control character of JSON
     sys.stdout.flush()
+
+
+def print_json_line(value: Any) -> None:
+    """Print a value as `print_json` does, but on one line, for a command with several results."""
+    print_json(value, indent=None)
 
 
 def optional_output() -> ContextManager[None]:
@@ -171,6 +157,8 @@ def resolve_output(path: str, is_folder: bool = False, is_page: bool = False) ->
             is in the folder of a run or of a study, whose files no output may replace.
         RetryError: the disk is full.
     """
+    from .storage.own_folders import find_owner, is_run
+
     if not path:
         raise UsageError("The output has an empty name.")
     if path == "-":
@@ -183,27 +171,19 @@ def resolve_output(path: str, is_folder: bool = False, is_page: bool = False) ->
         if not os.path.isdir(parent):
             reason = "is a file" if os.path.exists(parent) else "does not exist"
             raise UsageError(f"{path} cannot be written: the folder {parent} {reason}.")
-        _check_owner(path, target, is_page)
+        owner = find_owner(target)
+        is_own_page = is_page and target == os.path.join(owner or "", PAGE)
+        if owner is not None and not (is_own_page and is_run(owner)):
+            kind = "run" if is_run(owner) else "study"
+            raise UsageError(
+                f"{path} is in the folder of a {kind}, {owner}, whose files no output may replace.",
+                hint="Name a place outside of it.",
+            )
         _check_kind(path, target, is_folder)
         if os.path.exists(target) and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         tempfile.TemporaryFile(dir=parent).close()
     return target
-
-
-def _check_owner(path: str, target: str, is_page: bool) -> None:
-    """Raise UsageError if `target` is in the folder of a run or a study; `path` is its name."""
-    from .storage.own_folders import find_owner, is_run
-
-    owner = find_owner(target)
-    is_own_page = is_page and target == os.path.join(owner or "", PAGE)
-    if owner is None or (is_own_page and is_run(owner)):
-        return
-    kind = "run" if is_run(owner) else "study"
-    raise UsageError(
-        f"{path} is in the folder of a {kind}, {owner}, whose files no output may replace.",
-        hint="Name a place outside of it.",
-    )
 
 
 def _check_kind(path: str, target: str, is_folder: bool) -> None:
@@ -233,9 +213,9 @@ def writing_output(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}."
-        if error.errno in USER_ERRORS:
-            raise UsageError(message, hint="Name another place.") from error
-        raise RetryError(message, hint="Free some space, or name another place.") from error
+        if error.errno in RETRIED:
+            raise RetryError(message, hint="Free some space, or name another place.") from error
+        raise UsageError(message, hint="Name another place.") from error
 
 
 def warn(text: str) -> None:

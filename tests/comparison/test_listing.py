@@ -4,12 +4,13 @@ import json
 import os
 
 import pytest
+from rich.cells import cell_len
 from synthetic_runs import write_run
 
 from toolkit.comparison.differences import find_special_options
 from toolkit.comparison.listing import read_rows
 from toolkit.comparison.record import read_record
-from toolkit.display.table import format_table, text_width
+from toolkit.display.table import format_table
 
 INTERVAL = {"accuracy": {"low": 0.8, "high": 0.95, "level": 0.95, "method": "Wilson"}}
 
@@ -198,7 +199,7 @@ def test_without_a_run_or_a_folder_there_is_one_sentence(here, cli):
 
 def test_columns_line_up_with_wide_and_combining_characters():
     lines = format_table(["name", "n"], [["漢字", "1"], ["e\u0301", "2"], ["ab", "3"]])
-    assert [text_width(line.rpartition("  ")[0]) for line in lines] == [4, 4, 4, 4]
+    assert [cell_len(line.rpartition("  ")[0]) for line in lines] == [4, 4, 4, 4]
 
 
 def test_a_narrow_terminal_breaks_the_widest_column_into_lines():

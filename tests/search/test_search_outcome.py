@@ -8,7 +8,7 @@ from fake_trials import open_study, train_next, undisturbed_rows
 from search_fixtures import row, small_definition
 
 from toolkit.search.definition import RANDOM
-from toolkit.search.outcome import Progress, format_outcome, make_table
+from toolkit.search.outcome import format_outcome, make_table, reporter
 from toolkit.search.training import find_due
 
 HALVING = {"sampler": RANDOM, "rungs": (0.5, 1.0), "reduction": 2, "trials": 2, "seeds": (1,)}
@@ -27,12 +27,12 @@ def test_a_study_in_which_one_trained_to_its_end_says_why_it_has_no_verdict(tmp_
 
 def test_a_line_says_how_many_trials_have_come_to_which_rung(tmp_path, capsys):
     study = open_study(small_definition(**HALVING), tmp_path)
-    progress = Progress(study)
+    report = reporter(study)
 
     def train(study, trial):
         fake_trials.train(study, trial)
         find_due(study)
-        progress.report(trial)
+        report(trial)
 
     while train_next(study, train):
         pass

@@ -1,19 +1,22 @@
 """What a command leaves open, and how it follows from the model: metric, budget, rungs."""
 
+import json
+
+import process_fixtures
 import pytest
+from linear_fixtures import LINEAR, write_bars
 from search_fixtures import SIZE, small_definition
 
 from toolkit.api import load_plugins
 from toolkit.errors import UsageError
-from toolkit.options import CoreOptions
-from toolkit.search import checks, planning
-from toolkit.search.checks import Answer, validate
+from toolkit.search import planning
 from toolkit.search.definition import Budget, Dimension
 from toolkit.search.planning import (
+    Answer,
     choose_metric,
     choose_rungs,
     complete,
-    plan_study,
+    fill_in,
     with_more_trials,
 )
 from toolkit.search.sampler import count_trials
@@ -33,13 +36,9 @@ def stated(**values):
     return small_definition(**dict(left_open, **values))
 
 
-@pytest.fixture
-def plan(monkeypatch):
-    def call(answer=ANSWER, run=None, **values):
-        monkeypatch.setattr(planning, "check_graphs", lambda *_: [answer])
-        return plan_study(stated(**values), CoreOptions(**(run or {})))
-
-    return call
+def plan(answer=ANSWER, epochs=10, **values):
+    study = stated(**values)
+    return fill_in(complete(study, study), epochs, answer)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +70,11 @@ def test_a_metric_without_a_meaning_is_refused(text, message):
     "values, budget",
     [
         ({}, Budget("examples", 10000)),  # ten epochs
-        ({"run": {"epochs": 3}}, Budget("examples", 3000)),
-        ({"run": {"steps": 70}}, Budget("steps", 70)),  # of a configuration file
+        ({"epochs": 3}, Budget("examples", 3000)),
         ({"budget": Budget("examples", 500)}, Budget("examples", 500)),
     ],
 )
-def test_the_budget_is_stated_or_that_of_a_usual_run(plan, values, budget):
+def test_the_budget_is_stated_or_that_of_a_usual_run(values, budget):
     assert plan(**values).budget == budget
 
 
@@ -87,7 +85,7 @@ def test_the_length_of_a_trial_follows_from_the_budget_and_the_batch():
     assert find_length(plugins, stated(budget=budget), {"batch_size": -1}) == 1  # its run says why
 
 
-def test_a_small_space_of_lists_is_a_grid_and_another_one_is_not(plan):
+def test_a_small_space_of_lists_is_a_grid_and_another_one_is_not():
     grid = plan(space=(SIZE, Dimension("dropout", "float", 0.0, 0.2, 0.1)))
     assert (grid.sampler, grid.trials) == ("grid", 6)
     assert (plan().sampler, plan().trials) == ("tpe", planning.DEFAULT_TRIALS)
@@ -96,7 +94,7 @@ def test_a_small_space_of_lists_is_a_grid_and_another_one_is_not(plan):
         plan(sampler="grid")
 
 
-def test_the_moment_is_that_of_the_checkpoint_that_the_test_evaluates(plan):
+def test_the_moment_is_that_of_the_checkpoint_that_the_test_evaluates():
     assert plan().moment == "last"
     assert plan(ANSWER._replace(best_metric="accuracy")).moment == "best"
 
@@ -122,7 +120,7 @@ def test_rungs_end_with_an_evaluation():
     assert [study.pause_step(100, rung) for rung in range(3)] == [20, 40, 100]
 
 
-def test_rungs_at_one_step_are_refused(plan):
+def test_rungs_at_one_step_are_refused():
     with pytest.raises(UsageError, match="two of them are the same"):
         plan(budget=Budget("steps", 3), reduction=3)
 
@@ -132,7 +130,7 @@ def test_the_count_of_trials_follows_the_halving():
     assert count_trials(study) == [18, 6, 2]  # two seeds
 
 
-def test_a_command_that_repeats_a_study_defines_the_same_one(plan):
+def test_a_command_that_repeats_a_study_defines_the_same_one():
     values = {"trials": 7, "seeds": (1, 2), "reduction": 2}
     study = plan(**values)
     assert complete(stated(**values), study) == study
@@ -140,7 +138,7 @@ def test_a_command_that_repeats_a_study_defines_the_same_one(plan):
     assert (other.metric, other.direction) == ("loss", "min")
 
 
-def test_what_a_command_leaves_open_is_that_of_the_study(plan):
+def test_what_a_command_leaves_open_is_that_of_the_study():
     study = plan(trials=7, sampler="random")
     assert complete(stated(), study) == study
     assert complete(stated(trials=9), study) == study._replace(trials=9)
@@ -159,10 +157,14 @@ def test_more_trials_that_a_study_cannot_get_are_refused_with_the_reason(values,
         with_more_trials(small_definition(**values), trials)
 
 
-def test_graphs_are_built_of_the_ends_of_ranges_and_of_each_value_of_a_list(monkeypatch):
-    graphs = []
-    monkeypatch.setattr(checks, "check_graphs", lambda _, values: graphs.extend(values))
-    text = validate(small_definition(sampler="random", trials=3), load_plugins("classifier"))
-    assert text == "the options of 3 configurations and of the space's limits; 4 graphs built"
-    assert [each["learning_rate"] for each in graphs[:2]] == [1e-4, 1e-2]
-    assert {each["batch_size"] for each in graphs[2:]} == {16, 32}
+def test_the_budget_of_a_configuration_file_and_the_ends_of_what_varies_are_planned(cli, here):
+    process_fixtures.take_turn()
+    (here / "my.toml").write_text("steps = 70\n")
+    words = ["search", "--search-dir", "s", "--plugin", LINEAR, "--data", write_bars("bars.npz")]
+    words += ["--vary", "learning_rate=1e-4..1e-2:log", "--vary", "batch_size=16,32"]
+    words += ["--sampler", "random", "--trials", 3, "--config", "my.toml", "--dry-run", "--json"]
+    result = cli(*words)
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["study"]["budget"] == {"kind": "steps", "amount": 70}
+    expected = "checked  the options of 3 configurations and of the space's limits; 4 graphs built"
+    assert expected in result.err

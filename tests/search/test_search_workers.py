@@ -11,9 +11,8 @@ from search_fixtures import small_definition
 
 from toolkit.errors import InterruptedRun, RetryError, ToolkitError
 from toolkit.search.definition import Configuration, Trial
-from toolkit.search.processes import Processes
 from toolkit.search.results import read_notes, write_notes
-from toolkit.search.training import LOCK_SECS, find_due, train_all, train_trial
+from toolkit.search.training import LOCK_SECS, Processes, find_due, train_all, train_trial
 from toolkit.storage.folder_lock import FolderLock
 
 TRIAL = Trial(Configuration(0, {"learning_rate": 0.001, "batch_size": 16}, 100), 1, 0)

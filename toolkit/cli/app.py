@@ -1,22 +1,42 @@
 """The commands of `toolkit` by name. The module of a command is imported when it is used.
 
-After the core's own commands come those of installed packages, see `plugin_commands`.
+After the core's own commands come those that installed packages add, by two groups of entry points:
+
+    [project.entry-points."toolkit.commands"]
+    NAME = "module:click_command"
+
+A command of the core takes precedence over one of the same name. A broken command is reported where
+it is listed or called.
+
+    [project.entry-points."toolkit.drivers"]
+    NAME = "module:attribute"
+
+A driver makes the steps of runs in place of the core's loop. The attribute maps the names of
+commands to click commands with the same argument RUN. In place of the core's own they are called
+for the runs whose config.json names the driver.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import os
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
 import click
 
 from .. import __version__
 from ..cli_options import HelpGroup
 from ..errors import InterruptedRun, ToolkitError, UsageError
-from ..plugins import choose, describe_failure
-from . import plugin_commands
+from ..plugins import (
+    Entry,
+    choose,
+    describe_failure,
+    list_commands,
+    list_drivers,
+    load_command,
+)
 from .streams import OutputError
 
 # name -> (module, one line for --help)
@@ -55,16 +75,19 @@ _NAMES_ELSEWHERE = {
 }
 OTHER_NAMES = {other: name for name, others in _NAMES_ELSEWHERE.items() for other in others.split()}
 
+# They execute what a run is made of; all other commands read its folder alone.
+EXECUTING = ("resume", "evaluate", "predict", "sample", "export")
+
 
 class LazyGroup(HelpGroup):
     """A group that knows the names and summaries of its commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
-        return list(COMMANDS) + plugin_commands.list_names(COMMANDS)
+        return list(COMMANDS) + sorted({each.name for each in list_commands()} - set(COMMANDS))
 
     def get_command(self, ctx: click.Context, name: str) -> Optional[click.Command]:
         if name not in COMMANDS:
-            return plugin_commands.load(name)
+            return load_added(name)
         module = importlib.import_module("toolkit.cli." + COMMANDS[name][0])
         return getattr(module, name)
 
@@ -77,7 +100,7 @@ class LazyGroup(HelpGroup):
                 close = [OTHER_NAMES[name]] if name in OTHER_NAMES else close
                 hint = f"Did you mean '{close[0]}'?" if close else f"Commands: {', '.join(names)}."
                 raise click.UsageError(f"There is no command '{name}'.\n{hint}")
-        driven = plugin_commands.find_driven(name, args[1:])
+        driven = _find_driven(name, args[1:])
         return (name, driven, args[1:]) if driven else super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context):
@@ -90,8 +113,9 @@ class LazyGroup(HelpGroup):
         except KeyboardInterrupt:  # click would print an empty line
             raise InterruptedRun("Interrupted.") from None
         except Exception as error:
-            if isinstance(error, FileNotFoundError):
-                _refuse_missing_directory()
+            if isinstance(error, FileNotFoundError) and not _has_directory():
+                text = "The working directory no longer exists."
+                raise UsageError(text, hint="Change to another folder.") from error
             name = ctx.invoked_subcommand
             if name is None or name in COMMANDS:
                 raise  # a fault of the core shows its traceback
@@ -103,18 +127,83 @@ class LazyGroup(HelpGroup):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
-        rows = plugin_commands.help_rows(COMMANDS)
+        rows = []
+        for name in self.list_commands(ctx)[len(COMMANDS) :]:
+            try:
+                command = load_added(name)
+            except ToolkitError as error:
+                rows.append((name, "broken: " + error.message))
+                continue
+            if command is not None and not command.hidden:
+                rows.append((name, command.get_short_help_str(limit=100)))
         if rows:
             with formatter.section("Commands of plugins"):
                 formatter.write_dl(rows)
 
 
-def _refuse_missing_directory() -> None:
-    try:
-        os.getcwd()
-    except FileNotFoundError as error:
-        text = "The working directory no longer exists."
-        raise UsageError(text, hint="Change to another folder.") from error
+def _has_directory() -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return bool(os.getcwd())
+    return False
+
+
+def list_entries() -> List[Entry]:
+    """Return every added command as its metadata describes it."""
+    conflict = {"state": "conflict", "reason": "toolkit has a command of this name"}
+    return [e._replace(**conflict) if e.name in COMMANDS else e for e in list_commands()]
+
+
+def load_added(name: str) -> Optional[click.Command]:
+    """Return the command of that name, or None. Raises UsageError, ToolkitError."""
+    entries = [entry for entry in list_commands() if entry.name == name]
+    if not entries:
+        return None
+    if len(entries) > 1:
+        packages = " and by ".join(entry.distribution for entry in entries)
+        text = f"Command '{name}' is offered by {packages}."
+        raise UsageError(text, hint="Uninstall one of them.")
+    command = load_command(entries[0])
+    if not isinstance(command, click.Command):
+        raise ToolkitError(
+            f"Command '{name}' ({entries[0].target}) is {command!r}, expected a click command.",
+            hint="Write module:attribute, where the attribute is made by @click.command().",
+        )
+    return command
+
+
+def _find_driven(name: str, words: Sequence[str]) -> Optional[click.Command]:
+    """Return the driver's command for the run that some words name; None if it is the core's.
+
+    Args:
+        name: of the command.
+        words: its arguments, as they were typed.
+
+    Raises:
+        UsageError: the driver is not installed, or has no such command.
+    """
+    if name not in EXECUTING:
+        return None
+    from ..storage.run_folder import driver_of  # what it imports takes a while
+
+    folder = next((word for word in words if os.path.isdir(word) and driver_of(word)), "")
+    if not folder:
+        return None
+    driver = driver_of(folder)
+    entries = [entry for entry in list_drivers() if entry.name == driver]
+    if not entries:
+        raise UsageError(
+            f"The steps of {folder} were made by the driver '{driver}', which is not installed.",
+            hint="Install the package that offers it.",
+        )
+    commands = load_command(entries[0])
+    if name not in commands:
+        raise UsageError(
+            f"'{name}' is no command of runs like {folder}, whose steps the driver '{driver}' "
+            "makes.",
+            hint=f"It has: {', '.join(sorted(commands))}.",
+        )
+    command: click.Command = commands[name]
+    return command
 
 
 @click.command(

@@ -10,12 +10,14 @@ import click
 
 from .. import cli_options as shared
 from ..display.escapes import escape_line
+from ..display.table import format_table
 from ..display.waits import waiting
 
 if TYPE_CHECKING:
     from ..comparison.record import RunRecord
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+NO_RESULT = "no run has a result of the test"
 _DIRECTIONS = {"max": "higher is better", "min": "lower is better"}
 
 
@@ -93,6 +95,7 @@ def _read_records(paths: Sequence[str]) -> List[RunRecord]:
 def _describe(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> Dict[str, List[str]]:
     """The lines of a comparison by their title."""
     from ..comparison.differences import distinct_seeds
+    from ..comparison.verdict import Band
 
     groups = [[records[place] for place in places] for places in comparison["groups"]]
     labels = [_label(place) for place in range(len(groups))]
@@ -103,6 +106,10 @@ def _describe(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> Dict[
         if count == 1:
             what = "the runs have the same seed and the same options"
         verdicts = [f"nothing to compare: {what}"]
+    rows = []
+    for metric in comparison["metrics"]:
+        cells = ["-" if band is None else str(Band(**band)) for band in metric["values"]]
+        rows.append([metric["name"], *cells, _DIRECTIONS.get(metric["direction"], "")])
     return {
         "runs": [
             f"{label}  {_describe_group(group)}"
@@ -111,7 +118,7 @@ def _describe(records: Sequence[RunRecord], comparison: Dict[str, Any]) -> Dict[
         ],
         "options": _option_lines(comparison, labels),
         **{title: comparison[title] for title in ("code", "data", "software")},
-        "metrics": _metric_lines(comparison, labels),
+        "metrics": format_table(["", *labels, ""], rows) if rows else [NO_RESULT],
         "verdict": verdicts,
         "parting": [
             f"{records[each['a']].name} and {records[each['b']].name}: {each['text']}"
@@ -144,7 +151,6 @@ def _describe_group(records: Sequence[RunRecord]) -> str:
 def _option_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str]:
     """A table of the options that differ between groups."""
     from ..comparison.differences import options_without_effect, show_value
-    from ..display.table import format_table
 
     firsts, rows = [places[0] for places in comparison["groups"]], []
     for option in comparison["options"]:
@@ -163,14 +169,3 @@ def _option_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str
     names = [option["name"] for option in comparison["options"]]
     names = ["the seed" if name == "seed" else name for name in names]
     return ["no option differs" + (f" but {', '.join(names)}" if names else "")]
-
-
-def _metric_lines(comparison: Dict[str, Any], labels: Sequence[str]) -> List[str]:
-    from ..comparison.verdict import Band
-    from ..display.table import format_table
-
-    rows = []
-    for metric in comparison["metrics"]:
-        cells = ["-" if band is None else str(Band(**band)) for band in metric["values"]]
-        rows.append([metric["name"], *cells, _DIRECTIONS.get(metric["direction"], "")])
-    return format_table(["", *labels, ""], rows) if rows else ["no run has a result of the test"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
@@ -35,11 +35,6 @@ def data_flags(*more: str) -> List[FieldOption]:
         for field in typed.describe(typed.CoreOptions)
         if field.name in more or (field.group == "Data" and field.name not in _OF_TRAINING)
     ]
-
-
-def given(flags: Mapping[str, Optional[str]]) -> Dict[str, str]:
-    """Return the texts of the flags that the command line has."""
-    return {name: text for name, text in flags.items() if text is not None}
 
 
 @click.group(cls=HelpGroup)
@@ -80,7 +75,8 @@ def check(
     from ..data.check import check_source
     from ..data.reading_options import reading_settings
 
-    options = typed.resolve([], flags=dict(given(flags), data=value)).options
+    given = {name: text for name, text in flags.items() if text is not None}
+    options = typed.resolve([], flags=dict(given, data=value)).options
     report, _ = check_source(options.data, **reading_settings(options))
     if as_json:
         print_json(report)
@@ -168,12 +164,30 @@ def show(
     if not out.lower().endswith(".png"):
         raise UsageError(f"{out}: the sheet ends in .png.")
     path = resolve_output(out)
-    options, dataset = _open(plugin, dict(given(flags), data=value, seed=seed))
-    facts = _write_sheet(options, dataset, path, out, examples, versions)
+    given = {name: text for name, text in flags.items() if text is not None}
+    options, dataset = _open(plugin, dict(given, data=value, seed=seed))
+    import numpy as np
+
+    from ..augmentation.sheet import active_strengths, save_sheet
+    from ..data.check import check_is_images
+
+    check_is_images(dataset, "They cannot be shown as a sheet.")
+    split = dataset.splits["train"]
+    positions = np.unique(np.linspace(0, len(split) - 1, examples).astype(int))
+    images = split.take(positions)[0]
+    captions = [""] * len(images)
+    if split.class_labels is not None:
+        labels = split.class_labels[positions]
+        captions = [str(dataset.spec.class_names[label]) for label in labels]
+    assert isinstance(options, typed.AugmentationOptions)
+    with writing_output(out):
+        save_sheet(path, images, captions, options, versions)
+    strengths = dict(active_strengths(options))
     if as_json:
-        return print_json(facts)
-    changes = ", ".join(f"{name} {value:g}" for name, value in facts["strengths"].items())
-    sys.stdout.write(f"{facts['examples']} examples of {value}; changes: {changes or 'none'}\n")
+        facts = {"data": dataset.name, "examples": len(images), "strengths": strengths}
+        return print_json(dict(facts, sheet=out))
+    changes = ", ".join(f"{name} {strength:g}" for name, strength in strengths.items())
+    sys.stdout.write(f"{len(images)} examples of {value}; changes: {changes or 'none'}\n")
     sys.stdout.write(f"sheet    {out}\n")
     return None
 
@@ -202,31 +216,6 @@ def _open(plugin: Optional[str], values: Dict[str, Any]) -> Tuple[typed.CoreOpti
     for note in resolved.notes:
         sys.stderr.write(f"note: {note}\n")
     return resolved.options, data.dataset
-
-
-def _write_sheet(
-    options: typed.CoreOptions, dataset: Any, path: str, out: str, count: int, versions: int
-) -> Dict[str, Any]:
-    """Write the sheet, and return what is on it."""
-    import numpy as np
-
-    from ..data.check import check_is_images
-
-    check_is_images(dataset, "They cannot be shown as a sheet.")
-    split = dataset.splits["train"]
-    positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))
-    images = split.take(positions)[0]
-    captions = [""] * len(images)
-    if split.class_labels is not None:
-        names, labels = dataset.spec.class_names, split.class_labels[positions]
-        captions = [str(names[label]) for label in labels]
-    from ..augmentation.sheet import active_strengths, save_sheet
-
-    assert isinstance(options, typed.AugmentationOptions)
-    with writing_output(out):
-        save_sheet(path, images, captions, options, versions)
-    strengths = dict(active_strengths(options))
-    return {"data": dataset.name, "examples": len(images), "strengths": strengths, "sheet": out}
 
 
 check.params.extend(data_flags("rehash"))

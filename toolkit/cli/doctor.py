@@ -10,13 +10,13 @@ import click
 from .. import config as configuration
 from ..cli_options import json_option, print_json, trust_option, verbose_option
 from ..display.escapes import escape_line
-from ..errors import ToolkitError
+from ..errors import ToolkitError, UsageError
 from ..option_changes import allow_flags, find_changes
 from ..options import CoreOptions
-from ..plugins import UntrustedCode, is_name
+from ..plugins import UntrustedCode, require_trust
 from ..storage.run_folder import RunFolder, driver_of, open_run
+from .plugin_command import select_from_run
 from .plugin_options import Selection, resolve
-from .resume_options import select_from_run
 
 if TYPE_CHECKING:
     from ..audit.diagnosis import Diagnosis
@@ -70,7 +70,11 @@ def _add_model(diagnosis: Diagnosis, folder: RunFolder) -> None:
         selection = select_from_run(folder)
     except UntrustedCode:  # the options of the core and the data are looked at without it
         saved = configuration.read_run_config(folder)
-        strangers = [name for name in saved.references if not is_name(name)]
+        for reference in saved.references:
+            try:
+                require_trust(reference, folder.file("config.json"))
+            except UsageError:  # or its file is gone
+                strangers.append(reference)
         values = {n: v for n, v in saved.values.items() if n in CoreOptions.model_fields}
         selection = Selection(saved.plugin, [], None, [saved._replace(values=values)])
     if folder.is_new:

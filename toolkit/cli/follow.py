@@ -96,7 +96,9 @@ class _Evaluations:
             self._evaluation = None
 
     def _take(self, item: NextCheckpoint) -> None:
-        """Evaluate a checkpoint; before the first one of a session, only build its graph."""
+        """Evaluate a checkpoint, and record and print the result; before the first one of a
+        session, only build its graph.
+        """
         from ..storage.checkpoint_reader import has_files
 
         try:
@@ -109,21 +111,6 @@ class _Evaluations:
                 return  # retention deleted it meanwhile, and the feed has a newer one
             raise
         self._feed.complete(item)
-        self._publish(item, result)
-
-    def _open(self, session: int) -> None:
-        """Open the data, and build the graph of a session of the run: a resume may change it."""
-        from ..api import open_begun
-        from ..inference.evaluation import OpenEvaluation
-
-        self.close()
-        self._evaluation = OpenEvaluation(open_begun(self._folder), log=say, **self._subject)
-        self._log = EvaluationLog(self._folder, self._evaluation.identity())
-        self._feed.is_known = self._log.contains
-        self._session = session
-
-    def _publish(self, item: NextCheckpoint, result: Dict[str, Any]) -> None:
-        """Record and print a result."""
         if item.left_out:
             result["left_out"] = item.left_out
         self._count += 1
@@ -138,3 +125,14 @@ class _Evaluations:
         else:
             print_metrics(result, f"; {len(item.left_out)} left out" if item.left_out else "")
             sys.stdout.flush()
+
+    def _open(self, session: int) -> None:
+        """Open the data, and build the graph of a session of the run: a resume may change it."""
+        from ..api import open_begun
+        from ..inference.evaluation import OpenEvaluation
+
+        self.close()
+        self._evaluation = OpenEvaluation(open_begun(self._folder), log=say, **self._subject)
+        self._log = EvaluationLog(self._folder, self._evaluation.identity())
+        self._feed.is_known = self._log.contains
+        self._session = session

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 import click
 
@@ -55,7 +55,14 @@ class ShortCommand(click.Command):
     def make_context(
         self, info_name: Optional[str], args: List[str], *more: Any, **extra: Any
     ) -> click.Context:
-        args, self.topic = split_topic(args)
+        self.topic = ""
+        for place, word in enumerate(args[:-1]):
+            topic = args[place + 1]
+            # A path or a run, as in `resume --help RUN`, is no topic.
+            is_place = os.sep in topic or os.path.exists(os.path.join(topic, "config.json"))
+            if HELP.fullmatch(word) and not topic.startswith("-") and not is_place:
+                args, self.topic = [*args[: place + 1], *args[place + 2 :]], topic
+                break
         return super().make_context(info_name, args, *more, **extra)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -64,21 +71,54 @@ class ShortCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = group_flags(ctx, self.get_params(ctx))
-        if self.topic or not self.is_short:
-            write_topic(ctx, formatter, sections, self.topic or ALL)
-        else:
-            write_short(ctx, formatter, sections, self._most_used)
+        records = {title: [_record(ctx, flag) for flag in sections[title]] for title in sections}
+        topics = {t: t[len(PLUGIN) :] if t.startswith(PLUGIN) else t.lower() for t in sections}
+        if not self.topic and self.is_short:
+            self._write_short(ctx, formatter, sections, records[OWN])
+            names = [topics[title] for title in sections if title != OWN or self._most_used]
+            if names:
+                formatter.write_paragraph()
+                formatter.write_text(f"More: --help TOPIC, one of {', '.join(names)}, {ALL}.")
+            return
+        topic = (self.topic or ALL).lower()
+        titles = [title for title in sections if topic in (topics[title].lower(), ALL)]
+        if not titles:
+            known = [*topics.values(), ALL]
+            hint = suggest(self.topic, known) or f"Topics: {', '.join(known)}."
+            raise UsageError(f"There is no help on '{self.topic}'.", hint=hint)
+        for title in titles:
+            with formatter.section("Options" if title == OWN else title):
+                formatter.write_dl(records[title])
 
-
-def split_topic(args: Sequence[str]) -> Tuple[List[str], str]:
-    """Divide arguments into those without the topic, and the word that follows --help, or ""."""
-    for place, word in enumerate(args[:-1]):
-        topic = args[place + 1]
-        # A path or a run, as in `resume --help RUN`, is no topic.
-        is_place = os.sep in topic or os.path.exists(os.path.join(topic, "config.json"))
-        if HELP.fullmatch(word) and not topic.startswith("-") and not is_place:
-            return [*args[: place + 1], *args[place + 2 :]], topic
-    return list(args), ""
+    def _write_short(
+        self,
+        ctx: click.Context,
+        formatter: click.HelpFormatter,
+        sections: Sections,
+        rows: List[Tuple[str, str]],
+    ) -> None:
+        """Write the most used flags, or else these rows, and the names of the plugins' flags."""
+        if not self._most_used:
+            with formatter.section("Options"):
+                formatter.write_dl(rows)
+            return
+        flags, rows = {flag.name: flag for section in sections.values() for flag in section}, []
+        for name, text in self._most_used.items():  # with the default that holds with the plugin
+            default = getattr(getattr(flags[name], "field", None), "default", None)
+            text += "" if default is None else f" [default {format_value(default)}]"
+            rows.append((_record(ctx, flags[name])[0], text))
+        with formatter.section("Most used"):
+            formatter.write_dl(rows)
+        of_plugins = [title for title in sections if title.startswith(PLUGIN)]
+        for title in of_plugins:  # in at most so many lines
+            names = [flag.opts[0] for flag in sections[title]]
+            size, count = (3 if len(of_plugins) == 1 else 1) * (WIDTH - 20), len(names)
+            text = " ".join(names)
+            while len(text) > size:
+                count -= 1
+                text = f"{' '.join(names[:count])} and {len(names) - count} more"
+            with formatter.section(title):
+                formatter.write_text(text)
 
 
 def group_flags(ctx: click.Context, params: Iterable[click.Parameter]) -> Sections:
@@ -89,68 +129,6 @@ def group_flags(ctx: click.Context, params: Iterable[click.Parameter]) -> Sectio
             groups.setdefault(getattr(param, "group", OWN), []).append(param)
     titles = sorted(groups, key=lambda title: (title.startswith(PLUGIN), title == "Cluster"))
     return {title: groups[title] for title in titles}
-
-
-def _topic_of(title: str) -> str:
-    """The word after `--help` that shows a group."""
-    return title[len(PLUGIN) :] if title.startswith(PLUGIN) else title.lower()
-
-
-def write_topic(
-    ctx: click.Context, formatter: click.HelpFormatter, sections: Sections, topic: str
-) -> None:
-    """Write the flags of a group, or of all. Raises UsageError if there is no such topic."""
-    topics = {title: _topic_of(title) for title in sections}
-    titles = [title for title in sections if topic.lower() in (topics[title].lower(), ALL)]
-    if not titles:
-        known = [*topics.values(), ALL]
-        hint = suggest(topic, known) or f"Topics: {', '.join(known)}."
-        raise UsageError(f"There is no help on '{topic}'.", hint=hint)
-    for title in titles:
-        with formatter.section("Options" if title == OWN else title):
-            formatter.write_dl([_record(ctx, flag) for flag in sections[title]])
-
-
-def write_short(
-    ctx: click.Context,
-    formatter: click.HelpFormatter,
-    sections: Sections,
-    most_used: Mapping[str, str],
-) -> None:
-    """Write what most users need, and the topics.
-
-    Args:
-        ctx: of the command.
-        formatter: what to write to.
-        sections: all flags.
-        most_used: name -> a line, for each flag to show; without one, the command's own, whole.
-    """
-    flags = {flag.name: flag for section in sections.values() for flag in section}
-    rows = [] if most_used else [_record(ctx, flag) for flag in sections[OWN]]
-    for name, text in most_used.items():  # with the default that holds with the plugin
-        default = getattr(getattr(flags[name], "field", None), "default", None)
-        text += "" if default is None else f" [default {format_value(default)}]"
-        rows.append((_record(ctx, flags[name])[0], text))
-    with formatter.section("Most used" if most_used else "Options"):
-        formatter.write_dl(rows)
-    of_plugins = [title for title in sections if title.startswith(PLUGIN)] if most_used else []
-    for title in of_plugins:
-        names = [flag.opts[0] for flag in sections[title]]
-        with formatter.section(title):  # in at most so many lines
-            count, size = len(names), (3 if len(of_plugins) == 1 else 1) * (WIDTH - 20)
-            while len(_shorten(names, count)) > size:
-                count -= 1
-            formatter.write_text(_shorten(names, count))
-    topics = [_topic_of(title) for title in sections if title != OWN or most_used]
-    if topics:
-        formatter.write_paragraph()
-        formatter.write_text(f"More: --help TOPIC, one of {', '.join(topics)}, {ALL}.")
-
-
-def _shorten(names: Sequence[str], count: int) -> str:
-    """The first names, and how many follow."""
-    more = len(names) - count
-    return " ".join(names[:count]) + (f" and {more} more" if more else "")
 
 
 def _record(ctx: click.Context, flag: click.Option) -> Tuple[str, str]:

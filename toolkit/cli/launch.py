@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Optional, Sequence
 
 import click
 
@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..storage.run_folder import new_path
 from .help import HELP
 from .plugin_command import PluginCommand, list_flags, name_plugin
-from .plugin_options import FieldOption, Selection, missing_plugin_error, option_values, resolve
+from .plugin_options import FieldOption, missing_plugin_error, option_values, resolve
 
 COMMANDS = ("run", "resume")
 TASK_FLAGS = ("--cluster", "--task", "--channel-port")  # the launcher sets them for each process
@@ -122,7 +122,22 @@ def _read_command(words: Sequence[str]) -> Command:
         raise UsageError(
             "The command prints something and trains nothing.", hint="Run it without 'launch'."
         )
-    selection, params = _parse(name, arguments)
+    from . import run as commands
+
+    parsed: PluginCommand = getattr(commands, name)
+    with contextlib.redirect_stderr(io.StringIO()):  # each process prints its warnings
+        try:
+            with parsed.make_context(name, list(arguments)) as ctx:
+                selection, params = ctx.obj, ctx.params
+                flags = [p.name for p in ctx.command.params if isinstance(p, FieldOption)]
+                values = option_values({n: params[n] for n in flags}, params["sets"])
+                resolve(selection, values, use_environment=name == "run")
+        except click.NoSuchOption as error:
+            if error.option_name not in list_flags(launch.params):
+                raise
+            raise UsageError(
+                f"{error.option_name} is an option of launch: write it before '{name}'."
+            ) from None
     if params.get("from_step") is not None:
         raise UsageError(
             "--from creates a new run, which one process alone has to do.",
@@ -139,23 +154,3 @@ def _read_command(words: Sequence[str]) -> Command:
     if params["run_dir"]:
         return Command(list(words), run_dir, has_json)
     return Command([name, "--run-dir", run_dir, *name_plugin(arguments)], run_dir, has_json)
-
-
-def _parse(name: str, arguments: Sequence[str]) -> Tuple[Selection, Dict[str, Any]]:
-    """Return the plugins and the parameters of a command, whose options can be resolved."""
-    from . import run as commands
-
-    command: PluginCommand = getattr(commands, name)
-    with contextlib.redirect_stderr(io.StringIO()):  # each process prints its warnings
-        try:
-            with command.make_context(name, list(arguments)) as ctx:
-                flags = [p.name for p in ctx.command.params if isinstance(p, FieldOption)]
-                values = option_values({n: ctx.params[n] for n in flags}, ctx.params["sets"])
-                resolve(ctx.obj, values, use_environment=name == "run")
-                return ctx.obj, ctx.params
-        except click.NoSuchOption as error:
-            if error.option_name not in list_flags(launch.params):
-                raise
-            raise UsageError(
-                f"{error.option_name} is an option of launch: write it before '{name}'."
-            ) from None

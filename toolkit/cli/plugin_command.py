@@ -17,8 +17,11 @@ from .. import config as configuration
 from ..errors import InterruptedRun, UsageError
 from ..options import environment, variable_name
 from ..plugins import Plugins, choose, is_name, trust_everything
+from ..storage.run_folder import RunFolder, open_run
+from ..storage.source_copies import naming_copies
 from .help import ShortCommand
 from .plugin_options import (
+    NO_SELECTION,
     FieldOption,
     Selection,
     installed_models,
@@ -81,13 +84,14 @@ class Words(NamedTuple):
             is_likely: whether a word that may also be the value of a plugin's flag is an argument.
         """
 
-        def rank(place: int) -> int:
-            before = self.rest[place - 1] if place else ""
-            may_be_value = before.startswith("-") and "=" not in before
-            return 0 if not may_be_value else 1 if is_likely(self.rest[place]) else 2
-
-        places = [n for n, word in enumerate(self.rest) if not word.startswith("-")]
-        return self.rest[min(places, key=rank)] if places else ""
+        words = [word for word in self.rest if not word.startswith("-")]
+        before = ["", *self.rest]
+        free = [
+            word
+            for word, flag in zip(self.rest, before)
+            if word in words and ("=" in flag or not flag.startswith("-"))
+        ]
+        return next(iter([*free, *filter(is_likely, words), *words]), "")
 
 
 def read_words(params: Sequence[click.Parameter], args: Sequence[str]) -> Words:
@@ -126,6 +130,42 @@ def select_named(words: Words) -> Selection:
     plugin = [plugin, *words.all("--plugin")][-1]
     extensions = words.all("--with") or extensions
     return load_selection(plugin, extensions, origins, layers)
+
+
+def select_run(words: Words) -> Selection:
+    """Load the plugins of the run in the arguments."""
+    path = find_run(words)
+    if not path or words.all("--help"):
+        return NO_SELECTION
+    return select_from_run(open_run(path, allow_unstarted=True), ["", *words.all("--from")][-1])
+
+
+def find_run(words: Words) -> str:
+    """Return the argument that names the run, before the flags of its plugin are known."""
+    return words.argument(lambda word: os.path.isfile(os.path.join(word, "manifest.json")))
+
+
+def select_from_run(folder: RunFolder, step: str = "") -> Selection:
+    """Return the selection that the saved configuration of a run names.
+
+    Args:
+        folder: of the run.
+        step: at which a branch begins, with the configuration of then; "" for the newest one.
+    """
+    if step.isdecimal():  # click refuses what is no number
+        from ..storage.branch import find_branch_point
+
+        values = find_branch_point(folder, int(step)).config(folder)
+        config = configuration.parse_values(folder.path, values, folder.file("config.json"))
+    else:
+        config = configuration.read_run_config(folder)
+    with naming_copies(folder):
+        return load_selection(
+            config.plugin,
+            config.extensions,
+            dict.fromkeys(config.references, os.path.join(str(folder), "config.json")),
+            [config],
+        )
 
 
 class PluginCommand(ShortCommand):

@@ -13,7 +13,7 @@ from .. import cli_options as shared
 from ..display.escapes import escape_line, table_cell
 from ..errors import DataError, UsageError
 from ..storage.run_folder import open_run
-from .common import open_with_warnings, tta_option
+from .common import open_with_warnings, say, tta_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +74,7 @@ def predict(
         raise UsageError(f"{path} is a file to predict on.", hint="Name another output.")
     with open_with_warnings(run_folder, checkpoint) as model:
         model.set_tta(tta)
-        examples = read_files(model, files, is_inverted, _warn_of_file)
+        examples = read_files(model, files, is_inverted, lambda text: say(escape_line(text)))
         class_names = model.data.class_names
         predictions = columns(model.predictor.predict(examples.inputs), class_names, features)
     if output is not None:
@@ -90,10 +90,6 @@ def predict(
             f"{examples.num_damaged} of {len(files)} files cannot be read; the predictions are "
             "those of the others."
         )
-
-
-def _warn_of_file(text: str) -> None:
-    sys.stderr.write(escape_line(text) + "\n")
 
 
 def _json_rows(names: List[str], predictions: Columns) -> List[Dict[str, Any]]:

@@ -23,9 +23,8 @@ from ..storage.entries import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from . import cluster_run
 from .cluster_run import cluster_flags, pop_cluster
-from .plugin_command import PluginCommand
+from .plugin_command import PluginCommand, select_run
 from .plugin_options import Selection, missing_plugin_error, option_values, resolve
-from .resume_options import select_run
 
 if TYPE_CHECKING:
     from ..training.trainer import Job
@@ -159,7 +158,17 @@ def run(
         return _print_config(order)
     run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
     if is_resume:
-        _check_resume_flags(run_dir, force)
+        if not run_dir:
+            raise UsageError(
+                "--resume is set, but --run-dir is not: without it, each run has a new folder.",
+                hint="Add --run-dir DIR, and repeat the same command to continue the run.",
+            )
+        if force:
+            raise UsageError(
+                "Both --resume and --force are set: one continues the run in the folder, the other "
+                "renames it.",
+                hint="Set one of them.",
+            )
     if cluster is not None and cluster.is_evaluator:
         options = order.resolved.options
         return cluster_run.evaluate_run(
@@ -169,7 +178,12 @@ def run(
     if cluster is not None and not cluster.is_chief:  # it needs no folder
         return cluster_run.follow_chief(order.job(RunFolder(path, is_new=True)), cluster)
     with cluster_run.reporting_failure(cluster):
-        existing = _find_begun(path) if is_resume else None
+        existing = None
+        if is_resume and RunFolder(path).is_locked():  # perhaps by a process that this one replaces
+            text = f"Another process is training in {RunFolder(path)}."
+            raise RetryError(text, hint="Wait for it, or stop it.")
+        if is_resume and RunFolder(path).is_run:
+            existing = open_run(path)
         if existing is None:
             folder = reserve(path, force, _inputs(order))
         else:
@@ -365,30 +379,6 @@ def _has_status(folder: RunFolder, status: str) -> bool:
 
 
 # ------------------------------------------------------------------------------------ run --resume
-
-
-def _check_resume_flags(run_dir: Optional[str], force: bool) -> None:
-    """Refuse flags beside --resume that do not say which run, or contradict it."""
-    if not run_dir:
-        raise UsageError(
-            "--resume is set, but --run-dir is not: without it, each run has a new folder.",
-            hint="Add --run-dir DIR, and repeat the same command to continue the run.",
-        )
-    if force:
-        raise UsageError(
-            "Both --resume and --force are set: one continues the run in the folder, the other "
-            "renames it.",
-            hint="Set one of them.",
-        )
-
-
-def _find_begun(path: str) -> Optional[RunFolder]:
-    """The run to continue in a folder; None if it has yet to begin."""
-    folder = RunFolder(path)
-    if folder.is_locked():  # perhaps by the process that this one replaces
-        text = f"Another process is training in {folder}."
-        raise RetryError(text, hint="Wait for it, or stop it.")
-    return open_run(path) if folder.is_run else None
 
 
 def _refuse_other_plugins(folder: RunFolder, selection: Selection) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, List, Optional, Tuple
 
 import click
 
 from ..cli_options import json_option, print_json_line, verbose_option, warn
 from ..display.numbers import format_duration, format_number
+from ..display.table import format_table
 from ..display.waits import waiting
 from ..errors import UsageError
 
@@ -92,26 +93,20 @@ def runs(
         warn(text)
     if len(notes) > MAX_NOTES:
         warn(f"{len(notes) - MAX_NOTES} more folders are left out; --json lists them all")
-    if rows:
-        has_plugins = len({row.record.plugin for row in rows if row.record}) > 1
-        _print_table(rows, names or [*COLUMNS[:2], *["plugin"] * has_plugins, *COLUMNS[2:]])
-    else:
+    if not rows:
         what = f"None of {num_rows} runs matches" if num_rows else "There is no run in"
         sys.stderr.write(f"{what} {', '.join(wheres or folders) or DEFAULT_FOLDER}.\n")
-    return 0
-
-
-def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    from ..display.table import format_table
-
+        return 0
+    has_plugins = len({row.record.plugin for row in rows if row.record}) > 1
+    names = names or [*COLUMNS[:2], *["plugin"] * has_plugins, *COLUMNS[2:]]
     metrics = {row.metric.name for row in rows if row.metric}
     common = next(iter(metrics)) if len(metrics) == 1 else ""
-    header = [common if name == "metric" and common else name for name in columns]
+    header = [common if name == "metric" and common else name for name in names]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    cells = [[_cell(row, name, common) for name in columns] for row in rows]
-    for line in format_table(header, cells, width, RIGHT_ALIGNED):
-        sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    cells = [[_cell(row, name, common) for name in names] for row in rows]
+    lines = format_table(header, cells, width, RIGHT_ALIGNED)
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    return 0
 
 
 def _cell(row: Row, column: str, common_metric: str) -> str:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, List, Optional
+from typing import Any, Optional
 
 import click
 
 from .. import cli_options as shared
 from ..inference.sample_options import sample_options_class
-from ..plugins import Plugins, UntrustedCode
+from ..plugins import UntrustedCode
 from ..storage.run_folder import open_run
 from .common import open_with_warnings
-from .plugin_command import PluginCommand, Words
-from .plugin_options import NO_SELECTION, FieldOption, Selection, class_flags
-from .resume_options import find_run, select_from_run
-
-if TYPE_CHECKING:
-    from ..inference.sampling import SamplePlan
+from .plugin_command import PluginCommand, Words, find_run, select_from_run
+from .plugin_options import NO_SELECTION, Selection, class_flags
 
 
 def _select(words: Words) -> Selection:
@@ -35,17 +31,13 @@ def _select(words: Words) -> Selection:
         return NO_SELECTION
 
 
-def _setting_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
-    """The flags of the settings that the run's plugin declares."""
-    if plugins is None:
-        return []
-    return class_flags(sample_options_class(plugins), {}, f"Plugin {plugins.model.name}")
-
-
 @click.command(
     cls=PluginCommand,
     select=_select,
-    plugin_flags=_setting_flags,
+    # The flags of the settings that the run's plugin declares.
+    plugin_flags=lambda plugins: []
+    if plugins is None
+    else class_flags(sample_options_class(plugins), {}, f"Plugin {plugins.model.name}"),
     is_short=False,
 )
 @click.argument("run_folder", metavar="RUN")
@@ -100,7 +92,10 @@ def sample(
         sampler = model.sampler()
         options = model.sample_settings(settings, are_flags=True)
         plan = sampler.plan(count, seed, class_, options, in_rows=kind == sample_files.GRID)
-        name = file_name(plan, count, model.step)
+        words = [f"seed-{plan.request.seed}-step-{model.step}"]  # other words for each request
+        words += [f"n-{count}"] * (count is not None)
+        words += [f"class-{plan.label}"] * (plan.label is not None)
+        name = "-".join(words + plan.request.options.file_words()) + ".png"
         out = out or os.path.join(run_folder, "samples", name)
         parts, noun = sample_files.check_kind(sampler.draw(plan.request), kind)
         with shared.writing_output(out):
@@ -122,17 +117,3 @@ def sample(
         text = "{}  {count} {} of step {step}, seed {seed}\n"
         sys.stdout.write(text.format(out, noun, **summary))
     return None
-
-
-def file_name(plan: SamplePlan, count: Optional[int], step: int) -> str:
-    """A file name that is different for each request: seed-0-step-500-class-3.png.
-
-    Args:
-        plan: what is drawn.
-        count: the number of samples that the user set, or None.
-        step: of the checkpoint.
-    """
-    words = [f"seed-{plan.request.seed}-step-{step}"]
-    words += [f"n-{count}"] * (count is not None)
-    words += [f"class-{plan.label}"] * (plan.label is not None)
-    return "-".join(words + plan.request.options.file_words()) + ".png"

@@ -19,6 +19,7 @@ from ..files import make_folders
 from ..plugins import Plugins, require_trust
 from ..search import trial_options
 from ..search.definition import EXAMPLES, STEPS, Budget, Definition
+from ..search.planning import check_stated, complete, with_more_trials
 from ..search.space import parse_space
 from ..search.study import STUDY_FILE, Stored, Study, read_study
 from ..storage.folder import shell_argument
@@ -138,31 +139,36 @@ def search(
             "The folder of the search is missing.", hint="Add --search-dir DIR; a new one is made."
         )
     folder = os.path.abspath(search_dir)
-    _check_folder(folder)
-    stored = read_study(folder)
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UsageError(f"{folder} is a file.", hint="Name a folder with --search-dir.")
+    files = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+    if files - {LOCK} and STUDY_FILE not in files:
+        kind = "a run, not a search" if "manifest.json" in files else "not empty, and no search"
+        raise UsageError(f"{folder} is {kind}.", hint="Name a new folder with --search-dir.")
+    stored, epochs = read_study(folder), 0.0
     if selection.plugins is None:
         names = [name for name, value in own.items() if value not in (None, ())] + list(values)
         definition, plugins = _reopen(folder, stored, names)
         definition = definition._replace(trials=own["trials"] or definition.trials)
     else:
         plugins = selection.plugins
-        definition = _plan(folder, stored, selection, plugins, own, values, workers)
-    definition = _check(definition, stored, plugins)
-    if dry_run:
-        _print_plan(definition, as_json)
-    else:
+        resolved = resolve(selection, values)
+        epochs = resolved.options.epochs
+        definition = _plan(folder, stored, selection, plugins, own, resolved, workers)
+    definition = _check(definition, stored, plugins, epochs)
+    if not dry_run:
         _train(definition, plugins, folder, workers, as_json)
+        return 0
+    from ..search.sampler import count_trials
+
+    counts = count_trials(definition)
+    if as_json:
+        shared.print_json({"study": definition.as_json(), "trials": sum(counts)})
+        return 0
+    rungs = f"; {', '.join(map(str, counts))} train to the rungs" if definition.reduction else ""
+    plural = "s" * (counts[0] != 1)
+    sys.stdout.write(f"plan     {counts[0]} trial{plural}{rungs}; nothing was trained\n")
     return 0
-
-
-def _check_folder(folder: str) -> None:
-    """Refuse a folder with something else in it than a study."""
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise UsageError(f"{folder} is a file.", hint="Name a folder with --search-dir.")
-    names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
-    if names - {LOCK} and STUDY_FILE not in names:
-        kind = "a run, not a search" if "manifest.json" in names else "not empty, and no search"
-        raise UsageError(f"{folder} is {kind}.", hint="Name a new folder with --search-dir.")
 
 
 def _reopen(
@@ -206,11 +212,10 @@ def _plan(
     selection: Selection,
     plugins: Plugins,
     own: Dict[str, Any],
-    values: Dict[str, typed.Value],
+    resolved: typed.Resolved,
     workers: int,
 ) -> Definition:
     """Return the study that the whole command defines; see `_reopen`."""
-    from ..search.planning import check_stated, complete, plan_study
 
     if not own["vary"] and own["seeds"] is None:
         raise UsageError(
@@ -218,7 +223,6 @@ def _plan(
             hint="Add --vary NAME=VALUES, or --seeds K for one configuration; 'toolkit run' trains "
             "a single run.",
         )
-    resolved = resolve(selection, values)
     options = resolved.options
     stated = _state(selection, plugins, own, resolved, workers)
     check_stated(stated, options)
@@ -234,7 +238,9 @@ def _plan(
         )
     if options.early_stopping:
         shared.warn("--early-stopping may end trials before their budget.")
-    return plan_study(stated, options)
+    if options.steps is not None and not stated.budget.amount:
+        stated = stated._replace(budget=Budget(STEPS, options.steps))
+    return complete(stated, stated)
 
 
 def _state(
@@ -291,41 +297,28 @@ def _state(
     return stated._replace(space=space)
 
 
-def _check(definition: Definition, stored: Optional[Stored], plugins: Plugins) -> Definition:
-    """Say what is going to be trained, and check what is known beforehand and new."""
+def _check(
+    definition: Definition, stored: Optional[Stored], plugins: Plugins, epochs: float
+) -> Definition:
+    """Check what is known beforehand and new, and say what is going to be trained."""
     from ..search.checks import validate
-    from ..search.planning import with_more_trials
 
+    checked, former = "", 0
     if stored is not None:
-        definition = with_more_trials(stored[0], definition.trials)
-    count = definition.trials - (stored[0].trials if stored is not None else 0)
+        definition, former = with_more_trials(stored[0], definition.trials), stored[0].trials
+    if definition.trials != former:
+        definition, checked = validate(definition, plugins, epochs)
     lines = [f"search   {definition.summary}"]
     lines += [f"vary     {dimension.name}={dimension}" for dimension in definition.space]
     better = "lowest" if definition.direction == "min" else "highest"
     moment = "best checkpoint" if definition.moment == "best" else "last evaluation"
     lines += [f"choose   the {better} {definition.metric} of the validation split, {moment}"]
-    if stored is not None and count:
+    count = definition.trials - former
+    if former and count:
         lines += [f"more     {count} trial{'s' * (count != 1)}, {definition.trials} in all"]
-    _say(lines)
-    if count:
-        _say([f"checked  {validate(definition, plugins)}"])
-    return definition
-
-
-def _say(lines: Sequence[str]) -> None:
+    lines += [f"checked  {checked}"] if checked else []
     sys.stderr.writelines(f"{escape_line(line)}\n" for line in lines)
-
-
-def _print_plan(definition: Definition, as_json: bool) -> None:
-    from ..search.sampler import count_trials
-
-    counts = count_trials(definition)
-    if as_json:
-        shared.print_json({"study": definition.as_json(), "trials": sum(counts)})
-        return
-    rungs = f"; {', '.join(map(str, counts))} train to the rungs" if definition.reduction else ""
-    plural = "s" * (counts[0] != 1)
-    sys.stdout.write(f"plan     {counts[0]} trial{plural}{rungs}; nothing was trained\n")
+    return definition
 
 
 def _train(
@@ -346,7 +339,7 @@ def _train(
         find_due(study)
         with waiting("Training the trials", is_logged=False) as wait:
             wait.show(len(study.results), sum(count_trials(study.definition)))
-            train_all(study, workers, outcome.Progress(study, wait.show).report, train_trial)
+            train_all(study, workers, outcome.reporter(study, wait.show), train_trial)
     except InterruptedRun as error:
         error.hint = f"Continue with: toolkit search --search-dir {shell_argument(folder)}"
         raise

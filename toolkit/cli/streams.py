@@ -41,6 +41,8 @@ class GuardedStream:
         error: the first failure, or None.
     """
 
+    errors, closed = "backslashreplace", False
+
     def __init__(
         self,
         stream: Optional[TextIO],
@@ -49,6 +51,7 @@ class GuardedStream:
     ):
         self.error: Optional[Exception] = None
         self._stream, self._is_optional, self._escape = stream, is_optional, escape
+        self.encoding = getattr(stream, "encoding", None) or "utf-8"
 
     def write(self, text: Union[str, bytes]) -> int:
         """Write the text, with what the encoding lacks escaped too."""
@@ -86,18 +89,6 @@ class GuardedStream:
     def unescaped(self) -> GuardedStream:
         """The same stream for a writer that sends control codes of its own."""
         return GuardedStream(self._stream, self._is_optional, lambda text: text)
-
-    @property
-    def encoding(self) -> str:
-        return getattr(self._stream, "encoding", None) or "utf-8"
-
-    @property
-    def errors(self) -> str:
-        return "backslashreplace"
-
-    @property
-    def closed(self) -> bool:
-        return False
 
     def isatty(self) -> bool:
         return self._stream is not None and self._stream.isatty()

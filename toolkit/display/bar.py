@@ -80,10 +80,6 @@ class Bar(Progress):
                 self.update(task.id, **values)
         return super().get_renderables()
 
-    def write_line(self, text: str) -> None:
-        """Write a line above the rows."""
-        self.console.print(text)
-
 
 class _TimeColumn(TimeRemainingColumn):
     """The time left, or where that is unknown, the time since the start."""

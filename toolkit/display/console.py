@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 import threading
@@ -59,10 +58,6 @@ class Console:
         self._remove_row: Optional[Callable[[], None]] = None
         self._total_steps = 0
         self._file = ConsoleLog()
-        self._logger = _Logger("toolkit.console")  # of this console alone: no global one
-        # With a manager of its own, which logging.disable() leaves alone.
-        self._logger.manager = logging.Manager(logging.RootLogger(logging.NOTSET))
-        self._logger.handlers = [self._file, _Shown(self)]
         self._last_recorded_time = 0.0
         self._start_time = 0.0
 
@@ -137,17 +132,18 @@ class Console:
 
     def record(self, text: str) -> None:
         """Write to the log in the run's folder what another part of the command shows."""
-        self._logger.debug("%s", text)
+        self._file.write(text)
 
     def log(self, text: str) -> None:
         """Write one line; above the progress bar if there is one."""
-        self._logger.info("%s", text)
+        self.record(text)
+        self.show(text)
 
     def show(self, text: str) -> None:
         """Write one line, but not to the log in the run's folder."""
         with self._lock:
             if self._bar is not None:
-                self._bar.write_line(text)
+                self._bar.console.print(text)
             else:
                 self._stream.write(text + "\n")
                 self._stream.flush()
@@ -200,24 +196,6 @@ class Console:
         if self._remove_row is not None:
             self._remove_row()
             self._remove_row = None
-
-
-class _Logger(logging.Logger):
-    """Makes records as `logging` does, whatever `logging.setLogRecordFactory` was given."""
-
-    def makeRecord(self, name, level, fn, lno, msg, args, exc_info, *_: Any) -> logging.LogRecord:
-        return logging.LogRecord(name, level, fn, lno, msg, args, exc_info)
-
-
-class _Shown(logging.Handler):
-    """Shows what is logged, but not what is recorded alone."""
-
-    def __init__(self, console: Console):
-        super().__init__(logging.INFO)
-        self._console = console
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._console.show(record.getMessage())
 
 
 def progress_line(record: Mapping[str, Any], total_steps: int) -> str:

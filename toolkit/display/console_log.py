@@ -59,9 +59,13 @@ class ConsoleLog(logging.Handler):
             self._descriptor = open_without_links(os.path.join(folder, CONSOLE_LOG), _FLAGS)
         texts, self._waiting = self._waiting, []
         text = f"session: {' '.join(map(shlex.quote, command))}"
-        self.emit(logging.LogRecord("", logging.INFO, "", 0, text, None, None))
+        self.write(text)
         for text in texts:
             self._append(text)
+
+    def write(self, text: str) -> None:
+        """Add a text, whatever somebody did to the loggers of the process."""
+        self.handle(logging.LogRecord("", logging.INFO, "", 0, text, None, None))
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._is_open:

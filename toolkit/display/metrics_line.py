@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 
 def join_metrics(result: Dict[str, Any]) -> str:
@@ -11,15 +11,12 @@ def join_metrics(result: Dict[str, Any]) -> str:
     Args:
         result: of an evaluation, as JSON values.
     """
-    intervals = result.get("intervals", {})
-    return "  ".join(
-        f"{name} {value:.4f}{_describe_interval(intervals.get(name))}"
-        for name, value in sorted(result["metrics"].items())
-    )
-
-
-def _describe_interval(interval: Optional[Dict[str, Any]]) -> str:
-    return f" [{interval['low']:.4f}, {interval['high']:.4f}]" if interval else ""
+    texts = []
+    for name, value in sorted(result["metrics"].items()):
+        interval = result.get("intervals", {}).get(name)
+        ends = f" [{interval['low']:.4f}, {interval['high']:.4f}]" if interval else ""
+        texts.append(f"{name} {value:.4f}{ends}")
+    return "  ".join(texts)
 
 
 def describe_level(result: Dict[str, Any]) -> str:

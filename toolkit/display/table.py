@@ -49,10 +49,3 @@ def format_table(
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Write a table to stdout."""
     sys.stdout.writelines(f"{line}\n" for line in format_table(header, rows))
-
-
-def text_width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    from rich.cells import cell_len
-
-    return cell_len(text)

@@ -21,17 +21,12 @@ class Wait:
 
     def __init__(self, text: str, total: Optional[float], is_logged: bool):
         self._text = text
-        self._total = total
+        self.total = total
         self._is_logged = is_logged
         self._read: Callable[[], float] = lambda: 0
         self._remove: Optional[Callable[[], None]] = None
         self._has_ended = False
         self._lock = threading.Lock()
-
-    @property
-    def has_total(self) -> bool:
-        """Whether it is known how much there is to do."""
-        return self._total is not None
 
     def show(self, done: float, total: Optional[float] = None) -> None:
         """Say how much is done.
@@ -44,7 +39,7 @@ class Wait:
 
     def follow(self, read: Callable[[], float], total: Optional[float] = None) -> None:
         """Like `show`; `read` is called, in another thread, whenever the bar is drawn."""
-        self._read, self._total = read, self._total if total is None else total
+        self._read, self.total = read, self.total if total is None else total
 
     def appear(self) -> None:
         """Show it, unless it has ended."""
@@ -66,8 +61,8 @@ class Wait:
 
     def _describe(self, speed: float) -> Dict[str, Any]:
         done = self._read()
-        share = f"{min(1.0, done / self._total):.0%}" if self._total else ""
-        return {"description": self._text, "completed": done, "total": self._total, "text": share}
+        share = f"{min(1.0, done / self.total):.0%}" if self.total else ""
+        return {"description": self._text, "completed": done, "total": self.total, "text": share}
 
 
 @contextlib.contextmanager
@@ -100,4 +95,4 @@ def follow_steps(total: int, read: Callable[[], int]) -> None:
     """Let the innermost wait, if there is one, show the steps of a run that shows nothing."""
     if _waits:
         wait = _waits[-1]
-        wait.follow(read, None if wait.has_total else total)
+        wait.follow(read, None if wait.total is not None else total)

@@ -1,13 +1,13 @@
 """Typed options: what the core and the plugins declare, and where each value comes from.
 
-declaration: `option` and `Options`, with which options are declared.
+declaration: `option` and `Options`, with which options are declared, and `SampleOptions`, which
+    settings of samples inherit.
 core: `CoreOptions`, the options of every run.
 augmentation: `AugmentationOptions`, which plugins inherit to change training images.
 values: `Origin`, `Value`, and the values of one place, which are entered at the door.
 merging: one class with the options of the core and the plugins.
 resolution: `resolve`, which merges defaults, files, variables and flags.
 paths: paths in values, where they start, and where a moved run finds its files.
-sampling: `SampleOptions`, which settings of samples inherit.
 text: the text of a value, and the description of an option.
 """
 
@@ -16,6 +16,7 @@ from .core import CoreOptions
 from .declaration import (
     AUTO,
     Options,
+    SampleOptions,
     changeable_options,
     option,
     result_options,
@@ -41,6 +42,5 @@ from .resolution import (
     resolve_class,
     variable_name,
 )
-from .sampling import SampleOptions
 from .text import Field, describe, format_value
 from .values import DATA, FLAG, NOT_SET, OPTION, Config, Origin, Value, read_origins

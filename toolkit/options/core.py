@@ -12,9 +12,8 @@ from typing_extensions import Literal
 
 from .. import data_value
 from ..errors import UsageError
-from .arguments import OptimizerArguments
 from .declaration import Options, option
-from .groups import Group, check_pattern, format_group, join_groups, parse_group
+from .groups import Group, OptimizerArguments, check_pattern, format_group, parse_group
 
 MAX_IMAGE_SIDE = 4096  # pixels
 
@@ -305,22 +304,24 @@ class CoreOptions(Options):
 
     @pydantic.field_validator("group", mode="before")
     @classmethod
-    def _join_groups(cls, value: Any) -> Any:
-        """Put groups together again that a text of several divides at each comma; write objects
-        as texts.
+    def _read_groups(cls, value: Any) -> Any:
+        """Write objects as texts; put groups together again that a text of several divides at each
+        comma: a group begins with its pattern and a colon, a setting that follows has no colon.
         """
-        value = [value] if isinstance(value, Group) else value
-        if isinstance(value, (list, tuple)):
-            value = [format_group(part) if isinstance(part, Group) else part for part in value]
-        return join_groups(value) if _are_texts(value) else value
-
-    @pydantic.field_validator("group")
-    @classmethod
-    def _check_groups(cls, value: Any) -> Any:
+        parts = [value] if isinstance(value, Group) else value
+        is_list = isinstance(parts, (list, tuple))
+        if not is_list or not all(isinstance(part, (str, Group)) for part in parts):
+            return value
+        groups: List[str] = []
+        for part in (format_group(p) if isinstance(p, Group) else p for p in parts):
+            if groups and ":" not in part:
+                groups[-1] += "," + part
+            else:
+                groups.append(part)
         with _value_errors():
-            for text in value:
+            for text in groups:
                 parse_group(text)
-        return value
+        return groups
 
     @pydantic.field_validator("freeze", "decay_exclude")
     @classmethod
@@ -348,13 +349,6 @@ class CoreOptions(Options):
     def _read_auto(cls, value: Any) -> Any:
         return None if value == "auto" else value
 
-    @pydantic.field_validator("profile_steps")
-    @classmethod
-    def _check_steps(cls, value: Any) -> Any:
-        if min(value, default=0) < 0:
-            raise ValueError("steps should be 0 or more")
-        return value
-
     @pydantic.field_validator("best_metric")
     @classmethod
     def _check_direction(cls, value: Optional[str]) -> Optional[str]:
@@ -367,10 +361,6 @@ class CoreOptions(Options):
         if self.early_stopping and not self.best_metric:
             raise ValueError("early stopping needs a metric: set best_metric")
         return self
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from typing import (
     Any,
     ClassVar,
     Dict,
+    List,
     Mapping,
     Optional,
     Sequence,
@@ -169,6 +170,25 @@ class Options(pydantic.BaseModel):
             if is_infinite and not declared(cls, name).get("allow_infinite", False):
                 raise ValueError("should be a finite number")
         return value
+
+
+class SampleOptions(Options):
+    """The base of what the hook `sample_options` returns."""
+
+    @property
+    def columns(self) -> Optional[int]:
+        """The samples in a row of a grid; None for a square grid, or a row for each class."""
+        return None
+
+    def file_words(self) -> List[str]:
+        """Return words that tell the default files of different settings apart."""
+        words = []
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            if value != field.default:
+                words.append(name if value is True else f"{name}-{text.replace('/', '-')}")
+        return words
 
 
 def declared(cls: Type[Options], name: str) -> Mapping[str, Any]:

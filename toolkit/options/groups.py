@@ -1,5 +1,5 @@
 """`Group`: variables that a pattern selects, with a learning rate or weight decay of their own, or
-frozen.
+frozen; and `OptimizerArguments`, the type of an option with the arguments of an optimizer.
 """
 
 from __future__ import annotations
@@ -7,11 +7,14 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import math
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Optional, Union
+
+import pydantic
+from typing_extensions import Annotated
 
 from ..errors import UsageError, suggest
-from .arguments import BOOLEANS
 
+BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _RATES = ("learning_rate", "weight_decay")
 
 
@@ -109,15 +112,27 @@ def format_group(group: Group) -> str:
     return f"{group.pattern}:{','.join(pairs)}"
 
 
-def join_groups(texts: Iterable[str]) -> List[str]:
-    """The texts of groups, put together again where they were divided at commas.
+def _read_argument(value: Any) -> Any:
+    """Return the boolean or number that a text is, or else the value; integers as floats."""
+    if isinstance(value, str):
+        if value.lower() in BOOLEANS:
+            return BOOLEANS[value.lower()]
+        try:
+            return float(value) if value.isascii() else value
+        except ValueError:
+            return value
+    if isinstance(value, (bool, float)):
+        return value
+    if not isinstance(value, int) or abs(value) >= 2**63:
+        raise ValueError("should be numbers, true, false or text")
+    return float(value)
 
-    A group begins with its pattern and a colon; a setting that follows has no colon.
-    """
-    groups: List[str] = []
-    for text in texts:
-        if groups and ":" not in text:
-            groups[-1] += "," + text
-        else:
-            groups.append(text)
-    return groups
+
+def _read_arguments(value: Any) -> Any:
+    return {n: _read_argument(v) for n, v in value.items()} if isinstance(value, dict) else value
+
+
+# Name -> number, boolean or text; as text `beta1=0.5,use_nesterov=true`.
+OptimizerArguments = Annotated[
+    Dict[str, Union[bool, float, str]], pydantic.BeforeValidator(_read_arguments)
+]

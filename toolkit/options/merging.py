@@ -1,9 +1,16 @@
-"""One class with the options of the core and of all plugins of a run."""
+"""One class with the options of the core and of all plugins of a run, and options that a plugin
+declares in a way in which they cannot be set or saved.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import functools
-from typing import Iterable, List, Mapping, Tuple, Type
+import inspect
+import os
+import re
+from typing import Any, Iterable, List, Optional, Tuple, Type
 
 import pydantic
 
@@ -44,7 +51,25 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
     bases: List[Type[Options]] = [CoreOptions]
     for plugin, cls in classes:
         for name in cls.model_fields:
-            _check_name(plugin, name, owners)
+            subject = f"Option '{name}' of plugin '{plugin}'"
+            if name in {*FIXED_FLAGS, FOLDER, ORIGINS} or name.upper() in RESERVED_VARIABLES:
+                raise UsageError(
+                    f"{subject} has a name that the toolkit uses for a flag, a variable or an "
+                    "entry of config.json.",
+                    hint="Rename it.",
+                )
+            if name in owners:
+                raise UsageError(
+                    f"{subject} is already an option of {owners[name]}.",
+                    hint="Rename it, or set core_defaults to change a core option's default.",
+                )
+            other = name[len("no_") :] if name.startswith("no_") else "no_" + name
+            if other in owners:
+                raise UsageError(
+                    f"{subject} has the flag with which option '{other}' of {owners[other]} is "
+                    "switched off or on.",
+                    hint="Rename it.",
+                )
             owners[name] = f"plugin '{plugin}'"
         bases.append(cls)
     if len(bases) == 1:
@@ -63,24 +88,46 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
     return merged
 
 
-def _check_name(plugin: str, name: str, owners: Mapping[str, str]) -> None:
-    """Refuse an option of a plugin whose name, or whose flag, is in use."""
-    subject = f"Option '{name}' of plugin '{plugin}'"
-    if name in FIXED_FLAGS or name.upper() in RESERVED_VARIABLES or name in (FOLDER, ORIGINS):
-        raise UsageError(
-            f"{subject} has a name that the toolkit uses for a flag, a variable or an entry of "
-            "config.json.",
-            hint="Rename it.",
-        )
-    if name in owners:
-        raise UsageError(
-            f"{subject} is already an option of {owners[name]}.",
-            hint="Rename it, or set core_defaults to change a core option's default.",
-        )
-    for other in (name[len("no_") :] if name.startswith("no_") else "", "no_" + name):
-        if other in owners:
-            raise UsageError(
-                f"{subject} has the flag with which option '{other}' of {owners[other]} is "
-                "switched off or on.",
-                hint="Rename it.",
-            )
+def find_declaration_fault(cls: Type[Options]) -> Optional[Tuple[str, str, str, str]]:
+    """The first option of a class without a default that it can have, or None.
+
+    Returns:
+        Its name, what completes "Option 'x' of plugin 'y'", the way out, and `file:line` of the
+        declaration, or "".
+    """
+    for name, field in cls.model_fields.items():
+        problem, hint = "", "Give it a default that fits."
+        if field.is_required():
+            problem, hint = "has no default", "Declare it with toolkit.option(default, help)."
+        elif not _is_simple(field.default):
+            problem = f"has a default of type {type(field.default).__name__}"
+            hint = "A default is None, a bool, a number, a text, or a list or a dict of these."
+        else:
+            try:
+                cls.model_validate({name: field.default})
+            except pydantic.ValidationError as error:
+                texts = [each["msg"] for each in error.errors() if each["loc"][:1] == (name,)]
+                text = (texts or [""])[0].replace("Input should", "should")
+                problem = f"has the default {field.default!r}, which {text}" if text else ""
+        if problem:
+            return name, problem, hint, _place_of(cls, name)
+    return None
+
+
+def _is_simple(value: Any) -> bool:
+    """Whether a value can be a flag's, and saved as JSON."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_simple(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(_is_simple(item) for item in value)
+    return isinstance(value, (bool, int, float, str, type(None), enum.Enum))
+
+
+def _place_of(cls: Type[Options], name: str) -> str:
+    """`file:line` of the declaration of an option; "" where the source cannot be read."""
+    base = next(base for base in cls.__mro__ if name in getattr(base, "__annotations__", {}))
+    with contextlib.suppress(OSError, TypeError):
+        lines, first = inspect.getsourcelines(base)
+        numbers = [n for n, line in enumerate(lines) if re.match(rf"\s*{name}\s*:", line)]
+        return f"{os.path.abspath(inspect.getsourcefile(base) or '')}:{first + [*numbers, 0][0]}"
+    return ""

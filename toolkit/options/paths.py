@@ -81,11 +81,6 @@ def join_step(path: str, step: Any) -> str:
     return path if step in ("", None) else f"{path}@{step}"
 
 
-def is_present(path: str) -> bool:
-    """Whether there is a file or a folder at a path, or a checkpoint whose prefix it is."""
-    return os.path.exists(path) or os.path.isfile(path + ".index")
-
-
 def move_start(path: str, start: str, new_start: str) -> str:
     """Return a relative path so that it has another starting point; an absolute one stays.
 
@@ -97,7 +92,13 @@ def move_start(path: str, start: str, new_start: str) -> str:
     path = os.path.expanduser(path)
     if os.path.isabs(path):
         return path
-    return os.path.relpath(_real_path(start, path), os.path.realpath(new_start))
+    folder, name = os.path.split(path)
+    if name in ("", ".", ".."):
+        folder, name = path, ""
+    # With `..` after the links before it; the last component may be a link, and stays one.
+    folder = os.path.realpath(os.path.join(start, folder))
+    real = os.path.join(folder, name) if name else folder
+    return os.path.relpath(real, os.path.realpath(new_start))
 
 
 def find_path(path: str, folders: Sequence[str]) -> str:
@@ -115,16 +116,6 @@ def find_path(path: str, folders: Sequence[str]) -> str:
     if os.path.isabs(path) and len(folders) > 1:
         relative = os.path.relpath(path, folders[1])
         paths[1:] = [os.path.join(os.path.realpath(folders[0]), relative)]
-    return next((p for p in paths if is_present(p)), paths[0] if paths else path)
-
-
-def _real_path(start: str, path: str) -> str:
-    """Return the absolute path of a relative one, with `..` after the links before it.
-
-    The last component may be a link, and stays one.
-    """
-    folder, name = os.path.split(path)
-    if name in ("", ".", ".."):
-        folder, name = path, ""
-    folder = os.path.realpath(os.path.join(start, folder))
-    return os.path.join(folder, name) if name else folder
+    # A file or a folder, or a checkpoint whose prefix it is.
+    found = (p for p in paths if os.path.exists(p) or os.path.isfile(p + ".index"))
+    return next(found, paths[0] if paths else path)

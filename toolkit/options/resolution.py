@@ -150,7 +150,15 @@ def resolve(
     notes += _drop_foreign_arguments(options, classes, merged)
     origins = {**dict.fromkeys(options.model_fields, NOT_SET)}
     origins.update((name, value.origin) for name, value in merged.items())
-    values = _validate(options, merged, origins)
+    try:
+        values = options(**{name: each.value for name, each in merged.items()})
+    except pydantic.ValidationError as error:
+        raise UsageError(describe_errors(error.errors(), origins)) from None
+    if values.best_metric and not values.evaluate and origins["best_metric"].is_choice:
+        raise UsageError(
+            f"best_metric ({origins['best_metric']}) needs evaluations: set evaluate, or leave it "
+            "out."
+        )
     notes += [
         f"{name} ({origins[name]}) has no effect: {reason}"
         for name, reason in values.idle_options().items()
@@ -264,23 +272,7 @@ def _drop_foreign_arguments(
     return [f"optimizer_args of {arguments.origin} are left out: optimizer is {choice}"]
 
 
-# -------------------------------------------------------------------------------------- validation
-
-
-def _validate(
-    options: Type[CoreOptions], merged: Values, origins: Mapping[str, Origin]
-) -> CoreOptions:
-    """Return the typed options. Raises UsageError."""
-    try:
-        values = options(**{name: each.value for name, each in merged.items()})
-    except pydantic.ValidationError as error:
-        raise UsageError(describe_errors(error.errors(), origins)) from None
-    if values.best_metric and not values.evaluate and origins["best_metric"].is_choice:
-        raise UsageError(
-            f"best_metric ({origins['best_metric']}) needs evaluations: set evaluate, or leave it "
-            "out."
-        )
-    return values
+# ------------------------------------------------------------------------------------------ errors
 
 
 def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: bool) -> AnyOptions:
@@ -307,21 +299,17 @@ def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: b
 
 def describe_errors(errors: Sequence[Mapping[str, Any]], origins: Mapping[str, Any]) -> str:
     """Return a sentence for each error of pydantic, up to a number of different ones."""
-    sentences = list(dict.fromkeys(_describe_error(error, origins) for error in errors))
-    if len(sentences) > _MAX_SENTENCES:
-        rest = len(sentences) - _MAX_SENTENCES
-        sentences[_MAX_SENTENCES:] = [f"{rest} more values are wrong."]
-    return "\n".join(sentences)
-
-
-def _describe_error(error: Mapping[str, Any], origins: Mapping[str, Any]) -> str:
-    message = error["msg"].replace("Value error, ", "", 1)
-    if not error["loc"]:
-        return message[0].upper() + message[1:] + "."
-    name = str(error["loc"][0])
-    message = message.replace("Input should be", "should be")
-    value = short_repr(error.get("input"))
-    return f"Option '{name}' is {value} ({origins.get(name, '?')}): {message}."
+    sentences: Dict[str, None] = {}
+    for error in errors:
+        text = error["msg"].replace("Value error, ", "", 1)
+        if error["loc"]:
+            name, value = str(error["loc"][0]), short_repr(error.get("input"))
+            text = text.replace("Input should be", "should be")
+            text = f"Option '{name}' is {value} ({origins.get(name, '?')}): {text}"
+        sentences[text[0].upper() + text[1:] + "."] = None
+    shown = list(sentences)[:_MAX_SENTENCES]
+    rest = len(sentences) - len(shown)
+    return "\n".join(shown + [f"{rest} more values are wrong."] * bool(rest))
 
 
 # --------------------------------------------------------------------------------------- variables

@@ -29,7 +29,14 @@ def from_text(annotation: Any, value: Any) -> Any:
     if origin in (list, tuple):
         return _split(value)
     if origin is dict:
-        return _parse_pairs(value)
+        pairs: Dict[str, str] = {}
+        for part in _split(value):
+            name, equals, text = (word.strip() for word in part.partition("="))
+            if not equals:
+                raise UsageError(f"'{part}' is not of the form name=value.")
+            if pairs.setdefault(name, text) != text:
+                raise UsageError(f"'{value}' sets {name} to {pairs[name]} and to {text}.")
+        return pairs
     if origin is Literal:
         return next((a for a in get_args(annotation) if str(a) == value), value)
     return value
@@ -56,17 +63,6 @@ def _split(text: str) -> List[str]:
     if not all(parts):
         raise UsageError(f"'{text}' has nothing between two commas.")
     return parts
-
-
-def _parse_pairs(text: str) -> Dict[str, str]:
-    pairs: Dict[str, str] = {}
-    for part in _split(text):
-        name, equals, value = (word.strip() for word in part.partition("="))
-        if not equals:
-            raise UsageError(f"'{part}' is not of the form name=value.")
-        if pairs.setdefault(name, value) != value:
-            raise UsageError(f"'{text}' sets {name} to {pairs[name]} and to {value}.")
-    return pairs
 
 
 class Field(NamedTuple):

@@ -26,35 +26,14 @@ import pluggy
 from .. import hookspecs
 from ..errors import ToolkitError, UsageError
 from ..hookspecs import MODEL_HOOKS, PROJECT
-from .argument_hints import explain_with_arguments
-from .failures import TRACEBACK_HINT, describe_failure, is_own_file
+from .failures import TRACEBACK_HINT, describe_failure, explain_with_arguments, is_own_file
 from .hook_call import Check, HookCall, HookFunction, Problem
 from .loader import load
-from .plugin import HOOKS, Plugin, hook_names, implementations
+from .plugin import HOOKS, Plugin, implementations
 from .values import describe_value
 
 if TYPE_CHECKING:
     from ..options import Options
-
-
-class _HookManager(pluggy.PluginManager):
-    """Registers `implementations(plugin)`, with their marks, in place of all that `dir` lists."""
-
-    def __init__(self) -> None:
-        super().__init__(PROJECT)
-        self.add_hookspecs(hookspecs)
-        self._marks: Dict[str, Any] = {}
-
-    def register_plugin(self, plugin: Plugin) -> None:
-        functions = types.ModuleType(plugin.name)
-        found = implementations(plugin)
-        self._marks = {each.attribute: each.marks for each in found}
-        for each in found:
-            setattr(functions, each.attribute, each.function)
-        self.register(functions, plugin.name)
-
-    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        return self._marks.get(name)
 
 
 class Plugins:
@@ -64,18 +43,27 @@ class Plugins:
     The wrapper of a later extension runs outside of those of earlier ones.
     """
 
-    def __init__(self, model: Plugin, extensions: Iterable[Plugin] = (), has_defaults: bool = True):
+    def __init__(self, model: Plugin, extensions: Iterable[Plugin] = ()):
         self.model = model
         self.extensions = list(extensions)
         self.defaults: List[Plugin] = []
-        if has_defaults:
-            self.defaults = self._load_defaults()
-        manager = _HookManager()
+        self._load_defaults()
+        manager: Any = pluggy.PluginManager(PROJECT)
+        manager.add_hookspecs(hookspecs)
         for number, plugin in enumerate(self.all):
             for earlier in self.all[:number]:
-                _check_distinct(earlier, plugin)
+                if earlier.name == plugin.name:
+                    raise UsageError(f"'{plugin.name}' is named twice.")
+                if earlier.object is plugin.object:
+                    text = f"'{earlier.name}' and '{plugin.name}' are the same plugin."
+                    raise UsageError(text)
+            functions, marks = types.ModuleType(plugin.name), {}  # not all that `dir` lists of it
+            for each in implementations(plugin):
+                setattr(functions, each.attribute, each.function)
+                marks[each.attribute] = each.marks
+            manager.parse_hookimpl_opts = lambda _, name, marks=marks: marks.get(name)
             try:
-                manager.register_plugin(plugin)
+                manager.register(functions, plugin.name)
             except (ValueError, pluggy.PluginValidationError) as error:
                 raise UsageError(f"Plugin '{plugin.name}' cannot be registered: {error}.") from None
         manager.check_pending()
@@ -208,23 +196,27 @@ class Plugins:
 
     def options(self) -> List[Tuple[str, Type[Options]]]:
         """(plugin name, options class) of each plugin that has options, the model plugin first."""
-        from ..options.declaration_faults import find_declaration_fault
+        from ..options import Options
+        from ..options.merging import find_declaration_fault
+
+        def check(value: Any) -> Optional[Problem]:
+            if inspect.isclass(value) and issubclass(value, Options):
+                return None
+            text = f"returned {describe_value(value)}"
+            return Problem(text, "It returns a class derived from toolkit.Options.")
 
         classes = []
-        for plugin in self.all:
-            if "options" not in hook_names(plugin):
-                continue
-            alone = Plugins(plugin, has_defaults=False)
-            for cls in alone.call_hook("options", _check_options):
+        functions = sorted(self.hook_functions("options"), key=lambda f: self.all.index(f.plugin))
+        for function in functions:
+            name = function.plugin.name
+            for cls in self._call([function], "options", check, {})[0]:
                 fault = find_declaration_fault(cls)
                 if fault is not None:
                     option, problem, hint, place = fault
-                    raise ToolkitError(
-                        f"Option '{option}' of plugin '{plugin.name}' {problem} "
-                        f"({place or plugin.file}).",
-                        hint=hint,
-                    )
-                classes.append((plugin.name, cls))
+                    place = place or function.plugin.file
+                    text = f"Option '{option}' of plugin '{name}' {problem} ({place})."
+                    raise ToolkitError(text, hint=hint)
+                classes.append((name, cls))
         return classes
 
     def owner(self, value: Any) -> str:
@@ -298,34 +290,16 @@ class Plugins:
         text = f"Plugin '{plugin.name}' failed in its {description}: {failure.text}."
         return ToolkitError(text, hint=failure.hint)
 
-    def _load_defaults(self) -> List[Plugin]:
-        """The extensions that the model plugin names, without those that a user named besides."""
+    def _load_defaults(self) -> None:
+        """Load the extensions that the model plugin names, but for those that a user names."""
         hook, named = "default_extensions", {plugin.name for plugin in self.extensions}
         functions = [each.function for each in implementations(self.model) if each.hook == hook]
         answers = [self.call_plugin_code(f"hook '{hook}'", function) for function in functions]
         references = [reference for answer in answers for reference in answer or ()]
-        return [load(each, "extension") for each in references if each not in named]
+        self.defaults = [load(each, "extension") for each in references if each not in named]
 
     def _owner_of_file(self, file: str) -> Optional[Plugin]:
         """The plugin whose file it is, else the first in whose package or folder it is, or None."""
         exact = [plugin for plugin in self.all if os.path.abspath(file) == plugin.file]
         others = [plugin for plugin in self.all if is_own_file(file, plugin.file)]
         return next(iter(exact + others), None)
-
-
-def _check_options(value: Any) -> Optional[Problem]:
-    """What is wrong with a value of the hook `options`."""
-    from ..options import Options
-
-    if inspect.isclass(value) and issubclass(value, Options):
-        return None
-    return Problem(
-        f"returned {describe_value(value)}", "It returns a class derived from toolkit.Options."
-    )
-
-
-def _check_distinct(first: Plugin, second: Plugin) -> None:
-    if first.name == second.name:
-        raise UsageError(f"'{first.name}' is named twice.")
-    if first.object is second.object:
-        raise UsageError(f"'{first.name}' and '{second.name}' are the same plugin.")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from typing import List, NamedTuple
+from typing import Any, Iterable, List, Mapping, NamedTuple, Sequence
+
+from ..errors import suggest
 
 TRACEBACK_HINT = "Run again with -v for the traceback."
 _CORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # toolkit/
@@ -62,6 +64,7 @@ _HINTS = (
         "session hook's 'fetches'.",
     ),
 )
+_STRUCTURES = {"outputs": "the outputs of 'call' are", "losses": "the losses are"}
 _NOISE = re.compile(
     r"\s*\(graphs are .*?>\)|(?<=') \([^()]*\.py\)|<?\bat 0x[0-9a-f]+"
     r"|\s*You can attempt the following resolutions.*|[.,]? Use Eager execution.*"
@@ -139,3 +142,42 @@ def is_own_file(path: str, file: str) -> bool:
         return False
     parts = os.path.relpath(path, folder).split(os.sep)
     return not any(part in _LIBRARIES for part in parts)  # an environment in the plugin's folder
+
+
+def explain_with_arguments(
+    error: BaseException, lines: Sequence[str], arguments: Mapping[str, Any]
+) -> str:
+    """The way out, one sentence; "" where the arguments do not explain the exception.
+
+    Args:
+        error: that a hook raised.
+        lines: the plugin's lines of code in the traceback.
+        arguments: of the hook, by name.
+    """
+    run, text = arguments.get("run"), str(error)
+    cls = type(getattr(run, "options", None))
+    match = re.search(r"'(\w+)' object has no attribute '(\w+)'", text)
+    if isinstance(error, AttributeError) and match and match.group(1) == cls.__name__:
+        near = _nearest(match.group(2), getattr(cls, "model_fields", ()))
+        return f"{near}A plugin declares its options in a class that its hook 'options' returns."
+    for name, key in re.findall(r"\b(\w+)\[[\"'](\w+)[\"']\]", lines[-1] if lines else ""):
+        value = arguments.get(name)
+        if isinstance(value, dict) and isinstance(error, KeyError) and key not in value:
+            names = ", ".join(f"'{known}'" for known in value) or "none"
+            what = _STRUCTURES.get(name, f"the {name} are")
+            return f"{_nearest(key, map(str, value))}Here {what} {names}."
+        if name in ("features", "labels") and value is not None and not isinstance(value, dict):
+            return f"The {name} of this data are one tensor: write '{name}' without a name."
+    is_predicted = getattr(run, "mode", "") == "predict" and re.search(r"\bNone\b|NoneType", text)
+    if is_predicted and arguments.get("labels", 0) is None:
+        hint = (
+            "'labels' is None in mode \"predict\": use them in 'loss' alone, or where run.mode is "
+        )
+        return hint + "another."
+    return ""
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """`Did you mean 'x'? `, or "" where no name is like it."""
+    near = suggest(name, names)
+    return near + " " if near.startswith("Did you mean") else ""

@@ -40,7 +40,23 @@ def load(reference: str, kind: str = "model", named_by: str = "") -> Plugin:
     """
     files = require_trust(reference, named_by)
     if files is None:
-        return _load_by_name(reference, kind, named_by)
+        entry = _find_entry(reference, kind, named_by)
+        owner = f"{entry.distribution} {entry.version}"
+        subject = f"{_noun(kind).capitalize()} '{reference}'"
+        if entry.reason.startswith("needs "):
+            raise UsageError(
+                f"{subject} of {owner} {entry.reason}.",
+                hint=f"Install that version of toolkit, or another one of {entry.distribution}.",
+            )
+        if entry.reason:
+            missing = entry.reason.replace(" cannot be found", ", which does not exist")
+            raise ToolkitError(
+                f"{subject} cannot be imported: its entry point, of {owner}, names the {missing}.",
+                hint=f"Reinstall {entry.distribution}, or correct the entry point in its "
+                "pyproject.toml.",
+            )
+        target, module = _import_target("Plugin", reference, entry.target)
+        return _make_plugin(reference, reference, kind, target, module, owner)
     name = plugin_name(reference)
     if is_file(reference):
         return _load_file(name, reference, kind)
@@ -73,30 +89,6 @@ def require_trust(reference: str, named_by: str) -> Optional[SourceFiles]:
 def load_command(entry: Entry) -> Any:
     """The object that a command's entry point names. Raises UsageError and ToolkitError."""
     return _import_target("Command", entry.name, entry.target)[0]
-
-
-def _load_by_name(name: str, kind: str, named_by: str) -> Plugin:
-    entry = _find_entry(name, kind, named_by)
-    owner, subject = f"{entry.distribution} {entry.version}", f"{_noun(kind).capitalize()} '{name}'"
-    if entry.reason.startswith("needs "):
-        raise UsageError(
-            f"{subject} of {owner} {entry.reason}.",
-            hint=f"Install that version of toolkit, or another one of {entry.distribution}.",
-        )
-    try:
-        target, module = _import_target("Plugin", name, entry.target)
-    except ToolkitError as error:
-        cause = error.__cause__ or error.__context__
-        missing = cause.name or "" if isinstance(cause, ModuleNotFoundError) else ""
-        if not missing or not f"{entry.target.partition(':')[0]}.".startswith(f"{missing}."):
-            raise
-        raise ToolkitError(
-            f"{subject} cannot be imported: its entry point, of {owner}, names the module "
-            f"'{missing}', which does not exist.",
-            hint=f"Reinstall {entry.distribution}, or correct the entry point in its "
-            "pyproject.toml.",
-        ) from cause
-    return _make_plugin(name, name, kind, target, module, owner)
 
 
 def _find_entry(name: str, kind: str, named_by: str) -> Entry:

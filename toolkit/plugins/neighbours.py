@@ -100,10 +100,6 @@ def _permit(folder: str, path: str, content: bytes) -> None:
 def let_import(folder: str) -> None:
     """Let modules in a folder, an absolute path, be imported, before those of other folders."""
     finders: List[Any] = sys.meta_path
-    known = [each for each in finders if isinstance(each, NeighbourFinder)]
-    finder = next((each for each in known if each.folder == folder), None)
-    if finder is None:
-        finder = NeighbourFinder(folder)
-    else:
-        finders.remove(finder)
-    finders.insert(0, finder)
+    known = (f for f in finders if isinstance(f, NeighbourFinder) and f.folder == folder)
+    finder = next(known, None) or NeighbourFinder(folder)
+    finders[:] = [finder, *(each for each in finders if each is not finder)]

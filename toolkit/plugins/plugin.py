@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 import types
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
 import pluggy
 
@@ -140,74 +140,59 @@ def check_hooks(plugin: Plugin) -> None:
         UsageError: a hook is unknown, misses or has wrong arguments, or may not be implemented by a
             plugin of this kind; or a model hook is missing.
     """
-    all_implementations = implementations(plugin)
-    for implementation in all_implementations:
-        _check_implementation(plugin, implementation)
-    if plugin.kind == "model":
-        _check_model_hooks(plugin, {each.hook for each in all_implementations})
-
-
-def _check_model_hooks(plugin: Plugin, hooks: Iterable[str]) -> None:
+    hooks = set()
+    for each in implementations(plugin):
+        hooks.add(each.hook)
+        place = place_of(each.function, plugin)
+        subject = f"Hook '{each.hook}' of {plugin.noun} '{plugin.name}' ({place})"
+        if each.hook in HOOKS:
+            _check_function(subject, each)
+            _check_arguments(subject, each)
+        elif not each.marks.get("optionalhook"):
+            raise UsageError(f"{subject} is unknown.", hint=suggest(each.hook, HOOKS))
+        if plugin.kind == "extension" and each.hook in MODEL_HOOKS and not each.is_wrapper:
+            raise UsageError(
+                f"{subject} would replace the model plugin's.",
+                hint="An extension wraps a model hook: mark it @toolkit.hookimpl(wrapper=True).",
+            )
+        if plugin.kind == "model" and each.hook in MODEL_HOOKS and each.is_wrapper:
+            raise UsageError(f"{subject} wraps itself.", hint="Remove wrapper=True.")
     missing = [name for name in MODEL_HOOKS if name not in hooks]
-    if not missing:
-        return
-    functions = [name for name in missing if callable(getattr(plugin.object, name, None))]
-    raise UsageError(
-        f"Plugin '{plugin.name}' ({plugin.file}) lacks the model "
-        f"hook{'s' if len(missing) > 1 else ''} {', '.join(missing)}.",
-        hint=f"Mark the function '{functions[0]}' with @toolkit.hookimpl."
-        if functions
-        else f"A model plugin implements {', '.join(MODEL_HOOKS)}.",
-    )
-
-
-def _check_implementation(plugin: Plugin, implementation: Implementation) -> None:
-    hook = implementation.hook
-    place = place_of(implementation.function, plugin)
-    subject = f"Hook '{hook}' of {plugin.noun} '{plugin.name}' ({place})"
-    if hook not in HOOKS:
-        if not implementation.marks.get("optionalhook"):
-            raise UsageError(f"{subject} is unknown.", hint=suggest(hook, HOOKS))
-        return
-    _check_function(subject, implementation)
-    _check_arguments(subject, hook, implementation.function)
-    if plugin.kind == "extension" and hook in MODEL_HOOKS and not implementation.is_wrapper:
+    if plugin.kind == "model" and missing:
+        functions = [name for name in missing if callable(getattr(plugin.object, name, None))]
         raise UsageError(
-            f"{subject} would replace the model plugin's.",
-            hint="An extension wraps a model hook: mark it @toolkit.hookimpl(wrapper=True).",
+            f"Plugin '{plugin.name}' ({plugin.file}) lacks the model "
+            f"hook{'s' if len(missing) > 1 else ''} {', '.join(missing)}.",
+            hint=f"Mark the function '{functions[0]}' with @toolkit.hookimpl."
+            if functions
+            else f"A model plugin implements {', '.join(MODEL_HOOKS)}.",
         )
-    if plugin.kind == "model" and hook in MODEL_HOOKS and implementation.is_wrapper:
-        raise UsageError(f"{subject} wraps itself.", hint="Remove wrapper=True.")
 
 
 def _check_function(subject: str, implementation: Implementation) -> None:
     """Refuse what a call does not run to its end: a coroutine, a wrapper that wraps nothing."""
     function = inspect.unwrap(implementation.function)
     is_generator = inspect.isgeneratorfunction(function)
+    fault = hint = ""
     if implementation.marks.get("hookwrapper"):
-        raise UsageError(
-            f"{subject} is a wrapper of pluggy's former kind.",
-            hint="Mark it @toolkit.hookimpl(wrapper=True): 'result = yield', then 'return result'.",
-        )
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise UsageError(f"{subject} is asynchronous.", hint="Write 'def' without 'async'.")
-    if implementation.is_wrapper and not is_generator:
-        raise UsageError(
-            f"{subject} is a wrapper without a 'yield'.",
-            hint="Write 'value = yield' where the hook that it wraps should run, and return a "
-            "value.",
-        )
-    if is_generator and not implementation.is_wrapper and implementation.hook not in ITERATED_HOOKS:
-        raise UsageError(
-            f"{subject} is a generator: its 'yield' makes it return no value.",
-            hint="Write 'return'; to wrap a hook, mark it @toolkit.hookimpl(wrapper=True).",
-        )
+        fault = "is a wrapper of pluggy's former kind"
+        hint = "Mark it @toolkit.hookimpl(wrapper=True): 'result = yield', then 'return result'."
+    elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        fault, hint = "is asynchronous", "Write 'def' without 'async'."
+    elif implementation.is_wrapper and not is_generator:
+        fault = "is a wrapper without a 'yield'"
+        hint = "Write 'value = yield' where the hook that it wraps should run, and return a value."
+    elif is_generator and not (implementation.is_wrapper or implementation.hook in ITERATED_HOOKS):
+        fault = "is a generator: its 'yield' makes it return no value"
+        hint = "Write 'return'; to wrap a hook, mark it @toolkit.hookimpl(wrapper=True)."
+    if fault:
+        raise UsageError(f"{subject} {fault}.", hint=hint)
 
 
-def _check_arguments(subject: str, hook: str, function: Callable) -> None:
-    names = list(inspect.signature(getattr(hookspecs, hook)).parameters)
+def _check_arguments(subject: str, implementation: Implementation) -> None:
+    names = list(inspect.signature(getattr(hookspecs, implementation.hook)).parameters)
     hint = f"Its arguments may be {', '.join(names)}." if names else "It takes no arguments."
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in inspect.signature(implementation.function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise UsageError(f"{subject} takes *{parameter.name}.", hint)
         if parameter.default is not parameter.empty:

@@ -80,7 +80,7 @@ def _locate_module(reference: str) -> SourceFiles:
         path = os.path.join(*parts[:count])
         for name in (os.path.join(path, "__init__.py"), path + ".py"):
             if os.path.isfile(os.path.join(folder, name)):
-                hashes[name] = _hash(_read(os.path.join(folder, name)))
+                hashes[name] = hashlib.sha256(_read(os.path.join(folder, name))).hexdigest()
     return SourceFiles(reference, folder, True, hashes)
 
 
@@ -96,7 +96,7 @@ def _hash_with_neighbours(folder: str, names: List[str]) -> Dict[str, str]:
         if name in hashes:
             continue
         content = _read(os.path.join(folder, name))
-        hashes[name] = _hash(content)
+        hashes[name] = hashlib.sha256(content).hexdigest()
         if name.endswith(".py"):
             for module in _imported_modules(content):
                 remaining += _module_files(folder, module)
@@ -136,7 +136,3 @@ def _read(path: str) -> bytes:
             return file.read()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}.") from None
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

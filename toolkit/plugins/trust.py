@@ -68,11 +68,6 @@ def choose(reference: str) -> None:
     _choice.references.add(_identity(reference))
 
 
-def is_chosen(reference: str) -> bool:
-    """Whether a flag or a variable of the command names the plugin."""
-    return _identity(reference) in _choice.references
-
-
 def is_same(reference: str, other: str) -> bool:
     """Whether two references are of the same plugin."""
     return _identity(reference) == _identity(other)
@@ -100,7 +95,7 @@ def check(reference: str, files: SourceFiles, named_by: str) -> None:
     Raises:
         UsageError: it may not be loaded.
     """
-    if not named_by or _choice.everything or is_chosen(reference):
+    if not named_by or _choice.everything or _identity(reference) in _choice.references:
         _record(files)
         _choice.folders.add(files.folder)
     elif not _is_recorded(files):
@@ -177,16 +172,11 @@ def _record(files: SourceFiles) -> None:
     _recorded.setdefault(path, []).append(entry)
     if path:
         with contextlib.suppress(OSError, ValueError):
-            _append(path, entry)
-
-
-def _append(path: str, entry: Dict[str, Any]) -> None:
-    """Append an entry to the record, unless others can write the file: then no entry counts."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        if _is_private(os.fstat(descriptor)):
-            file.write((json.dumps(entry, sort_keys=True) + "\n").encode("ascii"))
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                if _is_private(os.fstat(descriptor)):  # else no entry of it counts
+                    file.write((json.dumps(entry, sort_keys=True) + "\n").encode("ascii"))
 
 
 def _is_recorded(files: SourceFiles) -> bool:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Mapping, Tuple
 
 from ..cluster.child import child_code
 from ..config import run_values
@@ -22,20 +22,26 @@ from ..preset_choice import choose_by_data
 from ..storage.run_folder import RunFolder
 from . import trial_options
 from .definition import FLOAT, Definition
+from .planning import Answer, fill_in
 from .sampler import known_values
 
 MAX_GRAPHS = 32
 Values = Mapping[str, Any]  # of the options that vary
 
 
-def validate(definition: Definition, plugins: Plugins) -> str:
-    """Check the configurations of a study; return what was checked, a clause.
+def validate(
+    definition: Definition, plugins: Plugins, epochs: float = 0.0
+) -> Tuple[Definition, str]:
+    """Check the configurations of a study; return the study, a new one as `fill_in` completes it,
+    and what was checked, a clause. A process of its own builds the graphs.
 
     Those are checked that are known before the first trial (all of a grid and of random
     configurations, the first ones of TPE), and those at the limits of the space. Each is resolved;
     of those that differ in numbers within ranges alone, one graph is built. A configuration that is
-    sampled later is checked by its own run before the first step. Raises ToolkitError with the
-    values of one that cannot be trained.
+    sampled later is checked by its own run before the first step.
+
+    Raises InterruptedRun if a signal ended the check, RetryError if the process died, and
+    ToolkitError with the values of a configuration that cannot be trained.
     """
     space, known = definition.space, known_values(definition)
     limits = [dict(known[0], **{each.name: end}) for each in space for end in each.ends]
@@ -49,42 +55,15 @@ def validate(definition: Definition, plugins: Plugins) -> str:
     sample = list(kinds.values())
     count = min(len(sample), MAX_GRAPHS)
     sample = [sample[i * len(sample) // count] for i in range(count)]  # evenly spread
-    for end in (-1, 0):  # all ranges at their high, and at their low ends
-        ends = {each.name: each.ends[end] for each in space if not each.choices}
-        sample.insert(0, dict(next(iter(kinds.values())), **ends))
-    sample = list({json.dumps(each, sort_keys=True): each for each in sample}.values())
-    check_graphs(definition, sample)
+    ends = [{each.name: each.ends[end] for each in space} for end in (0, -1)]
+    sample = list({json.dumps(each, sort_keys=True): each for each in ends + sample}.values())
     plurals = ["s" * (len(each) != 1) for each in (known, sample)]
-    text = f"the options of {len(known)} configuration{plurals[0]} and of the space's limits; "
-    text += f"{len(sample)} graph{plurals[1]} built"
-    return text + (f", a sample of {len(kinds)} kinds" if count < len(kinds) else "")
-
-
-class Answer(NamedTuple):
-    """What a check found of one configuration."""
-
-    # the names of the metrics of the validation split, each with "min" or "max", or "" if it
-    # declares no direction
-    metrics: Mapping[str, str] = {}
-    best_metric: str = ""  # --best-metric, "" for none
-    interval: Optional[int] = None  # --evaluate-steps or --checkpoint-steps; None if neither is set
-    num_examples: int = 0  # of the training split
-    examples_per_step: int = 1  # how many a step reads
-
-
-def check_graphs(definition: Definition, configurations: Sequence[Values]) -> List[Answer]:
-    """Build the graphs of configurations in a process of their own; return the answer for each.
-
-    Raises InterruptedRun if a signal ended the check, RetryError if the process died, and
-    ToolkitError with the values of one that cannot be trained.
-    """
-    count = len(configurations)
-    wait = waiting(f"Checking {count} configuration{'s' * (count != 1)}")
     code = child_code("from toolkit.search.checks import main; main()")
+    wait = waiting(f"Checking {len(sample)} configuration{plurals[1]}")
     with wait, tempfile.TemporaryDirectory(prefix="toolkit-search-") as folder:
         process = subprocess.run(
             [sys.executable, "-c", code, os.path.join(folder, "run")],
-            input=json.dumps([definition.as_json(), list(configurations)]),
+            input=json.dumps([definition.as_json(), epochs, sample]),
             capture_output=True,
             env=trial_options.trial_environment(os.environ),
             encoding="utf-8",
@@ -101,46 +80,47 @@ def check_graphs(definition: Definition, configurations: Sequence[Values]) -> Li
             f"{lines[-1] if lines else 'without a message'}",
             hint="Its messages are above.",
         )
-    answers, fault = json.loads(process.stdout)
+    answer, fault = json.loads(process.stdout)
     if fault is not None:
         error = ToolkitError(fault["message"], hint=fault["hint"])
         error.exit_code = fault["exit_code"]
         raise error
-    return [Answer(**each) for each in answers]
+    text = f"the options of {len(known)} configuration{plurals[0]} and of the space's limits; "
+    text += f"{len(sample)} graph{plurals[1]} built"
+    text += f", a sample of {len(kinds)} kinds" if count < len(kinds) else ""
+    return Definition.from_json(answer), text
 
 
 # ----------------------------------------------------------------------------------- the process
 
 
 def main() -> None:
-    """Answer the question on stdin: write answers and a fault to stdout, and nothing else."""
+    """Check what stdin has: write the study and a fault to stdout, and nothing else."""
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
         os.dup2(2, 1)  # plugins may print
-        saved, configurations = json.load(sys.stdin)
+        saved, epochs, configurations = json.load(sys.stdin)
         definition, fault = Definition.from_json(saved), None
-        answers = []
         try:
             for values in configurations:
                 with trial_options.naming_values(values):
-                    answers.append(_check(definition, values, sys.argv[1])._asdict())
+                    try:
+                        answer = _check(definition, values, sys.argv[1])
+                    except ToolkitError:
+                        raise
+                    except Exception as error:  # of a plugin, where the core does not translate it
+                        failure = describe_failure(error)
+                        text = f"It cannot be built: {failure.text}."
+                        raise ToolkitError(text, hint=failure.hint) from error
+                    finally:
+                        shutil.rmtree(sys.argv[1], ignore_errors=True)
+                if not definition.moment:  # it is a new study, of which this is the first
+                    definition = fill_in(definition, epochs, answer)
         except ToolkitError as error:
             fault = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
-        json.dump([answers, fault], output)
+        json.dump([definition.as_json(), fault], output)
 
 
 def _check(definition: Definition, values: Values, folder: str) -> Answer:
-    try:
-        return _build(definition, values, folder)
-    except ToolkitError:
-        raise
-    except Exception as error:  # of a plugin, where the core does not translate it
-        failure = describe_failure(error)
-        raise ToolkitError(f"It cannot be built: {failure.text}.", hint=failure.hint) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _build(definition: Definition, values: Values, folder: str) -> Answer:
     """Build the graphs of one configuration, like a run that has not begun; nothing is written."""
     from ..training.trainer import Job, Trainer  # imports TensorFlow
 

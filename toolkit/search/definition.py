@@ -210,7 +210,15 @@ class Definition(NamedTuple):
         The threads do not count: a study keeps those of its first command. Neither does the number
         of trials, which may grow, and the rungs that follow from it.
         """
-        old, new = self._named_values(), now._named_values()
+        tables = []  # of the parts by the names that a user has for them
+        for study in (self, now):
+            table: Dict[str, Any] = dict(study._asdict(), budget=str(study.budget))
+            for name in ("threads", "trials", "options", "flags", "space"):
+                del table[name]
+            for name, value in study.options.items():
+                table[f"--{name}" if name in study.flags else name] = value_text(value)
+            tables.append({**table, **{f"--vary {each.name}": str(each) for each in study.space}})
+        old, new = tables
         if self.trials != now.trials:
             del old["rungs"], new["rungs"]
         differences = [
@@ -224,15 +232,6 @@ class Definition(NamedTuple):
                 hint=f"Continue it with: toolkit search --search-dir {shell_argument(folder)}; for "
                 "another study, name another --search-dir.",
             )
-
-    def _named_values(self) -> Dict[str, Any]:
-        """Return the parts by the names that a user has for them."""
-        values = dict(self._asdict(), budget=str(self.budget))
-        for name in ("threads", "trials", "options", "flags", "space"):
-            del values[name]
-        for name, value in self.options.items():
-            values[f"--{name}" if name in self.flags else name] = value_text(value)
-        return {**values, **{f"--vary {each.name}": str(each) for each in self.space}}
 
 
 class Configuration(NamedTuple):

@@ -26,23 +26,19 @@ FORMAT = 1
 MAX_PAGE_RUNS = 20
 
 
-class Progress:
-    """Writes a line on stderr for each trial that ends; `show` gets the numbers of trials that have
-    ended and of all.
+def reporter(
+    study: Study, show: Callable[[int, int], None] = lambda count, total: None
+) -> Callable[[Trial], None]:
+    """A function that writes a line on stderr for a trial that has ended; `show` gets the numbers
+    of trials that have ended and of all.
     """
+    start, own = time.monotonic(), []
 
-    def __init__(self, study: Study, show: Callable[[int, int], None] = lambda count, total: None):
-        self._study = study
-        self._show = show
-        self._start = time.monotonic()
-        self._num_own = 0
-
-    def report(self, trial: Trial) -> None:
-        """Write the line of a trial that has ended."""
-        definition, results = self._study.definition, self._study.results
+    def report(trial: Trial) -> None:
+        definition, results = study.definition, study.results
         result, counts = results[trial.key], count_trials(definition)  # more if others add trials
-        self._num_own += 1
-        self._show(len(results), sum(counts))
+        own.append(trial)
+        show(len(results), sum(counts))
         count = sum(rung == trial.rung for _, _, rung in results)
         line = f"trial {count}/{max(counts[trial.rung], count)}  {trial.name}  "
         if definition.reduction:
@@ -61,10 +57,12 @@ class Progress:
             line += f"  best {format_number(best)}"
         left = sum(counts) - len(results)
         if left > 0:
-            pace = (time.monotonic() - self._start) / self._num_own
+            pace = (time.monotonic() - start) / len(own)
             line += f"  {format_duration(left * pace)} left"
         sys.stderr.write(escape_line(line) + "\n")
         sys.stderr.flush()
+
+    return report
 
 
 # ------------------------------------------------------------------------------------------ table

@@ -1,18 +1,17 @@
 """From what a command states to the definition of a study.
 
-What the command leaves open follows from the model: the metric and its direction, and the budget.
-A process builds the graphs of one configuration for that.
+`complete` decides what needs no graph; `fill_in` the rest, as soon as the graphs of the first
+configuration are built: the metric and its direction, and the budget.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Tuple
+from typing import Mapping, NamedTuple, Optional, Tuple
 
 from ..errors import UsageError, suggest
 from ..options import CoreOptions
-from .checks import Answer, check_graphs
-from .definition import BEST, EXAMPLES, GRID, LAST, STEPS, TPE, Budget, Definition
+from .definition import BEST, EXAMPLES, GRID, LAST, TPE, Budget, Definition
 
 DEFAULT_TRIALS = 20
 MAX_TRIALS = 9999  # numbers have four digits in the names of folders
@@ -20,26 +19,33 @@ MAX_GRID = 64  # configurations of a space that is a grid by default
 MAX_RUNGS = 3
 
 
-def plan_study(stated: Definition, options: CoreOptions) -> Definition:
-    """The definition of a new study from what the command says, and the options of a run without
-    what varies.
+class Answer(NamedTuple):
+    """What the graphs of a configuration say."""
 
-    Raises ToolkitError if the first configuration cannot be trained, or what the command says is
-    contradictory, or is not enough.
+    # the names of the metrics of the validation split, each with "min" or "max", or "" if it
+    # declares no direction
+    metrics: Mapping[str, str] = {}
+    best_metric: str = ""  # --best-metric, "" for none
+    interval: Optional[int] = None  # --evaluate-steps or --checkpoint-steps; None if neither is set
+    num_examples: int = 0  # of the training split
+    examples_per_step: int = 1  # how many a step reads
+
+
+def fill_in(definition: Definition, epochs: float, answer: Answer) -> Definition:
+    """A new study, completed by what the graphs of its first configuration say. Without a budget,
+    a trial has so many epochs.
+
+    Raises UsageError if there is no such metric, or two rungs are at the same step.
     """
-    (answer,) = check_graphs(stated, [{each.name: each.ends[0] for each in stated.space}])
-    budget = Budget(STEPS, options.steps or 0)
-    if options.steps is None:
-        budget = Budget(EXAMPLES, math.ceil(options.epochs * answer.num_examples))
-    metric, direction = choose_metric(stated.metric, stated.direction, answer)
-    usual = stated._replace(
-        budget=budget,
+    metric, direction = choose_metric(definition.metric, definition.direction, answer)
+    usual = Budget(EXAMPLES, math.ceil(epochs * answer.num_examples))
+    definition = definition._replace(
+        budget=definition.budget if definition.budget.amount else usual,
         metric=metric,
         direction=direction,
         moment=BEST if answer.best_metric else LAST,
-        interval=0 if stated.reduction else answer.interval or 0,
+        interval=definition.interval or (0 if definition.reduction else answer.interval or 0),
     )
-    definition = complete(stated, usual)
     length = definition.count_steps(answer.examples_per_step)
     steps = [definition.pause_step(length, rung) for rung in range(len(definition.rungs))]
     if len(set(steps)) < len(steps):

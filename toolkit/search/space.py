@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Callable, Dict, List, Match, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, Match, Sequence, Tuple, Type
 
 from ..errors import UsageError, suggest
 from ..options import CoreOptions, describe, flag_name, result_options
@@ -110,22 +110,19 @@ class _Vary:
         return self._parse_list(check)
 
     def _fault(self, fault: str, hint: str = "") -> UsageError:
-        place = f"--vary {self._name}={self._text}"
-        return UsageError(f"{place} {fault}.", hint=hint or self._example)
-
-    @property
-    def _example(self) -> str:
-        """How the values of the option are written."""
-        if self._is_list:
-            return f"Write --vary '{self._name}=A|B|C'; each of them may contain commas."
+        """The error; by default, its hint is how the values of the option are written."""
         texts = {
             **{"bool": "yes,no", "int": "16..256 for a range, or --vary NAME=16,32 for a list"},
             "float": "1e-4..1e-2:log for a range, or --vary NAME=0.1,0.2 for a list",
         }
         others = "A,B, or 'NAME=A|B' where values have commas"
         others = self._kind.replace("|", ",") if "|" in self._kind else others
-        text = f"Write --vary NAME={texts.get(self._kind, others)}."
-        return text.replace("NAME", self._name)
+        example = f"Write --vary NAME={texts.get(self._kind, others)}."
+        if self._is_list:
+            example = "Write --vary 'NAME=A|B|C'; each of them may contain commas."
+        hint = hint.replace("EXAMPLE", example) or example
+        place = f"--vary {self._name}={self._text}"
+        return UsageError(f"{place} {fault}.", hint=hint.replace("NAME", self._name))
 
     # --------------------------------------------------------------------------------------- ranges
 
@@ -170,20 +167,15 @@ class _Vary:
     # ---------------------------------------------------------------------------------------- lists
 
     def _parse_list(self, check: Check) -> Dimension:
-        choices = [check(self._name, part) for part in self._split()]
-        texts = [json.dumps(choice, sort_keys=True) for choice in choices]  # True is not 1
-        if len(choices) == 1:
-            hint = f"{self._example} A single value is a flag for all trials."
-            raise self._fault("has one value", hint)
-        for place, (text, choice) in enumerate(zip(texts, choices)):
-            if text in texts[:place]:
-                raise self._fault(f"has the value {value_text(choice)} twice")
-        return Dimension(self._name, CHOICE, choices=tuple(choices))
-
-    def _split(self) -> List[str]:
-        """Return the texts between which the option varies."""
         separator = "|" if self._is_list or "|" in self._text else ","
         parts = [part.strip() for part in self._text.split(separator)]
         if not all(parts):
             raise self._fault("has nothing between two separators")
-        return parts
+        choices = [check(self._name, part) for part in parts]
+        texts = [json.dumps(choice, sort_keys=True) for choice in choices]  # True is not 1
+        if len(choices) == 1:
+            raise self._fault("has one value", "EXAMPLE A single value is a flag for all trials.")
+        for place, (text, choice) in enumerate(zip(texts, choices)):
+            if text in texts[:place]:
+                raise self._fault(f"has the value {value_text(choice)} twice")
+        return Dimension(self._name, CHOICE, choices=tuple(choices))

@@ -16,7 +16,7 @@ checks: checks of whole runs.
 contracts, subject: what `toolkit plugins check` checks, one small function for each contract.
 fixtures: the contracts as pytest fixtures.
 tiny: a small model, to check extensions and commands with.
-probe, steps: observe the steps of a plugin in memory.
+steps: the steps of a plugin in memory, and extensions that observe them.
 """
 
 from __future__ import annotations

@@ -31,9 +31,8 @@ from ..plugins import Plugins
 from ..run_data import RunData, open_run_data
 from ..storage.run_folder import RunFolder
 from .data import SYNTHETIC_DATA
-from .probe import Probe
 from .runs import resolve_options, train
-from .steps import TrainingSteps
+from .steps import Probe, TrainingSteps
 
 BATCH_SIZE = 8
 NUM_STEPS = 3  # in memory
@@ -54,19 +53,19 @@ class Steps(NamedTuple):
 
     Attributes:
         graph: of the steps.
-        probe: what the hooks created; that of single steps alone.
-        losses: name -> its value in the first step; of single steps alone.
         initial: name -> value of each variable before the steps.
-        first: name -> value after the first of single steps.
         last: name -> value after all `NUM_STEPS`.
+        probe: what the hooks created; that of single steps alone, as what follows.
+        losses: name -> its value in the first step.
+        first: name -> value after the first step.
     """
 
     graph: TrainingGraph
-    probe: Probe
-    losses: Dict[str, float]
     initial: Dict[str, np.ndarray]
-    first: Dict[str, np.ndarray]
     last: Dict[str, np.ndarray]
+    probe: Probe
+    losses: Dict[str, float] = {}
+    first: Dict[str, np.ndarray] = {}
 
 
 class Subject:
@@ -157,7 +156,11 @@ class Subject:
 
     def _choose_data(self) -> Dict[str, Any]:
         """The options with the data of the first kind with which a step can be built."""
-        if "data" in self._values or self._has_own_data():
+        has_data = "data" in self._values
+        if not has_data:
+            options = resolve_options(self.plugins, self._values)
+            has_data = open_from_plugin(self.plugins, options) is not None
+        if has_data:
             self._try_step(self._values)
             self.data_kind = str(self._values.get("data", "the plugin's own data"))
             return self._values
@@ -172,10 +175,6 @@ class Subject:
             self.data_kind = f"synthetic {kind}"
             return values
         raise next((e for e in errors if not isinstance(e, DataError)), errors[0])
-
-    def _has_own_data(self) -> bool:
-        options = resolve_options(self.plugins, self._values)
-        return open_from_plugin(self.plugins, options) is not None
 
     def _try_step(self, values: Mapping[str, Any]) -> None:
         """Build a step on examples, and raise what that raises."""
@@ -208,26 +207,28 @@ class Subject:
 
     def steps(self) -> Steps:
         """What the first steps do, one by one."""
-        return self.prepare("making steps", self._make_steps)
 
-    def _make_steps(self) -> Steps:
-        probe = Probe()
-        with self.open_steps(more=[probe]) as steps:
-            initial = steps.values()
-            losses = steps.step_and_read(steps.graph.losses)
-            first = steps.values()
-            steps.step(NUM_STEPS - 1)
-            return Steps(steps.graph, probe, losses, initial, first, steps.values())
+        def make() -> Steps:
+            probe = Probe()
+            with self.open_steps(more=[probe]) as steps:
+                initial = steps.values()
+                losses = steps.step_and_read(steps.graph.losses)
+                first = steps.values()
+                steps.step(NUM_STEPS - 1)
+                return Steps(steps.graph, initial, steps.values(), probe, losses, first)
+
+        return self.prepare("making steps", make)
 
     def loop_steps(self) -> Steps:
         """What the same steps do in one call, in a loop."""
-        return self.prepare("making steps in a loop", self._make_loop_steps)
 
-    def _make_loop_steps(self) -> Steps:
-        with self.open_steps(in_loop=True) as steps:
-            initial = steps.values()
-            steps.step(NUM_STEPS)
-            return Steps(steps.graph, Probe(), {}, initial, {}, steps.values())
+        def make() -> Steps:
+            with self.open_steps(in_loop=True) as steps:
+                initial = steps.values()
+                steps.step(NUM_STEPS)
+                return Steps(steps.graph, initial, steps.values(), Probe())
+
+        return self.prepare("making steps in a loop", make)
 
     # --------------------------------------------------------------------------------- whole runs
 
@@ -267,10 +268,7 @@ class Subject:
     @property
     def trained(self) -> TrainedModel:
         """The run "resident" with its last checkpoint."""
-        return self.prepare("opening a run", self._open_trained)
-
-    def _open_trained(self) -> TrainedModel:
-        return self._open_run(self.run("resident"))
+        return self.prepare("opening a run", lambda: self._open_run(self.run("resident")))
 
     def _open_run(self, path: str, **changes: Any) -> TrainedModel:
         folder = RunFolder(path)

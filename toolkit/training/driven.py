@@ -4,7 +4,7 @@ A *driver* is an installed program, found through the group `toolkit.drivers` of
 makes steps in a way of its own, for example by running somebody's script. A `DrivenRun` is the run
 that it writes: folder, commit log, checkpoints, metrics and page are those of any run, so that
 `runs`, `doctor`, `verify`, `report` and `compare` read it. Commands that have to execute what a run
-is made of are the driver's (cli/plugin_commands.py).
+is made of are the driver's (cli/app.py).
 """
 
 from __future__ import annotations

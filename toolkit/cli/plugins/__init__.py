@@ -30,10 +30,9 @@ def list_(as_json: bool) -> None:
     Only the metadata of packages is read; no plugin is imported.
     """
     from ...plugins import list_plugins
-    from ..app import COMMANDS
-    from ..plugin_commands import list_entries
+    from ..app import list_entries
 
-    entries = list_plugins() + list_entries(COMMANDS)
+    entries = list_plugins() + list_entries()
     if as_json:
         return print_json([dict(entry._asdict()) for entry in entries])
     rows = []

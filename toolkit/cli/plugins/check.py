@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Sequence
 
 import click
 
@@ -13,12 +13,7 @@ from ...cli_options import json_option, optional_output, print_json, trust_optio
 from ...errors import CheckFailed, UsageError
 from ..plugin_command import PluginCommand, Words
 from ..plugin_options import NO_SELECTION, Selection, load_selection, option_values, resolve
-from .references import TINY_MODEL, find_kind, split_references
-
-if TYPE_CHECKING:
-    from ...testing.contracts import Result
-
-    Report = Callable[[Result], None]
+from .show import TINY_MODEL, find_kind, split_references
 
 
 def _select(words: Words) -> Selection:
@@ -64,11 +59,32 @@ def check(
     is checked with a small model; 'check MODEL --with NAME' takes another one. Options of a run set
     what is checked. The exit code is 6 if a contract is broken.
     """
-    report, start = _reporter(as_json), time.perf_counter()
+    from ...testing import Subject, contracts
+
     values = option_values(flags, sets)
     resolve(ctx.obj, values, use_environment=False)  # refuses wrong values
-    texts = {option: each.value for option, each in values.items()}
-    results, data = _check_contracts(ctx.obj, texts, words, is_short, report)
+    chosen = [c for c in contracts.ALL if not words or any(word in c.name for word in words)]
+    if not chosen:
+        raise UsageError(
+            f"No contract is named with {' or '.join(words)}.",
+            hint=f"Contracts: {', '.join(each.name for each in contracts.ALL)}.",
+        )
+
+    def report(result: contracts.Result) -> None:
+        line = f"{result.status:8} {result.name}: {result.message or result.title}\n"
+        if not as_json:
+            with optional_output():  # the exit code is the result
+                sys.stdout.write(line)
+                sys.stdout.flush()
+        elif sys.stderr.isatty():
+            sys.stderr.write(line)
+
+    start, texts = time.perf_counter(), {name: each.value for name, each in values.items()}
+    with tempfile.TemporaryDirectory(prefix="toolkit-check-") as folder, Subject(
+        ctx.obj.plugin, folder, ctx.obj.extensions, **texts
+    ) as subject:
+        results = contracts.check_contracts(subject, chosen, report, is_short)
+        data = subject.data_kind
     seconds = time.perf_counter() - start
     counts = dict.fromkeys(("ok", "failed", "skipped"), 0)
     for result in results:
@@ -86,41 +102,3 @@ def check(
             f"{name} breaks {len(broken)} of {len(results)} contracts: {', '.join(broken)}."
         )
     return 0
-
-
-def _check_contracts(
-    selection: Selection,
-    values: Dict[str, Any],
-    words: Sequence[str],
-    is_short: bool,
-    report: Report,
-) -> Tuple[List[Result], str]:
-    """Check contracts; return the results, and what data they were checked on."""
-    from ...testing import Subject, contracts
-
-    chosen = [c for c in contracts.ALL if not words or any(word in c.name for word in words)]
-    if not chosen:
-        raise UsageError(
-            f"No contract is named with {' or '.join(words)}.",
-            hint=f"Contracts: {', '.join(each.name for each in contracts.ALL)}.",
-        )
-    with tempfile.TemporaryDirectory(prefix="toolkit-check-") as folder, Subject(
-        selection.plugin, folder, selection.extensions, **values
-    ) as subject:
-        results = contracts.check_contracts(subject, chosen, report, is_short)
-        return results, subject.data_kind
-
-
-def _reporter(as_json: bool) -> Report:
-    """A function that prints a result: on stdout, or on stderr of a terminal beside JSON."""
-
-    def report(result: Result) -> None:
-        line = f"{result.status:8} {result.name}: {result.message or result.title}\n"
-        if not as_json:
-            with optional_output():  # the exit code is the result
-                sys.stdout.write(line)
-                sys.stdout.flush()
-        elif sys.stderr.isatty():
-            sys.stderr.write(line)
-
-    return report

@@ -67,7 +67,16 @@ def new(name: str, kind: str, sample: str, out: Optional[str], as_json: bool) ->
     target = resolve_output(folder, is_folder=True)
     files = render(name, kind, sample)
     with writing_output(folder):
-        _write_folder(target, files)
+        temporary = f"{target}.part-{secrets.token_hex(2)}"  # beside it, then moved as a whole
+        try:
+            for path, text in files.items():
+                place = os.path.join(temporary, *path.split("/"))
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                with open(place, "w", encoding="utf-8") as file:
+                    file.write(text)
+            os.rename(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     if as_json:
         return print_json({"folder": folder, "name": name, "kind": kind, "files": sorted(files)})
     use = {"model": f"run --plugin {name}", "extension": f"run --plugin NAME --with {name}"}
@@ -170,17 +179,3 @@ def _check_name(name: str, kind: str) -> None:
     else:
         return
     raise UsageError(text, hint="Choose another name.")
-
-
-def _write_folder(target: str, files: Mapping[str, str]) -> None:
-    """Write the files to a folder beside the target, then move it there as a whole."""
-    temporary = f"{target}.part-{secrets.token_hex(2)}"
-    try:
-        for path, text in files.items():
-            place = os.path.join(temporary, *path.split("/"))
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(place, "w", encoding="utf-8") as file:
-                file.write(text)
-        os.rename(temporary, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 import click
 
 from ...cli_options import json_option, print_json, trust_option, verbose_option
 from ...display.table import print_table
-from ...plugins import Plugins, choose
+from ...errors import ToolkitError
+from ...plugins import (
+    HOOKS,
+    Plugins,
+    choose,
+    hook_names,
+    implementations,
+    is_name,
+    list_commands,
+    list_plugins,
+    load,
+    place_of,
+)
 from ..plugin_command import PluginCommand, Words, select_named
 from ..plugin_options import (
     NO_SELECTION,
@@ -19,7 +31,26 @@ from ..plugin_options import (
     option_values,
     resolve,
 )
-from .references import TINY_MODEL, find_kind, split_references
+
+TINY_MODEL = "toolkit.testing.tiny:TinyModel"  # `toolkit.testing` would import TensorFlow
+
+
+def find_kind(name: str) -> str:
+    """Return the kind of what a reference names: "model", "extension" or "command"."""
+    if is_name(name):
+        kinds = [entry.kind for entry in list_plugins() + list_commands() if entry.name == name]
+        return kinds[0] if kinds else "model"
+    try:
+        return "extension" if hook_names(load(name, "extension")) else "model"
+    except ToolkitError:
+        return "model"  # whose loading reports what is wrong
+
+
+def split_references(name: str, others: Sequence[str]) -> Tuple[str, List[str]]:
+    """Return the references of the model plugin and of the extensions that are checked."""
+    if find_kind(name) == "extension":
+        return TINY_MODEL, [name, *others]
+    return name, list(others)
 
 
 def _select(words: Words) -> Selection:
@@ -90,16 +121,7 @@ def show(
 def _describe(name: str) -> Dict[str, Any]:
     """Load a plugin or a command, and return what is to be known of it."""
     from ...options import describe
-    from ...plugins import (
-        HOOKS,
-        hook_names,
-        implementations,
-        list_commands,
-        list_plugins,
-        load,
-        place_of,
-    )
-    from ..plugin_commands import load as load_command
+    from ..app import load_added
 
     entries = [entry for entry in list_plugins() + list_commands() if entry.name == name]
     kind = find_kind(name)
@@ -108,7 +130,7 @@ def _describe(name: str) -> Dict[str, Any]:
         facts.update(distribution=entries[0].distribution, version=entries[0].version)
     facts.update(file="", hooks=[], implementations=[], options=[])
     if kind == "command":
-        code = getattr(getattr(load_command(name), "callback", None), "__code__", None)
+        code = getattr(getattr(load_added(name), "callback", None), "__code__", None)
         return dict(facts, file=entries[0].target if code is None else code.co_filename)
     plugin = load(name, kind)
     functions = [each for each in implementations(plugin) if each.hook in HOOKS]

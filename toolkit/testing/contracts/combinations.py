@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 
 from ...api import load_plugins
 from ...plugins import Plugin, Plugins, hook_names
 from ...storage.checkpoint_reader import first_difference
-from ..probe import Intruder
 from ..runs import tensors
+from ..steps import Intruder
 from ..subject import Subject
 from .registry import Skip, contract, join_names, require
 
@@ -106,21 +106,12 @@ def _compare_with_plain_run(
             ("predicts", plain_results[0], results[0]),
             ("measures", plain_results[1], results[1]),
         ):
-            names = _differing_names(first, second)
+            names = [n for n in first if n not in second or not _is_same(first[n], second[n])]
             require(
                 not names,
                 f"With {text}, '{name}' changes what the model {noun}: {join_names(names)}.",
                 ZERO_REMEDY,
             )
-
-
-def _differing_names(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> List[str]:
-    """The names of the expected values that are absent or others."""
-    return [
-        name
-        for name, value in expected.items()
-        if name not in actual or not _is_same(value, actual[name])
-    ]
 
 
 def _is_same(expected: Any, actual: Any) -> bool:

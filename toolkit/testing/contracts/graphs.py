@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import Any, Dict, Mapping
 
 import numpy as np
 
+from ...autopsy.op_traceback import plugin_lines
 from ...compat import HAS_XLA, tf
 from ...errors import ToolkitError
-from ...graph.build import InferenceGraph, build_inference
+from ...graph.build import build_inference
 from ...graph.run import Run
 from ...training.hooks.plugin_hooks import build_plugin_hooks
 from ...training.random_ops import find_random_ops
-from ..graph_difference import find_difference
 from ..steps import build_for_xla
 from ..subject import STEP_OPTIONS, Subject
 from .registry import Skip, contract, join_names, require
+
+# TensorFlow numbers these within a process: functions of the graph, functions of tf.py_func, and
+# custom gradients.
+_NUMBERED_FUNCTION = re.compile(r"_\d+(?=\b|_)")
+_NUMBERED_ATTRIBUTES = {"token", "_gradient_op_type", "shared_name", "container"}
 
 
 @contract
@@ -23,11 +30,11 @@ def builds_with_the_same_variables_in_each_mode(subject: Subject) -> None:
     """It builds for training, evaluation and prediction, with the same variables."""
     expected = {name: value.shape for name, value in subject.steps().initial.items()}
     for mode in ("eval", "predict"):
+        run = Run(mode, subject.options, subject.run_data.spec)
+        graph = build_inference(subject.plugins, run)
         shapes = {
             v.op.name: tuple(v.shape.as_list())
-            for v in _inference_graph(subject, mode).tf_graph.get_collection(
-                tf.GraphKeys.GLOBAL_VARIABLES
-            )
+            for v in graph.tf_graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
         }
         missing = sorted(set(shapes) - set(expected))
         require(
@@ -71,9 +78,9 @@ def builds_the_same_variables_for_xla(subject: Subject) -> None:
 def builds_the_same_graph_twice(subject: Subject) -> None:
     """Two builds of a training step in one process have the same ops, attributes and constants."""
     with subject.open_steps() as first, subject.open_steps() as second:
-        difference = find_difference(first.graph.tf_graph, second.graph.tf_graph)
+        difference = _find_difference(first.graph.tf_graph, second.graph.tf_graph)
     require(
-        difference is None,
+        not difference,
         f"Two builds of a step differ: {difference}.",
         "While a graph is built, use no counter, time or generator of Python: what changes from "
         "step to step follows from run.step_index or run.state, and random numbers from "
@@ -141,9 +148,38 @@ def session_hooks_create_no_variable(subject: Subject) -> None:
     )
 
 
-def _inference_graph(subject: Subject, mode: str) -> InferenceGraph:
-    run = Run(mode, subject.options, subject.run_data.spec)
-    return build_inference(subject.plugins, run)
+def _find_difference(first: tf.Graph, second: tf.Graph) -> str:
+    """The first op in which two graphs of a step differ, and the line that creates it; "" for equal
+    graphs.
+    """
+    nodes = (graph.as_graph_def().node for graph in (first, second))
+    for a, b in itertools.zip_longest(*nodes):
+        if a == b:
+            continue
+        node, graph = (a, first) if b is None else (b, second)
+        lines = plugin_lines(graph.get_operation_by_name(node.name))
+        place = lines[-1].location if lines else "the toolkit"
+        if a is None or b is None or (a.name, a.op) != (b.name, b.op):
+            others = [f"{n.name} ({n.op})" if n else "no further op" for n in (a, b)]
+            return f"{place} creates {others[0]}, then {others[1]}"
+        facts = [{"inputs": ", ".join(n.input), **_describe_attributes(n)} for n in (a, b)]
+        for name in sorted({*facts[0], *facts[1]}):
+            texts = [" ".join(each.get(name, "none").split()) for each in facts]
+            if texts[0] != texts[1]:
+                values = ", then ".join(text[:100] for text in texts)
+                return f"{place} creates {b.name} ({b.op}) with {name} {values}"
+    return ""
+
+
+def _describe_attributes(node: Any) -> Dict[str, str]:
+    """The attributes of an op, without the numbers that TensorFlow counts within a process."""
+    return {
+        name: _NUMBERED_FUNCTION.sub("", str(value))
+        if value.func.name or value.list.func
+        else str(tf.make_ndarray(value.tensor).tolist() if value.HasField("tensor") else value)
+        for name, value in node.attr.items()
+        if name not in _NUMBERED_ATTRIBUTES
+    }
 
 
 def _require_variables(subject: Subject, actual: Mapping[str, Any], form: str) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Set, Tuple
 
 import numpy as np
 
 from ...compat import tf
 from ...graph.run import Run, step_builder_of
 from ...inference.scorer_set import read_directions
-from ..probe import Poison
-from ..steps import GLOBAL_STEP
-from ..subject import NUM_STEPS, Steps, Subject
+from ..steps import GLOBAL_STEP, Poison
+from ..subject import NUM_STEPS, Subject
 from .registry import Skip, contract, join_names, require
 
 NO_GUARD_REMEDY = (
@@ -36,7 +35,9 @@ LEAST_FALL = 0.05  # of a loss, as a share of its first value
 @contract
 def a_step_changes_what_is_trained(subject: Subject) -> None:
     """Steps change each variable that can be trained and that is not frozen."""
-    steps = _finite_steps(subject)
+    steps = subject.steps()
+    if not np.isfinite(list(steps.losses.values())).all():
+        raise Skip("its loss is not finite, see above")
     trained = {name for names in steps.probe.trained.values() for name in names}
     trained.update(step_builder_of(steps.graph.run).own_variables)
     expected = set(steps.probe.trainable) - steps.probe.frozen
@@ -123,16 +124,9 @@ def another_seed_has_other_weights(subject: Subject) -> None:
 @contract
 def a_step_that_is_not_finite_is_skipped(subject: Subject) -> None:
     """With --on-nonfinite skip, a step whose loss is NaN changes no variable."""
-    with subject.open_steps(more=[Poison(1)], on_nonfinite="skip") as steps:
-        steps.step()
-        before = steps.values()
-        steps.step()
-        after = steps.values()
-    names = _differences(before, after) - {GLOBAL_STEP}
-    counters = {name for name in names if name.startswith(COUNTERS)}
-    _require_unchanged(names - counters)
+    names, _ = _poison(subject, "skip")
     require(
-        counters,
+        any(name.startswith(COUNTERS) for name in names),
         "A step whose loss is NaN is not counted as skipped.",
         NO_GUARD_REMEDY,
     )
@@ -141,22 +135,8 @@ def a_step_that_is_not_finite_is_skipped(subject: Subject) -> None:
 @contract
 def a_step_that_is_not_finite_stops_the_run(subject: Subject) -> None:
     """With --on-nonfinite stop, a step whose loss is NaN fails and changes no variable."""
-    with subject.open_steps(more=[Poison(1)], on_nonfinite="stop") as steps:
-        steps.step()
-        before = steps.values()
-        try:
-            steps.step()
-        except tf.errors.InvalidArgumentError:
-            has_failed = True
-        else:
-            has_failed = False
-        names = _differences(before, steps.values())
-    _require_unchanged(names)
-    require(
-        has_failed,
-        "A step whose loss is NaN does not stop the training.",
-        NO_GUARD_REMEDY,
-    )
+    _, has_failed = _poison(subject, "stop")
+    require(has_failed, "A step whose loss is NaN does not stop the training.", NO_GUARD_REMEDY)
 
 
 @contract
@@ -190,7 +170,10 @@ def gradients_accumulate(subject: Subject) -> None:
 def learns_eight_examples(subject: Subject) -> None:
     """The loss falls on eight examples that it sees again and again."""
     names = _losses_to_minimize(subject)
-    split = _first_examples(subject, NUM_EXAMPLES)
+    split = subject.run_data.prepare_split("train")
+    assert split is not None
+    count = max(NUM_EXAMPLES, subject.options.batches_per_step)
+    split = split.subset(np.arange(min(count, len(split))))
     history: List[float] = []
     changes: Dict[str, Any] = {"batch_size": len(split) // subject.options.batches_per_step}
     with subject.open_steps(split=split, **changes) as steps:
@@ -208,14 +191,6 @@ def learns_eight_examples(subject: Subject) -> None:
 
 
 # --------------------------------------------------------------------------------------- helpers
-
-
-def _finite_steps(subject: Subject) -> Steps:
-    """The first steps of a subject whose losses are finite."""
-    steps = subject.steps()
-    if not np.isfinite(list(steps.losses.values())).all():
-        raise Skip("its loss is not finite, see above")
-    return steps
 
 
 def _train(subject: Subject, **changes: Any) -> Dict[str, np.ndarray]:
@@ -274,12 +249,25 @@ def _require_same(
     require(not names, f"The variables {join_names(names)} differ {event}.", remedy)
 
 
-def _require_unchanged(names: Set[str]) -> None:
-    require(
-        not names,
-        f"A step whose loss is NaN changes {join_names(names)}.",
-        NO_GUARD_REMEDY,
-    )
+def _poison(subject: Subject, reaction: str) -> Tuple[Set[str], bool]:
+    """Make a step whose loss is NaN; return the variables that it changes, none of the model, and
+    whether it failed.
+    """
+    with subject.open_steps(more=[Poison(1)], on_nonfinite=reaction) as steps:
+        steps.step()
+        before = steps.values()
+        has_failed = False
+        try:
+            steps.step()
+        except tf.errors.InvalidArgumentError:
+            has_failed = True
+        names = _differences(before, steps.values())
+    changed = names
+    if reaction == "skip":
+        changed = {n for n in names if n != GLOBAL_STEP and not n.startswith(COUNTERS)}
+    text = f"A step whose loss is NaN changes {join_names(changed)}."
+    require(not changed, text, NO_GUARD_REMEDY)
+    return names, has_failed
 
 
 def _losses_to_minimize(subject: Subject) -> List[str]:
@@ -291,13 +279,6 @@ def _losses_to_minimize(subject: Subject) -> List[str]:
     if not chosen_names:
         raise Skip(f"no direction is declared for its losses {', '.join(names)}")
     return chosen_names
-
-
-def _first_examples(subject: Subject, count: int) -> Any:
-    split = subject.run_data.prepare_split("train")
-    assert split is not None
-    count = max(count, subject.options.batches_per_step)
-    return split.subset(np.arange(min(count, len(split))))
 
 
 def _has_fallen(history: List[float]) -> bool:

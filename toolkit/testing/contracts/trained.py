@@ -75,7 +75,9 @@ def predictions_ignore_the_batch_size(subject: Subject) -> None:
 @contract
 def predictions_ignore_the_other_examples(subject: Subject) -> None:
     """The prediction for an example does not depend on its neighbours and its place."""
-    _skip_if_it_draws(subject)
+    ops = upstream(tensor.op for tensor in subject.predictor.graph.predictions.values())
+    if any(op.type.startswith("StatelessRandom") for op in ops):
+        raise Skip("its predictions draw random numbers, which follow from an example's place")
     inputs = subject.inputs()
     expected = _predict(subject)
     reverse = {name: array[::-1] for name, array in inputs.items()}
@@ -279,10 +281,3 @@ def _require_finite(metrics: Dict[str, float]) -> None:
             f"The metric '{name}' is {value}.",
             "Look for a logarithm of 0, or a division by a count that is 0.",
         )
-
-
-def _skip_if_it_draws(subject: Subject) -> None:
-    """Skip where predictions use random numbers, which follow from the place of an example."""
-    ops = upstream(tensor.op for tensor in subject.predictor.graph.predictions.values())
-    if any(op.type.startswith("StatelessRandom") for op in ops):
-        raise Skip("its predictions draw random numbers, which follow from an example's place")
