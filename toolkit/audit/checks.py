@@ -7,9 +7,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, Union
 
-from .. import config as configuration
 from ..errors import CheckFailed, CheckpointError, ToolkitError, is_verbose
-from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, Config, CoreOptions, merge
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, source_copies
@@ -170,10 +168,9 @@ def _check_config(folder: RunFolder) -> _Result:
         for each in (values, expected)
     )
     faults = []
-    if expected and own != last:
-        configs = [configuration.parse_values(folder.path, each) for each in (values, expected)]
-        for name in sorted(find_differences(declared_options(configs[0]), *configs)):
-            value, old = values.get(name, "missing"), expected.get(name, "no such option")
+    for name in sorted({**own, **last} if expected else ()):
+        value, old = own.get(name, "missing"), last.get(name, "no such option")
+        if value != old:
             faults.append((f"{name} is {value}, but the last session had {old}", name))
     return count_noun(len(own), "option"), faults
 

@@ -22,7 +22,7 @@ from ..storage.session_changes import describe_cluster, find_session_changes
 from ..training import provenance
 from ..training.initial_weights import check_model, open_initial_weights, read_parents
 from ..training.setup import training_reader, training_run
-from .checks import Fault, count_noun, describe_code_change, fault_of_error, run_checks
+from .checks import Fault, describe_code_change, fault_of_error, run_checks
 
 Value = TypeVar("Value")
 
@@ -63,7 +63,7 @@ def diagnose_folder(folder: RunFolder) -> Diagnosis:
     faults = [fault for check in checks for fault in check.faults]
     parents = (_try(lambda: read_parents(folder)) or {}).values()
     notes = [parent.sentence() for parent in parents]
-    notes += _describe_progress(folder) + _describe_leftovers(folder)
+    notes += _describe_progress(folder)
     diagnosis = Diagnosis(_describe_state(folder), notes, faults, [])
     _add_advice(diagnosis, folder, [check.name for check in checks if check.faults], resume)
     return diagnosis
@@ -106,16 +106,6 @@ def _describe_progress(folder: RunFolder) -> List[str]:
             steps, them = f"Step {latest} was", "it"
         notes.append(f"{steps} trained but not committed; a resume repeats {them}.")
     return notes
-
-
-def _describe_leftovers(folder: RunFolder) -> List[str]:
-    steps = [checkpoint.step for checkpoint in folder.checkpoints.list()]
-    names = _try(lambda: folder.checkpoints.leftovers(steps))
-    if not names:
-        return []
-    some = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
-    count = count_noun(len(names), "file")
-    return [f"checkpoints/ has {count} of no committed checkpoint ({some}); a resume clears it."]
 
 
 # ----------------------------------------------------------------------------------------- advice

@@ -8,18 +8,16 @@ after the last equal commit is the reason, as far as the logs have it.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..storage.commit_log import current_sessions
-from ..storage.entries import BRANCH, Parent
-from .differences import SEED, differing_names, find_changed_options, join_names, show_value
+from ..storage.entries import BRANCH
+from ..storage.session_changes import find_session_changes
+from .differences import SEED, find_changed_options, show_value
 from .record import RunRecord
 
-_UNIMPORTANT = ("pluggy", "platform")  # versions on which no bits depend
-_ALIKE_READERS = {"mapped", "stream"}  # two names of one order, the first of older runs
+_DIFFERS = "{} differs ({}, {})"
 _NO_REASON = "the logs show no reason: a step depends on something that is not recorded"
-
-Clause = Tuple[str, str]  # what differs, by which causes are told apart; the sentence on it
 
 
 class Parting(NamedTuple):
@@ -51,9 +49,9 @@ def find_parting(a: RunRecord, b: RunRecord) -> Parting:
     sessions = [current_sessions(log.entries()) for log in logs]
     after = _compare_all(*(_between(each, equal, differing) for each in sessions))
     before = [_between(each, 0, equal) if equal else [] for each in sessions]
-    former = _compare_all(*before) if all(before) else {}
-    new = [text for key, text in after.items() if former.get(key) != text]
-    causes = new or list(after.values())
+    former = _compare_all(*before) if all(before) else []
+    new = [clause for clause in after if clause not in former]
+    causes = new or after
     reasons = "; ".join(causes)
 
     last = [max(each, default=0) for each in commits]
@@ -126,10 +124,10 @@ def _describe_branch(a: RunRecord, b: RunRecord) -> str:
 
 # ------------------------------------------------------------------------------------------ causes
 
-Session = Mapping[str, Any]
 
-
-def _between(sessions: List[Dict[str, Any]], first: int, last: Optional[int]) -> List[Session]:
+def _between(
+    sessions: List[Dict[str, Any]], first: int, last: Optional[int]
+) -> List[Dict[str, Any]]:
     """The sessions that trained the steps after `first` up to `last` (None: the end)."""
     ends = [session["from"] for session in sessions[1:]] + [None]
     return [
@@ -139,63 +137,15 @@ def _between(sessions: List[Dict[str, Any]], first: int, last: Optional[int]) ->
     ]
 
 
-def _compare_all(a: List[Session], b: List[Session]) -> Dict[str, str]:
-    """What differs between any session of one run and any of the other: a key -> a clause."""
-    differences: Dict[str, str] = {}
+def _compare_all(a: List[Dict[str, Any]], b: List[Dict[str, Any]]) -> List[str]:
+    """What differs between any session of one run and any of the other, a clause each; what one of
+    them did not record is not compared.
+    """
+    clauses: List[str] = []
     for session in a:
         for other in b:
-            for key, text in _compare(session, other):
-                differences.setdefault(key, text)
-    return differences
-
-
-def _compare(a: Session, b: Session) -> Iterator[Clause]:
-    """Yield what differs between two sessions; what one of them did not record is not compared."""
-
-    def differ(name: str) -> bool:
-        return None not in (a.get(name), b.get(name)) and a[name] != b[name]
-
-    changes = find_changed_options(a, b)
-    for name, value, other in sorted(changes, key=lambda change: change[0] == SEED):
-        yield f"option {name}", f"{name} differs ({show_value(value)}, {show_value(other)})"
-    for table, title in (("versions", "version of "), ("machine", "")):
-        facts, others = a.get(table) or {}, b.get(table) or {}
-        for name in differing_names([facts, others]):
-            if name in facts and name in others and name not in _UNIMPORTANT:
-                text = f"{title}{name} differs ({facts[name]}, {others[name]})"
-                yield title + name, text
-    if differ("compiled"):
-        words = ["yes" if each["compiled"] else "no" for each in (a, b)]
-        yield "compiled", f"compilation by XLA differs ({', '.join(words)})"
-    if differ("reader") and not {a["reader"], b["reader"]} <= _ALIKE_READERS:
-        yield "reader", f"the reader differs ({a['reader']}, {b['reader']})"
-    if a.get("cluster") != b.get("cluster"):
-        yield "cluster", "the processes that train differ"
-    if differ("partition"):
-        yield "partition", "the examples that are held out differ"
-    yield from _compare_code(a.get("plugins") or {}, b.get("plugins") or {})
-    if differ("data"):
-        yield "data", "the data differs"
-    parents = [Parent.from_json(each.get("parent")) for each in (a, b)]
-    starts = [each if each and each.kind != BRANCH else None for each in parents]
-    if len({each and each.tensors for each in starts}) > 1:
-        words = ["the model's own" if each is None else each.name for each in starts]
-        steps = [
-            "" if not each or each.step is None else f" at step {each.step}" for each in starts
-        ]
-        names = " and ".join(word + step for word, step in zip(words, steps))
-        yield "parent", f"they began with other weights ({names})"
-
-
-def _compare_code(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Clause]:
-    """Yield whether the plugins of two sessions differ, and in which the code does."""
-    if not a or not b:
-        return
-    if set(a) != set(b):
-        names = " and ".join(", ".join(sorted(plugins)) for plugins in (a, b))
-        yield "plugins", f"the plugins differ ({names})"
-    for plugin in sorted(set(a) & set(b)):
-        files = differing_names([a[plugin], b[plugin]])
-        if files:
-            text = f"the code of plugin '{plugin}' differs ({join_names(files)})"
-            yield f"code {plugin}", text
+            changes = find_changed_options(session, other)
+            for name, value, another in sorted(changes, key=lambda change: change[0] == SEED):
+                clauses.append(_DIFFERS.format(name, show_value(value), show_value(another)))
+            clauses += find_session_changes(session, other, _DIFFERS)
+    return list(dict.fromkeys(clauses))

@@ -6,9 +6,10 @@ read. `read_record` reads config.json and the commit log alone where the run has
 
 from __future__ import annotations
 
+import errno
 import math
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from ..errors import CheckpointError, ToolkitError, UsageError
 from ..files import open_regular_file
@@ -167,6 +168,17 @@ def finite(value: Any) -> Optional[float]:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def open_inside(folder: str, name: str) -> IO[bytes]:
+    """Open a file of a run by its path in the folder, with "/". Raises OSError, also if it is no
+    regular file, or if the path, or a symbolic link, leads to what may be no part of the run.
+    """
+    parts = name.split("/")
+    path = os.path.join(folder, *parts)
+    if "\0" in name or os.path.realpath(path) != os.path.join(os.path.realpath(folder), *parts):
+        raise OSError(errno.EPERM, "it is not in the folder of the run")
+    return open_regular_file(path)
 
 
 def read_last_records(path: str) -> Iterator[Dict[str, Any]]:

@@ -34,7 +34,7 @@ from ..graph.run import Run
 from ..graph.session_config import session_config
 from ..options import CoreOptions
 from ..plugins import Plugins
-from ..statistics.example_means import mean
+from ..statistics.intervals import mean
 from ..storage.checkpoint_reader import has_files
 from ..storage.variables import find_misfit, read_variable_specs, variable_specs
 from .example_values import Intervals, compute_intervals

@@ -71,7 +71,6 @@ def _choose_inputs(
         arrays = read_inputs() or arrays
     try:
         evaluator.predict(arrays)
-        return arrays
     except tf.errors.InvalidArgumentError as error:  # of an embedding: an id that does not exist
         examples = read_inputs()
         if examples is None:
@@ -81,12 +80,11 @@ def _choose_inputs(
                 hint="Put the data of the run back, so that its examples can be read.",
             ) from error
         return examples
+    return arrays
 
 
 def describe_input_hooks(hooks: Sequence[str]) -> str:
-    """What a caller of the SavedModel has to do before it; empty for no hooks."""
-    if not hooks:
-        return ""
+    """What a caller of the SavedModel has to do before it, with one hook or more."""
     names = " and ".join(f"'{name}'" for name in hooks)
     return (
         f"The SavedModel begins behind the plugin's {names}: give it examples as "
@@ -140,9 +138,6 @@ def _writing(folder: str, path: str) -> Iterator[None]:
 
 
 def _write(evaluator: Evaluator, folder: str) -> None:
-    """Write the SavedModel, and assets.extra/README.md with the signature and what a caller has to
-    do before it.
-    """
     info = tf.saved_model.utils.build_tensor_info
     graph = evaluator.graph
     signature = tf.saved_model.signature_def_utils.build_signature_def(
@@ -160,19 +155,6 @@ def _write(evaluator: Evaluator, folder: str) -> None:
             strip_default_attrs=True,
         )
         builder.save()
-    inputs = [
-        f"- {name}: {dtype} [N, {', '.join(map(str, shape))}]".replace(", ]", "]")
-        for name, (dtype, shape) in sorted(graph.input_specs.items())
-    ]
-    outputs = [f"- {name}" for name in sorted(graph.predictions)]
-    lines = [f"# Signature {SIGNATURE}", "", "Inputs:", *inputs, "", "Outputs:", *outputs, ""]
-    hooks = evaluator.input_hooks
-    lines += [describe_input_hooks(hooks), ""] if hooks else []
-    lines.append(f"Written by TensorFlow {VERSION}, for this version and later ones.")
-    path = os.path.join(folder, "assets.extra")
-    os.makedirs(path)
-    with open(os.path.join(path, "README.md"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
 
 
 def _largest_difference(evaluator: Evaluator, folder: str, inputs: Dict[str, np.ndarray]) -> float:

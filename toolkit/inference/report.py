@@ -13,7 +13,7 @@ import numpy as np
 from ..data.examples import Split
 from ..errors import ToolkitError
 from ..plugins import Plugins, Problem, describe_value
-from ..storage.report_folder import EXAMPLE_MEANS, open_report_folder
+from ..storage.report_folder import open_report_folder
 from ..storage.run_folder import RunFolder
 from .evaluator import Evaluator
 from .example_values import write_examples
@@ -43,13 +43,12 @@ def report(
 
     Returns:
         The result as JSON values: "split", "step", "examples", "metrics", "intervals" of those of
-        them that have one, "intervals_omitted" with the reasons of others, "example_means" with
-        those of the values in the file of the examples, "reports" if there are any, or else
-        "reports_omitted" if they could not be written, "lines" and "details" if a scorer returned
-        some, and what plugins add. For comparisons with other results: "directions" (name -> "min"
-        or "max"), "depends_on" (name of a scorer's metric -> what its values depend on besides the
-        model), and "examples_sha256", the hash of the split's content, unless examples have to be
-        decoded for it.
+        them that have one, "intervals_omitted" with the reasons of others, "reports" if there are
+        any, or else "reports_omitted" if they could not be written, "lines" and "details" if a
+        scorer returned some, and what plugins add. For comparisons with other results: "directions"
+        (name -> "min" or "max"), "depends_on" (name of a scorer's metric -> what its values depend
+        on besides the model), and "examples_sha256", the hash of the split's content, unless
+        examples have to be decoded for it.
 
     Raises:
         RetryError: the disk is full.
@@ -92,13 +91,11 @@ def report(
             result["examples_sha256"] = split.sha256()
         for answer in answers:
             result.update(answer or {})
-        means = {}
         if folder is not None:
             with folder.writing():
-                means = write_examples(reports.path, evaluation.metrics, evaluation.values)
+                write_examples(reports.path, evaluation.metrics, evaluation.values)
     if reports.place:
         result["reports"] = reports.place
-        result.update({EXAMPLE_MEANS: means} if means else {})
     elif reports.omission:
         result["reports_omitted"] = reports.omission
     return result

@@ -14,6 +14,7 @@ JACKKNIFE = "jackknife"
 STUDENT = "Student's t"
 
 _MAX_CELLS = 2 * 10**6  # that `bootstrap_counts` draws: below a second
+_TOLERANCE = 1e-3  # of a metric beside the mean of its examples: the rounding of float32 counters
 _MIN_DRAWS, _MAX_DRAWS, _DRAWS_AT_ONCE = 200, 2000, 20
 
 
@@ -175,6 +176,16 @@ def t_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     mean, count = float(np.mean(values)), len(values)
     half = t_quantile(0.5 + level / 2, count - 1) * float(np.std(values, ddof=1)) / count**0.5
     return Interval(mean - half, mean + half, level, STUDENT)
+
+
+def mean(values: np.ndarray) -> float:
+    """The mean of bools or numbers [N], in float64."""
+    return float(np.mean(values, dtype=np.float64))
+
+
+def is_mean(value: float, values: np.ndarray) -> bool:
+    """Whether a metric is the mean of these values, as far as its rounding allows."""
+    return math.isclose(value, mean(values), rel_tol=_TOLERANCE, abs_tol=1e-6)
 
 
 def interval_of_mean(values: np.ndarray, level: float = LEVEL) -> Optional[Interval]:
