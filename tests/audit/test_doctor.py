@@ -222,7 +222,7 @@ def test_a_plugin_that_has_changed_is_a_note(doctor, trained_with_file):
     trained_with_file()
     write_plugin(UNCHANGED + "  # and a remark")
     note = "A resume here is not exact: plugin 'mine' has changed (mine.py)."
-    assert note in doctor(0, "run")["note"]
+    assert note in doctor(0, "run", "--trust")["note"]
 
 
 def test_another_model_is_a_fault_with_the_way_out(doctor, trained_with_file):

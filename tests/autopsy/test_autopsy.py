@@ -10,7 +10,7 @@ import os
 import numpy as np
 import pytest
 from file_fixtures import read_json
-from linear_fixtures import Linear, LinearOptions
+from linear_fixtures import Linear
 from PIL import Image
 from run_fixtures import write_plugin
 
@@ -306,30 +306,6 @@ class OwnData(Linear):
         x = np.ones((12, 2), np.float32)
         x[5, 0] = NAN
         return Split(x, np.arange(12) % 2)
-
-
-class ThreeBatches(LinearOptions):
-    @property
-    def batches_per_step(self):
-        return 3
-
-
-class Sliced(MeanLoss):
-    """Squares each third of a step's examples on its own."""
-
-    @hookimpl
-    def options(self):
-        return ThreeBatches
-
-    def values(self, logits, features):
-        squares = [tf.square(part) for part in tf.split(features, 3)]
-        return tf.concat(squares, axis=0) * logits * 1e-20
-
-
-def test_the_right_example_is_named_in_a_step_of_several_batches(data):
-    finding = examine_step(Sliced, data(_7=[1e25, 1.0]))
-    assert finding.tensor.shape == (4, 2) and finding.batch.size == 12
-    assert finding.examples == [7] and finding.op_type == "Square"
 
 
 def test_non_finite_features_are_reported_with_their_example():

@@ -5,11 +5,11 @@ of. Nothing is trained.
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, Union
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, Union
 
 from ..errors import CheckFailed, CheckpointError, ToolkitError, is_verbose
 from ..options import FOLDER, ORIGINS, Config, CoreOptions, merge
-from ..plugins import Plugins, is_name, locate, plugin_name
+from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import MANIFEST, FormatError, fold
 from ..storage.journal import JOURNAL, find_journal_fault, has_state
@@ -198,16 +198,6 @@ def _check_journal(folder: RunFolder) -> _Result:
     path = folder.file(JOURNAL)
     size = os.path.getsize(path) if os.path.exists(path) else 0
     return f"{size} bytes", [(find_journal_fault(folder, each), path) for each in checkpoints]
-
-
-def describe_code_change(reference: str, session: Dict[str, Any]) -> str:
-    """That a plugin has other files than in the entry of a session, as a clause; "" if it has not.
-    The reference is a file or a module, which is not executed; raises UsageError if there is none.
-    """
-    name, hashes = plugin_name(reference), locate(reference).hashes
-    recorded = (session.get("plugins") or {}).get(name) or {}
-    names = sorted(n for n in hashes if recorded.get(n, hashes[n]) != hashes[n])
-    return f"plugin '{name}' has changed ({', '.join(names[:3])})" if names else ""
 
 
 def declared_options(config: Config) -> Type[CoreOptions]:

@@ -190,27 +190,21 @@ def _nonfinite_rows(
 ) -> List[int]:
     """The rows of the batch whose values in the tensor are non-finite.
 
-    The tensor's first axis may be that of the whole batch, of one of the step's batches, or none
-    of examples at all. A trial decides: with other examples in place of the non-finite rows, the
-    tensor has to become finite.
+    The tensor's first axis may be that of the batch, or none of examples at all. A trial decides:
+    with other examples in place of the non-finite rows, the tensor has to become finite.
     """
     array = to_floats(value)
-    sizes = (batch.size, repeated.graph.run.options.batch_size)
-    if array.ndim == 0 or len(array) not in sizes:
+    if array.ndim == 0 or len(array) != batch.size:
         return []
     is_bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
-    rows = np.flatnonzero(is_bad)
+    rows: List[int] = np.flatnonzero(is_bad).tolist()
     if kind == "features":
-        return rows.tolist()
+        return rows
     if is_bad.all():
         return []
+    indices = np.where(is_bad, np.argmin(is_bad), np.arange(batch.size))
     tensors = flatten(*repeated.graph.batch)
-    for start in range(0, batch.size, len(array)):
-        indices = np.arange(batch.size)
-        indices[start + rows] = start + np.flatnonzero(~is_bad)[0]  # another example in their place
-        feeds = {tensors[key]: array[indices] for key, array in batch.arrays.items()}
-        with repeated.run(targets, [tensor], feeds) as (_, dump):
-            values = [np.isfinite(to_floats(read())).all() for _, read in dump]
-        if values and all(values):
-            return (start + rows).tolist()
-    return []
+    feeds = {tensors[key]: values[indices] for key, values in batch.arrays.items()}
+    with repeated.run(targets, [tensor], feeds) as (_, dump):
+        is_finite = [np.isfinite(to_floats(read())).all() for _, read in dump]
+    return rows if is_finite and all(is_finite) else []

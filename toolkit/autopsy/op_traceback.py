@@ -66,29 +66,18 @@ def plugin_lines(op: tf.Operation) -> List[SourceLine]:
     No line of a plugin creates a gradient, unless it is a custom gradient. So the lines of the
     forward op are returned for it.
     """
-    lines, forward = _traceback_lines(op), forward_op(op)
-    if forward is op:
-        return _lines_after(lines, _absolute(_BUILDER))
-    return _lines_after(lines, "gradients_util.py") or plugin_lines(forward)
-
-
-def _lines_after(lines: List[SourceLine], file: str) -> List[SourceLine]:
-    """The plugins' lines that follow the last line of a file. file: how its path ends."""
-    numbers = [number for number, line in enumerate(lines) if line.file.endswith(file)]
-    start = numbers[-1] + 1 if numbers else 0
-    folders = _library_folders()
-    return [line for line in lines[start:] if not line.file.startswith(folders)]
-
-
-def _traceback_lines(op: tf.Operation) -> List[SourceLine]:
-    """All lines of the stack in which the op was created, the innermost last."""
-    lines = []
+    lines, forward = [], forward_op(op)
     for frame in op.traceback or ():  # an object, or a tuple that starts with the same values
         is_tuple = isinstance(frame, tuple)
         file, line, name = frame[:3] if is_tuple else (frame.filename, frame.lineno, frame.name)
         path = _absolute(file)
         lines.append(SourceLine(path, int(line), name, linecache.getline(path, line).strip()))
-    return lines
+    # What called the module that builds the graph, or that of gradients, did not create the op.
+    builder = _absolute(_BUILDER) if forward is op else "gradients_util.py"
+    start = max([n + 1 for n, line in enumerate(lines) if line.file.endswith(builder)], default=0)
+    folders = _library_folders()
+    own = [line for line in lines[start:] if not line.file.startswith(folders)]
+    return own if own or forward is op else plugin_lines(forward)
 
 
 def _is_library(file: str) -> bool:

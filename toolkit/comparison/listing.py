@@ -210,20 +210,8 @@ class Condition(NamedTuple):
 
 
 def filter_rows(rows: Sequence[Row], conditions: Sequence[Condition]) -> List[Row]:
-    """The rows that match all conditions.
-
-    Raises:
-        UsageError: a name occurs in no row, or a limit of numbers is no number.
-    """
+    """The rows that match all conditions. Raises UsageError for a name that occurs in no row."""
     _check_names([condition.name for condition in conditions], rows, "filter by", _FIELDS)
-    for name, sign, text in conditions:
-        values = [row.values[name] for row in rows if row.values.get(name) is not None]
-        numbers = [_as_number(value) for value in values]
-        if sign in _ORDERS and _as_number(text) is None and numbers and None not in numbers:
-            raise UsageError(
-                f"--where '{name}{sign}{text}': '{text}' is no number.",
-                hint=f"The values of {name} are numbers, such as {format_value(values[0])}.",
-            )
     return [row for row in rows if all(each.matches(row) for each in conditions)]
 
 

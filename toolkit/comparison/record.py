@@ -6,6 +6,7 @@ read. `read_record` reads config.json and the commit log alone where the run has
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
@@ -103,9 +104,7 @@ def read_record(
     if end is None:  # while a process has just begun to continue a run, its end is that of before
         is_locked = folder_lock.is_locked(path) if is_training is None else is_training
         status = RUNNING if is_locked else KILLED if state else UNSTARTED
-        if is_locked:
-            steps = (each.get("step") for each in read_last_records(os.path.join(path, METRICS)))
-            step = max(step, next((n for n in steps if type(n) is int and n >= 0), 0))
+        step = max(step, _read_last_step(path) if is_locked else 0)
     data, extensions = state.get("data") or {}, config.get(EXTENSIONS)
     return RunRecord(
         path=path,
@@ -181,22 +180,15 @@ def open_inside(folder: str, name: str) -> IO[bytes]:
     return open_regular_file(path)
 
 
-def read_last_records(path: str) -> Iterator[Dict[str, Any]]:
-    """Yield the records at the end of a JSON-lines file, the last one first; all of them if none is
-    in the last bytes, and none if the file cannot be read.
-    """
-    for size in (_TAIL_BYTES, None):
-        try:
-            with open_regular_file(path) as file:
-                end = file.seek(0, os.SEEK_END)
-                file.seek(0 if size is None else max(0, end - size))
-                lines = file.read().split(b"\n")[:-1]
-        except OSError:
-            return
-        records = [parse_object(line.decode("utf-8", "replace")) for line in reversed(lines)]
-        yield from filter(None, records)
-        if any(records):
-            return
+def _read_last_step(path: str) -> int:
+    """The last step of which a run has recorded metrics; 0 if it has none."""
+    lines: List[bytes] = []
+    with contextlib.suppress(OSError), open_inside(path, METRICS) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        lines = file.read().split(b"\n")[:-1]
+    records = (parse_object(line.decode("utf-8", "replace")) or {} for line in reversed(lines))
+    steps = (record.get("step") for record in records)
+    return next((step for step in steps if type(step) is int and step >= 0), 0)
 
 
 # -------------------------------------------------------------------------------------- many runs

@@ -187,17 +187,7 @@ class Sampler:
             parts = [parts]
         if not hasattr(parts, "__iter__"):
             raise self._fault(f"returned {type(parts).__name__}, expected an iterable of dicts")
-        return self._check_parts(iter(parts), request.count)
-
-    def _predict(self, inputs: Arrays, position: int) -> Arrays:
-        graph = self._evaluator.graph
-        if set(inputs) <= set(graph.outputs) and not set(inputs) & set(graph.placeholders):
-            return self._evaluator.predict_from_outputs(inputs, position)
-        return self._evaluator.predict(inputs, position=position)
-
-    def _check_parts(self, parts: Iterator[Any], count: int) -> Iterator[Arrays]:
-        """The parts, images as uint8. Raises ToolkitError for what is no part, or not as others."""
-        total, first_form = 0, None
+        parts, total, first_form = iter(parts), 0, None
         while True:
             part = self._plugins.call_plugin_code("hook 'sample'", next, parts, None)
             if part is None:
@@ -217,8 +207,14 @@ class Sampler:
                 raise self._fault(f"yielded {describe(first_form)}, then {describe(form)}")
             total += len(next(iter(arrays.values())))
             yield arrays
-        if total != count:
-            raise self._fault(f"yielded {total} samples, expected {count}")
+        if total != request.count:
+            raise self._fault(f"yielded {total} samples, expected {request.count}")
+
+    def _predict(self, inputs: Arrays, position: int) -> Arrays:
+        graph = self._evaluator.graph
+        if set(inputs) <= set(graph.outputs) and not set(inputs) & set(graph.placeholders):
+            return self._evaluator.predict_from_outputs(inputs, position)
+        return self._evaluator.predict(inputs, position=position)
 
     def _fault(self, text: str) -> ToolkitError:
         return ToolkitError(

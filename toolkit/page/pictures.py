@@ -147,18 +147,13 @@ def open_picture(folder: str, name: str, max_side: int, max_bytes: int) -> Pictu
             is_clear = "A" in image.mode or "transparency" in image.info
             plain = image.convert("RGBA" if is_clear else "RGB")
             plain.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
-            return Picture(_encode(plain), "image/webp", plain.width, plain.height)
+            stream = io.BytesIO()
+            plain.save(stream, "WEBP", lossless=True, quality=40, method=1)
+            if stream.tell() > _LOSSLESS_BYTES:
+                stream = io.BytesIO()
+                plain.save(stream, "WEBP", quality=80, method=2)
+            return Picture(stream.getvalue(), "image/webp", plain.width, plain.height)
     except PictureError:
         raise
     except Exception as error:  # Pillow raises errors of many kinds
         raise PictureError(f"it is no picture ({type(error).__name__})") from None
-
-
-def _encode(image: Any) -> bytes:
-    """The image as WebP: without loss if that is small, else with little."""
-    sharp, small = io.BytesIO(), io.BytesIO()
-    image.save(sharp, "WEBP", lossless=True, quality=40, method=1)
-    if sharp.tell() <= _LOSSLESS_BYTES:
-        return sharp.getvalue()
-    image.save(small, "WEBP", quality=80, method=2)
-    return small.getvalue()
