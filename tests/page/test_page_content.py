@@ -133,12 +133,8 @@ def test_the_worst_thing_is_in_words(here, values, level, text):
     assert (worst.level, worst.text) == (level, text)
 
 
-def test_a_failure_is_worse_than_damage_and_that_worse_than_refused_steps(here):
-    os.makedirs("run/checkpoints/damaged")
-    open("run/checkpoints/damaged/model.ckpt-50.index", "w").close()
+def test_a_failure_is_worse_than_refused_steps(here):
     records = [event(30, count=2)]
-    text = "Damage: the checkpoint of step 50 was damaged, and moved away."
-    assert content(records=records)["worst"].text == text
     assert content(records=records, manifest=DIVERGED)["worst"].text == DIVERGED["reason"]
 
 
@@ -198,7 +194,6 @@ def test_the_command_names_the_folder_as_the_user_did_and_says_what_else_it_need
     )
     assert run["again_needs"] == [
         "One command is not enough: a resume changed options, as the events say.",
-        "The code of a file is as it is now; the folder of the run has that of then.",
     ]
     parent = {"kind": "weights", "name": "parent", "step": 50, "tensors": "a" * 64, "head": ""}
     run = content("b", init_from="../parent", manifest={"parent": parent})

@@ -11,7 +11,7 @@ from typing import List, Optional, Tuple
 
 from ..compat import tf
 from ..graph.replica_copy import original_name
-from .finding import PACKAGES, SourceLine
+from .finding import SourceLine
 
 # Packages whose lines appear in a traceback between a plugin's line and the op.
 _LIBRARIES = (
@@ -82,8 +82,8 @@ def plugin_lines(op: tf.Operation) -> List[SourceLine]:
 
 def _is_library(file: str) -> bool:
     """Whether a file is of the core, of TensorFlow, or installed beside it."""
-    parts = file.split(os.sep)
-    return file.startswith(_library_folders()) or bool(PACKAGES & set(parts))
+    is_installed = bool({"site-packages", "dist-packages"} & set(file.split(os.sep)))
+    return is_installed or file.startswith(_library_folders())
 
 
 def _library_folders() -> Tuple[str, ...]:

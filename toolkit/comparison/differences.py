@@ -103,17 +103,14 @@ def find_option_differences(records: Sequence[RunRecord]) -> List[Dict[str, Any]
             continue
         has_setter = any(name in r.options and not is_default(r, name) for r in records)
         if is_everywhere or is_one_plugin or has_setter:
-            origins = [_describe_origin(*pair, name) for pair in zip(records, options)]
+            origins: List[Optional[str]] = []
+            for record, known in zip(records, options):
+                is_saved = name in known and record.options.get(name) == known[name]
+                origin = str(record.origins.get(name, "")) if is_saved else ""
+                origins.append(origin if name in known else None)
             differences.append({"name": name, "values": values, "origins": origins})
     without_effect = options_without_effect()
     return sorted(differences, key=lambda each: each["name"] in without_effect)
-
-
-def _describe_origin(record: RunRecord, options: Mapping[str, Any], name: str) -> Optional[str]:
-    if name not in options:
-        return None
-    is_saved = record.options.get(name) == options[name]
-    return str(record.origins.get(name, "")) if is_saved else ""
 
 
 def find_changed_options(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import shutil
 from typing import Any, Callable, Dict, Iterator, Optional, Sequence
@@ -98,10 +97,10 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
         raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
     temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
     try:
-        with _writing(folder, temporary):
+        with _writing(folder):
             os.makedirs(temporary)
         with plain_folder(temporary) as plain:
-            with _writing(folder, plain):
+            with _writing(folder):
                 _write(evaluator, plain)
             largest = _largest_difference(evaluator, plain, inputs)
         if not largest <= TOLERANCE:
@@ -109,7 +108,7 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
                 f"The exported model differs by {largest:.2g} from the trained one; "
                 f"{TOLERANCE:g} is allowed."
             )
-        with _writing(folder, temporary):
+        with _writing(folder):
             if os.path.isdir(folder):
                 os.rmdir(folder)
             os.replace(temporary, os.path.abspath(folder))
@@ -119,18 +118,14 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
 
 
 @contextlib.contextmanager
-def _writing(folder: str, path: str) -> Iterator[None]:
+def _writing(folder: str) -> Iterator[None]:
     """Raise a RetryError if the block cannot write."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-        else:  # TensorFlow says `PATH/FILE; File too large`
-            match = re.search(re.escape(path) + r"[^;\n]*; ([^\n]+)", str(error.message))
-            if match is None:
-                raise
-            reason = match.group(1).rstrip(".")
+        # TensorFlow says `PATH/FILE; File too large`.
+        text = str(getattr(error, "message", "")).partition("\n")[0].rpartition("; ")[2].rstrip(".")
+        reason = getattr(error, "strerror", None) or text or str(error)
         raise RetryError(
             f"{folder} cannot be written: {reason}.",
             hint="Free some space, or name another folder.",

@@ -10,7 +10,6 @@ from ..comparison.record import RUNNING, RunRecord, finite
 from ..display.numbers import format_duration
 from ..errors import CheckpointError
 from ..options import NOT_SET, format_value
-from ..storage.checkpoint_store import CHECKPOINTS, QUARANTINE
 from ..storage.commit_log import NO_HASH, Entry
 from ..storage.jsonl import has_more, read_records
 from ..storage.report_folder import REPORTS
@@ -39,7 +38,6 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
     except CheckpointError as error:
         notes.append(error.message)
     happened += events.list_log_events(entries)
-    happened += events.list_quarantine(os.path.join(record.path, CHECKPOINTS, QUARANTINE))
     happened.sort(key=lambda event: event.step)
     sections = read_sections(fields(record.test).get("page"))
     place = events.find_place(record)
