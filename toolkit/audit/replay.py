@@ -73,13 +73,8 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
     if first is None:
         first = max(starts, default=0)
     if first and first not in starts:
-        reason = f"There is no checkpoint of step {first} to start from."
-        if first >= last:
-            reason = f"There are no steps from {first} to {last}."
-        elif first in commits:
-            reason = f"The checkpoint of step {first} was not kept."
         raise UsageError(
-            reason,
+            f"There is no checkpoint of step {first} to start from, before step {last}.",
             hint=f"A replay up to step {last} starts from one of {join_steps([0, *starts])}.",
         )
     sessions = _find_sessions(folder, first, commits[last])

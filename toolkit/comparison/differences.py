@@ -54,13 +54,12 @@ def find_special_options(records: Sequence[RunRecord]) -> List[Dict[str, Any]]:
             known += [value] if len(known) < 2 and value not in known else []
     counts = collections.Counter(record.plugin for record in records)
     left_out = options_without_effect().union(_SHOWN_ELSEWHERE)
-
-    def is_special(plugin: str, name: str) -> bool:
-        varies = len(values[plugin, name]) > 1
-        return name not in left_out and (varies or counts[plugin] == 1)
-
     return [
-        {name: value for name, value in own_options(r).items() if is_special(r.plugin, name)}
+        {
+            name: value
+            for name, value in own_options(r).items()
+            if name not in left_out and (len(values[r.plugin, name]) > 1 or counts[r.plugin] == 1)
+        }
         for r in records
     ]
 

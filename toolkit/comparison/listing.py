@@ -107,34 +107,22 @@ def sort_rows(rows: Sequence[Row], key: str, is_reverse: bool = False) -> List[R
 
 def _order_by_value(rows: Sequence[Row], key: str) -> List[Any]:
     """What to sort each row by, None without a value: the merit of a metric among the runs of the
-    same metric and data, of which most have the first place; numbers before other options.
+    same metric, of which most have the first place, and of the same data; numbers before other
+    options.
     """
     metrics = [_metric_to_sort(row, key) for row in rows]
-    names = _rank([metric.name for metric in metrics if metric])
-    data = _rank([_data_of(row.record) for row in rows if row.record])
+    counts = collections.Counter(metric.name for metric in metrics if metric)
     orders: List[Any] = []
     for row, metric in zip(rows, metrics):
         value, number = row.values.get(key), _as_number(row.values.get(key))
         if metric and row.record:
-            place = names[metric.name], data[_data_of(row.record)]
+            place = -counts[metric.name], metric.name, row.record.data_name
             orders.append(None if math.isnan(metric.value) else (0, *place, -metric.merit))
         elif value in (None, "") or key == "metric":
             orders.append(None)
         else:
             orders.append((2, format_value(value)) if number is None else (1, number))
     return orders
-
-
-def describe_rankings(rows: Sequence[Row], key: str) -> str:
-    """That rows sorted by a metric are several rankings, a sentence; "" if they are one."""
-    data = {_data_of(row.record) for row in rows if row.record and _metric_to_sort(row, key)}
-    text = f"the runs are of {len(data)} data sets or splits, each with a ranking of its own"
-    return text if len(data) > 1 else ""
-
-
-def _data_of(record: RunRecord) -> str:
-    """A text that is equal for runs of the same data and splits."""
-    return repr((sorted(record.data_sha256.items()) or record.data_name, record.partition))
 
 
 def _metric_to_sort(row: Row, key: str) -> Optional[Metric]:
@@ -144,12 +132,6 @@ def _metric_to_sort(row: Row, key: str) -> Optional[Metric]:
     if key == "metric":
         return row.metric
     return main_metric(row.record, key) if key in row.record.metrics else None
-
-
-def _rank(texts: Sequence[str]) -> Dict[str, int]:
-    """Texts by their rank: the one that most rows have first."""
-    ordered = sorted(collections.Counter(texts).items(), key=lambda each: (-each[1], each[0]))
-    return {text: rank for rank, (text, _) in enumerate(ordered)}
 
 
 def natural_key(text: str) -> List[Tuple[int, int, str]]:

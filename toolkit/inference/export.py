@@ -36,8 +36,7 @@ def export(
 
     The evaluator is in mode "predict", with a loaded checkpoint; the folder is new or empty.
     `read_inputs` returns examples to compare on, arrays by name, or None if there are none. It is
-    called where the model is fed more than images and floats, or refuses random numbers. Returns
-    JSON values.
+    called where the model is fed more than images and floats. Returns JSON values.
 
     Raises:
         UsageError: the folder is not empty, or the model refuses random inputs and no example can
@@ -61,24 +60,20 @@ def export(
 def _choose_inputs(
     evaluator: Evaluator, read_inputs: Optional[Callable[[], Any]]
 ) -> Dict[str, np.ndarray]:
-    """Arrays to compare on, by name: random ones, or examples where these are no inputs."""
-    specs = evaluator.graph.input_specs
-    arrays = random_arrays(specs, NUM_CHECKED)
-    if read_inputs is None or not evaluator.graph.takes_examples:
-        return arrays
-    if any(dtype not in ("uint8", "float32") for dtype, _ in specs.values()):
-        arrays = read_inputs() or arrays
+    """Arrays to compare on, by name: random ones, or examples where these may be no inputs."""
+    specs, arrays = evaluator.graph.input_specs, None
+    is_plain = all(dtype in ("uint8", "float32") for dtype, _ in specs.values())
+    if read_inputs is not None and evaluator.graph.takes_examples and not is_plain:
+        arrays = read_inputs()
+    arrays = arrays or random_arrays(specs, NUM_CHECKED)
     try:
         evaluator.predict(arrays)
     except tf.errors.InvalidArgumentError as error:  # of an embedding: an id that does not exist
-        examples = read_inputs()
-        if examples is None:
-            raise UsageError(
-                f"The model refuses made-up inputs, on which it would be compared: "
-                f"{summarize_tf_error(str(error.message))}.",
-                hint="Put the data of the run back, so that its examples can be read.",
-            ) from error
-        return examples
+        raise UsageError(
+            f"The model refuses made-up inputs, on which it would be compared: "
+            f"{summarize_tf_error(str(error.message))}.",
+            hint="Put the data of the run back, so that its examples can be read.",
+        ) from error
     return arrays
 
 
