@@ -37,12 +37,9 @@ def kill_copies(
     many were trained to the end; and "result", what is equal, in words.
 
     The copies, in the folder `path`, train a segment from the beginning. `log` is called with a
-    message for each kill; the seed is that of the moments, which also depend on the machine.
-
-    Raises:
-        CheckFailed: a copy differs (the message names the first difference) or cannot resume.
-        UsageError: the run needs code that is not trusted.
-        InterruptedRun: this process got a signal to end; it ends the copy's process too.
+    message for each kill; the seed is that of the moments, which also depend on the machine. Raises
+    CheckFailed if a copy differs or cannot resume, UsageError if the run needs code that is not
+    trusted, InterruptedRun if this process got a signal to end, as does then the copy's.
     """
     from ..config import move
 

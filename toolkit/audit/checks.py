@@ -139,13 +139,8 @@ def _check_checkpoints(folder: RunFolder) -> _Result:
 
 
 def _check_metrics(folder: RunFolder) -> _Result:
-    lines, faults, intact = folder.metrics.lines(), [], ""
-    for checkpoint in folder.checkpoints.list():
-        fault = folder.metrics.find_fault(checkpoint)
-        if fault:
-            faults.append(fault + intact)
-            break
-        intact = f"; up to step {checkpoint.step} it is intact"
+    lines, checkpoints = folder.metrics.lines(), folder.checkpoints.list()
+    faults = list(filter(None, map(folder.metrics.find_fault, checkpoints)))[:1]
     faults += [
         f"line {number} of metrics.jsonl is not a JSON object"
         for number, line in enumerate(lines, 1)

@@ -120,17 +120,16 @@ REPAIRS = {
     "manifest": "The numbers in manifest.json are not those of the run; a resume writes it again.",
     "seal": "Copy the reports back; the numbers in them are not those of the run.",
 }
-RESTORE_LOG = (
-    "Copy an intact commits.jsonl back, or start a new run in another folder; no command continues "
-    "without it."
-)
 
 
 def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str], resume: str) -> None:
     """Add what can be done about the state of a run and the faults that checks found."""
     advice, state = diagnosis.advice, _try(folder.state)
     if state is None:
-        advice.append(RESTORE_LOG)
+        advice.append(
+            "Copy an intact commits.jsonl back, or start a new run in another folder; no command "
+            "continues without it."
+        )
         return
     try:
         newest = folder.checkpoints.newest()

@@ -51,11 +51,8 @@ class Segment(NamedTuple):
 
 def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Segment:
     """The steps after `first`, a step with a checkpoint, or 0, up to `last`, a step with a commit;
-    None: the last one.
-
-    Raises:
-        UsageError: these steps cannot be replayed, because there is no such checkpoint, or because
-            the run was resumed with other options between them.
+    None: the last one. Raises UsageError if there is no such checkpoint or commit, or if the run
+    was resumed with other options between them.
     """
     commits = folder.commits.current_commits()
     if not commits:

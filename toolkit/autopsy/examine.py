@@ -35,9 +35,8 @@ def examine(
     step: int,
     assign_weights: Optional[Callable[[tf.Session], None]] = None,
 ) -> Optional[Finding]:
-    """Repeat the step after `step` and find its first non-finite tensor.
-
-    No file and no variable of another session is changed.
+    """Repeat the step after `step` and find its first non-finite tensor; None where the step was
+    finite this time, for which `NOT_REPRODUCED` has the reasons. Nothing of the run is changed.
 
     Args:
         plugins: the run's plugins.
@@ -45,12 +44,7 @@ def examine(
         make_run: makes the `Run` of that graph from the reader.
         checkpoint: the prefix of the checkpoint of `step`, or None for the initial variables.
         step: the last good step.
-        assign_weights: assigns the weights in a session with which the run began; None if it began
-            with the initial variables.
-
-    Returns:
-        The finding, or None where the step was finite this time; `NOT_REPRODUCED` says why that
-        happens.
+        assign_weights: assigns the weights with which the run began, in a session; or None.
     """
     repeated = _RepeatedStep(plugins, make_reader, make_run, checkpoint, step, assign_weights)
     with contextlib.closing(repeated):
@@ -71,14 +65,8 @@ def examine(
 
 
 class _RepeatedStep:
-    """The graph of one training step, and a session that runs it from the same state each time.
-
-    Its arguments are those of `examine`.
-
-    Attributes:
-        step: the global step before the repeated one.
-        graph: the `TrainingGraph`.
-        positions: tensor int64 [N], the batch's positions in the training split.
+    """The `TrainingGraph` of one training step, the positions int64 [N] of its batch in the split,
+    and a session that runs it from the same state each time. The arguments are those of `examine`.
     """
 
     def __init__(self, plugins, make_reader, make_run, checkpoint, step, assign_weights):

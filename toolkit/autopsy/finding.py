@@ -97,9 +97,7 @@ class Finding(NamedTuple):
     tensor: TensorSummary
     op: str  # its op; of a variable, the variable's name
     op_type: str
-    stack: List[
-        SourceLine
-    ]  # that created it: lines of plugins, the innermost last; or of no plugin
+    stack: List[SourceLine]  # of plugins, that created it, the innermost last
     gradient_of: Optional[Tuple[str, str]]  # name and type of the forward op, for a gradient
     inputs: List[TensorSummary]  # of the op
     rows: List[int]  # non-finite rows of the batch; [] where the tensor has no axis of examples

@@ -20,8 +20,7 @@ class Metric(NamedTuple):
     direction: Optional[str]  # "min" or "max", whichever is better; None if nothing says it
     low: Optional[float] = None  # the lower end of its interval; None without one
     high: Optional[float] = None  # the upper end; likewise
-    # the share of such intervals that contain the true value; likewise
-    level: Optional[float] = None
+    level: Optional[float] = None  # of the interval, in (0, 1); likewise
     method: str = ""  # how the interval was computed; "" without one
 
     @property

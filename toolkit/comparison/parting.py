@@ -23,8 +23,7 @@ class Parting(NamedTuple):
     """Where two runs parted."""
 
     step: int  # the last step at which they are known to be equal; 0 for the beginning
-    # the first step at which they are known to differ; None if they do not
-    differs_by: Optional[int]
+    differs_by: Optional[int]  # the first step at which they are known to differ
     text: str  # a sentence without its end
     causes: List[str]  # what differs from there on, a clause each
 

@@ -34,16 +34,14 @@ class RunRecord(NamedTuple):
 
     path: str  # of the folder, absolute
     name: str  # of the run among others: a relative path, or the name of the folder
-    # that of the state ("finished", "stopped", "interrupted", "diverged", "failed", "trained");
-    # "running" while a process trains, "killed" if the process that trained has ended without a
-    # word, "unstarted" before the first step
+    # "finished", "stopped", "interrupted", "diverged", "failed", "trained"; "running" while a
+    # process trains, "killed" if it ended without a word, "unstarted" before the first step
     status: str
     reason: str  # why it ended, a clause or a sentence; "" if nothing says it
     exit_code: Optional[int]  # of the process that trained; None if it has not ended or was killed
     step: int  # the last one; that of the last commit if the run was killed
     total_steps: Optional[int]  # where training ends; None if the run has not started
-    # of training in all sessions; None while it trains, or if it was killed
-    seconds: Optional[float]
+    seconds: Optional[float]  # of training in all sessions; None if it has not ended
     created: str  # when the run began, in ISO 8601; "" if the run has not started
     plugin: str  # the name or reference of the model plugin
     extensions: List[str]  # those of the extensions, in their order
@@ -54,13 +52,10 @@ class RunRecord(NamedTuple):
     data_sha256: Dict[str, str]  # the hashes of its files by name
     partition: str  # the hash of which examples are in which split
     examples: Dict[str, int]  # the number of examples by split
-    # the result of the test split, with "metrics" by name; None if there is none
-    test: Optional[Dict[str, Any]]
-    # step, metric and direction of the best checkpoint; None if none was selected
-    best: Optional[Dict[str, Any]]
+    test: Optional[Dict[str, Any]]  # the result of the test split, with "metrics" by name
+    best: Optional[Dict[str, Any]]  # step, metric and direction of the best checkpoint
     versions: Dict[str, str]  # of the software, by name
-    # the whole state, as manifest.json shows it; {} if the run has not started
-    manifest: Dict[str, Any]
+    manifest: Dict[str, Any]  # the whole state, as manifest.json shows it
 
     @property
     def folder(self) -> RunFolder:

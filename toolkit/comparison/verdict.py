@@ -32,8 +32,7 @@ class Band(NamedTuple):
     """A metric of a group."""
 
     value: float  # the mean over the seeds
-    # the lower end of the interval of the only run; of several seeds, the lowest value
-    low: Optional[float]
+    low: Optional[float]  # of the interval of the only run; of several seeds, the lowest value
     high: Optional[float]  # likewise
     deviation: Optional[float]  # the standard deviation over the seeds; None for one
     seeds: int  # how many there are

@@ -105,10 +105,9 @@ class OpenEvaluation:
 
     def report(self, checkpoint: Checkpoint, folder: Optional[RunFolder]) -> Dict[str, Any]:
         """Evaluate a checkpoint of the run, and write reports to its folder, if one is given."""
-        evaluator, step, data = self._evaluator, checkpoint.step, self._data or ""
-        evaluator.load(checkpoint.path)
-        plugins, examples = self._model.plugins, self._examples
-        return report(plugins, evaluator, folder, self.split, examples, step, data)
+        self._evaluator.load(checkpoint.path)
+        subject = self.split, self._examples, checkpoint.step, self._data or ""
+        return report(self._model.plugins, self._evaluator, folder, *subject)
 
     def close(self) -> None:
         self._evaluator.close()

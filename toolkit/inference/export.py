@@ -28,11 +28,8 @@ def export(
 
     The signature `serving_default` takes `features` [N, ...] of the data's dtype (uint8 images in
     [0, 255]), the features by their names, or the inputs that the plugin's hook `inputs` names. It
-    returns each tensor of the hook `predict`. Loading the SavedModel initialises its local
-    variables. The SavedModel begins behind the hooks `filter` and `convert`, which are Python:
-    whoever serves it has to repeat them.
-
-    TensorFlow from the version that wrote it on can load it.
+    returns each tensor of the hook `predict`. The SavedModel begins behind the hooks `filter` and
+    `convert`, which are Python. TensorFlow from the version that wrote it on can load it.
 
     The evaluator is in mode "predict", with a loaded checkpoint; the folder is new or empty.
     `read_inputs` returns examples to compare on, arrays by name, or None if there are none. It is

@@ -1,10 +1,7 @@
 """What a trained model predicts on: examples in files, pictures, and arrays in memory.
 
 For each kind of file one function reads a file as examples, flat by key. `read_examples` chooses
-it, joins the files, and converts their examples as the training data was. An image of another size
-is scaled as the training images were, with one note for all. Pixels are inverted on request alone;
-images that look inverted in comparison with the training images give one warning. An image that
-cannot be read is left out where others can.
+it, joins the files, and converts their examples as the training data was.
 
 Legend: N examples, H height, W width, C channels.
 """
@@ -143,14 +140,11 @@ def read_examples(
     Args:
         spec: the `DataSpec` of the training data as stored, before the hook `convert`.
         images: how image files were read for the training, with the training images' size.
-        missing: what becomes of empty fields of a table, as in `ColumnOptions`; rows are never left
-            out.
-        is_inverted: whether the files have ink and paper swapped; their pixels are then inverted.
+        missing: as in `ColumnOptions`, but no row is left out.
+        is_inverted: whether to swap light and dark.
         convert: the hook of that name as a function of one example, or None.
-        log: called with a line for each image that cannot be read, with at most one note on those
-            that are scaled, and with at most one warning on inverted images.
-        brightness: the "border" and "mean" of the training images in [0, 1], to warn of
-            images that look inverted.
+        log: called with lines on images that cannot be read, are scaled, or look inverted.
+        brightness: the "border" and "mean" of the training images in [0, 1].
 
     Raises DataError where a file is missing, unreadable, or of another shape, type or kind than
     others; UsageError where examples that are no images are to be inverted.

@@ -189,14 +189,8 @@ def is_mean(value: float, values: np.ndarray) -> bool:
 
 
 def interval_of_mean(values: np.ndarray, level: float = LEVEL) -> Optional[Interval]:
-    """The interval of the mean of examples: Wilson's for bool, the bootstrap's for real values.
-
-    Args:
-        values: bool or real, [N].
-        level: in (0, 1).
-
-    Returns:
-        None where `reason_without_interval` has a reason.
+    """The interval of the mean of examples, bool or real [N]: Wilson's or the bootstrap's; None
+    where `reason_without_interval` has a reason.
     """
     if reason_without_interval(values):
         return None
