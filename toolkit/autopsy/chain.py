@@ -80,11 +80,8 @@ def to_floats(value: Any) -> np.ndarray:
 
 
 class Chain:
-    """The non-finite tensors that lead to `targets`, through non-finite tensors only.
-
-    Attributes:
-        tensors: name -> tensor, the targets included.
-        sources: those that are computed from finite tensors.
+    """The non-finite tensors by name that lead to `targets`, through non-finite tensors only, and
+    `sources`, those of them that are computed from finite tensors.
     """
 
     def __init__(self, targets: Iterable[tf.Tensor], inspection: Inspection):

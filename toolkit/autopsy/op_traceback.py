@@ -42,7 +42,12 @@ def find_failing_line(error: BaseException, graph: Optional[tf.Graph]) -> str:
     text = str(getattr(error, "message", error)) if isinstance(error, tf.errors.OpError) else ""
     call = _PYTHON_CALL.search(text)
     lines = _PYTHON_LINE.findall(call.group()) if call else []
-    own = [f"{_absolute(file)}:{line}" for file, line in lines if not _is_library(_absolute(file))]
+    own = []
+    for file, number in lines:
+        path = _absolute(file)
+        is_installed = {"site-packages", "dist-packages"} & set(path.split(os.sep))
+        if not is_installed and not path.startswith(_library_folders()):
+            own.append(f"{path}:{number}")
     if own or graph is None:
         return own[-1] if own else ""
     for name in _NODE.findall(text):
@@ -78,12 +83,6 @@ def plugin_lines(op: tf.Operation) -> List[SourceLine]:
     folders = _library_folders()
     own = [line for line in lines[start:] if not line.file.startswith(folders)]
     return own if own or forward is op else plugin_lines(forward)
-
-
-def _is_library(file: str) -> bool:
-    """Whether a file is of the core, of TensorFlow, or installed beside it."""
-    is_installed = bool({"site-packages", "dist-packages"} & set(file.split(os.sep)))
-    return is_installed or file.startswith(_library_folders())
 
 
 def _library_folders() -> Tuple[str, ...]:

@@ -87,10 +87,8 @@ def find_option_differences(records: Sequence[RunRecord]) -> List[Dict[str, Any]
     The data is left out: its hashes decide, see `describe_data`. Of runs of several plugins,
     options that some of them do not have and that nobody set are left out, too.
 
-    Returns:
-        Of each option its "name", which may be "plugin" or "with"; the "values" of all runs, None
-        for a run without such an option, too; and the "origins", "" if nothing says where a value
-        is from, None for a run without the option.
+    Returns of each option its "name", which may be "plugin" or "with"; the "values" of all runs;
+    and their "origins", "" if nothing says where one is from. Both are None where a run lacks it.
     """
     options = [trained_options(record) for record in records]
     is_one_plugin = len({record.plugin for record in records}) == 1

@@ -40,9 +40,7 @@ class Row(NamedTuple):
 
     record: Optional[RunRecord]  # None if the folder cannot be read
     metric: Optional[Metric]  # the main metric of the run; None if it has none
-    # what can be named to filter, to sort and to show: the fields, options and metrics of the run
-    # by name
-    values: Dict[str, Any]
+    values: Dict[str, Any]  # what can be filtered, sorted and shown: fields, options and metrics
     facts: Dict[str, Any]  # what `toolkit runs --json` prints
 
 

@@ -236,22 +236,12 @@ def find_runs(folder: str, note: Callable[[str], None] = lambda text: None) -> I
     """
     root = os.path.abspath(folder)
     _list_folder(root, folder or repr(folder))
-    paths = [root]  # what is still to be visited, the next one last
-    while paths:
-        path = paths.pop()
-        try:
-            with os.scandir(path) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
-        except OSError as error:
-            note(f"{path} cannot be read: {error.strerror}")
-            continue
-        if is_run_listing([entry.name for entry in entries]):
+    for path, folders, files in os.walk(
+        root, onerror=lambda error: note(f"{error.filename} cannot be read: {error.strerror}")
+    ):
+        if is_run_listing([*folders, *files]):
+            folders.clear()
             yield path
-            continue
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                paths.append(entry.path)
-            elif entry.is_symlink() and os.path.isdir(entry.path):
-                note(f"{entry.path} is a symbolic link, which is not followed; name it to list it")
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for link in filter(os.path.islink, (os.path.join(path, name) for name in folders)):
+            note(f"{link} is a symbolic link, which is not followed; name it to list it")

@@ -54,9 +54,8 @@ class OpenEvaluation:
         tta: whether to use test-time augmentation; None for the run's own choice.
         log: called with notes on other data.
 
-    Raises:
-        DataError: the data does not fit the model, or is not that of the run.
-        UsageError: there is no such split, or no test-time augmentation.
+    Raises DataError if the data does not fit the model, or is not that of the run; UsageError if
+    there is no such split, or no test-time augmentation.
     """
 
     def __init__(
@@ -81,8 +80,7 @@ class OpenEvaluation:
             )
         is_whole = bool(data) and split is None and list(run_data.splits) == ["train"]
         has_default = data is None and bool(run_data.splits.get(default_split))
-        if split is None:
-            split = default_split if has_default else "test"
+        split = split or (default_split if has_default else "test")
         examples = run_data.prepare_split("train" if is_whole else split)
         if examples is None:
             raise UsageError(
@@ -157,11 +155,9 @@ def report(
     reports.
 
     Args:
-        folder: of the run; reports go to `reports/NAME-STEP` in it, if it can be written, those of
-            test-time augmentation to `reports/NAME-STEP-tta`. None to keep none: in the folder of a
-            run that another process trains, they would take the places of its own.
-        other_data: the value of --data if it is not the run's own; such reports go to another
-            folder.
+        folder: of the run, for `reports/NAME-STEP`, if it can be written. None to keep none: in the
+            folder of a run that another process trains, they would take the places of its own.
+        other_data: the value of --data if it is not the run's own.
 
     Returns:
         The result as JSON values: "split", "step", "examples", "metrics", "intervals" of those of

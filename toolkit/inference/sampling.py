@@ -150,9 +150,8 @@ class Sampler:
         in_rows: bool = False,
     ) -> SamplePlan:
         """Decide what to draw: so many samples, None for as many as fill a grid, of the class of a
-        number or name, None for a mixture. With classes, draw rows of one class each if `in_rows`,
-        unless there are a count, a class or columns. Raises UsageError if there is no such class,
-        or nothing to draw.
+        number or name, None for a mixture; `in_rows` of one class each, unless there are a count, a
+        class or columns. Raises UsageError if there is no such class, or nothing to draw.
         """
         data = self._evaluator.run.data
         if count is not None and count < 1:
@@ -176,8 +175,7 @@ class Sampler:
 
     def draw(self, request: SampleRequest) -> Iterator[Arrays]:
         """Yield the samples in parts: arrays [n, ...] by name, images as uint8. Raises ToolkitError
-        if the hook failed, or yielded something else than these samples; UsageError if the request
-        has classes, and the model knows none.
+        if the hook failed, or yielded something else; UsageError if the model knows no classes.
         """
         request = dataclasses.replace(request, run_model=self._predict)
         parts = self._plugins.call_hook("sample", request=request, run=self._evaluator.run)
