@@ -80,7 +80,8 @@ class OpenEvaluation:
             )
         is_whole = bool(data) and split is None and list(run_data.splits) == ["train"]
         has_default = data is None and bool(run_data.splits.get(default_split))
-        split = split or (default_split if has_default else "test")
+        if split is None:
+            split = default_split if has_default else "test"
         examples = run_data.prepare_split("train" if is_whole else split)
         if examples is None:
             raise UsageError(

@@ -99,7 +99,11 @@ class ScorerSet:
                 with contextlib.suppress(ToolkitError):
                     depends_on = self._call_dependencies(scorer, split)
             metrics = {n: float(v) for n, v in result.metrics.items()}
-            yield result._replace(metrics=metrics, depends_on=depends_on)
+            intervals = {
+                name: Interval(float(low), float(high), float(level), method)
+                for name, (low, high, level, method) in result.intervals.items()
+            }
+            yield ScoreResult(metrics, result.lines, result.details, depends_on, intervals)
 
     def close(self) -> None:
         for scorer in self.scorers:
