@@ -44,7 +44,7 @@ def find_failing_line(error: BaseException, graph: Optional[tf.Graph]) -> str:
     lines = _PYTHON_LINE.findall(call.group()) if call else []
     own = []
     for file, number in lines:
-        path = _absolute(file)
+        path = os.path.abspath(file)
         is_installed = {"site-packages", "dist-packages"} & set(path.split(os.sep))
         if not is_installed and not path.startswith(_library_folders()):
             own.append(f"{path}:{number}")
@@ -75,10 +75,10 @@ def plugin_lines(op: tf.Operation) -> List[SourceLine]:
     for frame in op.traceback or ():  # an object, or a tuple that starts with the same values
         is_tuple = isinstance(frame, tuple)
         file, line, name = frame[:3] if is_tuple else (frame.filename, frame.lineno, frame.name)
-        path = _absolute(file)
+        path = os.path.abspath(file)
         lines.append(SourceLine(path, int(line), name, linecache.getline(path, line).strip()))
     # What called the module that builds the graph, or that of gradients, did not create the op.
-    builder = _absolute(_BUILDER) if forward is op else "gradients_util.py"
+    builder = os.path.abspath(_BUILDER) if forward is op else "gradients_util.py"
     start = max([n + 1 for n, line in enumerate(lines) if line.file.endswith(builder)], default=0)
     folders = _library_folders()
     own = [line for line in lines[start:] if not line.file.startswith(folders)]
@@ -88,8 +88,4 @@ def plugin_lines(op: tf.Operation) -> List[SourceLine]:
 def _library_folders() -> Tuple[str, ...]:
     modules = [sys.modules.get(name) for name in _LIBRARIES]
     files = [getattr(module, "__file__", None) for module in modules]
-    return tuple(os.path.join(os.path.dirname(_absolute(file)), "") for file in files if file)
-
-
-def _absolute(file: str) -> str:
-    return os.path.abspath(file)
+    return tuple(os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files if file)

@@ -147,7 +147,8 @@ def group_by_seed(records: Sequence[RunRecord]) -> List[List[int]]:
     for place, record in enumerate(records):
         values = sorted(each for each in trained_options(record).items() if each[0] not in left_out)
         data, framework = (record.data_sha256, record.partition), record.versions.get(_FRAMEWORK)
-        method = repr([values, code_hashes(record), data, record.total_steps, framework])
+        code = last_session(record).get("plugins", {})  # -> file -> hash
+        method = repr([values, code, data, record.total_steps, framework])
         groups.setdefault(method if record.test is not None else place, []).append(place)
     return list(groups.values())
 
@@ -163,15 +164,9 @@ def distinct_seeds(records: Sequence[RunRecord]) -> List[RunRecord]:
 # ------------------------------------------------------------------------- code, data and software
 
 
-def code_hashes(record: RunRecord) -> Dict[str, Mapping[str, str]]:
-    """Plugin -> file -> hash, of the last session."""
-    hashes: Dict[str, Mapping[str, str]] = last_session(record).get("plugins", {})
-    return hashes
-
-
 def describe_code(records: Sequence[RunRecord]) -> List[str]:
     """The plugins that several runs have with other code, a clause each."""
-    hashes = [code_hashes(record) for record in records]
+    hashes = [last_session(record).get("plugins", {}) for record in records]
     clauses = []
     for plugin in sorted({name for each in hashes for name in each}):
         names = differing_names([each[plugin] for each in hashes if plugin in each])

@@ -92,15 +92,13 @@ def sort_rows(rows: Sequence[Row], key: str, is_reverse: bool = False) -> List[R
     rows = sorted(rows, key=lambda row: natural_key(row.values["name"]))
     if key == "name":
         return rows[::-1] if is_reverse else rows
-    orders: List[Any] = [row.values.get(_DESCENDING.get(key, "")) for row in rows]
-    orders = [None if value == "" else value for value in orders]
+    orders: List[Any] = [row.values.get(_DESCENDING.get(key, "")) or None for row in rows]
     if key not in _DESCENDING:
         orders = _order_by_value(rows, key)
-    pairs = list(zip(orders, rows))
-    known = [pair for pair in pairs if pair[0] is not None]
+    known = [pair for pair in zip(orders, rows) if pair[0] is not None]
     known.sort(key=lambda pair: pair[0], reverse=key in _DESCENDING)
-    known = known[::-1] if is_reverse else known
-    return [row for _, row in [*known, *(pair for pair in pairs if pair[0] is None)]]
+    unknown = [row for order, row in zip(orders, rows) if order is None]
+    return [row for _, row in (known[::-1] if is_reverse else known)] + unknown
 
 
 def _order_by_value(rows: Sequence[Row], key: str) -> List[Any]:
