@@ -101,7 +101,7 @@ EVALUATE = ["evaluate", "run", "--follow"]
         ),
         ("click", EVALUATE, "Interrupted."),
         ("toolkit.cli.evaluate", EVALUATE, "Interrupted."),
-        ("toolkit.inference.report", EVALUATE, "Interrupted; 0 checkpoints were evaluated."),
+        ("toolkit.inference.evaluation", EVALUATE, "Interrupted; 0 checkpoints were evaluated."),
     ],
 )
 def test_a_command_that_is_interrupted_early_says_so_in_one_line(trained, modules, argv, text):

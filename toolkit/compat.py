@@ -212,7 +212,7 @@ def make_callable(
 @contextlib.contextmanager
 def dumped_tensors(
     session: tf.Session, fetches: Any, tensors: Iterable[tf.Tensor], feeds: Any = None
-) -> Iterator[Tuple[Any, Iterable[Tuple[str, Any]]]]:
+) -> Iterator[Tuple[Any, List[Tuple[str, Callable[[], Any]]]]]:
     """Run a session whose executor writes tensors to a temporary folder, which the block reads.
 
     Args:
@@ -222,8 +222,8 @@ def dumped_tensors(
         feeds: as of `session.run`.
 
     Yields:
-        The fetched values, None if an op refused its arguments; and name and array of each of the
-        tensors, as often as it was computed, in the order of time.
+        The fetched values, None if an op refused its arguments; and of each of the tensors its name
+        and a function that reads its array, as often as it was computed, in the order of time.
     """
     from tensorflow.python.debug.lib import debug_data  # takes long
 
@@ -242,7 +242,7 @@ def dumped_tensors(
         data = []
         if os.listdir(folder):
             data = debug_data.DebugDumpDir(folder, validate=False).dumped_tensor_data
-        yield values, ((f"{each.node_name}:{each.output_slot}", each.get_tensor()) for each in data)
+        yield values, [(f"{x.node_name}:{x.output_slot}", x.get_tensor) for x in data]
 
 
 def compile_with_xla(function: Callable[..., Any], inputs: Iterable[tf.Tensor]) -> Any:

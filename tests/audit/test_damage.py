@@ -22,7 +22,7 @@ CONFIG = "Copy config.json back"
 MANIFEST = "The numbers in manifest.json are not those of the run; a resume writes it again."
 NEW_RUN = "or start a new run in another folder."
 PARTED = "does not follow the entry before it: entries were removed, inserted or moved"
-CUT = "metrics: metrics.jsonl is not what it was at step 4; up to step 2 it is intact."
+CUT = "metrics: metrics.jsonl is not what it was at step 4."
 NO_FILE = "cannot be read: not a regular file"
 
 

@@ -214,13 +214,11 @@ def test_a_run_without_a_result_is_not_comparable(here):
 # ---------------------------------------------------------------------------------------- examples
 
 
-@pytest.mark.parametrize("means, count", [({}, 0), ({"error": 5e-4}, 0), ({"error": 4.5e-4}, 4)])
-def test_the_recorded_mean_says_whose_values_they_are(here, means, count):
-    """Without a tolerance, which a small metric would be within, whatever the values are."""
-    values = np.array([1e-4, 2e-4, 5e-4, 1e-3])
-    test = dict(SPLIT, reports="reports/test-100", example_means=means)
-    run = write_run("a", metrics={"error": 4.51e-4}, test=test)
-    write_examples(run, error=values)
+@pytest.mark.parametrize("metric, count", [(0.45, 4), (0.46, 0)])
+def test_values_with_another_mean_than_the_metric_are_not_used(here, metric, count):
+    test = dict(SPLIT, reports="reports/test-100")
+    run = write_run("a", metrics={"error": metric}, test=test)
+    write_examples(run, error=np.array([0.1, 0.2, 0.5, 1.0]))
     examples = read_examples(read_record(run), "error")
     assert (0 if examples is None else len(examples)) == count
 

@@ -120,14 +120,18 @@ def test_several_files_come_in_their_order_and_a_lone_example_gets_its_batch_axi
     assert len(rows) == 15 and rows[0] == rows[14] and rows[0]["file"] == "one.npz"
 
 
-FOUND = "odd.npz: expected examples [6, 6, 1] uint8, found "
+FOUND = "odd.npz: 'features' is "
 
 
 @pytest.mark.parametrize(
     "name, content, words",
     [
-        ("odd.npz", {"x": np.zeros([2, 5, 6], np.uint8)}, FOUND + "[5, 6] uint8"),
-        ("odd.npz", {"x": np.zeros([2, 6, 6], np.float32)}, FOUND + "[6, 6, 1] float32"),
+        (
+            "odd.npz",
+            {"x": np.zeros([2, 5, 6], np.uint8)},
+            FOUND + "[2, 5, 6] uint8, expected [N, 6, 6, 1]",
+        ),
+        ("odd.npz", {"x": np.zeros([2, 6, 6], np.float32)}, FOUND + "[2, 6, 6, 1] float32"),
         ("odd.npz", {"weights": np.zeros(3)}, "found weights"),
         ("bad.npz", b"no zip", "bad.npz: expected an .npz file"),
         ("bad.png", b"no image", "bad.png"),
@@ -206,11 +210,6 @@ def test_an_exported_model_says_what_it_takes_and_predicts_the_same_when_it_is_l
     assert result["checked_on"] == 8 and result["largest_difference"] <= 1e-5
     assert sorted(p.name for p in here.glob("model*")) == ["model"]
     assert result["input_hooks"] == [] and result["tensorflow"] == tf.__version__
-    text = (here / "model" / "assets.extra" / "README.md").read_text()
-    assert "- features: uint8 [N, 6, 6, 1]\n" in text and "begins behind" not in text
-    assert text.endswith(
-        f"Written by TensorFlow {tf.__version__}, for this version and later ones.\n"
-    )
     images = bars(TEST_LABELS, 2)
     with tf.Graph().as_default(), tf.Session() as session:
         loaded = tf.saved_model.loader.load(session, ["serve"], "model")
@@ -275,8 +274,6 @@ def test_a_prediction_converts_examples_and_an_export_says_that_it_does_not(cli,
         "returns them."
     )
     assert result.code == 0 and result.out.endswith(sentence + "\n")
-    text = (here / "model" / "assets.extra" / "README.md").read_text()
-    assert sentence in text and "- features: float32 [N, 6, 6, 1]\n" in text
 
 
 def test_reading_a_run_changes_none_of_its_files(cli, trained, here):

@@ -133,12 +133,8 @@ def test_the_worst_thing_is_in_words(here, values, level, text):
     assert (worst.level, worst.text) == (level, text)
 
 
-def test_a_failure_is_worse_than_damage_and_that_worse_than_refused_steps(here):
-    os.makedirs("run/checkpoints/damaged")
-    open("run/checkpoints/damaged/model.ckpt-50.index", "w").close()
+def test_a_failure_is_worse_than_refused_steps(here):
     records = [event(30, count=2)]
-    text = "Damage: the checkpoint of step 50 was damaged, and moved away."
-    assert content(records=records)["worst"].text == text
     assert content(records=records, manifest=DIVERGED)["worst"].text == DIVERGED["reason"]
 
 
@@ -198,7 +194,6 @@ def test_the_command_names_the_folder_as_the_user_did_and_says_what_else_it_need
     )
     assert run["again_needs"] == [
         "One command is not enough: a resume changed options, as the events say.",
-        "The code of a file is as it is now; the folder of the run has that of then.",
     ]
     parent = {"kind": "weights", "name": "parent", "step": 50, "tensors": "a" * 64, "head": ""}
     run = content("b", init_from="../parent", manifest={"parent": parent})
@@ -325,8 +320,7 @@ def test_options_that_somebody_set_are_shown_and_the_defaults_are_apart(here):
 def test_the_cost_of_the_hooks_is_a_sentence(here):
     costs = {"bare steps": 8.0, "steps with hooks": 1.0, "guard": 0.25, "metrics": 0.75, "x": None}
     speed = content(manifest={"hook_ms": costs})["speed"]
-    assert speed["text"] == "10.0% of the time for hooks, most for metrics"
-    assert cells(speed["hooks"])[0] == ["training steps", "9.0000"]
+    assert speed == "10.0% of the time for hooks, most for metrics"
 
 
 def test_the_head_of_the_chain_and_the_commands_that_verify_are_folded_in(here):

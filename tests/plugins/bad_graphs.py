@@ -105,8 +105,8 @@ Run again with -v for the traceback.
 def loss(labels, outputs):
     return tf.reduce_mean(outputs['logits']) / 0.0  # here
 Error: Training diverged in step 1: loss -inf, gradient norm nan.
-Step 0 is kept; mend {here} where its values can be wrong; else try a lower --learning-rate,
-or --on-nonfinite skip.
+Step 0 is kept; try a lower --learning-rate, or --on-nonfinite skip; else mend {here}
+where its values can be wrong.
 
 # exits call
 import sys

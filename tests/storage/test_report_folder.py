@@ -7,7 +7,7 @@ import pytest
 
 from toolkit.errors import RetryError, ToolkitError
 from toolkit.files import write_json
-from toolkit.inference.report import report
+from toolkit.inference.evaluation import report
 from toolkit.storage.folder_lock import FolderLock
 from toolkit.storage.report_folder import open_report_folder
 from toolkit.storage.run_folder import RunFolder, reserve

@@ -111,11 +111,9 @@ def test_the_only_loss_of_a_model_is_min_unless_the_plugin_declares_otherwise():
 @pytest.mark.parametrize(
     "answer", [["loss"], None, {"loss": "lower"}, {"loss": None}, "loss"], ids=str
 )
-def test_a_declaration_that_is_none_or_contradicts_another_is_refused(answer):
+def test_a_declaration_that_is_none_is_refused(answer):
     with pytest.raises(ToolkitError, match="^The hook 'metric_directions' declares the directions"):
         directions(answer)
-    with pytest.raises(ToolkitError, match="declares 'min' for the metric 'a', which is declared"):
-        directions({"a": "max"}, {"a": "min"})
 
 
 def test_the_direction_is_printed_at_the_start_and_with_the_result(cli, here):

@@ -156,9 +156,8 @@ def test_once_something_is_committed_the_weights_are_not_needed(cli, data, sourc
     assert cli("verify", "new", "--replay", "2:4").code == 0
     result = cli("verify", "new", "--replay", "0:4")
     assert result.code == 2
-    assert result.err.startswith(
-        "Error: The run began with the weights of source, so it cannot be trained again from step 0"
-    )
+    assert "source: there is no run, checkpoint or SavedModel." in result.err
+    assert "it cannot be trained again from step 0 without them: put them back" in result.err
     assert result.err.count("\n") == 2
 
 

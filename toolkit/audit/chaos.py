@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 from ..cluster.chaos import Chaos
 from ..display.waits import waiting
@@ -24,14 +24,6 @@ START_SECS = 3.0  # from the start of each process to its first step, about
 MAX_SECS = 86400.0  # of a training; a log may say anything
 
 
-class Outcome(NamedTuple):
-    """The result of all kills."""
-
-    kills: Dict[str, int]  # their number for each moment, in words, such as "during a save"
-    copies: int  # how many copies were trained to the end
-    result: str  # what is equal, in words
-
-
 def kill_copies(
     folder: RunFolder,
     segment: Segment,
@@ -39,16 +31,15 @@ def kill_copies(
     kills: int,
     log: Callable[[str], Any],
     seed: int = 0,
-) -> Outcome:
+) -> Dict[str, Any]:
     """Kill processes so many times in all, and compare each copy that is trained to the end.
+    Returns "kills", their number for each moment, in words, such as "during a save"; "copies", how
+    many were trained to the end; and "result", what is equal, in words.
 
     The copies, in the folder `path`, train a segment from the beginning. `log` is called with a
-    message for each kill; the seed is that of the moments, which also depend on the machine.
-
-    Raises:
-        CheckFailed: a copy differs (the message names the first difference) or cannot resume.
-        UsageError: the run needs code that is not trusted.
-        InterruptedRun: this process got a signal to end; it ends the copy's process too.
+    message for each kill; the seed is that of the moments, which also depend on the machine. Raises
+    CheckFailed if a copy differs or cannot resume, UsageError if the run needs code that is not
+    trusted, InterruptedRun if this process got a signal to end, as does then the copy's.
     """
     from ..config import move
 
@@ -86,7 +77,7 @@ def kill_copies(
                     f"{last_words}"
                 )
             result = compare_runs(folder, RunFolder(copy.path), segment.end)
-    return Outcome(dict(collections.Counter(moments)), copies, result)
+    return {"kills": dict(collections.Counter(moments)), "copies": copies, "result": result}
 
 
 def _describe_kill(copy: RunFolder) -> Tuple[str, int]:

@@ -5,13 +5,11 @@ of. Nothing is trained.
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, Union
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, Union
 
-from .. import config as configuration
 from ..errors import CheckFailed, CheckpointError, ToolkitError, is_verbose
-from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, Config, CoreOptions, merge
-from ..plugins import Plugins, is_name, locate, plugin_name
+from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import MANIFEST, FormatError, fold
 from ..storage.journal import JOURNAL, find_journal_fault, has_state
@@ -141,13 +139,8 @@ def _check_checkpoints(folder: RunFolder) -> _Result:
 
 
 def _check_metrics(folder: RunFolder) -> _Result:
-    lines, faults, intact = folder.metrics.lines(), [], ""
-    for checkpoint in folder.checkpoints.list():
-        fault = folder.metrics.find_fault(checkpoint)
-        if fault:
-            faults.append(fault + intact)
-            break
-        intact = f"; up to step {checkpoint.step} it is intact"
+    lines, checkpoints = folder.metrics.lines(), folder.checkpoints.list()
+    faults = list(filter(None, map(folder.metrics.find_fault, checkpoints)))[:1]
     faults += [
         f"line {number} of metrics.jsonl is not a JSON object"
         for number, line in enumerate(lines, 1)
@@ -170,10 +163,9 @@ def _check_config(folder: RunFolder) -> _Result:
         for each in (values, expected)
     )
     faults = []
-    if expected and own != last:
-        configs = [configuration.parse_values(folder.path, each) for each in (values, expected)]
-        for name in sorted(find_differences(declared_options(configs[0]), *configs)):
-            value, old = values.get(name, "missing"), expected.get(name, "no such option")
+    for name in sorted({**own, **last} if expected else ()):
+        value, old = own.get(name, "missing"), last.get(name, "no such option")
+        if value != old:
             faults.append((f"{name} is {value}, but the last session had {old}", name))
     return count_noun(len(own), "option"), faults
 
@@ -201,16 +193,6 @@ def _check_journal(folder: RunFolder) -> _Result:
     path = folder.file(JOURNAL)
     size = os.path.getsize(path) if os.path.exists(path) else 0
     return f"{size} bytes", [(find_journal_fault(folder, each), path) for each in checkpoints]
-
-
-def describe_code_change(reference: str, session: Dict[str, Any]) -> str:
-    """That a plugin has other files than in the entry of a session, as a clause; "" if it has not.
-    The reference is a file or a module, which is not executed; raises UsageError if there is none.
-    """
-    name, hashes = plugin_name(reference), locate(reference).hashes
-    recorded = (session.get("plugins") or {}).get(name) or {}
-    names = sorted(n for n in hashes if recorded.get(n, hashes[n]) != hashes[n])
-    return f"plugin '{name}' has changed ({', '.join(names[:3])})" if names else ""
 
 
 def declared_options(config: Config) -> Type[CoreOptions]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, TypeVar
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 
 from ..compat import tf
 from ..data.examples import Dataset
@@ -11,9 +11,8 @@ from ..data.same_data import LIST_FILE, check_same_classes, check_same_data
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph.build import build_training
 from ..options import CoreOptions
-from ..plugin_data import FROM_PLUGIN
 from ..plugins import Plugins
-from ..run_data import open_from_options, open_run_data
+from ..run_data import open_run_data
 from ..storage.commit_log import FormatError
 from ..storage.entries import FINISHED, WEIGHTS
 from ..storage.run_folder import RunFolder
@@ -21,7 +20,7 @@ from ..storage.session_changes import describe_cluster, find_session_changes
 from ..training import provenance
 from ..training.initial_weights import check_model, open_initial_weights, read_parents
 from ..training.setup import training_reader, training_run
-from .checks import Fault, count_noun, describe_code_change, fault_of_error, run_checks
+from .checks import Fault, fault_of_error, run_checks
 
 Value = TypeVar("Value")
 
@@ -62,7 +61,7 @@ def diagnose_folder(folder: RunFolder) -> Diagnosis:
     faults = [fault for check in checks for fault in check.faults]
     parents = (_try(lambda: read_parents(folder)) or {}).values()
     notes = [parent.sentence() for parent in parents]
-    notes += _describe_progress(folder) + _describe_leftovers(folder)
+    notes += _describe_progress(folder)
     diagnosis = Diagnosis(_describe_state(folder), notes, faults, [])
     _add_advice(diagnosis, folder, [check.name for check in checks if check.faults], resume)
     return diagnosis
@@ -107,16 +106,6 @@ def _describe_progress(folder: RunFolder) -> List[str]:
     return notes
 
 
-def _describe_leftovers(folder: RunFolder) -> List[str]:
-    steps = [checkpoint.step for checkpoint in folder.checkpoints.list()]
-    names = _try(lambda: folder.checkpoints.leftovers(steps))
-    if not names:
-        return []
-    some = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
-    count = count_noun(len(names), "file")
-    return [f"checkpoints/ has {count} of no committed checkpoint ({some}); a resume clears it."]
-
-
 # ----------------------------------------------------------------------------------------- advice
 
 # What to do where a check finds a fault, besides what a resume repairs.
@@ -130,17 +119,16 @@ REPAIRS = {
     "manifest": "The numbers in manifest.json are not those of the run; a resume writes it again.",
     "seal": "Copy the reports back; the numbers in them are not those of the run.",
 }
-RESTORE_LOG = (
-    "Copy an intact commits.jsonl back, or start a new run in another folder; no command continues "
-    "without it."
-)
 
 
 def _add_advice(diagnosis: Diagnosis, folder: RunFolder, faulty: List[str], resume: str) -> None:
     """Add what can be done about the state of a run and the faults that checks found."""
     advice, state = diagnosis.advice, _try(folder.state)
     if state is None:
-        advice.append(RESTORE_LOG)
+        advice.append(
+            "Copy an intact commits.jsonl back, or start a new run in another folder; no command "
+            "continues without it."
+        )
         return
     try:
         newest = folder.checkpoints.newest()
@@ -202,7 +190,8 @@ def diagnose_model(
     try:
         run_data = open_run_data(plugins, options)
     except ToolkitError as error:
-        diagnosis.add_error("data", error, DATA_ADVICE)
+        advice = "Restore the data at its former place, or name its new place with --data."
+        diagnosis.add_error("data", error, advice)
         return
     last = (folder.commits.sessions() or [{}])[-1]
     cluster = last.get("cluster")  # a resume may have as many processes
@@ -228,19 +217,6 @@ def diagnose_model(
             diagnosis.add_error("model", error)
 
 
-def diagnose_data(diagnosis: Diagnosis, folder: RunFolder, options: CoreOptions) -> None:
-    """Add, without the plugins, whether the data is still that of the run; see `diagnose_model`."""
-    data = (_try(folder.state) or {}).get("data") or {}
-    if str(data.get("name", "")).startswith(FROM_PLUGIN):
-        return
-    try:
-        dataset = open_from_options(options)
-    except ToolkitError as error:
-        diagnosis.add_error("data", error, DATA_ADVICE)
-        return
-    _compare_data(diagnosis, folder, dataset)
-
-
 def diagnose_weights(diagnosis: Diagnosis, folder: RunFolder, options: CoreOptions) -> None:
     """Add whether the weights with which a run has to begin again are gone or have changed."""
     try:
@@ -250,22 +226,6 @@ def diagnose_weights(diagnosis: Diagnosis, folder: RunFolder, options: CoreOptio
             open_initial_weights(options.init_from, options.map, recorded, warn)
     except ToolkitError as error:
         diagnosis.add_error("weights", error)
-
-
-def diagnose_code(diagnosis: Diagnosis, folder: RunFolder, references: Iterable[str]) -> None:
-    """Add, without executing them, whether plugins that are files or modules have changed."""
-    last = (folder.commits.sessions() or [{}])[-1]
-    for reference in references:
-        try:
-            change = describe_code_change(reference, last)
-        except ToolkitError as error:
-            diagnosis.add_error("resume", error)
-            continue
-        if change:
-            diagnosis.notes.append(f"A resume here is not exact: {change}.")
-
-
-DATA_ADVICE = "Restore the data at its former place, or name its new place with --data."
 
 
 def _compare_data(diagnosis: Diagnosis, folder: RunFolder, dataset: Dataset) -> None:

@@ -51,14 +51,11 @@ def train(
 ) -> int:
     """Train a copy of a run, in a folder, by a command of `toolkit` and so many processes, of which
     the log keeps what they say; return their exit code. A restart follows each kill of chaos.
-
-    Raises:
-        CheckFailed: one has not ended, though another one was killed.
-        InterruptedRun: this process got a signal to end, and passed it on.
+    Raises CheckFailed if one has not ended, though another one was killed; InterruptedRun if this
+    process got a signal to end, which it passed on.
     """
     command = Command([*words, *(["--trust"] if is_everything_trusted() else [])], run_dir)
-    # Without the variables that set options.
-    variables = {
+    variables = {  # without those that set options
         name: value
         for name, value in os.environ.items()
         if not name.startswith(ENVIRONMENT_PREFIX) or name in VARIABLES

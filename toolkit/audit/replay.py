@@ -18,14 +18,8 @@ from ..errors import (
     is_verbose,
 )
 from ..option_changes import find_differences
-from ..options import (
-    Config,
-    find_path,
-    resolve,
-    result_options,
-    split_step,
-)
-from ..plugins import Plugins, is_name
+from ..options import Config, find_path, join_step, resolve, result_options, split_step
+from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader
 from ..storage.commit_log import Checkpoint, Entry, current_sessions, fold
 from ..storage.entries import WEIGHTS
@@ -34,9 +28,8 @@ from ..storage.jsonl import parse_object
 from ..storage.run_folder import RunFolder, driver_of
 from ..storage.session_changes import THREADS, find_session_changes
 from ..storage.source_copies import SOURCES
-from ..storage.weights import open_weights
-from ..training.initial_weights import read_parents
-from .checks import count_noun, declared_options, describe_code_change, join_steps
+from ..training.initial_weights import open_initial_weights, read_parents
+from .checks import count_noun, declared_options, join_steps
 from .processes import LastWords, count_processes, train
 
 REPRODUCIBILITY_HINT = (
@@ -58,11 +51,8 @@ class Segment(NamedTuple):
 
 def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Segment:
     """The steps after `first`, a step with a checkpoint, or 0, up to `last`, a step with a commit;
-    None: the last one.
-
-    Raises:
-        UsageError: these steps cannot be replayed, because there is no such checkpoint, or because
-            the run was resumed with other options between them.
+    None: the last one. Raises UsageError if there is no such checkpoint or commit, or if the run
+    was resumed with other options between them.
     """
     commits = folder.commits.current_commits()
     if not commits:
@@ -80,13 +70,8 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
     if first is None:
         first = max(starts, default=0)
     if first and first not in starts:
-        reason = f"There is no checkpoint of step {first} to start from."
-        if first >= last:
-            reason = f"There are no steps from {first} to {last}."
-        elif first in commits:
-            reason = f"The checkpoint of step {first} was not kept."
         raise UsageError(
-            reason,
+            f"There is no checkpoint of step {first} to start from, before step {last}.",
             hint=f"A replay up to step {last} starts from one of {join_steps([0, *starts])}.",
         )
     sessions = _find_sessions(folder, first, commits[last])
@@ -159,9 +144,14 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
     or plugin is not the one that trained the run.
     """
     config = session_config(folder, segment.session)
+    recorded = segment.session.get("plugins") or {}
     for reference in (config.plugin, *config.extensions):  # before one is executed
-        change = "" if is_name(reference) else describe_code_change(reference, segment.session)
-        _refuse_differences(segment, [change] if change else [])
+        if not is_name(reference):
+            name, hashes = plugin_name(reference), locate(reference).hashes
+            former = recorded.get(name) or {}
+            files = sorted(n for n in hashes if former.get(n, hashes[n]) != hashes[n])
+            change = f"plugin '{name}' has changed ({', '.join(files[:3])})"
+            _refuse_differences(segment, [change] if files else [])
     check_initial_weights(folder, segment)
     with waiting(f"Training again to step {segment.end.step}", segment.end.step):
         target = _copy_start(folder, segment, path)
@@ -243,24 +233,21 @@ def _refuse_differences(segment: Segment, differences: Iterable[str]) -> None:
 
 def check_initial_weights(folder: RunFolder, segment: Segment) -> None:
     """Refuse a segment from step 0 without the weights with which the run began. Raises UsageError
-    if they are gone, or have changed.
+    or CheckpointError if they are gone, or have changed.
     """
-    parent = read_parents(folder).get(WEIGHTS)
     config = session_config(folder, segment.session)
-    if segment.start is not None or parent is None or not config.values.get("init_from"):
+    path, step = split_step(config.values.get("init_from") or "")
+    if segment.start is not None or not path:
         return
-    path, step = split_step(config.values["init_from"])
+    place, recorded = find_path(path, config.folders), read_parents(folder).get(WEIGHTS)
     try:
-        source = open_weights(find_path(path, config.folders), step, lambda text: None)
-        reason = "" if source.parent.tensors == parent.tensors else f"those of {path} have changed"
+        open_initial_weights(join_step(place, step), [], recorded, lambda text: None)
     except (UsageError, CheckpointError) as error:
-        reason = error.message.rstrip(".")
-    if reason:
-        raise UsageError(
-            f"The run began with the weights of {parent.name}, so it cannot be trained again from "
-            f"step 0 without them: {reason}.",
-            hint="Put them back; --replay from a later step does not need them.",
+        error.hint = (
+            "The run began with these weights, so it cannot be trained again from step 0 without "
+            "them: put them back; --replay from a later step does not need them."
         )
+        raise
 
 
 def _copy_start(folder: RunFolder, segment: Segment, path: str) -> RunFolder:

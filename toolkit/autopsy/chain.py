@@ -6,66 +6,66 @@ non-finite inputs back to tensors that have none.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 import numpy as np
 
 from ..compat import tf
 from ..graph.ops import upstream
 
-_SELECT_OPS = ("Select", "SelectV2")  # tf.where
-
 
 class Inspection:
     """The tensors of a step that were computed, by their names. In a loop there are several values
     of a tensor; the first that is not finite counts.
+
+    Args:
+        dump: name of each tensor and a function that reads its value, in the order of time.
 
     Attributes:
         finite: the names of those that are finite.
         masks: bool masks of the values that are not finite, of the others.
     """
 
-    def __init__(self) -> None:
-        self.finite: Set[str] = set()
+    def __init__(self, dump: Iterable[Tuple[str, Callable[[], np.ndarray]]]):
         self.masks: Dict[str, np.ndarray] = {}
-        self._conditions: Dict[str, List[np.ndarray]] = {}  # of tf.where
-        self._counts: Dict[str, int] = {}
+        self._readers: Dict[str, List[Callable[[], np.ndarray]]] = {}
         self._turns: Dict[str, int] = {}  # of the first value that is not finite
+        for name, read in dump:
+            readers = self._readers.setdefault(name, [])
+            readers.append(read)
+            mask = ~np.isfinite(to_floats(read()))
+            if mask.any() and name not in self.masks:
+                self.masks[name], self._turns[name] = mask, len(readers) - 1
+        self.finite = set(self._readers) - set(self.masks)
 
     @staticmethod
     def watched(ops: Iterable[tf.Operation]) -> List[tf.Tensor]:
-        """The tensors of some ops that an inspection looks at."""
-        tensors = [tensor for op in ops for tensor in op.outputs if is_float(tensor)]
-        conditions = {op.inputs[0].name: op.inputs[0] for op in ops if op.type in _SELECT_OPS}
-        return [*tensors, *conditions.values()]
-
-    def add(self, values: Iterable[Tuple[str, np.ndarray]]) -> None:
-        """Add name and value of each tensor, in the order of time."""
-        for name, value in values:
-            turn = self._counts.get(name, 0)
-            self._counts[name] = turn + 1
-            if value.dtype == np.bool_:
-                self._conditions.setdefault(name, []).append(value)
-                continue
-            mask = ~np.isfinite(to_floats(value))
-            if mask.any() and name not in self.masks:
-                self.masks[name], self._turns[name] = mask, turn
-        self.finite = set(self._counts) - set(self.masks)
+        """The tensors of some ops that an inspection looks at: floats, and what ops compute of
+        integers and bools.
+        """
+        tensors = [tensor for op in ops for tensor in op.outputs]
+        return [
+            x
+            for x in tensors
+            if is_float(x)
+            or x.op.type != "VariableV2"  # such as all examples of a data set
+            and (x.dtype.base_dtype.is_integer or x.dtype.base_dtype.is_bool)
+        ]
 
     def is_cause(self, tensor: tf.Tensor, other: tf.Tensor) -> bool:
         """Whether a tensor can be non-finite because an input of its op is."""
         if other.name not in self.masks:
             return False
-        in_one_loop = self._counts[tensor.name] == self._counts[other.name]
+        in_one_loop = len(self._readers[tensor.name]) == len(self._readers[other.name])
         return not in_one_loop or self._turns[other.name] <= self._turns[tensor.name]
 
-    def condition_of(self, tensor: tf.Tensor) -> Optional[np.ndarray]:
-        """The condition of the tf.where that selected the non-finite values of a tensor; None of
-        another op.
+    def value(self, tensor: tf.Tensor, of: tf.Tensor) -> Optional[np.ndarray]:
+        """The value of a tensor in the turn in which another one is first not finite, or its only
+        value; None of a tensor that was not computed.
         """
-        is_select = tensor.op.type in _SELECT_OPS
-        values = self._conditions.get(tensor.op.inputs[0].name) if is_select else None
-        return values[min(self._turns[tensor.name], len(values) - 1)] if values else None
+        readers = self._readers.get(tensor.name)
+        turn = self._turns.get(of.name, 0)
+        return readers[min(turn, len(readers) - 1)]() if readers else None
 
 
 def is_float(tensor: tf.Tensor) -> bool:
@@ -80,11 +80,8 @@ def to_floats(value: Any) -> np.ndarray:
 
 
 class Chain:
-    """The non-finite tensors that lead to `targets`, through non-finite tensors only.
-
-    Attributes:
-        tensors: name -> tensor, the targets included.
-        sources: those that are computed from finite tensors.
+    """The non-finite tensors by name that lead to `targets`, through non-finite tensors only, and
+    `sources`, those of them that are computed from finite tensors.
     """
 
     def __init__(self, targets: Iterable[tf.Tensor], inspection: Inspection):
@@ -136,7 +133,8 @@ class Chain:
     def _relevant_inputs(self, tensor: tf.Tensor) -> List[tf.Tensor]:
         """The inputs of a tensor's op; of tf.where, those whose non-finite values it selects."""
         inputs = list(tensor.op.inputs)
-        condition = self._inspection.condition_of(tensor)
+        is_select = tensor.op.type in ("Select", "SelectV2")  # tf.where
+        condition = self._inspection.value(inputs[0], tensor) if is_select else None
         if condition is None:
             return inputs
         if tensor.op.type == "Select" and condition.ndim == 1:  # [N], one per row

@@ -35,9 +35,8 @@ def examine(
     step: int,
     assign_weights: Optional[Callable[[tf.Session], None]] = None,
 ) -> Optional[Finding]:
-    """Repeat the step after `step` and find its first non-finite tensor.
-
-    No file and no variable of another session is changed.
+    """Repeat the step after `step` and find its first non-finite tensor; None where the step was
+    finite this time, for which `NOT_REPRODUCED` has the reasons. Nothing of the run is changed.
 
     Args:
         plugins: the run's plugins.
@@ -45,37 +44,29 @@ def examine(
         make_run: makes the `Run` of that graph from the reader.
         checkpoint: the prefix of the checkpoint of `step`, or None for the initial variables.
         step: the last good step.
-        assign_weights: assigns the weights in a session with which the run began; None if it began
-            with the initial variables.
-
-    Returns:
-        The finding, or None where the step was finite this time; `NOT_REPRODUCED` says why that
-        happens.
+        assign_weights: assigns the weights with which the run began, in a session; or None.
     """
     repeated = _RepeatedStep(plugins, make_reader, make_run, checkpoint, step, assign_weights)
     with contextlib.closing(repeated):
-        inspection = Inspection()
+        batch_tensors, positions = flatten(*repeated.graph.batch), repeated.positions
         for guard_values in repeated.graph.step.guard_values:
             targets = [guard_values.loss, guard_values.gradient_norm]
             # A later update depends on the earlier ones, so they run in this session as well.
             ops = upstream([target.op for target in targets], with_control=False)
-            with repeated.run(targets, inspection.watched(ops)) as (_, values):
-                inspection.add(values)
-            nonfinite = [target for target in targets if target.name in inspection.masks]
-            if nonfinite:
-                return _describe(repeated, guard_values, Chain(nonfinite, inspection))
+            fetches = (batch_tensors, positions, targets)
+            with repeated.run(fetches, Inspection.watched(ops)) as (fetched, dump):
+                inspection = Inspection(dump)
+                nonfinite = [target for target in targets if target.name in inspection.masks]
+                if nonfinite:
+                    update = GuardValues(guard_values.name, *map(float, fetched[2]))
+                    batch = BatchValues(fetched[0], fetched[1])
+                    return _describe(repeated, nonfinite, inspection, update, batch)
     return None
 
 
 class _RepeatedStep:
-    """The graph of one training step, and a session that runs it from the same state each time.
-
-    Its arguments are those of `examine`.
-
-    Attributes:
-        step: the global step before the repeated one.
-        graph: the `TrainingGraph`.
-        positions: tensor int64 [N], the batch's positions in the training split.
+    """The `TrainingGraph` of one training step, the positions int64 [N] of its batch in the split,
+    and a session that runs it from the same state each time. The arguments are those of `examine`.
     """
 
     def __init__(self, plugins, make_reader, make_run, checkpoint, step, assign_weights):
@@ -106,11 +97,9 @@ class _RepeatedStep:
         fetches: Any,
         watched: Iterable[tf.Tensor],
         feeds: Optional[Dict[tf.Tensor, Any]] = None,
-    ) -> Iterator[Tuple[Any, Iterable[Tuple[str, np.ndarray]]]]:
-        """Run the step from its initial state, whatever earlier calls changed.
-
-        Yields the fetched values, None where an op fails; and name and value of each tensor that is
-        watched, in loops and branches too, as often as it was computed, in the order of time.
+    ) -> Iterator[Tuple[Any, Any]]:
+        """Run the step from its initial state, whatever earlier calls changed. Yields what
+        `dumped_tensors` does.
         """
         self._session.run(self._initialize)
         if self._assign_weights is not None:
@@ -126,45 +115,36 @@ class _RepeatedStep:
             yield result
 
 
-def _describe(repeated: _RepeatedStep, guard_values: GuardValues, chain: Chain) -> Finding:
-    """Repeat the step again to get the first tensor, its op's inputs and the batch."""
-    batch_tensors = flatten(*repeated.graph.batch)
+def _describe(
+    repeated: _RepeatedStep,
+    nonfinite: List[tf.Tensor],
+    inspection: Inspection,
+    update: GuardValues,
+    batch: BatchValues,
+) -> Finding:
+    """The finding on an update, of whose loss and norm of the gradient some are not finite."""
+    chain, batch_tensors = Chain(nonfinite, inspection), flatten(*repeated.graph.batch)
     features = [x for key, x in batch_tensors.items() if key.startswith(FEATURES)]
     bad_features = [tensor for tensor in features if tensor.name in chain.tensors]
     tensor = bad_features[0] if bad_features else chain.first_source()
     kind = "variable" if tensor.op.type in _READ_OPS else "op"
     kind = "features" if bad_features else kind
     inputs = list(tensor.op.inputs) if kind == "op" else []
-    scalars = [guard_values.loss, guard_values.gradient_norm]
-    watched = {}
-    for x in [tensor, *inputs, *scalars]:
-        dtype = x.dtype.base_dtype
-        if dtype.is_floating or dtype.is_integer or dtype.is_bool:
-            watched[x.name] = x
-    fetches = {"batch": batch_tensors, "positions": repeated.positions, "scalars": scalars}
-    turns: Dict[str, List[np.ndarray]] = {}  # the values of each tensor, several in a loop
-    with repeated.run(fetches, watched.values()) as (fetched, dump):
-        for name, value in dump:
-            turns.setdefault(name, []).append(value)
-    # Of each the value in the turn in which the first of the tensor is not finite, or the only one.
-    own = [bool(np.isfinite(to_floats(value)).all()) for value in turns[tensor.name]]
-    turn = own.index(False) if False in own else 0
-    values = {name: each[min(turn, len(each) - 1)] for name, each in turns.items()}
-    batch = BatchValues(fetched["batch"], fetched["positions"])
+    value = inspection.value(tensor, tensor)
     forward = forward_op(tensor.op)
     is_gradient = kind == "op" and forward is not tensor.op
     is_named = kind == "variable" and tensor.op.inputs
     return Finding(
         kind=kind,
         step=repeated.step + 1,
-        update=GuardValues(guard_values.name, *map(float, fetched["scalars"])),
-        tensor=_summarize(tensor, values[tensor.name]),
+        update=update,
+        tensor=_summarize(tensor, value),
         op=tensor.op.inputs[0].op.name if is_named else tensor.op.name,
         op_type=tensor.op.type,
         stack=plugin_lines(tensor.op) if kind == "op" else [],
         gradient_of=(forward.name, forward.type) if is_gradient else None,
-        inputs=[_summarize(x, values.get(x.name)) for x in inputs],
-        rows=_nonfinite_rows(repeated, scalars, tensor, values[tensor.name], batch, kind),
+        inputs=[_summarize(x, inspection.value(x, tensor)) for x in inputs],
+        rows=_nonfinite_rows(repeated, nonfinite, tensor, value, batch, kind),
         batch=batch,
     )
 
@@ -190,35 +170,29 @@ def _summarize(tensor: tf.Tensor, value: Optional[np.ndarray]) -> TensorSummary:
 
 def _nonfinite_rows(
     repeated: _RepeatedStep,
-    scalars: List[tf.Tensor],
+    targets: List[tf.Tensor],
     tensor: tf.Tensor,
-    value: np.ndarray,
+    value: Optional[np.ndarray],
     batch: BatchValues,
     kind: str,
 ) -> List[int]:
     """The rows of the batch whose values in the tensor are non-finite.
 
-    The tensor's first axis may be that of the whole batch, of one of the step's batches, or none
-    of examples at all. A trial decides: with other examples in place of the non-finite rows, the
-    tensor has to become finite.
+    The tensor's first axis may be that of the batch, or none of examples at all. A trial decides:
+    with other examples in place of the non-finite rows, the tensor has to become finite.
     """
     array = to_floats(value)
-    sizes = (batch.size, repeated.graph.run.options.batch_size)
-    if array.ndim == 0 or len(array) not in sizes:
+    if array.ndim == 0 or len(array) != batch.size:
         return []
     is_bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
-    rows = np.flatnonzero(is_bad)
+    rows: List[int] = np.flatnonzero(is_bad).tolist()
     if kind == "features":
-        return rows.tolist()
+        return rows
     if is_bad.all():
         return []
+    indices = np.where(is_bad, np.argmin(is_bad), np.arange(batch.size))
     tensors = flatten(*repeated.graph.batch)
-    for start in range(0, batch.size, len(array)):
-        indices = np.arange(batch.size)
-        indices[start + rows] = start + np.flatnonzero(~is_bad)[0]  # another example in their place
-        feeds = {tensors[key]: array[indices] for key, array in batch.arrays.items()}
-        with repeated.run(scalars, [tensor], feeds) as (_, dump):
-            values = [np.isfinite(to_floats(value)).all() for _, value in dump]
-        if values and all(values):
-            return (start + rows).tolist()
-    return []
+    feeds = {tensors[key]: values[indices] for key, values in batch.arrays.items()}
+    with repeated.run(targets, [tensor], feeds) as (_, dump):
+        is_finite = [np.isfinite(to_floats(read())).all() for _, read in dump]
+    return rows if is_finite and all(is_finite) else []

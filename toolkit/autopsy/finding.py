@@ -12,9 +12,6 @@ from ..display.grid import save_grid
 from ..files import atomic_write, write_json
 from ..graph.guard import ADOPTED, GuardValues
 
-_RATE = "--learning-rate"
-PACKAGES = {"site-packages", "dist-packages"}  # folders of what is installed
-
 
 class SourceLine(NamedTuple):
     """A line of Python."""
@@ -100,9 +97,7 @@ class Finding(NamedTuple):
     tensor: TensorSummary
     op: str  # its op; of a variable, the variable's name
     op_type: str
-    stack: List[
-        SourceLine
-    ]  # that created it: lines of plugins, the innermost last; or of no plugin
+    stack: List[SourceLine]  # of plugins, that created it, the innermost last
     gradient_of: Optional[Tuple[str, str]]  # name and type of the forward op, for a gradient
     inputs: List[TensorSummary]  # of the op
     rows: List[int]  # non-finite rows of the batch; [] where the tensor has no axis of examples
@@ -142,23 +137,19 @@ class Finding(NamedTuple):
             lines.append(f"The batch consisted of {self.batch.describe(range(self.batch.size))}.")
         return lines
 
-    def way_out(self, installed: Sequence[str] = ()) -> str:
-        """What to try, without a full stop; "" where no cause but the learning rate is known.
-
-        Args:
-            installed: the folders of installed plugins. Of a line there, or in another installed
-                package, the rate comes first: the user wrote other lines.
-        """
+    def way_out(self) -> str:
+        """What to try, without a full stop; "" where no cause but the learning rate is known."""
         if self.kind == "features":
             return "mend the data of these examples, or take --on-nonfinite skip"
         line = self.source_line
         if self.kind != "op" or line is None:
             return ""
-        rate = "the rate of the plugin's own op" if self.update.name == ADOPTED else _RATE
-        mend = f"mend {line.file}:{line.line} where its values can be wrong"
-        if line.file.startswith(tuple(installed)) or PACKAGES & set(line.file.split(os.sep)):
-            return f"try a lower {rate}, or --on-nonfinite skip; else {mend}"
-        return f"{mend}; else try a lower {rate}, or --on-nonfinite skip"
+        is_own = self.update.name == ADOPTED
+        rate = "the rate of the plugin's own op" if is_own else "--learning-rate"
+        return (
+            f"try a lower {rate}, or --on-nonfinite skip; else mend {line.file}:{line.line} where "
+            "its values can be wrong"
+        )
 
     def _first_line(self) -> str:
         if self.kind == "features":

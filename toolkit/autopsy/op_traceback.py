@@ -11,7 +11,7 @@ from typing import List, Optional, Tuple
 
 from ..compat import tf
 from ..graph.replica_copy import original_name
-from .finding import PACKAGES, SourceLine
+from .finding import SourceLine
 
 # Packages whose lines appear in a traceback between a plugin's line and the op.
 _LIBRARIES = (
@@ -42,7 +42,12 @@ def find_failing_line(error: BaseException, graph: Optional[tf.Graph]) -> str:
     text = str(getattr(error, "message", error)) if isinstance(error, tf.errors.OpError) else ""
     call = _PYTHON_CALL.search(text)
     lines = _PYTHON_LINE.findall(call.group()) if call else []
-    own = [f"{_absolute(file)}:{line}" for file, line in lines if not _is_library(_absolute(file))]
+    own = []
+    for file, number in lines:
+        path = os.path.abspath(file)
+        is_installed = {"site-packages", "dist-packages"} & set(path.split(os.sep))
+        if not is_installed and not path.startswith(_library_folders()):
+            own.append(f"{path}:{number}")
     if own or graph is None:
         return own[-1] if own else ""
     for name in _NODE.findall(text):
@@ -66,42 +71,21 @@ def plugin_lines(op: tf.Operation) -> List[SourceLine]:
     No line of a plugin creates a gradient, unless it is a custom gradient. So the lines of the
     forward op are returned for it.
     """
-    lines, forward = _traceback_lines(op), forward_op(op)
-    if forward is op:
-        return _lines_after(lines, _absolute(_BUILDER))
-    return _lines_after(lines, "gradients_util.py") or plugin_lines(forward)
-
-
-def _lines_after(lines: List[SourceLine], file: str) -> List[SourceLine]:
-    """The plugins' lines that follow the last line of a file. file: how its path ends."""
-    numbers = [number for number, line in enumerate(lines) if line.file.endswith(file)]
-    start = numbers[-1] + 1 if numbers else 0
-    folders = _library_folders()
-    return [line for line in lines[start:] if not line.file.startswith(folders)]
-
-
-def _traceback_lines(op: tf.Operation) -> List[SourceLine]:
-    """All lines of the stack in which the op was created, the innermost last."""
-    lines = []
+    lines, forward = [], forward_op(op)
     for frame in op.traceback or ():  # an object, or a tuple that starts with the same values
         is_tuple = isinstance(frame, tuple)
         file, line, name = frame[:3] if is_tuple else (frame.filename, frame.lineno, frame.name)
-        path = _absolute(file)
+        path = os.path.abspath(file)
         lines.append(SourceLine(path, int(line), name, linecache.getline(path, line).strip()))
-    return lines
-
-
-def _is_library(file: str) -> bool:
-    """Whether a file is of the core, of TensorFlow, or installed beside it."""
-    parts = file.split(os.sep)
-    return file.startswith(_library_folders()) or bool(PACKAGES & set(parts))
+    # What called the module that builds the graph, or that of gradients, did not create the op.
+    builder = os.path.abspath(_BUILDER) if forward is op else "gradients_util.py"
+    start = max([n + 1 for n, line in enumerate(lines) if line.file.endswith(builder)], default=0)
+    folders = _library_folders()
+    own = [line for line in lines[start:] if not line.file.startswith(folders)]
+    return own if own or forward is op else plugin_lines(forward)
 
 
 def _library_folders() -> Tuple[str, ...]:
     modules = [sys.modules.get(name) for name in _LIBRARIES]
     files = [getattr(module, "__file__", None) for module in modules]
-    return tuple(os.path.join(os.path.dirname(_absolute(file)), "") for file in files if file)
-
-
-def _absolute(file: str) -> str:
-    return os.path.abspath(file)
+    return tuple(os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files if file)

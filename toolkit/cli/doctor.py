@@ -10,13 +10,12 @@ import click
 from .. import config as configuration
 from ..cli_options import json_option, print_json, trust_option, verbose_option
 from ..display.escapes import escape_line
-from ..errors import ToolkitError, UsageError
+from ..errors import ToolkitError
 from ..option_changes import allow_flags, find_changes
-from ..options import CoreOptions
-from ..plugins import UntrustedCode, require_trust
+from ..plugins import UntrustedCode
 from ..storage.run_folder import RunFolder, driver_of, open_run
 from .plugin_command import select_from_run
-from .plugin_options import Selection, resolve
+from .plugin_options import resolve
 
 if TYPE_CHECKING:
     from ..audit.diagnosis import Diagnosis
@@ -60,39 +59,25 @@ def doctor(run_folder: str, as_json: bool) -> int:
 
 
 def _add_model(diagnosis: Diagnosis, folder: RunFolder) -> None:
-    """Add whether the options, the plugins, the data and the model fit what was committed; of code
-    that is not trusted, whether it has changed.
-    """
-    from ..audit.diagnosis import diagnose_code, diagnose_data, diagnose_model, diagnose_weights
+    """Add whether the options, the plugins, the data and the model fit what was committed."""
+    from ..audit.diagnosis import diagnose_model, diagnose_weights
 
-    strangers = []
     try:
         selection = select_from_run(folder)
-    except UntrustedCode:  # the options of the core and the data are looked at without it
-        saved = configuration.read_run_config(folder)
-        for reference in saved.references:
-            try:
-                require_trust(reference, folder.file("config.json"))
-            except UsageError:  # or its file is gone
-                strangers.append(reference)
-        values = {n: v for n, v in saved.values.items() if n in CoreOptions.model_fields}
-        selection = Selection(saved.plugin, [], None, [saved._replace(values=values)])
-    if folder.is_new:
+    except UntrustedCode as error:
+        diagnosis.notes.append(
+            f"Whether options, data and model fit was not checked: {error.message} To check it, "
+            "add --trust."
+        )
+        return
+    if folder.is_new or selection.plugins is None:
         return
     options = resolve(selection, {}, use_environment=False).options
     changes = find_changes(folder, options)
     if changes:
         advice = "A resume refuses options other than the run's unless allowed: "
         diagnosis.advice.insert(0, advice + allow_flags(changes))
-    if selection.plugins is None:
-        diagnose_code(diagnosis, folder, strangers)
-        diagnose_data(diagnosis, folder, options)
-        diagnosis.notes.append(
-            "Whether the model fits was not checked, since that executes "
-            f"{' and '.join(strangers)}; to check it, add --trust."
-        )
-    else:
-        plugin, extensions = selection.plugin, selection.extensions
-        config = configuration.run_values(plugin, extensions, options, folder.path)
-        diagnose_model(diagnosis, folder, selection.plugins, options, config)
+    plugin, extensions = selection.plugin, selection.extensions
+    config = configuration.run_values(plugin, extensions, options, folder.path)
+    diagnose_model(diagnosis, folder, selection.plugins, options, config)
     diagnose_weights(diagnosis, folder, options)

@@ -153,11 +153,11 @@ def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -
     outcome = kill_copies(
         folder, segment, path, kills, lambda text: sys.stderr.write(text + "\n"), seed
     )
-    moments = outcome.kills
     if not as_json:
-        counts = ", ".join(f"{count} {moment}" for moment, count in sorted(moments.items()))
-        _print_line("chaos", f"kills: {counts}; copies: {outcome.copies}; {outcome.result}")
-    return {"kills": moments, "copies": outcome.copies, "result": outcome.result}
+        moments = sorted(outcome["kills"].items())
+        counts = ", ".join(f"{count} {moment}" for moment, count in moments)
+        _print_line("chaos", "kills: {}; copies: {copies}; {result}".format(counts, **outcome))
+    return outcome
 
 
 def _print_line(name: str, text: str) -> None:

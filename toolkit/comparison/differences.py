@@ -54,13 +54,12 @@ def find_special_options(records: Sequence[RunRecord]) -> List[Dict[str, Any]]:
             known += [value] if len(known) < 2 and value not in known else []
     counts = collections.Counter(record.plugin for record in records)
     left_out = options_without_effect().union(_SHOWN_ELSEWHERE)
-
-    def is_special(plugin: str, name: str) -> bool:
-        varies = len(values[plugin, name]) > 1
-        return name not in left_out and (varies or counts[plugin] == 1)
-
     return [
-        {name: value for name, value in own_options(r).items() if is_special(r.plugin, name)}
+        {
+            name: value
+            for name, value in own_options(r).items()
+            if name not in left_out and (len(values[r.plugin, name]) > 1 or counts[r.plugin] == 1)
+        }
         for r in records
     ]
 
@@ -88,10 +87,8 @@ def find_option_differences(records: Sequence[RunRecord]) -> List[Dict[str, Any]
     The data is left out: its hashes decide, see `describe_data`. Of runs of several plugins,
     options that some of them do not have and that nobody set are left out, too.
 
-    Returns:
-        Of each option its "name", which may be "plugin" or "with"; the "values" of all runs, None
-        for a run without such an option, too; and the "origins", "" if nothing says where a value
-        is from, None for a run without the option.
+    Returns of each option its "name", which may be "plugin" or "with"; the "values" of all runs;
+    and their "origins", "" if nothing says where one is from. Both are None where a run lacks it.
     """
     options = [trained_options(record) for record in records]
     is_one_plugin = len({record.plugin for record in records}) == 1
@@ -103,17 +100,14 @@ def find_option_differences(records: Sequence[RunRecord]) -> List[Dict[str, Any]
             continue
         has_setter = any(name in r.options and not is_default(r, name) for r in records)
         if is_everywhere or is_one_plugin or has_setter:
-            origins = [_describe_origin(*pair, name) for pair in zip(records, options)]
+            origins: List[Optional[str]] = []
+            for record, known in zip(records, options):
+                is_saved = name in known and record.options.get(name) == known[name]
+                origin = str(record.origins.get(name, "")) if is_saved else ""
+                origins.append(origin if name in known else None)
             differences.append({"name": name, "values": values, "origins": origins})
     without_effect = options_without_effect()
     return sorted(differences, key=lambda each: each["name"] in without_effect)
-
-
-def _describe_origin(record: RunRecord, options: Mapping[str, Any], name: str) -> Optional[str]:
-    if name not in options:
-        return None
-    is_saved = record.options.get(name) == options[name]
-    return str(record.origins.get(name, "")) if is_saved else ""
 
 
 def find_changed_options(
@@ -153,7 +147,8 @@ def group_by_seed(records: Sequence[RunRecord]) -> List[List[int]]:
     for place, record in enumerate(records):
         values = sorted(each for each in trained_options(record).items() if each[0] not in left_out)
         data, framework = (record.data_sha256, record.partition), record.versions.get(_FRAMEWORK)
-        method = repr([values, code_hashes(record), data, record.total_steps, framework])
+        code = last_session(record).get("plugins", {})  # -> file -> hash
+        method = repr([values, code, data, record.total_steps, framework])
         groups.setdefault(method if record.test is not None else place, []).append(place)
     return list(groups.values())
 
@@ -169,15 +164,9 @@ def distinct_seeds(records: Sequence[RunRecord]) -> List[RunRecord]:
 # ------------------------------------------------------------------------- code, data and software
 
 
-def code_hashes(record: RunRecord) -> Dict[str, Mapping[str, str]]:
-    """Plugin -> file -> hash, of the last session."""
-    hashes: Dict[str, Mapping[str, str]] = last_session(record).get("plugins", {})
-    return hashes
-
-
 def describe_code(records: Sequence[RunRecord]) -> List[str]:
     """The plugins that several runs have with other code, a clause each."""
-    hashes = [code_hashes(record) for record in records]
+    hashes = [last_session(record).get("plugins", {}) for record in records]
     clauses = []
     for plugin in sorted({name for each in hashes for name in each}):
         names = differing_names([each[plugin] for each in hashes if plugin in each])

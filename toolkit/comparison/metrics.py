@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Dict, NamedTuple, Optional
 
 from ..statistics.intervals import Interval
-from .record import METRICS, RunRecord, finite, read_last_records
+from .record import RunRecord, finite
 
 TEST, VALIDATION = "test", "validation"
 DIRECTIONS = ("min", "max")
@@ -21,8 +20,7 @@ class Metric(NamedTuple):
     direction: Optional[str]  # "min" or "max", whichever is better; None if nothing says it
     low: Optional[float] = None  # the lower end of its interval; None without one
     high: Optional[float] = None  # the upper end; likewise
-    # the share of such intervals that contain the true value; likewise
-    level: Optional[float] = None
+    level: Optional[float] = None  # of the interval, in (0, 1); likewise
     method: str = ""  # how the interval was computed; "" without one
 
     @property
@@ -64,15 +62,12 @@ def main_metric(record: RunRecord, name: Optional[str] = None) -> Optional[Metri
     value = finite(best.get("value"))
     if value is not None and name in (None, best.get("metric")):
         return Metric(str(best.get("metric")), value, VALIDATION, best.get("direction"))
-    for values in read_last_records(os.path.join(record.path, METRICS)):
-        if values.get("kind") == "eval" and values.get("split") == VALIDATION:
-            numbers = {key: finite(number) for key, number in values.items() if key != "step"}
-            known = [key for key, number in numbers.items() if number is not None]
-            if name is None:
-                name = next(iter(sorted(known, key=lambda key: "loss" in key)), "")
-            value, direction = numbers.get(name), direction_of(record, name)
-            return None if value is None else Metric(name, value, VALIDATION, direction)
-    return None
+    last = ((record.manifest.get("validation") or {}).get("last") or {}).get("metrics", {})
+    values = {key: number for key, number in last.items() if finite(number) is not None}
+    name = name or next(iter(sorted(values, key=lambda key: "loss" in key)), "")
+    if name not in values:
+        return None
+    return Metric(name, float(values[name]), VALIDATION, direction_of(record, name))
 
 
 def direction_of(record: RunRecord, name: str) -> Optional[str]:

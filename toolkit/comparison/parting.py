@@ -1,33 +1,29 @@
 """The step at which two runs parted, from their commit logs.
 
 Each commit has a hash over all tensors: two runs with equal hashes at a step are equal there, bit
-for bit. Between two common commits, metrics.jsonl narrows the step further: records of a step that
-differ show that the runs differ by then. What differs between the sessions that trained the steps
-after the last equal commit is the reason, as far as the logs have it.
+for bit. What differs between the sessions that trained the steps after the last equal commit is the
+reason, as far as the logs have it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..storage.commit_log import current_sessions
-from ..storage.entries import BRANCH, Parent
-from .differences import SEED, differing_names, find_changed_options, join_names, show_value
+from ..storage.entries import BRANCH
+from ..storage.session_changes import find_session_changes
+from .differences import SEED, find_changed_options, show_value
 from .record import RunRecord
 
-_UNIMPORTANT = ("pluggy", "platform")  # versions on which no bits depend
-_ALIKE_READERS = {"mapped", "stream"}  # two names of one order, the first of older runs
+_DIFFERS = "{} differs ({}, {})"
 _NO_REASON = "the logs show no reason: a step depends on something that is not recorded"
-
-Clause = Tuple[str, str]  # what differs, by which causes are told apart; the sentence on it
 
 
 class Parting(NamedTuple):
     """Where two runs parted."""
 
     step: int  # the last step at which they are known to be equal; 0 for the beginning
-    # the first step at which they are known to differ; None if they do not
-    differs_by: Optional[int]
+    differs_by: Optional[int]  # the first step at which they are known to differ
     text: str  # a sentence without its end
     causes: List[str]  # what differs from there on, a clause each
 
@@ -44,16 +40,15 @@ def find_parting(a: RunRecord, b: RunRecord) -> Parting:
     tensors = [[each[step].values["tensors"] for step in common] for each in commits]
     count = next((n for n, pair in enumerate(zip(*tensors)) if pair[0] != pair[1]), len(common))
     equal = common[count - 1] if count else 0
-    bounds = common[count : count + 1] + _differing_records(a, b, equal)[:1]
-    differing = min(bounds, default=None)
+    differing = common[count] if count < len(common) else None
 
     # What differed between earlier sessions, too, is no cause where the runs were still equal.
     sessions = [current_sessions(log.entries()) for log in logs]
     after = _compare_all(*(_between(each, equal, differing) for each in sessions))
     before = [_between(each, 0, equal) if equal else [] for each in sessions]
-    former = _compare_all(*before) if all(before) else {}
-    new = [text for key, text in after.items() if former.get(key) != text]
-    causes = new or list(after.values())
+    former = _compare_all(*before) if all(before) else []
+    new = [clause for clause in after if clause not in former]
+    causes = new or after
     reasons = "; ".join(causes)
 
     last = [max(each, default=0) for each in commits]
@@ -65,8 +60,7 @@ def find_parting(a: RunRecord, b: RunRecord) -> Parting:
     if differing is None and not all(last):
         text = f"{(b if last[0] else a).name} has no commit yet, so nothing can be compared"
     elif differing is None and not equal:
-        text = "no step was committed by both, and no record of training differs"
-        text += f": {reasons}" if reasons else ""
+        text = "no step was committed by both" + (f": {reasons}" if reasons else "")
     elif differing is None and last[0] == last[1] == equal:
         text = f"{start}, the last of both"
     elif differing is None:
@@ -75,36 +69,14 @@ def find_parting(a: RunRecord, b: RunRecord) -> Parting:
         clauses += [f"from there {reasons}"] if new else []
         text = f"{start}, the last that both committed; {'; '.join(clauses)}"
     elif not equal:
-        place = "already at the first commit of both," if [differing] == common[:1] else "by"
-        text = f"they differ {place} step {differing:,}: {reasons or _NO_REASON}"
+        place = f"already at the first commit of both, step {differing:,}"
+        text = f"they differ {place}: {reasons or _NO_REASON}"
     elif new and is_from_there:
         text = f"{start}; from there {reasons}"
     else:
         place = "from the next step" if differing == equal + 1 else f"by step {differing:,}"
         text = f"{start}; they differ {place}: {reasons or _NO_REASON}"
     return Parting(equal, differing, _describe_branch(a, b) + text, causes)
-
-
-def _differing_records(a: RunRecord, b: RunRecord, after: int) -> List[int]:
-    """The steps after another one at which the runs recorded different values of training.
-
-    The means of a record are of the steps since the one before, which has to be the same.
-    """
-    tables: List[Dict[int, Tuple[int, Dict[str, Any]]]] = []
-    for run in (a, b):
-        table, since = {}, 0
-        for record in run.folder.metrics.read():
-            step = record.get("step")
-            if record.get("kind") == "train" and type(step) is int and step > 0:
-                table[step], since = (since, record), step
-        tables.append(table)
-    steps = []
-    for step in sorted(set(tables[0]) & set(tables[1])):
-        (since, first), (other_since, second) = (table[step] for table in tables)
-        differs = any(first[name] != second[name] for name in set(first) & set(second))
-        if step > after and since == other_since and differs:
-            steps.append(step)
-    return steps
 
 
 def _describe_branch(a: RunRecord, b: RunRecord) -> str:
@@ -126,10 +98,10 @@ def _describe_branch(a: RunRecord, b: RunRecord) -> str:
 
 # ------------------------------------------------------------------------------------------ causes
 
-Session = Mapping[str, Any]
 
-
-def _between(sessions: List[Dict[str, Any]], first: int, last: Optional[int]) -> List[Session]:
+def _between(
+    sessions: List[Dict[str, Any]], first: int, last: Optional[int]
+) -> List[Dict[str, Any]]:
     """The sessions that trained the steps after `first` up to `last` (None: the end)."""
     ends = [session["from"] for session in sessions[1:]] + [None]
     return [
@@ -139,63 +111,15 @@ def _between(sessions: List[Dict[str, Any]], first: int, last: Optional[int]) ->
     ]
 
 
-def _compare_all(a: List[Session], b: List[Session]) -> Dict[str, str]:
-    """What differs between any session of one run and any of the other: a key -> a clause."""
-    differences: Dict[str, str] = {}
+def _compare_all(a: List[Dict[str, Any]], b: List[Dict[str, Any]]) -> List[str]:
+    """What differs between any session of one run and any of the other, a clause each; what one of
+    them did not record is not compared.
+    """
+    clauses: List[str] = []
     for session in a:
         for other in b:
-            for key, text in _compare(session, other):
-                differences.setdefault(key, text)
-    return differences
-
-
-def _compare(a: Session, b: Session) -> Iterator[Clause]:
-    """Yield what differs between two sessions; what one of them did not record is not compared."""
-
-    def differ(name: str) -> bool:
-        return None not in (a.get(name), b.get(name)) and a[name] != b[name]
-
-    changes = find_changed_options(a, b)
-    for name, value, other in sorted(changes, key=lambda change: change[0] == SEED):
-        yield f"option {name}", f"{name} differs ({show_value(value)}, {show_value(other)})"
-    for table, title in (("versions", "version of "), ("machine", "")):
-        facts, others = a.get(table) or {}, b.get(table) or {}
-        for name in differing_names([facts, others]):
-            if name in facts and name in others and name not in _UNIMPORTANT:
-                text = f"{title}{name} differs ({facts[name]}, {others[name]})"
-                yield title + name, text
-    if differ("compiled"):
-        words = ["yes" if each["compiled"] else "no" for each in (a, b)]
-        yield "compiled", f"compilation by XLA differs ({', '.join(words)})"
-    if differ("reader") and not {a["reader"], b["reader"]} <= _ALIKE_READERS:
-        yield "reader", f"the reader differs ({a['reader']}, {b['reader']})"
-    if a.get("cluster") != b.get("cluster"):
-        yield "cluster", "the processes that train differ"
-    if differ("partition"):
-        yield "partition", "the examples that are held out differ"
-    yield from _compare_code(a.get("plugins") or {}, b.get("plugins") or {})
-    if differ("data"):
-        yield "data", "the data differs"
-    parents = [Parent.from_json(each.get("parent")) for each in (a, b)]
-    starts = [each if each and each.kind != BRANCH else None for each in parents]
-    if len({each and each.tensors for each in starts}) > 1:
-        words = ["the model's own" if each is None else each.name for each in starts]
-        steps = [
-            "" if not each or each.step is None else f" at step {each.step}" for each in starts
-        ]
-        names = " and ".join(word + step for word, step in zip(words, steps))
-        yield "parent", f"they began with other weights ({names})"
-
-
-def _compare_code(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Clause]:
-    """Yield whether the plugins of two sessions differ, and in which the code does."""
-    if not a or not b:
-        return
-    if set(a) != set(b):
-        names = " and ".join(", ".join(sorted(plugins)) for plugins in (a, b))
-        yield "plugins", f"the plugins differ ({names})"
-    for plugin in sorted(set(a) & set(b)):
-        files = differing_names([a[plugin], b[plugin]])
-        if files:
-            text = f"the code of plugin '{plugin}' differs ({join_names(files)})"
-            yield f"code {plugin}", text
+            changes = find_changed_options(session, other)
+            for name, value, another in sorted(changes, key=lambda change: change[0] == SEED):
+                clauses.append(_DIFFERS.format(name, show_value(value), show_value(another)))
+            clauses += find_session_changes(session, other, _DIFFERS)
+    return list(dict.fromkeys(clauses))

@@ -6,9 +6,11 @@ read. `read_record` reads config.json and the commit log alone where the run has
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import math
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from ..errors import CheckpointError, ToolkitError, UsageError
 from ..files import open_regular_file
@@ -32,16 +34,14 @@ class RunRecord(NamedTuple):
 
     path: str  # of the folder, absolute
     name: str  # of the run among others: a relative path, or the name of the folder
-    # that of the state ("finished", "stopped", "interrupted", "diverged", "failed", "trained");
-    # "running" while a process trains, "killed" if the process that trained has ended without a
-    # word, "unstarted" before the first step
+    # "finished", "stopped", "interrupted", "diverged", "failed", "trained"; "running" while a
+    # process trains, "killed" if it ended without a word, "unstarted" before the first step
     status: str
     reason: str  # why it ended, a clause or a sentence; "" if nothing says it
     exit_code: Optional[int]  # of the process that trained; None if it has not ended or was killed
     step: int  # the last one; that of the last commit if the run was killed
     total_steps: Optional[int]  # where training ends; None if the run has not started
-    # of training in all sessions; None while it trains, or if it was killed
-    seconds: Optional[float]
+    seconds: Optional[float]  # of training in all sessions; None if it has not ended
     created: str  # when the run began, in ISO 8601; "" if the run has not started
     plugin: str  # the name or reference of the model plugin
     extensions: List[str]  # those of the extensions, in their order
@@ -52,13 +52,10 @@ class RunRecord(NamedTuple):
     data_sha256: Dict[str, str]  # the hashes of its files by name
     partition: str  # the hash of which examples are in which split
     examples: Dict[str, int]  # the number of examples by split
-    # the result of the test split, with "metrics" by name; None if there is none
-    test: Optional[Dict[str, Any]]
-    # step, metric and direction of the best checkpoint; None if none was selected
-    best: Optional[Dict[str, Any]]
+    test: Optional[Dict[str, Any]]  # the result of the test split, with "metrics" by name
+    best: Optional[Dict[str, Any]]  # step, metric and direction of the best checkpoint
     versions: Dict[str, str]  # of the software, by name
-    # the whole state, as manifest.json shows it; {} if the run has not started
-    manifest: Dict[str, Any]
+    manifest: Dict[str, Any]  # the whole state, as manifest.json shows it
 
     @property
     def folder(self) -> RunFolder:
@@ -102,9 +99,7 @@ def read_record(
     if end is None:  # while a process has just begun to continue a run, its end is that of before
         is_locked = folder_lock.is_locked(path) if is_training is None else is_training
         status = RUNNING if is_locked else KILLED if state else UNSTARTED
-        if is_locked:
-            steps = (each.get("step") for each in read_last_records(os.path.join(path, METRICS)))
-            step = max(step, next((n for n in steps if type(n) is int and n >= 0), 0))
+        step = max(step, _read_last_step(path) if is_locked else 0)
     data, extensions = state.get("data") or {}, config.get(EXTENSIONS)
     return RunRecord(
         path=path,
@@ -169,22 +164,26 @@ def finite(value: Any) -> Optional[float]:
     return number if math.isfinite(number) else None
 
 
-def read_last_records(path: str) -> Iterator[Dict[str, Any]]:
-    """Yield the records at the end of a JSON-lines file, the last one first; all of them if none is
-    in the last bytes, and none if the file cannot be read.
+def open_inside(folder: str, name: str) -> IO[bytes]:
+    """Open a file of a run by its path in the folder, with "/". Raises OSError, also if it is no
+    regular file, or if the path, or a symbolic link, leads to what may be no part of the run.
     """
-    for size in (_TAIL_BYTES, None):
-        try:
-            with open_regular_file(path) as file:
-                end = file.seek(0, os.SEEK_END)
-                file.seek(0 if size is None else max(0, end - size))
-                lines = file.read().split(b"\n")[:-1]
-        except OSError:
-            return
-        records = [parse_object(line.decode("utf-8", "replace")) for line in reversed(lines)]
-        yield from filter(None, records)
-        if any(records):
-            return
+    parts = name.split("/")
+    path = os.path.join(folder, *parts)
+    if "\0" in name or os.path.realpath(path) != os.path.join(os.path.realpath(folder), *parts):
+        raise OSError(errno.EPERM, "it is not in the folder of the run")
+    return open_regular_file(path)
+
+
+def _read_last_step(path: str) -> int:
+    """The last step of which a run has recorded metrics; 0 if it has none."""
+    lines: List[bytes] = []
+    with contextlib.suppress(OSError), open_inside(path, METRICS) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        lines = file.read().split(b"\n")[:-1]
+    records = (parse_object(line.decode("utf-8", "replace")) or {} for line in reversed(lines))
+    steps = (record.get("step") for record in records)
+    return next((step for step in steps if type(step) is int and step >= 0), 0)
 
 
 # -------------------------------------------------------------------------------------- many runs
@@ -237,22 +236,12 @@ def find_runs(folder: str, note: Callable[[str], None] = lambda text: None) -> I
     """
     root = os.path.abspath(folder)
     _list_folder(root, folder or repr(folder))
-    paths = [root]  # what is still to be visited, the next one last
-    while paths:
-        path = paths.pop()
-        try:
-            with os.scandir(path) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
-        except OSError as error:
-            note(f"{path} cannot be read: {error.strerror}")
-            continue
-        if is_run_listing([entry.name for entry in entries]):
+    for path, folders, files in os.walk(
+        root, onerror=lambda error: note(f"{error.filename} cannot be read: {error.strerror}")
+    ):
+        if is_run_listing([*folders, *files]):
+            folders.clear()
             yield path
-            continue
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                paths.append(entry.path)
-            elif entry.is_symlink() and os.path.isdir(entry.path):
-                note(f"{entry.path} is a symbolic link, which is not followed; name it to list it")
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for link in filter(os.path.islink, (os.path.join(path, name) for name in folders)):
+            note(f"{link} is a symbolic link, which is not followed; name it to list it")

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
 import zipfile
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..display.numbers import format_number
-from ..files import open_regular_file
-from ..statistics.example_means import exact_mean, is_mean
-from ..statistics.intervals import LEVEL, normal_quantile
+from ..statistics.intervals import LEVEL, is_mean, normal_quantile
 from ..statistics.separation import Estimate, Separation, adjust, separate
-from ..storage.report_folder import EXAMPLE_MEANS, EXAMPLES
+from ..storage.report_folder import EXAMPLES
 from .metrics import direction_of, main_metric, metrics_by_name
-from .record import RunRecord
+from .record import RunRecord, open_inside
 
 SEPARATED, NOT_SEPARATED, NOT_COMPARABLE = "separated", "not separated", "not comparable"
 MAX_ALL_PAIRS = 6  # of more groups, each is compared with the first alone
@@ -35,8 +32,7 @@ class Band(NamedTuple):
     """A metric of a group."""
 
     value: float  # the mean over the seeds
-    # the lower end of the interval of the only run; of several seeds, the lowest value
-    low: Optional[float]
+    low: Optional[float]  # of the interval of the only run; of several seeds, the lowest value
     high: Optional[float]  # likewise
     deviation: Optional[float]  # the standard deviation over the seeds; None for one
     seeds: int  # how many there are
@@ -230,15 +226,11 @@ def _estimate(record: RunRecord, name: str, level: float) -> Estimate:
 def read_examples(record: RunRecord, name: str) -> Optional[np.ndarray]:
     """The value of a metric for each example of the test split, bool or float [N].
 
-    None if the run does not have them, or if their mean is not the one that the result records; of
-    a run that records none, the metric.
+    None if the run does not have them, or if the metric is not their mean.
     """
     try:
-        parts = [*record.of_test("reports").split("/"), EXAMPLES]
-        path = os.path.join(record.path, *parts)
-        if os.path.realpath(path) != os.path.join(os.path.realpath(record.path), *parts):
-            return None  # it, or a symbolic link, leads to what may be no part of the run
-        with open_regular_file(path) as file, zipfile.ZipFile(file) as archive:
+        place = f"{record.of_test('reports')}/{EXAMPLES}"
+        with open_inside(record.path, place) as file, zipfile.ZipFile(file) as archive:
             if archive.getinfo(f"{name}.npy").file_size > _MAX_BYTES:
                 return None
             with archive.open(f"{name}.npy") as array:
@@ -247,10 +239,7 @@ def read_examples(record: RunRecord, name: str) -> Optional[np.ndarray]:
         return None
     if values.ndim != 1 or not len(values) or values.dtype.kind not in "bf":
         return None
-    if not isinstance(record.of_test(EXAMPLE_MEANS), dict):
-        return values if is_mean(record.metrics.get(name, math.nan), values) else None
-    mean = exact_mean(values)
-    return values if mean is not None and mean == record.of_test(EXAMPLE_MEANS, name) else None
+    return values if is_mean(record.metrics.get(name, math.nan), values) else None
 
 
 # ------------------------------------------------------------------------------------------- words

@@ -34,7 +34,7 @@ from ..graph.run import Run
 from ..graph.session_config import session_config
 from ..options import CoreOptions
 from ..plugins import Plugins
-from ..statistics.example_means import mean
+from ..statistics.intervals import mean
 from ..storage.checkpoint_reader import has_files
 from ..storage.variables import find_misfit, read_variable_specs, variable_specs
 from .example_values import Intervals, compute_intervals
@@ -182,19 +182,12 @@ class Evaluator:
         folder: Optional[str] = None,
         keep_values: bool = False,
     ) -> Evaluation:
-        """Compute metrics over the whole split, a partial last batch included, and its scores.
+        """Compute metrics over the whole split, a partial last batch included, and its scores; with
+        `keep_examples`, each example and its predictions. The scorers write reports to an existing
+        `folder`; without one, which is a quick score, `keep_values` asks for intervals, too.
 
         A loss is the mean over the examples. A plugin's metric replaces a loss of the same name.
-
-        Args:
-            batch_size: examples per call of the session.
-            keep_examples: whether to return each example and its predictions.
-            folder: an existing folder for the scorers' reports, or None for a quick score.
-            keep_values: whether to return the values of the examples for intervals without a
-                folder, too.
-
-        Raises DataError if the split is empty, or does not fit the data that the model was trained
-        on.
+        Raises DataError if the split is empty, or does not fit the data of the training.
         """
         if len(split) == 0:
             raise DataError("The split to evaluate is empty.")
@@ -262,17 +255,12 @@ class Evaluator:
     def predict(
         self, inputs: ModelInputs, batch_size: Optional[int] = None, position: int = 0
     ) -> Dict[str, np.ndarray]:
-        """Compute each tensor of the hook `predict`.
+        """Each tensor of the hook `predict`, arrays [N, ...] by name.
 
-        Args:
-            inputs: features [N, ...] of the data's shape and dtype, or a dict of them if they have
-                names (lists of sequences need no lengths); where the hook `inputs` names other
-                inputs, a dict of arrays [N, ...] of these names.
-            batch_size: examples per call of the session; the option eval_batch_size by default.
-            position: of the first example, which random numbers of the graph follow.
-
-        Returns arrays [N, ...] by the names of the tensors. Raises DataError if the inputs do not
-        fit the model.
+        The inputs are features [N, ...] of the data's shape and dtype, or a dict of them if they
+        have names (lists of sequences need no lengths); where the hook `inputs` names other inputs,
+        a dict of arrays [N, ...] of these names. Random numbers of the graph follow `position`, of
+        the first example. Raises DataError if the inputs do not fit the model.
         """
         by_name = inputs if isinstance(inputs, dict) else {"features": inputs}
         if self.graph.takes_examples:

@@ -9,11 +9,16 @@ from typing import Any, Dict, Mapping, NamedTuple
 
 import numpy as np
 
-from ..statistics.example_means import exact_mean, is_mean, mean
-from ..statistics.intervals import Interval, interval_of_mean, reason_without_interval
+from ..statistics.intervals import (
+    Interval,
+    interval_of_mean,
+    is_mean,
+    mean,
+    reason_without_interval,
+)
 from ..storage.report_folder import EXAMPLES
 
-MAX_EXAMPLES = 10**6  # in the file
+MAX_EXAMPLES = 10**6  # of more, no values are kept
 
 
 class Intervals(NamedTuple):
@@ -52,23 +57,20 @@ def _find_mismatch(value: float, array: np.ndarray) -> str:
 
 def write_examples(
     folder: str, metrics: Mapping[str, float], values: Mapping[str, np.ndarray]
-) -> Dict[str, float]:
+) -> None:
     """Write the values [N] of the examples, by the names of the metrics of which they are the
     means, into a folder for reports, unless a plugin wrote a file of this name.
 
-    Bools are kept as such, numbers as float32. Of more than MAX_EXAMPLES examples, it has that many
-    at equal distances. Returns by the names of metrics the exact means of the values in the file,
-    where all are finite, so that a reader knows them from those of another file.
+    Bools are kept as such, numbers as float32; there is no file of more than MAX_EXAMPLES examples.
     """
     path = os.path.join(folder, EXAMPLES)
-    arrays = {}
-    for name, array in values.items():
-        if not _find_mismatch(metrics[name], array):
-            count = min(len(array), MAX_EXAMPLES)
-            array = array[np.arange(count) * len(array) // count] if count else array
-            arrays[name] = array if array.dtype == np.bool_ else array.astype(np.float32)
+    arrays = {
+        name: array if array.dtype == np.bool_ else array.astype(np.float32)
+        for name, array in values.items()
+        if len(array) <= MAX_EXAMPLES and not _find_mismatch(metrics[name], array)
+    }
     if not arrays or os.path.lexists(path):
-        return {}
+        return
     # The bytes follow from the arrays. `numpy.savez` has the time, and refuses the name "file".
     with zipfile.ZipFile(path, "w") as archive:
         for name in sorted(arrays):
@@ -76,5 +78,3 @@ def write_examples(
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w") as file:
                 np.lib.format.write_array(file, arrays[name], allow_pickle=False)
-    means = {name: exact_mean(array) for name, array in sorted(arrays.items())}
-    return {name: value for name, value in means.items() if value is not None}

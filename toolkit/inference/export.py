@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import shutil
 from typing import Any, Callable, Dict, Iterator, Optional, Sequence
@@ -29,16 +28,12 @@ def export(
 
     The signature `serving_default` takes `features` [N, ...] of the data's dtype (uint8 images in
     [0, 255]), the features by their names, or the inputs that the plugin's hook `inputs` names. It
-    returns each tensor of the hook `predict`. Loading the SavedModel initialises its local
-    variables. The SavedModel begins behind the hooks `filter` and `convert`, which are Python:
-    whoever serves it has to repeat them.
-
-    TensorFlow from the version that wrote it on can load it.
+    returns each tensor of the hook `predict`. The SavedModel begins behind the hooks `filter` and
+    `convert`, which are Python. TensorFlow from the version that wrote it on can load it.
 
     The evaluator is in mode "predict", with a loaded checkpoint; the folder is new or empty.
     `read_inputs` returns examples to compare on, arrays by name, or None if there are none. It is
-    called where the model is fed more than images and floats, or refuses random numbers. Returns
-    JSON values.
+    called where the model is fed more than images and floats. Returns JSON values.
 
     Raises:
         UsageError: the folder is not empty, or the model refuses random inputs and no example can
@@ -62,31 +57,25 @@ def export(
 def _choose_inputs(
     evaluator: Evaluator, read_inputs: Optional[Callable[[], Any]]
 ) -> Dict[str, np.ndarray]:
-    """Arrays to compare on, by name: random ones, or examples where these are no inputs."""
-    specs = evaluator.graph.input_specs
-    arrays = random_arrays(specs, NUM_CHECKED)
-    if read_inputs is None or not evaluator.graph.takes_examples:
-        return arrays
-    if any(dtype not in ("uint8", "float32") for dtype, _ in specs.values()):
-        arrays = read_inputs() or arrays
+    """Arrays to compare on, by name: random ones, or examples where these may be no inputs."""
+    specs, arrays = evaluator.graph.input_specs, None
+    is_plain = all(dtype in ("uint8", "float32") for dtype, _ in specs.values())
+    if read_inputs is not None and evaluator.graph.takes_examples and not is_plain:
+        arrays = read_inputs()
+    arrays = arrays or random_arrays(specs, NUM_CHECKED)
     try:
         evaluator.predict(arrays)
-        return arrays
     except tf.errors.InvalidArgumentError as error:  # of an embedding: an id that does not exist
-        examples = read_inputs()
-        if examples is None:
-            raise UsageError(
-                f"The model refuses made-up inputs, on which it would be compared: "
-                f"{summarize_tf_error(str(error.message))}.",
-                hint="Put the data of the run back, so that its examples can be read.",
-            ) from error
-        return examples
+        raise UsageError(
+            f"The model refuses made-up inputs, on which it would be compared: "
+            f"{summarize_tf_error(str(error.message))}.",
+            hint="Put the data of the run back, so that its examples can be read.",
+        ) from error
+    return arrays
 
 
 def describe_input_hooks(hooks: Sequence[str]) -> str:
-    """What a caller of the SavedModel has to do before it; empty for no hooks."""
-    if not hooks:
-        return ""
+    """What a caller of the SavedModel has to do before it, with one hook or more."""
     names = " and ".join(f"'{name}'" for name in hooks)
     return (
         f"The SavedModel begins behind the plugin's {names}: give it examples as "
@@ -100,10 +89,10 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
         raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
     temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
     try:
-        with _writing(folder, temporary):
+        with _writing(folder):
             os.makedirs(temporary)
         with plain_folder(temporary) as plain:
-            with _writing(folder, plain):
+            with _writing(folder):
                 _write(evaluator, plain)
             largest = _largest_difference(evaluator, plain, inputs)
         if not largest <= TOLERANCE:
@@ -111,7 +100,7 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
                 f"The exported model differs by {largest:.2g} from the trained one; "
                 f"{TOLERANCE:g} is allowed."
             )
-        with _writing(folder, temporary):
+        with _writing(folder):
             if os.path.isdir(folder):
                 os.rmdir(folder)
             os.replace(temporary, os.path.abspath(folder))
@@ -121,18 +110,14 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
 
 
 @contextlib.contextmanager
-def _writing(folder: str, path: str) -> Iterator[None]:
+def _writing(folder: str) -> Iterator[None]:
     """Raise a RetryError if the block cannot write."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-        else:  # TensorFlow says `PATH/FILE; File too large`
-            match = re.search(re.escape(path) + r"[^;\n]*; ([^\n]+)", str(error.message))
-            if match is None:
-                raise
-            reason = match.group(1).rstrip(".")
+        # TensorFlow says `PATH/FILE; File too large`.
+        text = str(getattr(error, "message", "")).partition("\n")[0].rpartition("; ")[2].rstrip(".")
+        reason = getattr(error, "strerror", None) or text or str(error)
         raise RetryError(
             f"{folder} cannot be written: {reason}.",
             hint="Free some space, or name another folder.",
@@ -140,9 +125,6 @@ def _writing(folder: str, path: str) -> Iterator[None]:
 
 
 def _write(evaluator: Evaluator, folder: str) -> None:
-    """Write the SavedModel, and assets.extra/README.md with the signature and what a caller has to
-    do before it.
-    """
     info = tf.saved_model.utils.build_tensor_info
     graph = evaluator.graph
     signature = tf.saved_model.signature_def_utils.build_signature_def(
@@ -160,19 +142,6 @@ def _write(evaluator: Evaluator, folder: str) -> None:
             strip_default_attrs=True,
         )
         builder.save()
-    inputs = [
-        f"- {name}: {dtype} [N, {', '.join(map(str, shape))}]".replace(", ]", "]")
-        for name, (dtype, shape) in sorted(graph.input_specs.items())
-    ]
-    outputs = [f"- {name}" for name in sorted(graph.predictions)]
-    lines = [f"# Signature {SIGNATURE}", "", "Inputs:", *inputs, "", "Outputs:", *outputs, ""]
-    hooks = evaluator.input_hooks
-    lines += [describe_input_hooks(hooks), ""] if hooks else []
-    lines.append(f"Written by TensorFlow {VERSION}, for this version and later ones.")
-    path = os.path.join(folder, "assets.extra")
-    os.makedirs(path)
-    with open(os.path.join(path, "README.md"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
 
 
 def _largest_difference(evaluator: Evaluator, folder: str, inputs: Dict[str, np.ndarray]) -> float:

@@ -12,15 +12,9 @@ from ..data.structure import FEATURES
 
 
 class ModelFeatures(np.lib.mixins.NDArrayOperatorsMixin):
-    """A component [N, ...] as the model gets it, read when it is indexed, and always as a copy.
-
-    An index of examples reads these examples. Arithmetic, methods of arrays and functions of NumPy
-    read all of them.
-
-    Args:
-        split: the examples.
-        key: the flat key of the component. Images are float32, divided by 255 as in training;
-            sequences are padded to the longest of the split.
+    """A component [N, ...] of a split as the model gets it, by its flat key: an index copies these
+    examples; arithmetic, methods of arrays and functions of NumPy copy all. Images are float32,
+    divided by 255 as in training; sequences are padded to the longest of the split.
     """
 
     def __init__(self, split: Split, key: str = FEATURES):

@@ -1,10 +1,7 @@
 """What a trained model predicts on: examples in files, pictures, and arrays in memory.
 
 For each kind of file one function reads a file as examples, flat by key. `read_examples` chooses
-it, joins the files, and converts their examples as the training data was. An image of another size
-is scaled as the training images were, with one note for all. Pixels are inverted on request alone;
-images that look inverted in comparison with the training images give one warning. An image that
-cannot be read is left out where others can.
+it, joins the files, and converts their examples as the training data was.
 
 Legend: N examples, H height, W width, C channels.
 """
@@ -28,7 +25,7 @@ from ..data.examples import LENGTH, Split, describe
 from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
 from ..data.images.image_file import ImageForm, is_picture, parse_colour, read_image
-from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_specs
+from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..data.reading_options import DEFAULT_IMAGES, ColumnOptions, ImageOptions
 from ..data.records.record_files import is_record_file
@@ -143,14 +140,11 @@ def read_examples(
     Args:
         spec: the `DataSpec` of the training data as stored, before the hook `convert`.
         images: how image files were read for the training, with the training images' size.
-        missing: what becomes of empty fields of a table, as in `ColumnOptions`; rows are never left
-            out.
-        is_inverted: whether the files have ink and paper swapped; their pixels are then inverted.
+        missing: as in `ColumnOptions`, but no row is left out.
+        is_inverted: whether to swap light and dark.
         convert: the hook of that name as a function of one example, or None.
-        log: called with a line for each image that cannot be read, with at most one note on those
-            that are scaled, and with at most one warning on inverted images.
-        brightness: the "border" and "mean" of the training images in [0, 1], to warn of
-            images that look inverted.
+        log: called with lines on images that cannot be read, are scaled, or look inverted.
+        brightness: the "border" and "mean" of the training images in [0, 1].
 
     Raises DataError where a file is missing, unreadable, or of another shape, type or kind than
     others; UsageError where examples that are no images are to be inverted.
@@ -386,16 +380,12 @@ def _form(spec: DataSpec, images: ImageOptions) -> ImageForm:
 
 def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
     """Check an array's shape and dtype, and add a missing batch or channel axis."""
-    shape, is_text = tuple(spec.shape), spec.dtype == TEXT
-    array = add_axes(array, shape)
-    is_other_kind = (spec.dtype == "uint8") != (array.dtype == np.uint8)
-    if array.shape[1:] != shape or is_other_kind or is_text != (array.dtype.kind in "OSU"):
-        raise DataError(
-            f"{path}: expected examples {list(shape)} {spec.dtype}, found "
-            f"{list(array.shape[1:])} {array.dtype}.",
-            hint="" if is_text else "Give image files to have them scaled.",
-        )
-    return np.asarray(array, object) if is_text else as_dtype(array, spec.dtype, path)
+    array = add_axes(array, spec.shape)
+    if array.dtype == np.uint8 and spec.dtype.startswith("float"):
+        raise DataError(f"{path} has bytes, and the model was trained on {spec.dtype}.")
+    specs = {"features": (spec.dtype, spec.shape)}
+    checked = check_arrays({"features": array}, specs, path)["features"]
+    return np.asarray(array, object) if spec.dtype == TEXT else checked
 
 
 def add_axes(array: np.ndarray, shape: Sequence[Optional[int]]) -> np.ndarray:

@@ -150,9 +150,8 @@ class Sampler:
         in_rows: bool = False,
     ) -> SamplePlan:
         """Decide what to draw: so many samples, None for as many as fill a grid, of the class of a
-        number or name, None for a mixture. With classes, draw rows of one class each if `in_rows`,
-        unless there are a count, a class or columns. Raises UsageError if there is no such class,
-        or nothing to draw.
+        number or name, None for a mixture; `in_rows` of one class each, unless there are a count, a
+        class or columns. Raises UsageError if there is no such class, or nothing to draw.
         """
         data = self._evaluator.run.data
         if count is not None and count < 1:
@@ -176,8 +175,7 @@ class Sampler:
 
     def draw(self, request: SampleRequest) -> Iterator[Arrays]:
         """Yield the samples in parts: arrays [n, ...] by name, images as uint8. Raises ToolkitError
-        if the hook failed, or yielded something else than these samples; UsageError if the request
-        has classes, and the model knows none.
+        if the hook failed, or yielded something else; UsageError if the model knows no classes.
         """
         request = dataclasses.replace(request, run_model=self._predict)
         parts = self._plugins.call_hook("sample", request=request, run=self._evaluator.run)
@@ -187,17 +185,7 @@ class Sampler:
             parts = [parts]
         if not hasattr(parts, "__iter__"):
             raise self._fault(f"returned {type(parts).__name__}, expected an iterable of dicts")
-        return self._check_parts(iter(parts), request.count)
-
-    def _predict(self, inputs: Arrays, position: int) -> Arrays:
-        graph = self._evaluator.graph
-        if set(inputs) <= set(graph.outputs) and not set(inputs) & set(graph.placeholders):
-            return self._evaluator.predict_from_outputs(inputs, position)
-        return self._evaluator.predict(inputs, position=position)
-
-    def _check_parts(self, parts: Iterator[Any], count: int) -> Iterator[Arrays]:
-        """The parts, images as uint8. Raises ToolkitError for what is no part, or not as others."""
-        total, first_form = 0, None
+        parts, total, first_form = iter(parts), 0, None
         while True:
             part = self._plugins.call_plugin_code("hook 'sample'", next, parts, None)
             if part is None:
@@ -217,8 +205,14 @@ class Sampler:
                 raise self._fault(f"yielded {describe(first_form)}, then {describe(form)}")
             total += len(next(iter(arrays.values())))
             yield arrays
-        if total != count:
-            raise self._fault(f"yielded {total} samples, expected {count}")
+        if total != request.count:
+            raise self._fault(f"yielded {total} samples, expected {request.count}")
+
+    def _predict(self, inputs: Arrays, position: int) -> Arrays:
+        graph = self._evaluator.graph
+        if set(inputs) <= set(graph.outputs) and not set(inputs) & set(graph.placeholders):
+            return self._evaluator.predict_from_outputs(inputs, position)
+        return self._evaluator.predict(inputs, position=position)
 
     def _fault(self, text: str) -> ToolkitError:
         return ToolkitError(

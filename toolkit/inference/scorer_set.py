@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-import math
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional
 
 import numpy as np
@@ -82,12 +81,17 @@ class ScorerSet:
             with tf.Graph().as_default():  # during training, the current graph is finalized
                 result = self._call(scorer, scorer.score, split, predict, folder)
             names = {*scorer.names, *(name + "_noise" for name in scorer.names)}
-            if not isinstance(result, ScoreResult) or not set(result.metrics) <= names:
+            if (
+                not isinstance(result, ScoreResult)
+                or not set(result.intervals) <= set(result.metrics) <= names
+                or not all(isinstance(each, Interval) for each in result.intervals.values())
+            ):
                 raise _fault(
                     scorer,
                     f"returned {result!r}",
                     "It returns a toolkit.ScoreResult with metrics among its names: "
-                    f"{', '.join(scorer.names) or 'it has none'}.",
+                    f"{', '.join(scorer.names) or 'it has none'}; an interval of one of these is a "
+                    "toolkit.statistics.Interval.",
                 )
             depends_on = _to_json(scorer, result.depends_on)
             # For comparisons with other runs; they are no reason to lose a test.
@@ -95,7 +99,10 @@ class ScorerSet:
                 with contextlib.suppress(ToolkitError):
                     depends_on = self._call_dependencies(scorer, split)
             metrics = {n: float(v) for n, v in result.metrics.items()}
-            intervals = {n: _check_interval(scorer, n, result) for n in result.intervals}
+            intervals = {
+                name: Interval(float(low), float(high), float(level), method)
+                for name, (low, high, level, method) in result.intervals.items()
+            }
             yield ScoreResult(metrics, result.lines, result.details, depends_on, intervals)
 
     def close(self) -> None:
@@ -134,17 +141,6 @@ def _check_list(value: Any) -> Optional[Problem]:
     return Problem(text, "Return a list: [scorer].")
 
 
-def _check_interval(scorer: Scorer, name: str, result: ScoreResult) -> Interval:
-    """The interval of a metric, its numbers as plain floats."""
-    interval = result.intervals[name]
-    with contextlib.suppress(TypeError, ValueError, IndexError):
-        low, high, level = (float(number) for number in interval[:3])
-        if name in result.metrics and -math.inf < low <= high < math.inf and 0 < level < 1:
-            return Interval(low, high, level, str(interval[3]))
-    hint = "Leave it out, or give a metric of the result a toolkit.statistics.Interval."
-    raise _fault(scorer, f"returned the interval {interval!r} of '{name}'", hint)
-
-
 # ------------------------------------------------------------------------------------- directions
 
 
@@ -156,8 +152,8 @@ def read_directions(
 
     A plugin declares the direction of its metrics in the hook `metric_directions`, a scorer in its
     attribute `directions`. The loss of a model with a single loss is "min", unless the plugin
-    declares another direction. Raises ToolkitError if a declaration is invalid, or two of them
-    contradict each other.
+    declares another direction; of two declarations the first holds. Raises ToolkitError if one is
+    invalid.
     """
     answers = plugins.call_hook("metric_directions", run=run)
     sources = [("The hook 'metric_directions'", answer) for answer in answers]
@@ -172,12 +168,6 @@ def read_directions(
                 f"{source} declares the directions {wrong!r}.",
                 hint='It declares a dict from the name of a metric to "min" or "max".',
             )
-        for name, direction in directions.items():
-            if declared.setdefault(name, direction) != direction:
-                raise ToolkitError(
-                    f"{source} declares '{direction}' for the metric '{name}', which is declared "
-                    f"'{declared[name]}' elsewhere.",
-                    hint="Declare the direction of a metric once.",
-                )
+        declared = {**directions, **declared}
     losses = list(losses)
     return {**({losses[0]: "min"} if len(losses) == 1 else {}), **declared}

@@ -134,8 +134,8 @@ class TrainedModel:
     def sample_settings(
         self, settings: Mapping[str, Any], are_flags: bool = False
     ) -> SampleOptions:
-        """Settings of the plugin's samples, typed, from values or texts by name. Raises UsageError
-        if there is no such setting, or its value is wrong; `are_flags` says whether it names flags.
+        """Settings of the plugin's samples, typed, from values or texts by name. Raises UsageError,
+        which names flags if `are_flags`, if there is no such setting, or its value is wrong.
         """
         return resolve_class(sample_options_class(self.plugins), settings, are_flags)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 from ..comparison.differences import find_option_changes
 from ..comparison.record import RunRecord
 from ..errors import CheckpointError
-from ..options import map_reference
 from ..storage.commit_log import Entry
 from ..storage.entries import Parent
 from ..storage.folder import shell_argument
@@ -21,7 +19,6 @@ from .values import clean_text, count, fields, format_count, items
 # The kinds of events.
 REFUSED, RESUME, DAMAGED, DIVERGED = "refused", "resume", "damaged", "diverged"
 _MAX_AUTOPSY = 1 << 20  # bytes
-_CHECKPOINT_STEP = re.compile(r"^model\.ckpt-(\d{1,15})\.")
 
 
 class Event(NamedTuple):
@@ -75,14 +72,6 @@ def list_log_events(entries: Iterable[Entry]) -> List[Event]:
     return events
 
 
-def list_quarantine(folder: str) -> List[Event]:
-    """An event for each step whose checkpoint a resume moved to the folder of the damaged ones."""
-    names = sorted(os.listdir(folder))[:10_000] if os.path.isdir(folder) else []
-    steps = {int(step) for name in names for step in _CHECKPOINT_STEP.findall(name)}
-    text = "the checkpoint of step {:,} was damaged, and moved away"
-    return [Event(step, DAMAGED, text.format(step), 1) for step in sorted(steps)]
-
-
 def read_autopsy(record: RunRecord) -> List[str]:
     """The sentences of the examination of a divergence; [] if there is none."""
     path = os.path.join(record.path, REPORTS, f"autopsy-{record.step}", "autopsy.json")
@@ -119,7 +108,4 @@ def describe_recipe(record: RunRecord, entries: Sequence[Entry]) -> Tuple[str, L
         needs.append(f"{weights.sentence()[:-1]}, which it needs.")
     if any(find_option_changes(*pair) for pair in zip(sessions, sessions[1:])):
         needs.append("One command is not enough: a resume changed options, as the events say.")
-    plugins = (record.plugin, *record.extensions)
-    if any(map_reference(name, lambda path: "") == "" for name in plugins):
-        needs.append("The code of a file is as it is now; the folder of the run has that of then.")
     return command, needs

@@ -14,7 +14,7 @@ import warnings
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparison.listing import natural_key
-from ..files import open_regular_file
+from ..comparison.record import open_inside
 from .values import clean_text
 
 MAX_FILE_BYTES = 1 << 25
@@ -123,9 +123,15 @@ def open_picture(folder: str, name: str, max_side: int, max_bytes: int) -> Pictu
     Raises:
         PictureError: it is outside the folder, too large, or no picture.
     """
-    data = _read_file(folder, name)
     from PIL import Image
 
+    try:
+        with open_inside(folder, name) as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise PictureError(f"it cannot be read ({error.strerror})") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise PictureError(f"it has more than {MAX_FILE_BYTES:,} bytes")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
@@ -141,36 +147,13 @@ def open_picture(folder: str, name: str, max_side: int, max_bytes: int) -> Pictu
             is_clear = "A" in image.mode or "transparency" in image.info
             plain = image.convert("RGBA" if is_clear else "RGB")
             plain.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
-            return Picture(_encode(plain), "image/webp", plain.width, plain.height)
+            stream = io.BytesIO()
+            plain.save(stream, "WEBP", lossless=True, quality=40, method=1)
+            if stream.tell() > _LOSSLESS_BYTES:
+                stream = io.BytesIO()
+                plain.save(stream, "WEBP", quality=80, method=2)
+            return Picture(stream.getvalue(), "image/webp", plain.width, plain.height)
     except PictureError:
         raise
     except Exception as error:  # Pillow raises errors of many kinds
         raise PictureError(f"it is no picture ({type(error).__name__})") from None
-
-
-def _read_file(folder: str, name: str) -> bytes:
-    """The bytes of a file in a run's folder, and of no other file."""
-    parts = name.split("/")
-    if "\0" in name or os.path.isabs(name) or {"", ".", ".."} & set(parts):
-        raise PictureError("it is not in the folder of the run")
-    path = os.path.join(folder, *parts)
-    if os.path.realpath(path) != os.path.join(os.path.realpath(folder), *parts):
-        raise PictureError("it is a symbolic link")
-    try:
-        with open_regular_file(path) as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise PictureError(f"it cannot be read ({error.strerror})") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise PictureError(f"it has more than {MAX_FILE_BYTES:,} bytes")
-    return data
-
-
-def _encode(image: Any) -> bytes:
-    """The image as WebP: without loss if that is small, else with little."""
-    sharp, small = io.BytesIO(), io.BytesIO()
-    image.save(sharp, "WEBP", lossless=True, quality=40, method=1)
-    if sharp.tell() <= _LOSSLESS_BYTES:
-        return sharp.getvalue()
-    image.save(small, "WEBP", quality=80, method=2)
-    return small.getvalue()

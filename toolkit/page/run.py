@@ -10,7 +10,6 @@ from ..comparison.record import RUNNING, RunRecord, finite
 from ..display.numbers import format_duration
 from ..errors import CheckpointError
 from ..options import NOT_SET, format_value
-from ..storage.checkpoint_store import CHECKPOINTS, QUARANTINE
 from ..storage.commit_log import NO_HASH, Entry
 from ..storage.jsonl import has_more, read_records
 from ..storage.report_folder import REPORTS
@@ -32,9 +31,13 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
     """What the templates show of a run; the album takes its pictures."""
     notes: List[str] = []
     curves, happened = _read_metrics(record, notes)
-    entries, head = _read_log(record, notes)
+    entries: Sequence[Entry] = []
+    head = NO_HASH
+    try:
+        entries, head = record.folder.commits.entries(), record.folder.commits.head()
+    except CheckpointError as error:
+        notes.append(error.message)
     happened += events.list_log_events(entries)
-    happened += events.list_quarantine(os.path.join(record.path, CHECKPOINTS, QUARANTINE))
     happened.sort(key=lambda event: event.step)
     sections = read_sections(fields(record.test).get("page"))
     place = events.find_place(record)
@@ -97,16 +100,6 @@ def _read_metrics(record: RunRecord, notes: List[str]) -> Tuple[List[Curve], Lis
         notes.append("metrics.jsonl is too large; the end of it is left out.")
     best = fields(record.best).get("metric")
     return curves.ordered(best if isinstance(best, str) else None), happened
-
-
-def _read_log(record: RunRecord, notes: List[str]) -> Tuple[Sequence[Entry], str]:
-    """The entries of the commit log, and the hash of the last one."""
-    log = record.folder.commits
-    try:
-        return log.entries(), log.head()
-    except CheckpointError as error:
-        notes.append(error.message)
-        return [], NO_HASH
 
 
 def _describe_head(record: RunRecord, machine: Dict[str, Any]) -> str:
@@ -183,8 +176,8 @@ def _describe_data(record: RunRecord) -> Dict[str, Any]:
     }
 
 
-def _describe_speed(record: RunRecord) -> Dict[str, Any]:
-    """How fast the run was in the end, and what its hooks cost, in milliseconds a step."""
+def _describe_speed(record: RunRecord) -> str:
+    """How fast the run was in the end, and what its hooks cost."""
     last = collections.deque(read_records(record.folder.speed.path), maxlen=1)
     speed = finite(last[0].get("examples_per_sec")) if last else None
     costs = fields(record.manifest.get("hook_ms"))
@@ -194,9 +187,7 @@ def _describe_speed(record: RunRecord) -> Dict[str, Any]:
     if steps and times:
         share = sum(times.values()) / (steps + sum(times.values()))
         texts.append(f"{share:.1%} of the time for hooks, most for {max(times, key=times.get)}")  # type: ignore
-    rows = [("training steps", steps), *times.items()] if steps else []
-    table = make_table("Where the time went", ["part", "ms a step"], rows, ["ms a step"])
-    return {"text": ", ".join(texts), "hooks": table}
+    return ", ".join(texts)
 
 
 def _add_pictures(

@@ -27,12 +27,8 @@ def make_table(
     note: str = "",
 ) -> Dict[str, Any]:
     """A table for the templates; {} without rows. A row has a number, a text, a `Span` or None for
-    each column.
-
-    Args:
-        bars: the columns whose numbers are drawn, too.
-        is_log: whether the axis of the bars is logarithmic, if all numbers are positive.
-        marked: the text of the first cell of the row that stands out.
+    each column. The numbers of `bars` are drawn, too, on a logarithmic axis if `is_log` and all are
+    positive; the row whose first cell has the text `marked` stands out.
     """
     cells = [_make_cells(column, name in bars, is_log) for name, column in zip(columns, zip(*rows))]
     heads = [

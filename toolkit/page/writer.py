@@ -46,13 +46,9 @@ def describe_page(
     search: Optional[Dict[str, Any]] = None,
     title: str = "",
 ) -> Dict[str, Any]:
-    """Gather what a page says, for the templates.
-
-    Args:
-        records: of the runs, at least one; the first `MAX_RUNS` are shown.
-        comparison: the values of `compare`.
-        search: the contents of the table.json of a search.
-        title: of the page; "" for one from the names of the runs.
+    """What a page says, for the templates: of one or more runs, the first `MAX_RUNS`; with the
+    values of `compare`, or the contents of the table.json of a search. `title` is by default the
+    name of the run.
     """
     is_one = len(records) == 1 and search is None
     runs = [describe_run(record, Album(record.path, is_one)) for record in records[:MAX_RUNS]]

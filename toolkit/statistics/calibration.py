@@ -50,10 +50,9 @@ def calibrate(
 ) -> Calibration:
     """The expected calibration error and its reliability diagram.
 
-    ECE is the mean over the examples of |accuracy - mean probability| of their bin. The probability
-    is that of the predicted class; the bins have equal width, and each contains its upper end. It
-    is 0 for a model that is calibrated only with endless examples: with few in a bin, chance alone
-    makes it larger.
+    ECE is the mean over the examples of |accuracy - mean probability| of their bin. The bins have
+    equal width, and each contains its upper end. With few examples in a bin, chance alone makes it
+    larger than 0.
 
     Naeini, Cooper and Hauskrecht (2015), Obtaining well calibrated probabilities using Bayesian
     binning, AAAI; with 15 bins as Guo et al. (2017), On calibration of modern neural networks,

@@ -14,6 +14,7 @@ JACKKNIFE = "jackknife"
 STUDENT = "Student's t"
 
 _MAX_CELLS = 2 * 10**6  # that `bootstrap_counts` draws: below a second
+_TOLERANCE = 1e-3  # of a metric beside the mean of its examples: the rounding of float32 counters
 _MIN_DRAWS, _MAX_DRAWS, _DRAWS_AT_ONCE = 200, 2000, 20
 
 
@@ -177,15 +178,19 @@ def t_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     return Interval(mean - half, mean + half, level, STUDENT)
 
 
+def mean(values: np.ndarray) -> float:
+    """The mean of bools or numbers [N], in float64."""
+    return float(np.mean(values, dtype=np.float64))
+
+
+def is_mean(value: float, values: np.ndarray) -> bool:
+    """Whether a metric is the mean of these values, as far as its rounding allows."""
+    return math.isclose(value, mean(values), rel_tol=_TOLERANCE, abs_tol=1e-6)
+
+
 def interval_of_mean(values: np.ndarray, level: float = LEVEL) -> Optional[Interval]:
-    """The interval of the mean of examples: Wilson's for bool, the bootstrap's for real values.
-
-    Args:
-        values: bool or real, [N].
-        level: in (0, 1).
-
-    Returns:
-        None where `reason_without_interval` has a reason.
+    """The interval of the mean of examples, bool or real [N]: Wilson's or the bootstrap's; None
+    where `reason_without_interval` has a reason.
     """
     if reason_without_interval(values):
         return None

@@ -175,7 +175,7 @@ def _mcnemar(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
     McNemar (1947), Psychometrika 12; the exact form: Fleiss, Levin and Paik (2003), Statistical
     Methods for Rates and Proportions, section 13.1.
     """
-    from scipy.special import bdtr
+    from scipy.special import bdtr, betaincinv
 
     wins, losses = int((a & ~b).sum()), int((b & ~a).sum())
     discordant = wins + losses
@@ -184,7 +184,10 @@ def _mcnemar(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
     if p > 1 - level:
         low, high = min(low, 0.0), max(high, 0.0)
     elif low <= 0.0 <= high:
-        end = _conditional_end(max(wins, losses), min(wins, losses), len(a), level)
+        # Clopper and Pearson (1934), Biometrika 26, for the share of wins among these examples.
+        more, less = max(wins, losses), min(wins, losses)
+        share = float(betaincinv(more, less + 1, (1 - level) / 2))
+        end = (2 * share - 1) * discordant / len(a)
         low, high = (end, high) if wins > losses else (low, -end)
     difference = (wins - losses) / len(a)
     return Separation(difference, low, high, p <= 1 - level, p, MCNEMAR, (1, 1), ONE_SEED_EACH)
@@ -222,17 +225,6 @@ def tango(wins: int, losses: int, count: int, level: float = LEVEL) -> Tuple[flo
     low = -1.0 if estimate == -1.0 else float(brentq(excess, -1.0, low, (-1.0,)))
     high = 1.0 if estimate == 1.0 else float(brentq(excess, high, 1.0, (1.0,)))
     return low, high
-
-
-def _conditional_end(wins: int, losses: int, count: int, level: float) -> float:
-    """The lower end of the difference if the number of differing examples is not random.
-
-    Clopper and Pearson (1934), Biometrika 26, for the share of wins among these examples.
-    """
-    from scipy.special import betaincinv
-
-    share = float(betaincinv(wins, losses + 1, (1 - level) / 2))
-    return (2 * share - 1) * (wins + losses) / count
 
 
 def _paired_t(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
@@ -291,62 +283,41 @@ def _several_seeds(a: np.ndarray, b: np.ndarray, level: float) -> Separation:
 
     The means of the seeds vary by the seed and by noise of single examples; what is common to all
     seeds of a side, such as examples on which one method is better, adds a variance of its own: the
-    variance of the examples' differences (of means over the seeds) / N, less the noise.
+    variance of the examples' differences (of means over the seeds) / N, less the noise. The squared
+    half width of the interval is the sum of those of both parts: a variance from few seeds so keeps
+    its wide interval next to one from many examples, where the degrees of freedom of the sum would
+    be too many.
 
     Gallas et al. (2009), A framework for random-effects ROC analysis, Communications in Statistics
-    38, has the variances of such crossed samples.
+    38, has the variances of such crossed samples; Howe (1974), Approximate confidence limits on the
+    mean of X + Y, JASA 69, their interval.
     """
+    from scipy.optimize import brentq
+
     sides = [np.asarray(rows, np.float64) for rows in (a, b)]
     means = [rows.mean(0) for rows in sides]
     sample = means[0] - means[1]
     of_examples = float(sample.var(ddof=1)) / len(sample)
     parts, note = _seed_variances([rows.mean(1) for rows in sides])
-    common = max(0.0, of_examples - sum(_noise_of_seed_means(sides)))
-    parts = [_satterthwaite(parts), (common, len(sample) - 1.0)]
-    difference = float(means[0].mean() - means[1].mean())
-    return _test_sum(difference, parts, level, (len(a), len(b)), note)
-
-
-def _test_sum(
-    difference: float,
-    parts: Sequence[Tuple[float, float]],
-    level: float,
-    seeds: Tuple[int, int],
-    note: str,
-) -> Separation:
-    """Compare a difference with t intervals of several parts: half^2 is the sum of their half^2.
-
-    A variance from few seeds so keeps its wide interval next to one from many examples, where the
-    degrees of freedom of the sum would be too many.
-
-    Howe (1974), Approximate confidence limits on the mean of X + Y, JASA 69.
-    """
+    # The noise of single examples in the mean of a side, for one of 1 seed that of the other.
+    noises = [_residual_variance(rows) / rows.shape[1] for rows in sides if len(rows) > 1]
+    noise = noises[0] / len(a) + noises[-1] / len(b)
+    parts = [_satterthwaite(parts), (max(0.0, of_examples - noise), len(sample) - 1.0)]
+    difference, seeds = float(means[0].mean() - means[1].mean()), (len(a), len(b))
 
     def half(p: float) -> float:
+        """The half width of the interval of level 1 - p."""
         return math.sqrt(sum(v * t_quantile(p / 2, degrees) ** 2 for v, degrees in parts))
 
     width = half(1 - level)
     if width == 0.0 and difference != 0.0:
         return _unknown(difference, seeds, "the values do not vary")
-    p = _p_value(half, difference)
+    p = 1.0  # at which the interval ends at 0
+    if difference != 0.0:
+        is_less = half(_LEAST_P) <= abs(difference)
+        p = _LEAST_P if is_less else float(brentq(lambda p: half(p) - abs(difference), _LEAST_P, 1))
     low, high = difference - width, difference + width
     return Separation(difference, low, high, p <= 1 - level, p, SEEDS_AND_EXAMPLES, seeds, note)
-
-
-def _p_value(half: Callable[[float], float], difference: float) -> float:
-    """The p at which an interval of level 1 - p ends at 0.
-
-    Args:
-        half: p -> the width of the interval on the side of 0.
-        difference: the value that the interval belongs to.
-    """
-    from scipy.optimize import brentq
-
-    if difference == 0.0:
-        return 1.0
-    if half(_LEAST_P) <= abs(difference):
-        return _LEAST_P
-    return float(brentq(lambda p: half(p) - abs(difference), _LEAST_P, 1.0))
 
 
 def _seed_variances(sides: Sequence[np.ndarray]) -> Tuple[List[Tuple[float, float]], str]:
@@ -361,14 +332,6 @@ def _seed_variances(sides: Sequence[np.ndarray]) -> Tuple[List[Tuple[float, floa
     side = "the first" if len(sides[0]) == 1 else "the second"
     note = f"{side} has 1 seed; its seeds are taken to vary like the other's"
     return [(variance, len(several) - 1.0)], note
-
-
-def _noise_of_seed_means(sides: Sequence[np.ndarray]) -> List[float]:
-    """The part of each side's variance over seeds that examples alone explain."""
-    residuals = [_residual_variance(rows) / rows.shape[1] for rows in sides if len(rows) > 1]
-    if len(residuals) < len(sides):
-        residuals = [residuals[0], residuals[0]]
-    return [residual / len(rows) for residual, rows in zip(residuals, sides)]
 
 
 def _residual_variance(rows: np.ndarray) -> float:

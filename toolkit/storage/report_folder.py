@@ -22,7 +22,6 @@ from .run_folder import RunFolder
 
 REPORTS = "reports"
 EXAMPLES = "examples.npz"  # in a folder of reports: the name of a metric -> values [N]
-EXAMPLE_MEANS = "example_means"  # in the result: the name of a metric -> their exact mean
 _ATTEMPTS = 10  # to lock a new folder before a resume deletes it
 
 

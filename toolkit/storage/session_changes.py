@@ -15,10 +15,12 @@ DECISIVE = {
 }
 
 
-def find_session_changes(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
+def find_session_changes(
+    session: Dict[str, Any], now: Dict[str, Any], words: str = "{} was {}, now {}"
+) -> List[str]:
     """The differences between two sessions, an entry and the facts of a later one, of which some
-    may be missing, for which the later one is not bit-exact. Options are not compared: a resume
-    changes them only on request.
+    may be missing, for which the later one is not bit-exact; `words` are for a name and two values.
+    Options are not compared: a resume changes them only on request.
     """
     both = session, now
     pairs = [
@@ -29,10 +31,10 @@ def find_session_changes(session: Dict[str, Any], now: Dict[str, Any]) -> List[s
     before, after = (facts.get("reader") for facts in both)
     if (before == "resident") != (after == "resident"):  # older runs have "mapped", too
         pairs.append(("reader", before, after))
-    words: Dict[Any, str] = {True: "yes", False: "no"}
-    pairs.append(("compiled by XLA", *(words.get(facts.get("compiled")) for facts in both)))
+    answers: Dict[Any, str] = {True: "yes", False: "no"}
+    pairs.append(("compiled by XLA", *(answers.get(facts.get("compiled")) for facts in both)))
     changes = [
-        f"{name} was {before}, now {after}"
+        words.format(name, before, after)
         for name, before, after in pairs
         if None not in (before, after) and before != after
     ]

@@ -9,9 +9,9 @@ from ..display.console import Console
 from ..errors import UsageError
 from ..graph.build import InferenceGraph, build_inference
 from ..graph.run import Run
+from ..inference.evaluation import report
 from ..inference.evaluator import Evaluator
 from ..inference.example_values import MAX_EXAMPLES
-from ..inference.report import report
 from ..run_data import RunData
 from .best_metric import SPLIT, BestMetric, choose_best_metric
 from .setup import Job
