@@ -62,10 +62,11 @@ class CheckpointStore:
                 for name in [each for each in folders if each.startswith(TEMPORARY_PREFIX)]:
                     folders.remove(name)
                     place = os.path.join(path, name)
-                    # An evaluation that is under way writes to a young one.
-                    age = time.time() - os.stat(place).st_mtime
-                    if os.path.basename(path) != REPORTS or age > _STALE_SECS:
-                        shutil.rmtree(place, ignore_errors=True)
+                    with contextlib.suppress(FileNotFoundError):
+                        age = time.time() - os.stat(place).st_mtime
+                        # An evaluation that is under way writes to a young one.
+                        if os.path.basename(path) != REPORTS or age > _STALE_SECS:
+                            shutil.rmtree(place)
             self.commits.add("session", **{"from": step, "kept": steps}, **facts)
         return names
 
