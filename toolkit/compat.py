@@ -27,7 +27,7 @@ import re
 import sys
 import tempfile
 import warnings
-from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO, Tuple
 
 from .denormals import can_flush, flushing
 from .display.waits import waiting
@@ -37,23 +37,6 @@ from .errors import is_verbose
 # would cost memory and a large part of the import's time.
 UNUSED_MODULES = ("pandas",)
 VERBOSE = is_verbose()
-
-
-def _prepare_environment() -> None:
-    """Set the environment variables that TensorFlow reads once, during its import."""
-    if not VERBOSE:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # Without the package, TensorFlow before 2.16 would fail to import with this variable.
-    if importlib.util.find_spec("tf_keras") is not None:
-        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-
-
-def _open_temporary_file() -> Optional[IO[bytes]]:
-    """A file that is removed when it is closed; None if there is no place for one."""
-    try:
-        return tempfile.TemporaryFile()
-    except OSError:
-        return None
 
 
 @contextlib.contextmanager
@@ -69,7 +52,10 @@ def _capture_output(stream: Optional[TextIO]) -> Iterator[None]:
     """
     descriptor = 1 if stream is sys.stdout else 2
     is_log = VERBOSE and descriptor == 2  # stdout is for results, even if the output is verbose
-    temporary = None if stream is None or is_log else _open_temporary_file()
+    try:
+        temporary = None if stream is None or is_log else tempfile.TemporaryFile()  # noqa: SIM115
+    except OSError:  # there is no place for one
+        temporary = None
     if stream is None or temporary is None:
         yield
         return
@@ -108,7 +94,12 @@ def _fast_import() -> Iterator[None]:
         gc.freeze()
 
 
-_prepare_environment()
+# TensorFlow reads these variables once, during its import.
+if not VERBOSE:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Without the package, TensorFlow before 2.16 would fail to import with this variable.
+if importlib.util.find_spec("tf_keras") is not None:
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 _loading = waiting("Loading TensorFlow", is_logged=False)
 with _loading, _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
     if not VERBOSE:
@@ -130,43 +121,20 @@ if not VERBOSE:  # gradients of embeddings: no caller of the toolkit can do anyt
         "ignore", message=r"`(tf\.layers|tf\.nn\.rnn_cell|layer)\.\S+` is deprecated"
     )
 
-__all__ = [
-    "GraphUnderConstructionError",
-    "HAS_XLA",
-    "OBJECT_GRAPH",
-    "ONEDNN",
-    "VERSION",
-    "VERSION_FAMILY",
-    "call_in_order",
-    "chrome_trace",
-    "add_control_inputs",
-    "compile_with_xla",
-    "count_gpus",
-    "dumped_tensors",
-    "float_operations",
-    "iterate_tfrecords",
-    "make_callable",
-    "object_graph_names",
-    "summarize_tf_error",
-    "tf",
-    "under_construction",
-]
+__all__ = ["tf"]  # what is imported here for all other modules
 
 VERSION = tf.__version__
 VERSION_FAMILY = "1.15" if VERSION.startswith("1.") else "2.x"
 HAS_XLA = VERSION_FAMILY == "2.x"  # whether `compile_with_xla` works
 
 
-def _has_onednn() -> bool:
-    """Whether convolutions are oneDNN's: always in 2.x, in 1.15 if it was built with it."""
-    if VERSION_FAMILY == "2.x":
-        return True
+# Whether convolutions are oneDNN's: always in 2.x, in 1.15 if it was built with it.
+if HAS_XLA:
+    ONEDNN = True
+else:
     from tensorflow.python import pywrap_tensorflow
 
-    return bool(pywrap_tensorflow.IsMklEnabled())
-
-
-ONEDNN = _has_onednn()
+    ONEDNN = bool(pywrap_tensorflow.IsMklEnabled())
 
 
 def count_gpus() -> int:
@@ -253,37 +221,12 @@ def compile_with_xla(function: Callable[..., Any], inputs: Iterable[tf.Tensor]) 
     return tensorflow.function(function, autograph=False, jit_compile=True)(*inputs)
 
 
-def add_control_inputs(op: tf.Operation, others: Iterable[tf.Operation]) -> None:
-    """Make an op that exists wait for others. TensorFlow has no public way."""
-    op._add_control_inputs(list(others))
-
-
-def call_in_order(function: Callable[..., Any], inputs: Iterable[tf.Tensor]) -> Any:
-    """What `function(*inputs)` returns, computed by one op whose reads and writes of variables
-    happen in the order of the function's statements.
-    """
-    return tensorflow.function(function, autograph=False)(*inputs)
-
-
 def variable_scope_store() -> Any:
     """Where the default graph counts how often a variable scope was opened, in its attribute
     `variable_scopes_count`: name -> int. Names without a number of their own depend on it.
     """
     tf.get_variable_scope()  # creates the store
     return tf.get_collection_ref(("__varscope",))[0]
-
-
-def iterate_tfrecords(path: str, compression: str = "") -> Iterator[bytes]:
-    """The records of a TFRecord file, whose checksums are verified.
-
-    Args:
-        path: of the file.
-        compression: "", "GZIP" or "ZLIB".
-
-    Raises:
-        tf.errors.DataLossError: a record is damaged.
-    """
-    return tf.io.tf_record_iterator(path, tf.io.TFRecordOptions(compression))
 
 
 def float_operations(graph: tf.Graph) -> int:

@@ -15,7 +15,6 @@ from typing import IO, Any, Iterator
 
 TEMPORARY_PREFIX = ".writing-"  # of the names of files that are being written
 _CHUNK = 1 << 20  # bytes
-MAX_DEPTH = 100  # of JSON values; far below what Python can walk through by recursion
 _PATTERN = re.compile(r"[*?\[\]\\]")  # the characters of a pattern, for TensorFlow
 _DESCRIPTORS = "/proc/self/fd"  # has a link to each open file; Linux only
 
@@ -160,17 +159,6 @@ def write_json(path: str, values: Any) -> None:
     """Write values as JSON, atomically and durably."""
     with atomic_write(path, durable=True) as file:
         file.write((json.dumps(to_json_value(values), indent=2) + "\n").encode("utf-8"))
-
-
-def is_deep(value: Any) -> bool:
-    """Whether a JSON value is nested more deeply than any that the toolkit writes."""
-    parts = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(MAX_DEPTH):
-        values = (each.values() if isinstance(each, dict) else each for each in parts)
-        parts = [v for each in values for v in each if isinstance(v, (dict, list))]
-        if not parts:
-            return False
-    return True
 
 
 def to_json_value(value: Any) -> Any:

@@ -106,7 +106,7 @@ def test_a_kill_or_a_full_disk_leaves_no_version_in_part(here, monkeypatch, erro
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (lambda path: path.write_text("# other\n"), "mate.py is not the file that its session"),
+        (lambda path: path.write_text("# other\n"), "mate.py has changed since it was written"),
         (os.remove, "mate.py is missing"),
         (lambda path: (os.remove(path), os.mkdir(path)), "mate.py cannot be read (Is a directory)"),
         (lambda path: (os.remove(path), os.mkfifo(path)), "mate.py cannot be read (not a regular"),

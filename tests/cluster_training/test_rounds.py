@@ -16,10 +16,10 @@ from reads_fixtures import COUNTS, STATE, Reads
 
 from toolkit import tf
 from toolkit.data.readers.reader import ReaderOptions, make_reader
-from toolkit.graph.asynchronous import AsynchronousStep
 from toolkit.graph.build import build_training
 from toolkit.graph.replica import Replica
 from toolkit.graph.run import Run
+from toolkit.graph.step_strategy import AsynchronousStep
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.training.faults import diverged_before
@@ -86,7 +86,7 @@ def _start(server, job, rank, kind, options):
     resolved = resolve(plugins.options(), [("test", {"seed": 3, **options})]).options
     strategy = AsynchronousStep(f"/job:{job}/task:0", 1)
     tf_graph = tf.Graph()
-    with tf_graph.as_default(), strategy.placing_input():
+    with tf_graph.as_default(), tf.device(strategy.input_device):
         reader = make_reader(split, BATCH, ReaderOptions(kind, 3, by_number=True))
     replica = Replica(rank, 1, BATCH, is_asynchronous=True)
     run = Run("train", resolved, Spec(), None, 10 * EPOCH, strategy, replica=replica)

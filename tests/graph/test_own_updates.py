@@ -285,16 +285,11 @@ def test_functions_that_update_state_follow_each_other():
     assert any(write in upstream([op]) for op in reads)
 
 
-def adopt(step, loss, variables=(), **settings):
+def adopt(step, loss, **settings):
     """Guard an own train op that has only this loss."""
-    writes = adoption.find_writes(step, set(), variables)
+    writes = adoption.find_writes(step, set())
     options = types.SimpleNamespace(on_nonfinite="stop")
     return adoption.adopt(step, writes, [loss], options, **settings)
-
-
-def call_python(value):
-    """A float32 scalar that Python computes."""
-    return tf.py_func(lambda: np.float32(value), [], tf.float32)
 
 
 def test_the_norm_of_the_change_cannot_be_read_after_a_refusal():
@@ -306,16 +301,6 @@ def test_the_norm_of_the_change_cannot_be_read_after_a_refusal():
     reads = {op for op in reads_of(weight, ops) if step in upstream([op])}
     assert reads
     assert reads <= upstream([guarded.finite.op])
-
-
-def test_a_call_of_python_after_the_loss_waits_until_the_variables_that_it_writes_are_read():
-    weight, loss = create_variable("weight", 1.0), call_python(1.0) * 2
-    with tf.control_dependencies([loss]):
-        step = call_python(0.0).op
-    calls = adoption.find_python_calls([step], [loss])
-    assert calls == [step]
-    adopt(step, loss, [weight], python_calls=calls)
-    assert reads_of(weight, upstream([step]))
 
 
 def test_an_own_update_of_the_global_step_waits_until_its_number_is_read():

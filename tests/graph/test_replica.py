@@ -14,9 +14,9 @@ from toolkit import Run, ToolkitError, hookimpl, tf
 from toolkit.cluster.layout import LOOPBACK
 from toolkit.cluster.server import configure, start_server
 from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
-from toolkit.graph.asynchronous import COUNTER, AsynchronousStep
 from toolkit.graph.build import build_training
 from toolkit.graph.replica import Replica
+from toolkit.graph.step_strategy import COUNTER, AsynchronousStep
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.training import variable_values
@@ -282,7 +282,7 @@ def build(num_servers=2, **options):
     options = {"optimizer": "momentum", "weight_decay": 0.01, **options}
     resolved = resolve(plugins.options(), [("test", options)]).options
     strategy, tf_graph = AsynchronousStep(WORKER, num_servers), tf.Graph()
-    with tf_graph.as_default(), strategy.placing_input():
+    with tf_graph.as_default(), tf.device(strategy.input_device):
         reader = Constant(np.zeros([2, 4]), np.zeros([2]))
     run = Run("train", resolved, Spec(), total_steps=9, strategy=strategy)
     return build_training(plugins, run, reader, tf_graph)
@@ -312,7 +312,7 @@ def test_variables_their_slots_and_writes_are_on_servers_and_computations_on_the
 def test_variables_are_balanced_by_their_bytes_alike_in_each_process():
     strategy, devices = AsynchronousStep(WORKER, 2), []
     for _ in range(2):
-        with tf.Graph().as_default(), strategy.placing():
+        with tf.Graph().as_default(), tf.device(strategy.model_device()):
             for number in range(4):  # as layers are: a matrix, then its biases
                 tf.get_variable(f"w{number}", [8, 8])
                 tf.get_variable(f"b{number}", [8])

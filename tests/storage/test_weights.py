@@ -107,18 +107,10 @@ def test_weights_that_do_not_fit_are_refused_with_the_way_out(before, now, maps,
     assert message in caught.value.message and (caught.value.hint or "").startswith(hint)
 
 
-@pytest.mark.parametrize(
-    "texts, words",
-    [
-        *(([text], "is not OLD=NEW") for text in ["a", "=b", "a=b=c", "a=b/"]),
-        (["a=b", "a=c"], "--map a=c names 'a' a second"),
-        (["a=c", "b=c"], "--map b=c names 'c' a second"),
-        (["a=a"], "--map a=a renames nothing"),
-    ],
-)
-def test_a_map_that_is_none_is_refused(texts, words):
-    with pytest.raises(UsageError, match=words):
-        parse_map(texts)
+@pytest.mark.parametrize("text", ["a", "=b", "a=b=c", "a=b/"])
+def test_a_map_that_is_none_is_refused(text):
+    with pytest.raises(UsageError, match="is not OLD=NEW"):
+        parse_map([text])
 
 
 OLD, NEW = "linear/w:4 linear/b:2", "line/w:4 linear/b:2"

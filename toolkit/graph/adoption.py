@@ -11,13 +11,12 @@ from __future__ import annotations
 import functools
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from ..compat import add_control_inputs, tf
+from ..compat import tf
 from ..errors import ToolkitError
 from .guard import ADOPTED, SKIPPED_STEPS, GuardedUpdate, GuardValues, make_refusal
-from .ops import function_names, own_handle, root_handle, upstream, variables_by_handle
+from .ops import function_names, root_handle, upstream, variables_by_handle
 
 _WRITES = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ResourceStrided")
-_PYTHON_CALLS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _COUNTERS = (tf.GraphKeys.GLOBAL_STEP, "toolkit/" + SKIPPED_STEPS)
 
 
@@ -29,15 +28,13 @@ class Writes(NamedTuple):
     variables: Dict[str, Any]  # that the foreign ones write, by the names of their handles
 
 
-def find_writes(
-    train_op: tf.Operation, guarded_ops: Set[tf.Operation], declared: Sequence[Any] = ()
-) -> Writes:
+def find_writes(train_op: tf.Operation, guarded_ops: Set[tf.Operation]) -> Writes:
     """The ops up to the last of a step that write variables. `guarded_ops` are all that `Run.apply`
-    made, `declared` further variables that the plugin says it writes.
+    made.
     """
     variables = variables_by_handle()
     writing_functions = _find_writing_functions()
-    writes = Writes({}, {}, {own_handle(v).name: v for v in declared})
+    writes = Writes({}, {}, {})
     for op in sorted(upstream([train_op]), key=lambda op: op.name):
         handles = [name for name in written_handles(op, writing_functions) if name in variables]
         if handles and op in guarded_ops:
@@ -46,16 +43,6 @@ def find_writes(
             writes.foreign[op] = handles
             writes.variables.update((name, variables[name]) for name in handles)
     return writes
-
-
-def find_python_calls(ops: Sequence[Any], losses: Sequence[Any]) -> List[tf.Operation]:
-    """The ops that call Python, from the losses up to some ops. Their writes are not in the graph.
-
-    What comes before the losses changes no variable, and may be outside of the loop of steps.
-    """
-    before = upstream([loss.op for loss in losses])
-    after = upstream([getattr(op, "op", op) for op in ops]) - before
-    return sorted((op for op in after if op.type in _PYTHON_CALLS), key=lambda op: op.name)
 
 
 def written_handles(op: tf.Operation, writing_functions: Set[str]) -> List[str]:
@@ -96,12 +83,11 @@ def adopt(
     losses: Sequence[Any],
     options: Any,
     earlier: Optional[GuardedUpdate] = None,
-    python_calls: Sequence[tf.Operation] = (),
     step_index: Any = None,
 ) -> Tuple[GuardedUpdate, GuardValues]:
     """Guard the own updates of a step, of which `train_op` is the last op and `earlier` the last
-    guarded update. The losses, float32 scalars, have to be finite. `python_calls` may write the
-    variables that the plugin declares; `step_index` is read before an own update of the step.
+    guarded update. The losses, float32 scalars, have to be finite. `step_index` is read before an
+    own update of the global step.
 
     Returns the updates, with the op that the step ends with; and what the guard looks at: the first
     loss, and the norm of what the step changed. Raises ToolkitError where an own update comes
@@ -110,7 +96,7 @@ def adopt(
     variables = dict(writes.variables)
     if any(v.op.name == tf.GraphKeys.GLOBAL_STEP for v in variables.values()):
         for op in writes.foreign if step_index is not None else ():
-            add_control_inputs(op, [step_index.op])
+            op._add_control_inputs([step_index.op])
     if earlier is not None:  # a refusal undoes the whole step
         before = upstream([earlier.op])
         for op, handles in writes.foreign.items():
@@ -124,14 +110,19 @@ def adopt(
         for handles in writes.guarded.values():
             variables.update((name, known[name]) for name in handles)
         for op in writes.foreign:
-            add_control_inputs(op, [earlier.op])
+            op._add_control_inputs([earlier.op])
     old = {name: variable.read_value() for name, variable in sorted(variables.items())}
-    for op in [*writes.foreign, *writes.guarded, *python_calls]:
-        add_control_inputs(op, [value.op for value in old.values()])
+    for op in [*writes.foreign, *writes.guarded]:
+        op._add_control_inputs([value.op for value in old.values()])  # there is no public way
     with tf.control_dependencies([train_op]):
         # Read once: a refusal, which waits for the checks, cannot come before the norm's values.
         new = {n: v.read_value() for n, v in variables.items() if v.dtype.base_dtype.is_floating}
-        norm = _norm_of_change(new, old)
+        squares = []  # of the change of all numbers of a float type that were finite
+        for name, value in sorted(new.items()):
+            change = value - old[name]
+            change = tf.where(tf.is_finite(old[name]), change, tf.zeros_like(change))
+            squares.append(tf.cast(tf.reduce_sum(tf.square(change)), tf.float32))
+        norm = tf.sqrt(tf.add_n(squares)) if squares else tf.zeros([])
         loss = tf.identity(losses[0]) if losses else tf.zeros([])
         checks = [tf.is_finite(value) for value in losses]
         for name, value in sorted(new.items()):  # what was finite still is
@@ -152,13 +143,3 @@ def adopt(
     with tf.control_dependencies([train_op]):
         op = tf.cond(finite, lambda: tf.group(tf.no_op()), refuse).op
     return GuardedUpdate(op, finite, skipped, old_values), values
-
-
-def _norm_of_change(new: Dict[str, Any], old: Dict[str, Any]):
-    """float32 scalar: the norm of the change of all numbers of a float type that were finite."""
-    squares = []
-    for name, value in sorted(new.items()):
-        change = value - old[name]
-        change = tf.where(tf.is_finite(old[name]), change, tf.zeros_like(change))
-        squares.append(tf.cast(tf.reduce_sum(tf.square(change)), tf.float32))
-    return tf.sqrt(tf.add_n(squares)) if squares else tf.zeros([])

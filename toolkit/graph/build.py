@@ -11,7 +11,6 @@ from ..data.normalization import is_normalized
 from ..data.structure import FEATURES, LABELS, flatten, pack, pack_role
 from ..errors import ToolkitError, UsageError
 from ..plugins import Plugins, Problem
-from .global_draws import noted_draws, seeded_generators
 from .guard import GuardValues
 from .hook_values import (
     check_example_metrics,
@@ -21,13 +20,11 @@ from .hook_values import (
     check_outputs,
     check_predictions,
     check_train_op,
-    check_training_loss,
 )
-from .initial_values import seed_initial_values
+from .initial_values import noted_draws, seed_initial_values, seeded_generators
 from .networks import example_placeholders
 from .ops import state_updates, upstream
 from .regularization import count_omitted_losses
-from .replica import has_collective
 from .run import STATE, Run, has_position, step_builder_of
 from .step_sums import StepSums, read_sums
 from .while_loop import Step, StepLoop, build_compiled_loop, build_loop, make_num_steps, specs_of
@@ -196,8 +193,8 @@ def build_compiled(
 def _construction(graph: tf.Graph, run: Run) -> Iterator[None]:
     """Build a graph in the block: no session can run it, and Python's generators are seeded."""
     generators = seeded_generators(run.seed("numpy"))
-    placing = step_builder_of(run).strategy.placing
-    with graph.as_default(), under_construction(graph), generators, placing():
+    device = step_builder_of(run).strategy.model_device()
+    with graph.as_default(), under_construction(graph), generators, tf.device(device):
         tf.set_random_seed(run.seed("graph"))
         tf.train.get_or_create_global_step()  # in inference as well, where the step is restored
         yield
@@ -267,7 +264,8 @@ def _check_averages(train_op, averages: Sequence[Any], outputs: StepOutputs) -> 
     common = upstream([train_op, *(x.op for x in averages)])
     leaves = tf.nest.flatten(outputs.outputs) + tf.get_collection(tf.GraphKeys.SUMMARIES)
     for leaf in leaves:
-        if isinstance(leaf, tf.Tensor) and has_collective(upstream([leaf.op]) - common):
+        ops = upstream([leaf.op]) - common if isinstance(leaf, tf.Tensor) else set()
+        if any(op.type == "CollectiveReduce" for op in ops):
             raise ToolkitError(
                 f"'{leaf.op.name}' needs an average over all replicas that the step does not "
                 "compute.",
@@ -298,7 +296,13 @@ def _build_step(
     train_op = plugins.call_plugin_code(
         "function of run.update_state", builder.finish, train_op, losses
     )
-    _check_normalized(plugins, run)
+    if run.data.mean and not run.compiled and not is_normalized():
+        raise UsageError(
+            f"--normalize is on, but the plugin '{plugins.model.name}' does not normalize its "
+            "features.",
+            hint="Leave it out; in a plugin of your own, call toolkit.normalize(features, "
+            "run.data) in the hook 'call'.",
+        )
     builder.omitted_losses = count_omitted_losses(model, [v.loss for v in builder.guard_values])
     batch, scalars = Batch(features, labels), Scalars(run.logged, losses)
     train_op = builder.add_scalars(train_op, {**losses, **run.logged})
@@ -311,17 +315,6 @@ def _step_hook(plugins: Plugins, run: Run, hook: str) -> Iterator[None]:
     note = step_builder_of(run).notes.append
     with noted_draws(plugins, hook, note), refused_variables(plugins, hook):
         yield
-
-
-def _check_normalized(plugins: Plugins, run: Run) -> None:
-    """Refuse the option `normalize` for a plugin that does not follow it."""
-    if run.data.mean and not run.compiled and not is_normalized():
-        raise UsageError(
-            f"--normalize is on, but the plugin '{plugins.model.name}' does not normalize its "
-            "features.",
-            hint="Leave it out; in a plugin of your own, call toolkit.normalize(features, "
-            "run.data) in the hook 'call'.",
-        )
 
 
 def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
@@ -435,9 +428,8 @@ def refused_variables(plugins: Plugins, hook: str) -> Iterator[None]:
 
 def _ask_loss(plugins, run, model, features, labels, outputs) -> Any:
     """What the hook `loss` returns: a scalar, or a dict of named scalars."""
-    check = check_training_loss if run.mode == "train" else check_loss
     return plugins.call_hook(
-        "loss", check, model=model, features=features, labels=labels, outputs=outputs, run=run
+        "loss", check_loss, model=model, features=features, labels=labels, outputs=outputs, run=run
     )
 
 

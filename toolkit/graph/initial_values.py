@@ -1,19 +1,29 @@
-"""Initial values of variables that are a function of (run seed, name of the variable) alone.
+"""Seeds of what a graph draws while it is built, so that a resume builds the same graph.
 
-TensorFlow's initializers without a seed, those of Keras and tf.layers included, take one from the
-number of ops in the graph. An extension that adds an op would change all weights.
+Initial values of variables are a function of (run seed, name of the variable) alone. TensorFlow's
+initializers without a seed, those of Keras and tf.layers included, take one from the number of ops
+in the graph: an extension that adds an op would change all weights. Draws of numpy's and Python's
+global generators are constants of the graph. The generators are seeded for each build, and set back
+behind it; where a step draws, the run notes that its numbers are the same in every step.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
+import random
+import re
+import sys
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
 
 from ..compat import tf
 from .ops import upstream
 from .randomness import seed_of
 
+_DRAW = re.compile(r"\b(?:np|numpy)\.random\.\w|\brandom\.\w+\(")
 _UNSET = (0, 0)  # the seeds of a random op where neither the graph nor the op has one
 
 
@@ -98,3 +108,41 @@ def _seeds(op: Any) -> Tuple[int, int]:
 def _set_seeds(op: Any, seed: int, seed2: int) -> None:
     for name, value in (("seed", seed), ("seed2", seed2)):
         op._set_attr(name, tf.AttrValue(i=value))  # no public way changes an op
+
+
+# ------------------------------------------------------------------------------ global generators
+
+
+@contextlib.contextmanager
+def seeded_generators(seed: int) -> Iterator[None]:
+    """Seed the global generators in the block, and set them back behind it."""
+    states = np.random.get_state(), random.getstate()
+    np.random.seed(seed)
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0])
+        random.setstate(states[1])
+
+
+@contextlib.contextmanager
+def noted_draws(plugins: Any, hook: str, note: Callable[[str], None]) -> Iterator[None]:
+    """Call `note` with one sentence if the hook that the block calls draws from a generator."""
+
+    def positions() -> Any:
+        _, keys, position, *_ = np.random.get_state()
+        return position, int(keys[0]), int(keys[-1]), hash(random.getstate())
+
+    before = positions()
+    yield
+    for function in [] if positions() == before else plugins.hook_functions(hook):
+        with contextlib.suppress(OSError, TypeError):  # a module without a source
+            source = inspect.getsource(sys.modules[function.function.__module__])
+            if _DRAW.search(source):  # else a library drew, Keras for a seed for example
+                note(
+                    f"random numbers of numpy or Python in the hook '{hook}' of plugin "
+                    f"'{function.plugin.name}' are drawn once, for all steps; use run.uniform, "
+                    "run.normal or run.dropout"
+                )
+                return

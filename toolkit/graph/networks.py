@@ -86,7 +86,11 @@ class Network:
 
         with tf.name_scope(f"{self.name}_in_build") as scope, tf.variable_creator_scope(create):
             apply()
-        of_pass = _consumers(inputs, graph.get_operations()[num_ops:])
+        fed = {x.name for x in tf.nest.flatten(inputs) if isinstance(x, tf.Tensor)}
+        of_pass: Set[tf.Operation] = set()  # what needs one of the inputs
+        for op in graph.get_operations()[num_ops:]:
+            if any(tensor.name in fed or tensor.op in of_pass for tensor in op.inputs):
+                of_pass.add(op)
         for key in graph.get_all_collection_keys():
             collection = graph.get_collection_ref(key)
             collection[:] = [
@@ -177,16 +181,6 @@ def example_placeholders(run: Any, role: str) -> Tuple[Dict[str, Any], Any]:
             # What is fed cannot be fetched, so each is a new tensor.
             converted[key] = tf.identity(convert_stored(flat[key], component.kind))
     return flat, pack_role(converted, role)
-
-
-def _consumers(inputs: Any, ops: Sequence[tf.Operation]) -> Set[tf.Operation]:
-    """Those of the ops, in the order of their creation, that need one of the inputs."""
-    names = {tensor.name for tensor in tf.nest.flatten(inputs) if isinstance(tensor, tf.Tensor)}
-    consumers: Set[tf.Operation] = set()
-    for op in ops:
-        if any(tensor.name in names or tensor.op in consumers for tensor in op.inputs):
-            consumers.add(op)
-    return consumers
 
 
 def _is_among(item: Any, items: Sequence[Any]) -> bool:

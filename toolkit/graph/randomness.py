@@ -81,18 +81,6 @@ def _mix(x, y, z):
     return x, y, z + x * y
 
 
-# What people call an initializer, or a part of that, and its name here.
-_OTHER_NAMES = {
-    "xavier": "glorot_uniform",
-    "glorot": "glorot_uniform",
-    "kaiming": "he_normal",
-    "he": "he_normal",
-    "lecun": "lecun_normal",
-    "norm": "normal",
-    "rand": "uniform",
-}
-
-
 class Initializer:
     """A Keras-compatible initializer whose values depend on its seed and the shape alone.
 
@@ -117,9 +105,7 @@ class Initializer:
 
     def __init__(self, kind: str, seed: int, stddev: float = 0.05):
         if kind not in self.KINDS:
-            near = next((n for short, n in _OTHER_NAMES.items() if short in str(kind)), "")
-            near = f", did you mean '{near}'?" if near else ""
-            raise ValueError(f"unknown initializer '{kind}', known: {self.KINDS}{near}")
+            raise ValueError(f"unknown initializer '{kind}', known: {self.KINDS}")
         self.kind, self.seed, self.stddev = kind, seed, stddev
 
     def __call__(self, shape, dtype=None, partition_info=None, **kwargs):

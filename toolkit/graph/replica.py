@@ -8,7 +8,7 @@ the whole batch. All replicas then make the same update, so their variables stay
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterable, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 from ..compat import tf
 from ..errors import UsageError
@@ -227,8 +227,3 @@ def _reduce(row: tf.Tensor, count: int, key: int) -> tf.Tensor:
 
 
 ALONE = Replica()
-
-
-def has_collective(ops: Iterable[Any]) -> bool:
-    """Whether one of the ops has to run in all replicas at once."""
-    return any(op.type == "CollectiveReduce" for op in ops)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Optional
 from ..compat import tf
 from .build import TrainingGraph
 from .guard import disarm
-from .while_loop import find_control
 
 CPU, GPU = "CPU", "GPU"
 
@@ -57,7 +56,9 @@ class ReplicaCopy:
         shared = {}  # tensors of the target, for those of these names in the replica
         if target.loop is not None:
             # One loop for all replicas: collective ops join in one turn of one loop.
-            condition, self._frame_name = find_control(target.train_op)
+            switch = target.train_op.inputs[0].op
+            merge, condition = switch.inputs[0].op, switch.inputs[1]
+            self._frame_name = merge.inputs[0].op.get_attr("frame_name")
             shared = {x.name: x for x in (target.loop.num_steps, condition)}
         with self._target.as_default():
             name = f"replica_{device.number}"

@@ -383,25 +383,19 @@ class Run:
         """
         return self._builder.apply(updates, advance_step)
 
-    def adopt(
-        self,
-        op: tf.Operation,
-        losses: Sequence[tf.Tensor] = (),
-        variables: Sequence[Any] = (),
-    ) -> tf.Operation:
+    def adopt(self, op: tf.Operation, losses: Sequence[tf.Tensor] = ()) -> tf.Operation:
         """Declare a train op that the plugin built itself, for example by a `tf.train` optimizer.
 
         The guard covers it: if a loss or a changed variable is not finite, all variables that the
         step writes get their old values back. The options of the optimizer, its schedule, clipping,
         accumulation and weight decay have no effect on it.
 
-        The core finds such ops, and the variables that they write, without this call. It adds what
-        the graph does not show.
+        The core finds such ops, and the variables that they write, without this call. Variables
+        that a `tf.py_func` writes are not in the graph, so the guard does not cover them.
 
         Args:
             op: the train op.
             losses: float32 scalars that have to be finite; by default those of the hook `loss`.
-            variables: further variables that the op writes, for example in a `tf.py_func`.
 
         Returns:
             The op. The hook `optimize` returns it, alone or in a `tf.group`. Where it does not
@@ -411,7 +405,7 @@ class Run:
             ToolkitError: outside of mode "train".
         """
         self._check_mode("adopt")
-        self._builder.own_ops.append((op, list(losses), list(variables)))
+        self._builder.own_losses += losses
         return op
 
     # -------------------------------------------------------------------------------------- state

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set
 
 from ..compat import tf
 from ..errors import ToolkitError, UsageError
@@ -19,9 +19,8 @@ from . import adoption
 from .guard import SKIPPED_STEPS, GuardedUpdate, GuardValues, run_behind_guard
 from .initial_values import InitialFit
 from .ops import state_updates, written_variables
-from .optimizers.parts import RATE_OPTIONS, Settings, UpdateOptimizers
+from .optimizers.parts import RATE_OPTIONS, Settings, UpdateOptimizers, UserGroups
 from .optimizers.schedules import learning_rate
-from .optimizers.selection import UserGroups
 from .regularization import NetworkList
 from .replica import ALONE, Replica
 from .step_strategy import PlainStep
@@ -63,8 +62,7 @@ class StepBuilder:
     def _forget_step(self) -> None:
         self.guard_values: List[GuardValues] = []  # what the guard looks at, update by update
         self.all_finite: Any = None  # bool scalar of a compiled step, False where it was refused
-        # Op, losses and variables of each call of `Run.adopt`.
-        self.own_ops: List[Tuple[Any, List[Any], List[Any]]] = []
+        self.own_losses: List[Any] = []  # that `Run.adopt` got
         self.own_variables: List[str] = []  # that the plugin updates by ops of its own, by name
         self.update_counts: Dict[str, int] = {}  # name -> how many updates of it the step has
         self.state_updates: List[Any] = []  # of forward passes, until an update takes them
@@ -233,8 +231,7 @@ class StepBuilder:
 
     def _guard_own_updates(self, train_op: tf.Operation, losses: Dict[str, Any]) -> tf.Operation:
         """The train op behind a guard of all variables that it writes."""
-        declared = [variable for _, _, variables in self.own_ops for variable in variables]
-        writes = adoption.find_writes(train_op, self._guarded_ops, declared)
+        writes = adoption.find_writes(train_op, self._guarded_ops)
         names = {v.op.name for v in writes.variables.values()}
         self.own_variables = sorted(names - {tf.GraphKeys.GLOBAL_STEP})
         if not self.own_variables:
@@ -250,13 +247,10 @@ class StepBuilder:
             raise UsageError(
                 subject + "which XLA would run before the guard.", hint="Set --xla off."
             )
-        checked = [loss for _, own_losses, _ in self.own_ops for loss in own_losses]
-        declaring_ops = [op for op, _, variables in self.own_ops if variables]
-        calls = adoption.find_python_calls(declaring_ops, [*losses.values(), *checked])
         advances_step = tf.GraphKeys.GLOBAL_STEP in names or self._last is not None
-        checked = checked or list(losses.values())
+        checked = self.own_losses or list(losses.values())
         guarded, values = adoption.adopt(
-            train_op, writes, checked, self._options, self._last, calls, self.step_index
+            train_op, writes, checked, self._options, self._last, self.step_index
         )
         self._keep_guarded(guarded, [values])
         self.log("update_norm", values.gradient_norm)
@@ -419,7 +413,7 @@ class StepBuilder:
 
     def has_decay(self) -> bool:
         """Whether a variable of the step has a weight decay."""
-        return self._user_groups.has_decay
+        return any(each.has_decay for each in self._optimizers.values())
 
     def unused_options(self) -> Set[str]:
         """The options of optimizers that no update of the step uses, if it has one."""

@@ -93,7 +93,16 @@ def _update_variables(update: Update, gradients: Sequence[Any], options: Any) ->
         for change in update.changes:
             limited = _check_changed(change(limited, update.variables), update.variables)
         gradient_of = {v.op.name: g for v, g in zip(update.variables, limited)}
-        changes = [_update_part(part, gradient_of) for part in update.parts]
+        changes = []
+        for part in update.parts:
+            changed = part.optimizer.apply([(gradient_of[v.op.name], v) for v in part.variables])
+            if part.weight_decays:
+                with tf.control_dependencies([changed]):
+                    factors = {d: part.learning_rate * d for d in part.weight_decays.values()}
+                    decays = [(v, part.weight_decays.get(v.op.name)) for v in part.variables]
+                    decayed = [v.assign_sub(factors[d] * v.read_value()) for v, d in decays if d]
+                    changed = tf.group(*decayed)
+            changes.append(changed)
     change = tf.group(*changes)
     if update.after is None:
         return change
@@ -123,17 +132,6 @@ def _check_changed(gradients: Any, variables: Sequence[Any]) -> List[Any]:
             place = f"for '{variable.op.name}' {variable.shape}"
             raise ToolkitError(f"{subject} a gradient {gradient.shape} {place}.")
     return list(gradients)
-
-
-def _update_part(part: Part, gradient_of: Dict[str, Any]) -> tf.Operation:
-    """Apply one optimizer to its variables, then decay them."""
-    change = part.optimizer.apply([(gradient_of[v.op.name], v) for v in part.variables])
-    decays = [(v, part.weight_decays.get(v.op.name)) for v in part.variables]
-    if not part.weight_decays:
-        return change
-    with tf.control_dependencies([change]):
-        factors = {decay: part.learning_rate * decay for decay in part.weight_decays.values()}
-        return tf.group(*[v.assign_sub(factors[d] * v.read_value()) for v, d in decays if d])
 
 
 # ------------------------------------------------------------------------ variables of an update

@@ -112,15 +112,6 @@ def build_loop(make_step: Callable[[Any], Step], num_steps) -> StepLoop:
     return StepLoop(ends[0].op, num_steps, outputs)
 
 
-def find_control(loop_op: tf.Operation) -> Tuple[tf.Tensor, bytes]:
-    """Of a loop, from its `StepLoop.op`: whether it makes a further step, a bool scalar within it;
-    and its name in TensorFlow's executor.
-    """
-    switch = loop_op.inputs[0].op
-    merge, condition = switch.inputs[0].op, switch.inputs[1]
-    return condition, merge.inputs[0].op.get_attr("frame_name")
-
-
 # ---------------------------------------------------------------------------------- compiled by XLA
 
 

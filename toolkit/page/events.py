@@ -8,17 +8,16 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 from ..comparison.differences import find_option_changes
 from ..comparison.record import RunRecord
 from ..errors import CheckpointError
+from ..storage.checkpoint_store import REPORTS
 from ..storage.commit_log import Entry
 from ..storage.entries import Parent
 from ..storage.folder import shell_argument
-from ..storage.jsonl import has_more, read_json
-from ..storage.report_folder import REPORTS
+from ..storage.jsonl import read_json
 from ..storage.session_changes import find_session_changes
 from .values import clean_text, count, fields, format_count, items
 
 # The kinds of events.
 REFUSED, RESUME, DAMAGED, DIVERGED = "refused", "resume", "damaged", "diverged"
-_MAX_AUTOPSY = 1 << 20  # bytes
 
 
 class Event(NamedTuple):
@@ -76,8 +75,7 @@ def read_autopsy(record: RunRecord) -> List[str]:
     """The sentences of the examination of a divergence; [] if there is none."""
     path = os.path.join(record.path, REPORTS, f"autopsy-{record.step}", "autopsy.json")
     try:
-        is_there = record.status == DIVERGED and not has_more(path, _MAX_AUTOPSY)
-        lines = items(fields(read_json(path)).get("lines")) if is_there else []
+        lines = items(fields(read_json(path)).get("lines")) if record.status == DIVERGED else []
     except CheckpointError:
         return []
     return [line for line in lines[:8] if isinstance(line, str)]

@@ -10,9 +10,9 @@ from ..comparison.record import RUNNING, RunRecord, finite
 from ..display.numbers import format_duration
 from ..errors import CheckpointError
 from ..options import NOT_SET, format_value
+from ..storage.checkpoint_store import REPORTS
 from ..storage.commit_log import NO_HASH, Entry
-from ..storage.jsonl import has_more, read_records
-from ..storage.report_folder import REPORTS
+from ..storage.jsonl import read_records
 from . import events, judgement
 from .chart import Line, make_chart
 from .curves import Curve, Curves
@@ -30,7 +30,7 @@ _SPLITS = {"train": (0, 0), "validation": (1, 1), "test": (2, 2)}  # colour and 
 def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
     """What the templates show of a run; the album takes its pictures."""
     notes: List[str] = []
-    curves, happened = _read_metrics(record, notes)
+    curves, happened = _read_metrics(record)
     entries: Sequence[Entry] = []
     head = NO_HASH
     try:
@@ -86,18 +86,16 @@ def describe_run(record: RunRecord, album: Album) -> Dict[str, Any]:
     }
 
 
-def _read_metrics(record: RunRecord, notes: List[str]) -> Tuple[List[Curve], List[events.Event]]:
+def _read_metrics(record: RunRecord) -> Tuple[List[Curve], List[events.Event]]:
     """The curves and the events of metrics.jsonl."""
-    curves, path = Curves(), record.folder.metrics.path
+    curves = Curves()
     happened: List[events.Event] = []
-    for values in read_records(path):
+    for values in read_records(record.folder.metrics.path):
         if values.get("kind") != "event":
             split = clean_text(values.get("split"), 40) or "validation"
             curves.add(values, "train" if values.get("kind") == "train" else split)
         elif len(happened) < 2000:
             happened += events.read_event(values)
-    if has_more(path):
-        notes.append("metrics.jsonl is too large; the end of it is left out.")
     best = fields(record.best).get("metric")
     return curves.ordered(best if isinstance(best, str) else None), happened
 

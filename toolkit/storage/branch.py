@@ -21,7 +21,7 @@ from .checkpoint_store import CHECKPOINTS
 from .commit_log import Checkpoint
 from .entries import BRANCH, Parent
 from .run_folder import EVENTS, RunFolder
-from .source_copies import read_copies
+from .source_copies import SOURCES
 
 
 class BranchPoint(NamedTuple):
@@ -119,11 +119,8 @@ def _write_branch(
     steps = _copy_checkpoints(folder, part, step)
     if os.path.isfile(folder.file("data.sha256")):
         shutil.copyfile(folder.file("data.sha256"), part.file("data.sha256"))
-    for session in part.commits.sessions():
-        for copy in read_copies(session).values():
-            source, target = (each.file(*copy.place.split("/")) for each in (folder, part))
-            if os.path.isdir(source) and not os.path.exists(target):
-                shutil.copytree(source, target, symlinks=True)
+    if os.path.isdir(folder.file(SOURCES)):
+        shutil.copytree(folder.file(SOURCES), part.file(SOURCES), symlinks=True)
     part.write_config(config)
     checkpoint, head = point.checkpoint, folder.commits.head()
     parent = Parent(BRANCH, os.path.basename(folder.path), step, checkpoint.tensors, head)

@@ -29,7 +29,7 @@ class FeedSettings(NamedTuple):
     idle_secs: float = 300.0  # after so long without a change in the folder of the run it ends
     start_secs: float = 300.0  # how long to wait for the run to begin
     # Whether the run that is there at the start is about to be continued or replaced: it counts
-    # once it changes, while a process trains it, or after `start_secs`.
+    # once it changes, or after `start_secs`.
     awaits_change: bool = False
 
 
@@ -65,7 +65,6 @@ class CheckpointFeed:
         self._is_outdated = True  # what was read, although no sign may show it
         self._state: Dict[str, Any] = {}  # of the run; {} before it has begun
         self._entries: List[Entry] = []
-        self._fault_at: Optional[float] = None  # when a damaged checkpoint was first looked at
         self._error: Optional[CheckpointError] = None  # of the last read, if it failed
         self._created: Any = None  # when the run began that has been fed from
         self._position = 0  # the number of the last entry that is done with
@@ -84,10 +83,9 @@ class CheckpointFeed:
 
     @property
     def _awaits_change(self) -> bool:
-        """Whether the run is as at the start, and about to change; not while a process trains."""
+        """Whether the run is as at the start, and about to change."""
         is_over = self._clock() - self._start >= self._settings.start_secs
-        is_former = bool(self._state) and self._state == self._former_state
-        return is_former and not is_over and not (self.end is None and self.folder.is_locked())
+        return bool(self._state) and self._state == self._former_state and not is_over
 
     @property
     def session(self) -> int:
@@ -117,16 +115,11 @@ class CheckpointFeed:
                 item, fault = self._find_next()
                 if item is not None:
                     self._created = self._created or self._state.get("created")
-                    self._fault_at = None
                     return item
                 if self.end is not None and not self._is_outdated:
                     return None
-                now = self._clock()
-                if not fault:
-                    self._fault_at = None
-                elif self._fault_at is None:
-                    self._fault_at = now
-                elif self.end is not None and now - self._fault_at >= _PATIENCE_SECS:
+                is_late = self._clock() - self._changed_at >= _PATIENCE_SECS
+                if fault and self.end is not None and is_late:
                     raise CheckpointError(
                         fault, hint=f"For advice: toolkit doctor {self.folder.argument}"
                     )

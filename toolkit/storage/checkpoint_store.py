@@ -10,16 +10,18 @@ import contextlib
 import itertools
 import os
 import shutil
+import time
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 from ..errors import CheckpointError
-from ..files import TEMPORARY_PREFIX, sha256_of, sync
+from ..files import TEMPORARY_PREFIX, sync
 from .commit_log import Checkpoint, CommitLog, RetentionRule
 from .folder import Folder
-from .folder_lock import FolderLock, is_locked
-from .jsonl import FileDigest, JsonLines, digest_of
+from .jsonl import FileDigest, JsonLines, digest_of, find_damage
 
 CHECKPOINTS = "checkpoints"
+REPORTS = "reports"
+_STALE_SECS = 24 * 3600.0  # no evaluation takes so long to write its reports
 QUARANTINE = "damaged"  # within CHECKPOINTS
 TF_TEMPORARY = ".tempstate"  # in the names of files that TensorFlow is still writing
 
@@ -59,7 +61,12 @@ class CheckpointStore:
                     os.remove(os.path.join(path, name))
                 for name in [each for each in folders if each.startswith(TEMPORARY_PREFIX)]:
                     folders.remove(name)
-                    _remove_unlocked(os.path.join(path, name))
+                    place = os.path.join(path, name)
+                    with contextlib.suppress(FileNotFoundError):
+                        age = time.time() - os.stat(place).st_mtime
+                        # An evaluation that is under way writes to a young one.
+                        if os.path.basename(path) != REPORTS or age > _STALE_SECS:
+                            shutil.rmtree(place)
             self.commits.add("session", **{"from": step, "kept": steps}, **facts)
         return names
 
@@ -249,17 +256,9 @@ class CheckpointStore:
     def find_damage(self, checkpoint: Checkpoint) -> str:
         """What is wrong with the files of a checkpoint, as a clause; '' if they are intact."""
         for name, digest in checkpoint.files.items():
-            path = self._file(name)
-            try:
-                size = os.path.getsize(path)
-                if size != digest.bytes:
-                    return f"{name} has {size} bytes, expected {digest.bytes}"
-                if sha256_of(path) != digest.sha256:
-                    return f"{name} has changed since it was written"
-            except FileNotFoundError:
-                return f"{name} is missing"
-            except OSError as error:
-                return f"{name} cannot be read ({error.strerror})"
+            fault = find_damage(self._file(name), digest.sha256, digest.bytes)
+            if fault:
+                return f"{name} {fault}"
         return "" if checkpoint.files else "its commit log entry lists no files"
 
     def is_intact(self) -> bool:
@@ -267,17 +266,3 @@ class CheckpointStore:
         last = self.list()[-1:]
         step = self.commits.state()["step"]
         return any(each.step == step and not self.find_damage(each) for each in last)
-
-
-def _remove_unlocked(path: str) -> None:
-    """Remove a folder, unless a process has locked it: an evaluation that is under way."""
-    if is_locked(path):
-        return
-    lock = FolderLock(path)
-    try:
-        lock.acquire(create=False)
-        shutil.rmtree(path)
-    except (BlockingIOError, FileNotFoundError):  # locked since, or removed by the evaluation
-        pass
-    finally:
-        lock.release()

@@ -276,23 +276,17 @@ def retention_rule(
     nothing. A clock that is set back starts a new count.
     """
 
+    seconds = (every_hours or 0) * 3600
+
     def rule(checkpoints: List[Checkpoint]) -> List[int]:
         steps = [checkpoint.step for checkpoint in checkpoints[-keep:]] + list(always)
-        if every_hours is not None:
-            steps += _steps_by_time(checkpoints, every_hours * 3600)
+        last = float("-inf")  # when the last checkpoint was committed that counts
+        for checkpoint in checkpoints if every_hours else ():
+            is_due = checkpoint.time - last >= seconds
+            if is_due:
+                steps.append(checkpoint.step)
+            if is_due or checkpoint.time < last:
+                last = checkpoint.time
         return steps
 
     return rule
-
-
-def _steps_by_time(checkpoints: List[Checkpoint], seconds: float) -> List[int]:
-    """The steps of the first checkpoint, and of each one `seconds` after the one before it."""
-    steps: List[int] = []
-    last = 0.0
-    for checkpoint in checkpoints:
-        is_due = not steps or checkpoint.time - last >= seconds
-        if is_due:
-            steps.append(checkpoint.step)
-        if is_due or checkpoint.time < last:
-            last = checkpoint.time
-    return steps

@@ -1,4 +1,4 @@
-"""The entries of a run's commit log: their kinds, the schema of each, and the state that they give.
+"""The entries of a run's commit log: their kinds, what each has, and the state that they give.
 
     run         what a run is: when it began, its plugins and data
     branch      the same of a branch, after the entries of its parent
@@ -15,11 +15,7 @@ other, into the state of the run, which everything reads and `manifest.json` sho
 from __future__ import annotations
 
 import re
-import sys
-from typing import Any, Dict, List, NamedTuple, Optional, Type, Union
-
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from typing_extensions import Annotated, Literal
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 FORMAT = 4
 RUNNING = "running"  # the status of a session that has not ended, or was killed
@@ -27,197 +23,48 @@ TRAINED = "trained"  # of a run before its test
 FINISHED = "finished"  # of a run with nothing left to do
 UNFINISHED = ("stopped", "diverged", "interrupted", "failed", TRAINED)  # a resume continues them
 
-# ------------------------------------------------------------------------------------------ schema
+# ----------------------------------------------------------------------------------------- entries
 
-_Count = Annotated[int, Field(ge=0, le=sys.maxsize)]
-_Number = Annotated[float, Field(ge=-sys.maxsize, le=sys.maxsize, allow_inf_nan=False)]
-_Dtype = Literal["uint8", "float32", "int32", "int64", "bool", "string"]
-
-
-class _Values(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class _Facts(_Values):
-    """Values of which more are recorded than code relies on."""
-
-    model_config = ConfigDict(strict=True, extra="allow")
-
-
-class _Digest(_Values):
-    bytes: _Count
-    sha256: str
-
-
-class _Parent(_Values):
-    kind: Literal["weights", "branch"]
-    name: str
-    step: Optional[_Count]
-    tensors: str
-    head: str
-
-
-class _Copy(_Values):
-    folder: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,60}-[0-9a-f]{8}$")]
-    omitted: List[str]
-
-
-class _Spec(_Values):
-    shape: List[_Count]
-    dtype: Union[_Dtype, Literal[""]]
-    num_classes: _Count = 0
-    class_names: List[str] = []
-    class_counts: List[_Count] = []
-    value_range: List[_Number] = []
-    mean: List[_Number] = []
-    deviation: List[_Number] = []
-    components: List[List[Any]] = []  # [flat key, the values of its component] each
-    table: Optional[Dict[str, Any]] = None
-    records: Optional[Dict[str, Any]] = None
-    label_scale: _Count = 0
-
-
-class _Data(_Facts):
-    sha256: Dict[str, str]
-    partition: str = ""
-    stored: _Spec
-    spec: _Spec
-    ink: Optional[Dict[str, _Number]]
-
-
-class _Plugin(_Facts):
-    distribution: Optional[str] = None
-
-
-class _Preset(_Values):  # that the data chose
-    option: str
-    name: str
-    reason: str
-
-
-class _Best(_Facts):
-    step: _Count
-    metric: str = ""
-    direction: Literal["min", "max"] = "max"
-
-
-class _Evaluation(_Facts):
-    step: _Count
-    examples: _Count
-    metrics: Dict[str, Any]
-
-
-class _Evaluations(_Values):
-    last: _Evaluation
-    best: Optional[_Evaluation]
-
-
-class _Entry(_Values):
-    kind: str
-    previous: str  # the hash of the entry before it
-    hash: str
-
-
-class _Run(_Entry):
-    created: str
-    plugins: Dict[str, _Plugin]
-    data: _Data
-    parent: Optional[_Parent] = None
-    presets: List[_Preset] = []
-
-
-class _Branch(_Entry):
-    step: _Count
-    kept: List[_Count]
-    parent: _Parent
-    created: str
-
-
-class _Session(_Entry):
-    model_config = ConfigDict(strict=True, extra="allow")
-
-    from_step: _Count = Field(alias="from")
-    kept: List[_Count]
-    parent: Optional[_Parent] = None
-    seconds_before: _Number = 0.0  # of the sessions before
-    session_start: _Number = 0.0  # in seconds since the epoch
-    total_steps: _Count = 0
-    argv: List[str] = []
-    options: Dict[str, Any] = {}
-    versions: Dict[str, Any] = {}
-    machine: Dict[str, Any] = {}
-    plugins: Dict[str, Dict[str, Any]] = {}
-    data: Dict[str, Any] = {}
-    data_facts: Optional[_Data] = None  # where a resume allowed other data
-    sources: Dict[str, _Copy] = {}
-
-
-class _Commit(_Entry):
-    step: _Count
-    kept: List[_Count]
-    time: _Number  # in seconds since the epoch
-    tensors: str
-    metrics: _Digest
-    files: Dict[str, _Digest]
-
-    @model_validator(mode="after")
-    def check_names(self) -> _Commit:
-        """Each file is one of this step, inside the checkpoints folder."""
-        start = re.escape(f"model.ckpt-{self.step}.")
-        if not all(re.fullmatch(start + r"[A-Za-z0-9._-]{1,200}", name) for name in self.files):
-            raise ValueError("not a file of the step")
-        return self
-
-
-class _Evaluated(_Entry):
-    step: _Count = 0
-    best: Optional[_Best]
-    evaluations_since_best: _Count = 0
-    validation: Optional[_Evaluations] = None
-
-
-class _End(_Entry):
-    status: str = FINISHED
-    step: _Count = 0
-    reason: str = ""
-    seconds: _Number = 0.0  # of training, in all sessions
-    exit_code: Optional[int] = None  # of the process that trained; None until it has ended
-    hook_ms: Optional[Dict[str, Optional[_Number]]] = None
-    summary: Optional[Dict[str, Any]] = None
-
-
-class _Seal(_End):
-    metrics: _Digest  # of metrics.jsonl
-    reports: Dict[str, _Digest]
-
-    @model_validator(mode="after")
-    def check_names(self) -> _Seal:
-        """Each report is inside the folder of the reports."""
-        for name in self.reports:
-            parts = name.split("/")
-            if parts[0] != "reports" or {"", ".", ".."} & set(parts) or "\0" in name:
-                raise ValueError("not a report")
-        return self
-
-
-_SCHEMAS: Dict[str, Type[_Entry]] = {
-    "run": _Run,
-    "branch": _Branch,
-    "session": _Session,
-    "commit": _Commit,
-    "evaluated": _Evaluated,
-    "end": _End,
-    "seal": _Seal,
+# What each kind has besides the hashes, as far as code relies on it: name -> types.
+_FIELDS: Dict[str, Dict[str, Tuple[type, ...]]] = {
+    "run": {"created": (str,), "plugins": (dict,), "data": (dict,)},
+    "branch": {"step": (int,), "kept": (list,), "parent": (dict,), "created": (str,)},
+    "session": {"from": (int,), "kept": (list,)},
+    "commit": {
+        "step": (int,),
+        "kept": (list,),
+        "time": (int, float),  # in seconds since the epoch
+        "tensors": (str,),
+        "metrics": (dict,),  # bytes and sha256 of metrics.jsonl
+        "files": (dict,),  # the same of each file by its name
+    },
+    "evaluated": {"best": (dict, type(None))},
+    "end": {},
+    "seal": {"metrics": (dict,), "reports": (dict,)},
 }
+_COPY = re.compile(r"[A-Za-z0-9_.-]{1,60}-[0-9a-f]{8}")  # the folder of a plugin's sources
 
 
 def is_sound(values: Dict[str, Any]) -> bool:
-    """Whether an entry has all values that its kind requires, each of its type."""
-    kind = values.get("kind")
-    schema = _SCHEMAS.get(kind) if isinstance(kind, str) else None
+    """Whether an entry has what its kind requires, and names no file outside of its folder.
+
+    Its hash was right, so the toolkit wrote it; it may be of another version.
+    """
+    fields = _FIELDS.get(str(values.get("kind")))
+    if fields is None or not isinstance(values.get("previous"), str):
+        return False
+    if not all(type(values.get(name)) in types for name, types in fields.items()):
+        return False
+    if values["kind"] == "commit":
+        file = re.compile(re.escape(f"model.ckpt-{values['step']}.") + r"[A-Za-z0-9._-]{1,200}")
+        return all(map(file.fullmatch, values["files"]))
+    if values["kind"] == "seal":
+        reports = [name.split("/") for name in values["reports"]]
+        return all(r[0] == "reports" and not {"", ".", ".."} & set(r) for r in reports)
     try:
-        return schema is not None and bool(schema.model_validate(values))
-    except (TypeError, ValueError, RecursionError):  # a ValidationError is a ValueError
+        copies = (values.get("sources") or {}).values()
+        return all(_COPY.fullmatch(copy["folder"]) for copy in copies)
+    except (AttributeError, KeyError, TypeError):
         return False
 
 

@@ -37,16 +37,15 @@ class FolderLock:
         self._is_folder_locked = False
         self.is_effective = False
 
-    def acquire(self, create: bool = True) -> None:
-        """Lock the folder; create the file .lock if need be, unless told otherwise. Raises
-        BlockingIOError if another process has locked it, OSError if it cannot be opened.
+    def acquire(self) -> None:
+        """Lock the folder; create the file .lock if need be. Raises BlockingIOError if another
+        process has locked it, OSError if it cannot be opened.
         """
         try:
             self._folder = os.open(self._path, os.O_RDONLY) if fcntl else -1
             self._is_folder_locked = _wait_for_lock(self._folder)
             path = os.path.join(self._path, LOCK)
-            if create or os.path.lexists(path):
-                self._file = open_without_links(path, os.O_RDWR | os.O_CREAT)
+            self._file = open_without_links(path, os.O_RDWR | os.O_CREAT)
             self.is_effective = _wait_for_lock(self._file) or self._is_folder_locked
         except BaseException:
             self.release()

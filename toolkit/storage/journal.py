@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from typing import IO, Any, Dict, Iterator, Optional
+from typing import IO, Any, Dict, Iterator, Optional, Tuple
 
 from ..errors import CheckpointError
 from ..files import atomic_write, open_regular_file, open_without_links, sync, write_json
@@ -94,27 +94,24 @@ def has_state(checkpoint: Checkpoint) -> bool:
     return os.path.basename(checkpoint.path) + _STATE in checkpoint.files
 
 
-def read_position(checkpoint: Checkpoint) -> FileDigest:
-    """The size and the hash of the journal at a checkpoint. Raises CheckpointError."""
-    return FileDigest(**read_json(checkpoint.path + _STATE)["journal"])
-
-
-def read_values(checkpoint: Checkpoint) -> Dict[str, Any]:
-    """The driver's own values at a checkpoint. Raises CheckpointError."""
-    values: Dict[str, Any] = read_json(checkpoint.path + _STATE)["values"]
-    return values
+def read_state(checkpoint: Checkpoint) -> Tuple[FileDigest, Dict[str, Any]]:
+    """The size and the hash of the journal at a checkpoint, and the driver's own values. Raises
+    CheckpointError.
+    """
+    state = read_json(checkpoint.path + _STATE)
+    return FileDigest(**state["journal"]), state["values"]
 
 
 def copy_journal(folder: Folder, target: Folder, checkpoint: Checkpoint) -> None:
     """Copy the journal up to a checkpoint to another run folder."""
     with open_regular_file(folder.file(JOURNAL)) as file, atomic_write(target.file(JOURNAL)) as new:
-        for chunk in _chunks(file, read_position(checkpoint).bytes):
+        for chunk in _chunks(file, read_state(checkpoint)[0].bytes):
             new.write(chunk)
 
 
 def find_journal_fault(folder: Folder, checkpoint: Checkpoint) -> str:
     """What is wrong with the journal up to a checkpoint, as a clause; "" if nothing is."""
-    position = read_position(checkpoint)
+    position, _ = read_state(checkpoint)
     with contextlib.suppress(OSError):
         with open_regular_file(folder.file(JOURNAL)) as file:
             if _hash_start(file, position.bytes).hexdigest() == position.sha256:

@@ -13,9 +13,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from ..errors import CheckpointError
 from ..files import (
-    MAX_DEPTH,
     atomic_write,
-    is_deep,
     open_regular_file,
     open_without_links,
     sha256_of,
@@ -24,7 +22,6 @@ from ..files import (
 )
 
 MAX_LINE = 1 << 20  # bytes of a line that `read_records` reads
-MAX_BYTES = 1 << 28  # of a file; what follows is left out
 
 
 class FileDigest(NamedTuple):
@@ -37,6 +34,19 @@ class FileDigest(NamedTuple):
 def digest_of(path: str) -> FileDigest:
     """The size and the hash of a file."""
     return FileDigest(os.path.getsize(path), sha256_of(path))
+
+
+def find_damage(path: str, sha256: str, size: Optional[int] = None) -> str:
+    """What happened to a file that had this hash and size, as a clause; '' if nothing."""
+    try:
+        present = os.path.getsize(path)
+        if size not in (None, present):
+            return f"has {present} bytes, expected {size}"
+        return "" if sha256_of(path) == sha256 else "has changed since it was written"
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
 
 
 class JsonLines:
@@ -134,50 +144,34 @@ class JsonLines:
 
 
 def parse_object(text: str) -> Optional[Dict[str, Any]]:
-    """The JSON object in a text; None if there is none, or if it is nested too deeply."""
+    """The JSON object in a text; None if there is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and not is_deep(value) else None
+    return value if isinstance(value, dict) else None
 
 
-def read_records(path: str, max_bytes: int = MAX_BYTES) -> Iterator[Dict[str, Any]]:
+def read_records(path: str) -> Iterator[Dict[str, Any]]:
     """Yield the records of a JSON-lines file, in memory for one line. A file that is missing or
     cannot be read has none; a line that is no JSON object or is too long is left out.
     """
     try:
         with open_regular_file(path) as file:
             for line in iter(lambda: file.readline(MAX_LINE), b""):
-                max_bytes -= len(line)
-                is_whole = line.endswith(b"\n") and max_bytes >= 0
+                is_whole = line.endswith(b"\n")
                 record = parse_object(line.decode("utf-8", "replace")) if is_whole else None
                 if record is not None:
                     yield record
-                if max_bytes < 0:
-                    return
     except OSError:
         return
-
-
-def has_more(path: str, max_bytes: int = MAX_BYTES) -> bool:
-    """Whether `read_records` leaves out the end of a file."""
-    try:
-        return os.path.getsize(path) > max_bytes
-    except OSError:
-        return False
 
 
 def read_json(path: str) -> Any:
     """The value in a JSON file. Raises CheckpointError if it cannot be read."""
     try:
         with open_regular_file(path) as file:
-            text = file.read().decode("utf-8")
-        value = json.loads(text)
-        is_flat = text.count("[") + text.count("{") <= MAX_DEPTH  # most are, and it takes no walk
-        if is_flat or not is_deep(value):
-            return value
-        fault = "is not valid: its values are nested too deeply"
+            return json.loads(file.read().decode("utf-8"))
     except FileNotFoundError:
         fault = "is missing"
     except OSError as error:

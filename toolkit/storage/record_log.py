@@ -58,29 +58,22 @@ class EvaluationLog(RecordLog):
     def __init__(self, folder: Folder, subject: Dict[str, Any]):
         super().__init__(folder, EVALUATIONS)
         self._subject = subject
-        self._known: Set[str] = set()
-        with contextlib.suppress(
-            CheckpointError
-        ):  # it cannot be read; nor written, which `add` says
+        self._known: Set[str] = set()  # step and tensors of each
+        with contextlib.suppress(CheckpointError):  # nor can it be written, which `add` says
             for record in self.read():
                 if all(record.get(name) == value for name, value in subject.items()):
-                    self._known.add(_identity(record.get("step"), record.get("tensors")))
+                    self._known.add(f"{record.get('step')} {record.get('tensors')}")
 
     def contains(self, checkpoint: Checkpoint) -> bool:
         """Whether this checkpoint was evaluated on this subject, before this object existed or
         through it.
         """
-        return _identity(checkpoint.step, checkpoint.tensors) in self._known
+        return f"{checkpoint.step} {checkpoint.tensors}" in self._known
 
     def add(self, checkpoint: Checkpoint, result: Dict[str, Any]) -> None:
         """Append the result of a checkpoint. Raises ToolkitError if it cannot be written."""
-        self._known.add(_identity(checkpoint.step, checkpoint.tensors))
+        self._known.add(f"{checkpoint.step} {checkpoint.tensors}")
         with self._folder.writing(), lock_file(self.path):
             self.invalidate_cache()
             facts = dict(self._subject, step=checkpoint.step, tensors=checkpoint.tensors)
             self.append(dict(result, **facts))
-
-
-def _identity(step: Any, tensors: Any) -> str:
-    """What tells checkpoints apart; a text, as a damaged record may have values of any type."""
-    return f"{step} {tensors}"

@@ -5,24 +5,21 @@ hashes of those of its test.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import secrets
 import shutil
 import tempfile
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional
 
 from ..errors import RetryError, UsageError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
+from .checkpoint_store import REPORTS
 from .folder import Folder
-from .folder_lock import FolderLock
-from .jsonl import FileDigest, digest_of
+from .jsonl import digest_of, find_damage
 from .run_folder import RunFolder
 
-REPORTS = "reports"
 EXAMPLES = "examples.npz"  # in a folder of reports: the name of a metric -> values [N]
-_ATTEMPTS = 10  # to lock a new folder before a resume deletes it
 
 
 class ReportFolder:
@@ -45,14 +42,17 @@ def open_report_folder(run: Optional[RunFolder], name: str) -> Iterator[ReportFo
     Raises:
         RetryError: the temporary folder cannot be written, either.
     """
-    parent, lock, omission = "", None, ""
+    parent, omission = "", ""
     if run is not None:
         try:
-            parent, lock = _make_locked_folder(run)
+            parent = os.path.join(
+                run.make_subfolder(REPORTS), TEMPORARY_PREFIX + secrets.token_hex(8)
+            )
+            os.mkdir(parent)
         except (OSError, UsageError) as error:
             reason = error.message if isinstance(error, UsageError) else error.strerror
-            omission = f"{run.file(REPORTS)} cannot be written: {reason}".rstrip(".")
-    if run is None or lock is None:
+            parent, omission = "", f"{run.file(REPORTS)} cannot be written: {reason}".rstrip(".")
+    if run is None or not parent:
         try:
             temporary = tempfile.TemporaryDirectory(prefix="toolkit-reports-")
         except OSError as error:
@@ -69,30 +69,9 @@ def open_report_folder(run: Optional[RunFolder], name: str) -> Iterator[ReportFo
         with run.writing():
             reports.place = _publish(run, reports.path, name)
     finally:
-        lock.release()
         shutil.rmtree(parent, ignore_errors=True)
         with contextlib.suppress(OSError):  # it has other reports
             os.rmdir(run.file(REPORTS))
-
-
-def _make_locked_folder(run: RunFolder) -> Tuple[str, FolderLock]:
-    """A new, locked folder in `reports`: a resume deletes the temporary folders of dead processes,
-    even one that is not locked yet.
-    """
-    for _ in range(_ATTEMPTS):
-        lock = None
-        with contextlib.suppress(FileNotFoundError, BlockingIOError):
-            path = os.path.join(
-                run.make_subfolder(REPORTS), TEMPORARY_PREFIX + secrets.token_hex(8)
-            )
-            os.mkdir(path)
-            lock = FolderLock(path)
-            lock.acquire(create=False)
-            if lock.is_in_place():
-                return path, lock
-        if lock is not None:
-            lock.release()
-    raise OSError(errno.EBUSY, "another process removes what is written there")
 
 
 def _publish(run: RunFolder, path: str, name: str) -> str:
@@ -152,13 +131,6 @@ def find_report_faults(folder: Folder, seal: Dict[str, Any]) -> List[str]:
     """The reports that are not as they were sealed, a clause each."""
     faults = []
     for name, digest in sorted(seal["reports"].items()):
-        try:
-            is_same = digest_of(folder.file(*name.split("/"))) == FileDigest(**digest)
-            fault = "" if is_same else "has changed since it was sealed"
-        except FileNotFoundError:
-            fault = "is missing"
-        except OSError as error:
-            fault = f"cannot be read ({error.strerror})"
-        if fault:
-            faults.append(f"{name} {fault}")
+        fault = find_damage(folder.file(*name.split("/")), digest["sha256"], digest["bytes"])
+        faults += [f"{name} {fault}"] if fault else []
     return faults

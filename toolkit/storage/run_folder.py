@@ -70,13 +70,9 @@ class RunFolder(Folder):
         """
         try:
             if self._force and is_used(self.path):
-                lock = FolderLock(self.path)  # no process trains in it
-                if os.path.isdir(self.path):
-                    self._acquire(lock, create=False)
-                try:
-                    os.rename(self.path, f"{self.path}.{secrets.token_hex(2)}")
-                finally:
-                    lock.release()
+                if self.is_locked():
+                    raise self.lock_error()
+                os.rename(self.path, f"{self.path}.{secrets.token_hex(2)}")
             make_folders(self.path)
         except OSError as error:
             raise UsageError(f"{self} cannot be created: {error.strerror}.") from None
@@ -143,18 +139,19 @@ class RunFolder(Folder):
         self.refuse_links()
         lock = FolderLock(self.path)
         with self.writing():
-            self._acquire(lock)
+            try:
+                lock.acquire()
+            except BlockingIOError:
+                raise self.lock_error() from None
         self._lock = lock
         for file in (self.commits, self.metrics, self.speed):
             file.invalidate_cache()  # another process may have appended until now
 
-    def _acquire(self, lock: FolderLock, create: bool = True) -> None:
-        try:
-            lock.acquire(create)
-        except BlockingIOError:
-            raise UsageError(
-                f"Another process is training in {self}.", hint="Wait for it, or stop it."
-            ) from None
+    def lock_error(self) -> UsageError:
+        """The error to raise when another process has the lock."""
+        return UsageError(
+            f"Another process is training in {self}.", hint="Wait for it, or stop it."
+        )
 
     @property
     def has_lock(self) -> bool:
@@ -218,9 +215,7 @@ def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFo
                     hint="Choose another --run-dir.",
                 )
     if folder.is_locked():
-        raise UsageError(
-            f"Another process is training in {folder}.", hint="Wait for it, or stop it."
-        )
+        raise folder.lock_error()
     return folder
 
 

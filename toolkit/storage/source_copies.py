@@ -18,8 +18,9 @@ import shutil
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple
 
 from ..errors import InterruptedRun, ToolkitError
-from ..files import TEMPORARY_PREFIX, sha256_of, sync
+from ..files import TEMPORARY_PREFIX, sync
 from .folder import Folder
+from .jsonl import find_damage
 
 SOURCES = "sources"
 MAX_FILE_BYTES = 4 << 20  # a larger file is not copied
@@ -73,7 +74,7 @@ def _write_version(
         total = 0
         for name, sha256 in sorted(hashes.items()):
             try:
-                content = read(name) if is_inside(name) else b""
+                content = b"" if name.startswith("/") or ".." in name.split("/") else read(name)
             except (OSError, ToolkitError):  # removed since it was imported
                 continue
             total += len(content)
@@ -96,12 +97,6 @@ def _join(folder: str, name: str) -> str:
     return os.path.join(folder, *name.split("/"))
 
 
-def is_inside(name: str) -> bool:
-    """Whether a path in the table of a plugin's files stays in the folder of the copies."""
-    parts = name.split("/")
-    return not {"", ".", ".."} & set(parts) and "\0" not in name and not os.path.isabs(name)
-
-
 # ------------------------------------------------------------------------------------------- read
 
 
@@ -112,22 +107,11 @@ def find_faults(folder: Folder, sessions: Iterable[Dict[str, Any]]) -> List[str]
         for plugin, copy in read_copies(session).items():
             hashes = (session.get("plugins") or {}).get(plugin) or {}
             for name, sha256 in sorted(hashes.items()):
-                fault = "" if name in copy.omitted else _find_damage(folder, copy, name, sha256)
+                path = _join(folder.file(SOURCES, copy.folder), name)
+                fault = "" if name in copy.omitted else find_damage(path, sha256)
                 if fault:
                     faults[f"{copy.place}/{name} {fault}"] = None
     return list(faults)
-
-
-def _find_damage(folder: Folder, copy: SourceCopy, name: str, sha256: Any) -> str:
-    """What happened to a copy, as a clause; '' if nothing."""
-    try:
-        path = _join(folder.file(SOURCES, copy.folder), name)
-        is_same = is_inside(name) and sha256_of(path) == sha256
-        return "" if is_same else "is not the file that its session recorded"
-    except FileNotFoundError:
-        return "is missing"
-    except (OSError, ValueError) as error:
-        return f"cannot be read ({getattr(error, 'strerror', None) or error})"
 
 
 @contextlib.contextmanager

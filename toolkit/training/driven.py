@@ -154,7 +154,7 @@ class DrivenRun:
         self._checkpoint = found = self._folder.checkpoints.newest(self.warn)
         if found is None:
             return None
-        return Restart(found.step, journals.read_values(found), read_tensors(found.path))
+        return Restart(found.step, journals.read_state(found)[1], read_tensors(found.path))
 
     def write_file(self, name: str, content: bytes) -> None:
         """Write a file of the driver into the folder, whole or not at all.
@@ -214,7 +214,7 @@ class DrivenRun:
         session.update(argv=list(argv), total_steps=total_steps, session_start=time.time())
         start, seconds_before = self._checkpoint, self._record.seconds_before
         folder.begin_session(start, self.warn, seconds_before=seconds_before, **session)
-        self.journal.cut_back(journals.read_position(start) if start else None)
+        self.journal.cut_back(journals.read_state(start)[0] if start else None)
         return changes
 
     def _open_weights(self) -> None:

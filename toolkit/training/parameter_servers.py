@@ -28,11 +28,11 @@ import numpy as np
 from ..cluster.server import start_server
 from ..cluster.tasks import Cluster
 from ..compat import make_callable, tf
-from ..graph.asynchronous import AsynchronousStep
 from ..graph.build import TrainingGraph
 from ..graph.guard import GuardValues, read_refusal
 from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
+from ..graph.step_strategy import AsynchronousStep
 from ..options import CoreOptions
 from .follower import Follower
 from .peers import RUN, Interruption, NoPeers, Peers, await_reason

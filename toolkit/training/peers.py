@@ -27,10 +27,9 @@ from ..cluster.server import check_port, configure, device_name, start_server
 from ..cluster.tasks import Cluster
 from ..compat import tf
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
-from ..graph.asynchronous import AsynchronousStep
 from ..graph.guard import read_refusal
 from ..graph.replica import ALONE, Replica
-from ..graph.step_strategy import PLAIN, PlainStep
+from ..graph.step_strategy import PLAIN, AsynchronousStep, PlainStep
 from ..options import CoreOptions
 from . import variable_values
 

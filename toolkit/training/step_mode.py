@@ -175,7 +175,7 @@ class PlanBuilder:
         """A new graph, with its reader and its run."""
         options, run_data, path = self._job.options, self._run_data, self._job.folder.path
         tf_graph = tf.Graph()
-        with tf_graph.as_default(), strategy.placing_input():
+        with tf_graph.as_default(), tf.device(strategy.input_device):
             reader = training_reader(options, run_data, pads_to_longest, self._replica)
         run = training_run(options, run_data, path, reader, strategy, self._replica)
         return tf_graph, reader, run

@@ -14,7 +14,7 @@ import struct
 import zlib
 from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ...compat import iterate_tfrecords, tf
+from ...compat import tf
 from ...errors import DataError
 from ...files import open_regular_file, plain_path
 from ..files.cache import open_entry, translate_read_errors
@@ -176,7 +176,7 @@ def _has_record(path: str, compression: str) -> bool:
     if not compression and (length is None or length > os.path.getsize(path)):
         return False  # TensorFlow would allocate any length that has the right checksum
     with plain_path(path) as plain, contextlib.suppress(tf.errors.OpError, StopIteration):
-        next(iterate_tfrecords(plain, compression))
+        next(tf.io.tf_record_iterator(plain, tf.io.TFRecordOptions(compression)))
         return True
     return False
 
@@ -191,7 +191,7 @@ def iterate_records(shard: Shard) -> Iterator[Tuple[int, bytes]]:
     with translate_read_errors(), open_regular_file(shard.records) as file, plain_path(
         shard.records
     ) as path:
-        records = iterate_tfrecords(path)
+        records = tf.io.tf_record_iterator(path)
         while position < shard.size:
             length = _record_length(file, position)
             is_cut = length is None or length > shard.size - position - _HEADER - _FOOTER

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Iterable, Iterator, List, Sequence, Tuple
 
-from ...compat import call_in_order, tf
+from ...compat import tf
 from ...errors import UsageError
 
 _CLASSES = "Take one of tf.train or tf.keras.optimizers (from toolkit import tf)."
@@ -63,9 +63,9 @@ class TrainOptimizer:
         return None
 
 
-class LegacyKerasOptimizer(TrainOptimizer):
+class KerasOptimizer(TrainOptimizer):
     """An optimizer of Keras as it was up to TensorFlow 2.10: `tf.keras.optimizers` here, and
-    `tf.keras.optimizers.legacy` elsewhere. It works in graphs.
+    `tf.keras.optimizers.legacy` elsewhere. Those since do not work in graphs.
     """
 
     def compute_gradients(self, loss, variables) -> List[Tuple[Any, Any]]:
@@ -91,36 +91,6 @@ class LegacyKerasOptimizer(TrainOptimizer):
         return self._optimizer._decayed_lr(tf.float32)
 
 
-class KerasOptimizer(LegacyKerasOptimizer):
-    """An optimizer of Keras since TensorFlow 2.11, from `tf_keras`. Its code relies on the order of
-    its statements, which a function of the graph keeps.
-    """
-
-    def create_variables(self, variables: Sequence[Any]) -> None:
-        with self._scope():
-            self._optimizer.build(variables)
-
-    def variables(self) -> List[Any]:
-        return list(self._optimizer.variables)
-
-    def apply(self, pairs: Iterable[Tuple[Any, Any]]):
-        gradients, variables = zip(*pairs)
-
-        def update(*gradients):
-            return self._optimizer.apply_gradients(zip(gradients, variables))
-
-        try:
-            with tf.control_dependencies([self.learning_rate]):
-                return tf.group(call_in_order(update, gradients))
-        except (TypeError, ValueError) as error:
-            subject = _describe(self._optimizer)
-            raise UsageError(f"{subject} does not work in a graph: {error}.", _CLASSES) from error
-
-    def _own_rate(self) -> Any:
-        rate = self._optimizer._learning_rate
-        return tf.cast(rate(self._optimizer.iterations) if callable(rate) else rate, tf.float32)
-
-
 def is_optimizer(value: Any) -> bool:
     """Whether a value is an optimizer object, of tf.train or of any Keras."""
     return hasattr(value, "apply_gradients") and not isinstance(value, type)
@@ -138,31 +108,15 @@ def adapt(optimizer: Any, scope: str, rate: Any = None) -> TrainOptimizer:
         )
     if isinstance(optimizer, tf.train.Optimizer):
         return TrainOptimizer(optimizer, scope, rate)
-    is_legacy = isinstance(optimizer, tf.keras.optimizers.Optimizer)
-    modules = {cls.__module__.partition(".")[0] for cls in type(optimizer).__mro__}
-    if not is_legacy and ("tf_keras" not in modules or not hasattr(optimizer, "build")):
-        is_new = "keras" in modules
-        fault = "of Keras 3, not for graphs" if is_new else "no optimizer that works in a graph"
-        raise UsageError(f"{subject} is {fault}.", _CLASSES)
+    if not isinstance(optimizer, tf.keras.optimizers.Optimizer):
+        raise UsageError(f"{subject} is no optimizer that works in a graph.", _CLASSES)
     for name in _CLIPPING:
         if getattr(optimizer, name, None) is not None:
             raise UsageError(
                 f"{subject} sets {name}, but gradients are clipped before it.",
                 hint="Leave it out, and set --clip and --clip-limit.",
             )
-    if is_legacy:
-        return LegacyKerasOptimizer(optimizer, f"{scope}{optimizer._name}/", rate)
-    if rate is not None:
-        raise UsageError(
-            f"{subject} cannot have a learning rate that changes in a graph.",
-            hint="Pass the object itself, with its own rate, or make one of tf.train or "
-            "tf.keras.optimizers (from toolkit import tf).",
-        )
-    if hasattr(optimizer, "_current_learning_rate"):
-        # The initial value of that variable is computed from another one, whose own initial value
-        # TensorFlow may assign later.
-        raise UsageError(f"{subject} has a schedule, which does not work in a graph.", _CLASSES)
-    return KerasOptimizer(optimizer, f"{scope}{optimizer.name}/", rate)
+    return KerasOptimizer(optimizer, f"{scope}{optimizer._name}/", rate)
 
 
 def _describe(optimizer: Any) -> str:

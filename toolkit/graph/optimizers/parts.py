@@ -7,12 +7,11 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from ...compat import tf
-from ...errors import ToolkitError, UsageError
-from ...options.groups import Group
+from ...errors import ToolkitError, UsageError, suggest
+from ...options.groups import Group, parse_group
 from .adapters import TrainOptimizer, adapt, is_optimizer
 from .names import default_weight_decay, make_optimizer
 from .schedules import Schedule
-from .selection import UserGroups, find_group, idle_error
 
 SCHEDULE_OPTIONS = frozenset(["schedule", "warmup_steps", "decay_steps", "decay_rate"])
 # Options of the core that the settings of an update may replace.
@@ -42,6 +41,73 @@ class Part(NamedTuple):
     group: str  # the pattern of the group with this rate; "" for the rest
 
 
+# ------------------------------------------------------------------------------------------ groups
+
+
+def find_group(name: str, groups: Sequence[Group]) -> Optional[Group]:
+    """The first group that fits the name of a variable; None if none does."""
+    return next((group for group in groups if group.fits(name)), None)
+
+
+def idle_error(subject: str, group: Group, names: Sequence[str], trainer: str) -> UsageError:
+    """The error for a group, the subject, that holds for none of the variables of these names,
+    which the trainer trains: "the run trains".
+    """
+    fitting = [name for name in names if group.fits(name)]
+    if fitting:
+        return UsageError(
+            f"{subject} has no effect: an earlier group holds for all variables that it fits, for "
+            f"example '{fitting[0]}'."
+        )
+    folders = {name.rpartition("/")[0] + "/*" for name in names if "/" in name}
+    hint = suggest(group.pattern, {*names, *folders})
+    return UsageError(f"{subject} fits no variable that {trainer}.", hint=hint)
+
+
+class UserGroups:
+    """The groups and patterns of --freeze, --group and --decay-exclude, in this order.
+
+    They hold for all updates of a step, so each of them has to fit in one of them.
+
+    Attributes:
+        groups: of --freeze, then of --group.
+        trained, updated: the names of variables of the step: of those to be trained, and of those
+            that a pass updates.
+    """
+
+    def __init__(self, options):
+        flags = [("freeze", Group(pattern, frozen=True)) for pattern in options.freeze]
+        flags += [("group", parse_group(text)) for text in options.group]
+        self.groups: List[Group] = [group for _, group in flags]
+        self._exclusions = [Group(pattern) for pattern in options.decay_exclude]
+        self._flags = flags + [("decay-exclude", group) for group in self._exclusions]
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """Forget the variables of the step before."""
+        self.trained: Set[str] = set()
+        self.updated: Set[str] = set()
+
+    def is_excluded(self, name: str) -> bool:
+        """Whether --decay-exclude excludes a variable from weight decay."""
+        return find_group(name, self._exclusions) is not None
+
+    def check(self) -> None:
+        """Raise UsageError if a flag has no effect on the variables of the step."""
+        names = sorted(self.trained)
+        for flag, group in self._flags:
+            if flag == "decay-exclude":
+                members = [name for name in names if group.fits(name)]
+            else:
+                members = [name for name in names if find_group(name, self.groups) == group]
+            averages = [name for name in self.updated if find_group(name, self.groups) == group]
+            if not members and not (group.frozen and averages):
+                raise idle_error(f"--{flag} {group.pattern}", group, names, "the run trains")
+
+
+# ---------------------------------------------------------------------------------- of one update
+
+
 class UpdateOptimizers:
     """The optimizers of the updates of one name in a step. The groups of the options come before
     those of the plugin's settings.
@@ -69,6 +135,7 @@ class UpdateOptimizers:
         self._rate_groups = [group for group in self._groups if group.learning_rate is not None]
         self._adapters: Dict[int, TrainOptimizer] = {}  # number of a group with a rate, or 0
         self._has_common_rate = False
+        self.has_decay = False  # whether one of the variables decays
 
     @property
     def schedule(self) -> str:
@@ -120,14 +187,12 @@ class UpdateOptimizers:
         numbers = [self._number(v) for v in variables]
         self._has_common_rate |= 0 in numbers
         decays = {v.op.name: self._weight_decay(v) for v in variables}
-        decays = {name: decay for name, decay in decays.items() if decay}
-        self._user_groups.decaying.update(decays)
-        decays = {n: decay for n, decay in decays.items() if not self._user_groups.is_excluded(n)}
         parts = []
         for number in sorted(set(numbers)):
             adapter = self._adapter(number)
             members = [v for v, n in zip(variables, numbers) if n == number]
-            own = {v.op.name: decays[v.op.name] for v in members if v.op.name in decays}
+            own = {v.op.name: decays[v.op.name] for v in members if decays[v.op.name]}
+            self.has_decay |= bool(own)
             if own and adapter.learning_rate is None:
                 raise UsageError(
                     f"The optimizer of {self._subject} does not say its learning rate, on which "
@@ -140,8 +205,8 @@ class UpdateOptimizers:
         return parts
 
     def _weight_decay(self, variable: Any) -> float:
-        """The decay of a variable per unit of learning rate, without --decay-exclude."""
-        if variable.shape.ndims < 2:
+        """The decay of a variable per unit of learning rate."""
+        if variable.shape.ndims < 2 or self._user_groups.is_excluded(variable.op.name):
             return 0.0
         group = find_group(variable.op.name, self._groups)
         if group is not None and group.weight_decay is not None:
