@@ -110,7 +110,7 @@ class Channel:
         self._cluster, self._leave, self._peer_secs = cluster, leave, cluster.settings.peer_secs
         self._log_line = log
         self.problem = "it was not tried yet"  # why it does not listen, or is not connected, yet
-        self.strangers: Set[str] = set()  # the hosts of connections that were dropped
+        self._strangers: Set[str] = set()  # the hosts of connections that were dropped
         self._changed = threading.Condition()  # guards what follows
         self._peers: Dict[Task, Peer] = {}
         self._followers: List[Peer] = []  # by rank, once all have joined
@@ -146,8 +146,7 @@ class Channel:
             return f"waiting for {list_tasks(self._missing_tasks())}"
 
         if not self._wait_for_start(lambda: not self._missing_tasks(), describe_wait):
-            missing, peers = self._missing_tasks(), list(self._peers)
-            error = missing_error(self._cluster, missing, peers, self.strangers)
+            error = missing_error(self._cluster, self._missing_tasks(), list(self._peers))
             self._call(self._end, error)
         self._raise_end()
         trainers = [task for task in self._cluster.trainers if task != self._cluster.task]
@@ -417,15 +416,15 @@ class Channel:
         except Refusal as refusal:
             peer.send("refusal", {"text": refusal.text, "retry_secs": refusal.retry_secs})
             peer.finish()
-            if refusal.ends_job:
-                self._end(UsageError(refusal.text, "Install the same version on all machines."))
-            elif not refusal.retry_secs:
+            if not refusal.retry_secs:
                 self._log(f"refused a process: {refusal.text}")
             its_end = asyncio.ensure_future(reader.read())  # it has read the reason
             await asyncio.wait([its_end], timeout=_FAREWELL_SECS)
         except _FAULTS as error:
-            if host not in self.strangers and not isinstance(error, EOFError):  # no probe of a port
-                self.strangers.add(host)
+            if host not in self._strangers and not isinstance(
+                error, EOFError
+            ):  # no probe of a port
+                self._strangers.add(host)
                 reason = error if isinstance(error, WireError) else "it did not introduce itself"
                 text = f"dropped a connection from {host} that is not of this job: {reason}"
                 self._log(text)
@@ -589,11 +588,8 @@ def _blame(cluster: Cluster, error: ToolkitError) -> str:
     """The message of an error of this process, for the others."""
     if isinstance(error, PeerError):  # it says itself whose error it is
         return error.message
-    name = cluster.task.name
-    if cluster.is_chief and error.exit_code == UsageError.exit_code:  # perhaps another's mistake
-        return f"{name if name == 'chief' else f'{name} (the chief)'} refused: {error.message}"
     verb = "ended" if isinstance(error, InterruptedRun) else "failed"
-    return f"{name} {verb}: {error.message}"
+    return f"{cluster.task.name} {verb}: {error.message}"
 
 
 def _read_end(body: Dict[str, Any], task: Task) -> ToolkitError:

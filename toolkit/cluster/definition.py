@@ -21,7 +21,6 @@ JOBS = ("chief", "worker", "ps", "evaluator")
 _SINGLE_JOBS = ("chief", "evaluator")  # have at most one task
 _FORMER_NAMES = {"master": "chief"}  # of jobs
 _MAX_CHARACTERS = 60  # of a value in a message
-_MAX_TASKS = 5  # in a message
 _LABEL = "[A-Za-z0-9_-]{1,63}"  # of a name; sockets take no other
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?\]"
 _ADDRESS = re.compile(f"({_HOST}):([0-9]{{1,5}})")
@@ -96,20 +95,8 @@ def read_flags(cluster: Optional[str], task: Optional[str]) -> Optional[Definiti
         return None
     raise UsageError(
         "--cluster is set, but --task, the task of this process, is not.",
-        hint=f"Add the task of this process: --task {_list_tasks(jobs)}.",
+        hint=f"Add the task of this process, such as --task {next(iter(jobs))}:0.",
     )
-
-
-def _list_tasks(jobs: Jobs) -> str:
-    """The values of --task for a cluster: "chief, worker:0 or worker:1"; of many, the first."""
-    tasks = [
-        job if job in _SINGLE_JOBS else f"{job}:{index}"
-        for job, addresses in jobs.items()
-        for index in range(len(addresses))
-    ]
-    if len(tasks) > _MAX_TASKS:
-        tasks[_MAX_TASKS:] = [f"another of {len(tasks)}"]
-    return " or ".join([", ".join(tasks[:-1]), tasks[-1]] if len(tasks) > 1 else tasks)
 
 
 def _parse_cluster_flag(text: str) -> Jobs:
@@ -126,11 +113,6 @@ def _parse_cluster_flag(text: str) -> Jobs:
                 hint=f"Name a JSON file, or write the JSON itself: '{_EXAMPLE}'.",
             ) from None
     values = _parse_object(text, source, _EXAMPLE)
-    if "cluster" in values:
-        raise UsageError(
-            f"{source} has the key 'cluster', as TF_CONFIG has it.",
-            hint=f"Write its value alone, such as {_EXAMPLE}, and name the task with --task.",
-        )
     return _parse_jobs(values, source) if values else {}
 
 

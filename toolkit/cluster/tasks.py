@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..errors import UsageError
 from .definition import read_flags, read_tf_config, split_address
 from .slurm import read_slurm
 
@@ -134,21 +133,4 @@ def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optio
     addresses = definition.jobs.get(definition.job, [""])
     task = Task(definition.job, definition.index, addresses[definition.index])
     cluster = Cluster(jobs, task, settings, definition.source)
-    if cluster.tasks == [task]:
-        return None
-    _check_channel_port(cluster)
-    return cluster
-
-
-def _check_channel_port(cluster: Cluster) -> None:
-    """Refuse a channel port that is the port of a task on the same host."""
-    port = cluster.settings.channel_port
-    if port is None or not cluster.jobs:
-        return
-    address = split_address(cluster.chief.address)[0], port
-    for task in cluster.tasks:
-        if split_address(task.address) == address:
-            raise UsageError(
-                f"--channel-port {port} is the port of {task.name}, {task.address}.",
-                hint="Choose another port on the chief's host, or omit --channel-port.",
-            )
+    return None if cluster.tasks == [task] else cluster
