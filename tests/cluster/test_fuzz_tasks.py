@@ -6,7 +6,8 @@ import os
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from toolkit.cluster.tasks import ClusterSettings, read_cluster
+from toolkit.cluster.definition import read_cluster
+from toolkit.cluster.tasks import ClusterSettings
 from toolkit.errors import UsageError
 
 fuzz = settings(

@@ -2,8 +2,9 @@
 
 import pytest
 
+from toolkit.cluster.definition import read_cluster
 from toolkit.cluster.slurm import expand_nodes, expand_sizes
-from toolkit.cluster.tasks import ClusterSettings, read_cluster
+from toolkit.cluster.tasks import ClusterSettings
 from toolkit.errors import UsageError
 
 BASE = 10240 + 128 * 77  # the first port of job 77

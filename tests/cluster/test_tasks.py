@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from toolkit.cluster.tasks import ClusterSettings, Task, read_cluster
+from toolkit.cluster.definition import read_cluster
+from toolkit.cluster.tasks import ClusterSettings, Task
 from toolkit.errors import UsageError
 
 PAIR = {"worker": ["a:1", "b:2"]}

@@ -7,7 +7,8 @@ import pytest
 from page_fixtures import commands_of, page_path, read_blocks
 
 from toolkit import errors
-from toolkit.cluster.tasks import ClusterSettings, read_cluster
+from toolkit.cluster.definition import read_cluster
+from toolkit.cluster.tasks import ClusterSettings
 
 PAGE = "docs/cluster.md"
 

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from toolkit.cluster.definition import read_cluster
 from toolkit.cluster.layout import (
     LOOPBACK,
     Command,
@@ -13,7 +14,7 @@ from toolkit.cluster.layout import (
     held_ports,
     local_environments,
 )
-from toolkit.cluster.tasks import ClusterSettings, read_cluster
+from toolkit.cluster.tasks import ClusterSettings
 
 
 def test_a_port_that_is_held_is_no_other_process_and_its_server_listens():

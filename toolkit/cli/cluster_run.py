@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
 import click
 
 from ..cli_options import Command, FloatRange, optional_output
-from ..cluster.tasks import Cluster, ClusterSettings, read_cluster
+from ..cluster.definition import read_cluster
+from ..cluster.tasks import Cluster, ClusterSettings
 from ..errors import RetryError, ToolkitError, UsageError
 from ..option_changes import has_other_length
 from ..options import CoreOptions, flag_name, variable_name

@@ -12,7 +12,7 @@ import re
 from typing import List, Mapping, Optional, Tuple
 
 from ..errors import UsageError
-from .definition import Definition, show_value
+from .tasks import Cluster, Task, show_value
 
 _MAX_TASKS = 10000
 _FIRST_PORT = 10240  # those up to 30719 are below the ports that Linux gives to clients
@@ -29,7 +29,7 @@ _WAY_OUT = (
 )
 
 
-def read_slurm(environ: Mapping[str, str]) -> Optional[Definition]:
+def read_slurm(environ: Mapping[str, str]) -> Optional[Cluster]:
     """The cluster of an `srun` step of several tasks, from the variables of the process; None
     elsewhere.
 
@@ -58,7 +58,7 @@ def read_slurm(environ: Mapping[str, str]) -> Optional[Definition]:
     _check_place(environ, rank, places[rank])
     base = _first_port(environ)
     addresses = [f"{nodes[node]}:{base + local}" for node, local in places]
-    return Definition("Slurm", {"worker": addresses}, "worker", rank)
+    return Cluster({"worker": addresses}, Task("worker", rank, addresses[rank]), source="Slurm")
 
 
 def expand_nodes(text: str) -> List[str]:

@@ -1,27 +1,12 @@
-"""What the length of a run means for its learning rate and its accumulated gradients."""
+"""What another length of a run means for its learning rate."""
 
 from __future__ import annotations
-
-from typing import Mapping
 
 from ..errors import UsageError
 from ..graph.optimizers.schedules import decay_length, rate_share
 from ..options import CoreOptions
 
 JUMP = 0.01  # of the full rate: a larger change by another length has to be allowed
-
-
-def check_accumulation(options: CoreOptions, total: int, update_counts: Mapping[str, int]) -> None:
-    """Refuse a run of `total` steps that is too short for one update by accumulated gradients.
-    `update_counts` has by name how many updates of it a step has; each adds a gradient to its sums.
-    """
-    if update_counts and options.accumulate > total * max(update_counts.values()):
-        steps = "1 step" if total == 1 else f"{total} steps"
-        raise UsageError(
-            f"--accumulate is {options.accumulate}, but the run has {steps}: no weight would "
-            "change.",
-            hint="Set a smaller --accumulate, or a larger --steps or --epochs.",
-        )
 
 
 def check_other_length(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf
@@ -14,7 +13,7 @@ from ..errors import UsageError
 from ..graph.build import build_training
 from ..graph.model_summary import count_parameters, list_model_variables, scope_sizes
 from ..graph.replica import ALONE, Replica
-from ..graph.run import Run, step_builder_of
+from ..graph.run import Run
 from ..graph.step_strategy import PLAIN, PlainStep
 from ..options import (
     NOT_SET,
@@ -22,7 +21,6 @@ from ..options import (
     CoreOptions,
     Origin,
     Resolved,
-    flag_name,
     join_step,
     read_origins,
     split_step,
@@ -139,18 +137,9 @@ def evaluates(options: CoreOptions, run_data: RunData) -> bool:
 
 
 def check_options(options: CoreOptions, run_data: RunData, origins: Mapping[str, Origin]) -> None:
-    """Refuse options that do not fit the data or the machine: raises UsageError. Where `origins`
-    says that no person chose it, a best metric has no effect on data without a validation split.
+    """Refuse options that do not fit the data: raises UsageError. Where `origins` says that no
+    person chose it, a best metric has no effect on data without a validation split.
     """
-    cores = multiprocessing.cpu_count()
-    most = max(256, 16 * cores)  # more may end the process
-    for name in ("intra_op_threads", "inter_op_threads"):
-        if getattr(options, name) > most:
-            raise UsageError(
-                f"{flag_name(name)} is {getattr(options, name)}, at most {most} are possible on "
-                f"{cores} cores.",
-                hint="Leave it at 0, or set it to the number of cores.",
-            )
     count = len(run_data.splits["train"])
     if options.batches_per_step > 1 and examples_per_step(options) > count:
         most = count // options.batches_per_step
@@ -166,38 +155,6 @@ def check_options(options: CoreOptions, run_data: RunData, origins: Mapping[str,
             "There is no validation split to choose the best checkpoint by.",
             hint="Set --validation-share, or --best-metric none.",
         )
-
-
-_UPDATE_OPTIONS = (  # those of run.minimize
-    "optimizer",
-    "optimizer_args",
-    "learning_rate",
-    "schedule",
-    "warmup_steps",
-    "clip",
-    "accumulate",
-    "weight_decay",
-    "decay_exclude",
-    "group",
-    "freeze",
-)
-
-
-def check_own_updates(job: Job, run: Run) -> None:
-    """Refuse options that a person set and that have no effect, since the plugin makes all of its
-    updates by ops of its own. Raises UsageError with the option.
-    """
-    builder = step_builder_of(run)
-    if not builder.own_variables or builder.update_counts:
-        return
-    origins = job.origins
-    for name in _UPDATE_OPTIONS:
-        if origins.get(name, NOT_SET).is_choice:
-            raise UsageError(
-                f"{flag_name(name)} has no effect: the plugin '{job.plugins.model.name}' updates "
-                "its variables by ops of its own, not by run.minimize.",
-                hint="Leave it out; in a plugin of your own, return run.minimize(loss).",
-            )
 
 
 def training_reader(

@@ -25,7 +25,6 @@ from ..options import CoreOptions
 from ..run_data import RunData
 from .hooks.plugin_hooks import build_plugin_hooks, refused_variables
 from .hooks.runner import RunHook
-from .length import check_accumulation
 from .peers import Place
 from .random_ops import RandomOp, find_random_ops
 from .setup import Job, training_reader, training_run
@@ -126,7 +125,6 @@ class PlanBuilder:
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
         with tf_graph.as_default():
             check_model_size(tf.global_variables())
-        check_accumulation(self._options, run.total_steps, step_builder_of(run).update_counts)
         random_ops = find_random_ops(graph.train_op)
         options = choose_threads(self._options, tf_graph)
         return TrainingPlan(graph, reader, options, mode, random_ops=random_ops)

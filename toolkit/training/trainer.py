@@ -36,14 +36,7 @@ from .peers import NoPeers, shared_facts
 from .run_evaluator import RunEvaluator
 from .run_log import RunLog
 from .session_record import TrainResult, list_summary_lines
-from .setup import (
-    Job,
-    check_own_updates,
-    evaluates,
-    evaluation_steps,
-    open_job,
-    record_steps,
-)
+from .setup import Job, evaluates, evaluation_steps, open_job, record_steps
 from .step_mode import PlanBuilder, TrainingPlan
 
 __all__ = ["Job", "Trainer"]
@@ -105,8 +98,6 @@ class Trainer:
             with waiting("Building the graph"):
                 was_compiled = None if folder.is_new else state.get("xla", False)
                 self.plan = self._build_plan(was_compiled)
-                if folder.is_new:
-                    check_own_updates(self.job, self.plan.graph.run)
                 self._evaluator = RunEvaluator(self.job, self.run_data, self.plan, console)
                 self._opened.callback(self._evaluator.close)
                 self._best_metric = self._evaluator.best_metric()
@@ -214,8 +205,7 @@ class Trainer:
             with plan.graph.tf_graph.as_default():
                 check_model(self._folder, self.start)
         if weights is not None:
-            class_names = self.run_data.dataset.spec.class_names
-            weights.plan(step_builder_of(plan.graph.run).model_variables, class_names)
+            weights.plan(step_builder_of(plan.graph.run).model_variables)
         self.peers.join(shared_facts(dict(self.log.session_facts(), mode=plan.mode.value)))
         # Describe the run in its folder and on the console, before the first step.
         hooks, summaries = self._build_hooks()
