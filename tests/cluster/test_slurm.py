@@ -89,12 +89,6 @@ def test_the_tasks_of_a_step_are_workers_with_a_port_each_on_their_node(rank, no
     assert cluster.channel_address == ("n08", BASE + 2)
 
 
-def test_a_cyclic_distribution_is_followed():
-    more = {"SLURM_DISTRIBUTION": "cyclic:block", "SLURM_NODEID": "1", "SLURM_LOCALID": "0"}
-    cluster = read(1, "a,b", "3,1", 4, **more)
-    assert cluster.jobs["worker"] == [f"a:{BASE}", f"b:{BASE}", f"a:{BASE + 1}", f"a:{BASE + 2}"]
-
-
 def test_another_distribution_is_refused():
     more = {"SLURM_NODEID": "1", "SLURM_LOCALID": "0"}
     error = error_of(1, "a,b", "2(x2)", 4, **more)

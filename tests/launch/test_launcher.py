@@ -161,7 +161,7 @@ def test_the_second_signal_kills(here):
     launcher = LauncherProcess({"*": PIDS + HANG})
     launcher.wait_for("chief    | ready", "worker 0 | ready")
     launcher.process.send_signal(signal.SIGINT)
-    launcher.wait_for("launch   | Interrupted: waiting for 2 processes; a second signal kills them")
+    launcher.wait_for("launch   | Interrupted: waiting for 2 to end; a second signal kills")
     launcher.process.send_signal(signal.SIGINT)
     assert launcher.end()[0] == 130
     assert all(is_gone(read_pid("pid of " + name)) for name in ("chief", "worker 0"))

@@ -135,40 +135,32 @@ class Channel:
         Raises RetryError if one has not joined within the time, PeerError if one was lost or has
         failed.
         """
+        is_chief, chief = self._cluster.is_chief, self._cluster.chief
         try:
-            return self._join_as_chief() if self._cluster.is_chief else self._join(hello)
+            if not self._wait_for_start(
+                lambda: not self._missing_tasks() if is_chief else chief in self._peers
+            ):
+                error = no_start_error(self._cluster, self._describe_wait())
+                if is_chief:
+                    peers = list(self._peers)
+                    error = missing_error(self._cluster, self._missing_tasks(), peers)
+                self._call(self._end, error)
+            self._raise_end()
+            if not is_chief:
+                self._call(self._peers[chief].send, "ready", hello)
+                self._wait_for_start(lambda: self._is_started)
+                self._raise_end()
+                return {}
         except KeyboardInterrupt:
             self.fail(InterruptedRun("Interrupted before the start."))
             raise
-
-    def _join_as_chief(self) -> Dict[Task, Dict[str, Any]]:
-        def describe_wait() -> str:
-            return f"waiting for {list_tasks(self._missing_tasks())}"
-
-        if not self._wait_for_start(lambda: not self._missing_tasks(), describe_wait):
-            error = missing_error(self._cluster, self._missing_tasks(), list(self._peers))
-            self._call(self._end, error)
-        self._raise_end()
         trainers = [task for task in self._cluster.trainers if task != self._cluster.task]
         self._followers = [self._peers[task] for task in trainers]
         self._is_started = True
         self._call(self._tell, list(self._peers.values()), "start")
         return {task: peer.hello or {} for task, peer in self._peers.items()}
 
-    def _join(self, hello: Dict[str, Any]) -> Dict[Task, Dict[str, Any]]:
-        chief = self._cluster.chief
-        if not self._wait_for_start(lambda: chief in self._peers, self._chief_text):
-            error = no_start_error(self._cluster, self._chief_text())
-            self._call(self._end, error)
-        self._raise_end()
-        self._call(self._peers[chief].send, "ready", hello)
-        self._wait_for_start(lambda: self._is_started, self._chief_text)
-        self._raise_end()
-        return {}
-
-    def _wait_for_start(
-        self, is_over: Callable[[], bool], describe_wait: Callable[[], str]
-    ) -> bool:
+    def _wait_for_start(self, is_over: Callable[[], bool]) -> bool:
         """Wait for a condition or the end of the job. Returns False at the end of the time.
 
         From time to time it is logged for whom this process waits, first with where the cluster is
@@ -188,14 +180,17 @@ class Channel:
                     secs = min(t - now for t in (deadline, notice) if t > now)
                     self._clock.wait(self._changed, secs)
                     continue
-            self._log(describe_wait() + source)
+            self._log(self._describe_wait() + source)
             notice, source = now + _NOTICE_SECS, ""
 
     def _missing_tasks(self) -> List[Task]:
         others = [task for task in self._cluster.tasks if task != self._cluster.task]
         return [t for t in others if t not in self._peers or self._peers[t].hello is None]
 
-    def _chief_text(self) -> str:
+    def _describe_wait(self) -> str:
+        """For whom this process waits, and why it is not connected to the chief."""
+        if self._cluster.is_chief:
+            return f"waiting for {list_tasks(self._missing_tasks())}"
         if self._peers:
             chief = describe(self._cluster.chief)
             return f"waiting for {chief}, which is not ready or waits for others"

@@ -183,11 +183,8 @@ class Launcher:
         endings = [ending for ending in map(Child.poll, list(self._children)) if ending]
         if len(self.interrupts) == 1 and not self._has_reported_interrupt:
             self._has_reported_interrupt = True
-            count = len(self._children)
-            rest = "1 process; a second signal kills it"
-            if count > 1:
-                rest = f"{count} processes; a second signal kills them"
-            self._log.write(LAUNCHER, f"Interrupted: waiting for {rest}")
+            text = f"Interrupted: waiting for {len(self._children)} to end; a second signal kills"
+            self._log.write(LAUNCHER, text)
         names = [ending.name for ending in endings]
         self._children = [child for child in self._children if child.name not in names]
         return endings

@@ -51,10 +51,8 @@ def read_slurm(environ: Mapping[str, str]) -> Optional[Cluster]:
             f"{len(sizes)} nodes in SLURM_STEP_TASKS_PER_NODE.",
             hint=_WAY_OUT,
         )
-    # The node of each task, and the task's number there: in blocks, unless Slurm deals them out.
+    # The node of each task, and the task's number there: Slurm distributes them in blocks.
     places = [(node, local) for node, size in enumerate(sizes) for local in range(size)]
-    if environ.get("SLURM_DISTRIBUTION", "").startswith("cyclic"):
-        places.sort(key=lambda place: place[::-1])
     _check_place(environ, rank, places[rank])
     base = _first_port(environ)
     addresses = [f"{nodes[node]}:{base + local}" for node, local in places]
@@ -124,7 +122,7 @@ def _check_place(environ: Mapping[str, str], rank: int, place: Tuple[int, int]) 
     if actual != place:
         raise UsageError(
             f"Slurm has placed task {rank} on node {actual[0]} as its task {actual[1]}, which is "
-            "neither its block nor its cyclic distribution.",
+            "not its block distribution.",
             hint="Add --distribution=block to srun.",
         )
 

@@ -143,6 +143,10 @@ class Console:
         """Write one line; above the progress bar if there is one."""
         self._logger.info("%s", text)
 
+    def warn(self, text: str) -> None:
+        """Log a warning."""
+        self.log("warning: " + text)
+
     def show(self, text: str) -> None:
         """Write one line, but not to the log in the run's folder."""
         with self._lock:

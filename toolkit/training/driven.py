@@ -167,7 +167,7 @@ class DrivenRun:
 
     def warn(self, text: str) -> None:
         """Show a warning."""
-        self.console.log("warning: " + text)
+        self.console.warn(text)
 
     # --------------------------------------------------------------------------------- a session
 

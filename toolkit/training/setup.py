@@ -12,6 +12,7 @@ from ..data.spec import DataSpec
 from ..errors import UsageError
 from ..graph.build import build_training
 from ..graph.model_summary import count_parameters, list_model_variables, scope_sizes
+from ..graph.optimizers.schedules import rate_share
 from ..graph.replica import ALONE, Replica
 from ..graph.run import Run
 from ..graph.step_strategy import PLAIN, PlainStep
@@ -46,7 +47,6 @@ class Job(NamedTuple):
     argv: Sequence[str]  # the command, for the commit log
     pause_at: Optional[int] = None  # the step at which to pause, as if interrupted
     allow_other_data: bool = False  # in a resume
-    allow_other_rate: bool = False  # whether the learning rate may jump with the run's length
     notes: Sequence[str] = ()  # on the choice of options, for the first lines of the run
     resolved: Optional[Resolved] = None  # the options where the data have to choose presets
 
@@ -80,21 +80,11 @@ def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
 
 
 def total_steps(options: CoreOptions, num_examples: int) -> int:
-    """The step to stop at: --steps, or the number of batches in --epochs, rounded up. Raises
-    UsageError, with the option, if it is more than can be counted.
-    """
-    name = "epochs" if options.steps is None else "steps"
-    if options.steps is not None:
-        total: float = options.steps
-    else:  # the product first: a quotient is rounded
+    """The step to stop at: --steps, or the number of batches in --epochs, rounded up."""
+    total: float = options.steps or 0
+    if options.steps is None:  # the product first: a quotient is rounded
         total = max(1.0, options.epochs * num_examples / examples_per_step(options))
-    if total > MAX_TOTAL_STEPS:
-        raise UsageError(
-            f"--{name} {getattr(options, name):g} is {total:.2g} steps, more than 2^63 - 1 can be "
-            "counted.",
-            hint="Set fewer; --max-secs ends a run after a time.",
-        )
-    return math.ceil(total)
+    return math.ceil(min(total, MAX_TOTAL_STEPS))
 
 
 def examples_per_step(options: CoreOptions) -> int:
@@ -129,6 +119,20 @@ def evaluation_steps(options: CoreOptions, total: int, run_data: RunData) -> int
         return steps
     num_costly = max(0, len(run_data.splits["validation"]) - FEW_EXAMPLES)
     return max(1, math.ceil(total / 10), 10 * num_costly // examples_per_step(options))
+
+
+def describe_other_length(options: CoreOptions, step: int, before: int, now: int) -> str:
+    """What another length, `now` instead of `before` steps, does to the learning rate of a run that
+    continues after `step`; '' for nothing.
+    """
+    if not 0 < step < now or rate_share(options, step, before) == rate_share(options, step, now):
+        return ""
+    share, last = rate_share(options, step, now), rate_share(options, step - 1, before)
+    return (
+        f"the learning rate is {100 * share:.3g} % of the full rate after step {step}, and was "
+        f"{100 * last:.3g} % before: the {options.schedule} schedule follows the length of the "
+        f"run, {now} steps instead of {before}"
+    )
 
 
 def evaluates(options: CoreOptions, run_data: RunData) -> bool:

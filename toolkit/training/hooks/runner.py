@@ -70,8 +70,7 @@ class HookRunner(tf.train.SessionRunHook):
     def tell(self, method: str, *arguments: Any) -> None:
         """Call a method of each `SessionHook`."""
         for hook in self._with_due_steps.values():
-            is_measured = method in ("on_restore", "on_stop")
-            with self._measured(hook) if is_measured else contextlib.nullcontext():
+            with self._measured(hook):
                 hook.call(method, *arguments)
 
     def states(self) -> Dict[str, Dict[str, Any]]:
