@@ -124,7 +124,10 @@ class RunData:
 
         Both are NaN if a value is.
         """
-        if not _are_float_images(spec):
+        features = spec.features
+        if isinstance(features, dict) or features.dtype != "float32":
+            return ()
+        if len(features.shape) != 3 or features.shape[2] not in (1, 3, 4):
             return ()
         if recorded is not None and recorded.value_range:
             return recorded.value_range
@@ -147,12 +150,6 @@ class RunData:
         if labels is None:
             return ()
         return tuple(int(n) for n in np.bincount(labels, minlength=spec.num_classes))
-
-
-def _are_float_images(spec: DataSpec) -> bool:
-    features = spec.features
-    is_array = not isinstance(features, dict) and features.dtype == "float32"
-    return is_array and len(features.shape) == 3 and features.shape[2] in (1, 3, 4)
 
 
 def open_run_data(

@@ -158,7 +158,7 @@ def follow_chief(job: Job, cluster: Cluster) -> int:
     try:
         with optional_output(), _open_channel(cluster, console) as channel:
             if cluster.task.job == "ps":
-                return serve_variables(job.options, cluster, channel)
+                serve_variables(job.options, cluster, channel)
             follower = ServerFollower if cluster.has_ps else Follower
             follower(job, console, cluster, channel).train()
     except JobEnded as end:

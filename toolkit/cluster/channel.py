@@ -20,7 +20,18 @@ import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    NoReturn,
+    Optional,
+    Set,
+    Tuple,
+)
 
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
 from .meeting import (
@@ -234,14 +245,11 @@ class Channel:
             servers = [(task, peer) for task, peer in self._peers.items() if task.job == "ps"]
             return [(t, peer.inbox.popleft().body) for t, peer in servers for _ in list(peer.inbox)]
 
-    def wait(self) -> int:
-        """Wait until the chief ends the job. Returns the exit code of all processes."""
+    def wait(self) -> NoReturn:
+        """Wait until the job ends."""
         with self._changed:
             self._changed.wait_for(lambda: self._error is not None)
-        try:
-            self._raise_end()
-        except JobEnded as end:
-            return end.exit_code
+        self._raise_end()
         raise AssertionError("the job has ended")
 
     def check(self, secs: float = 0.0) -> None:

@@ -19,6 +19,7 @@ from typing import (
     Iterator,
     List,
     NamedTuple,
+    NoReturn,
     Optional,
     Sequence,
 )
@@ -219,14 +220,12 @@ class ServerFollower(Follower):
         return bool(self._signals.signum)
 
 
-def serve_variables(options: CoreOptions, cluster: Cluster, channel: Channel) -> int:
-    """Hold variables until the chief ends the job; return the exit code of all processes. Of the
-    run's options, those of threads and memory matter. Raises PeerError if another process has
-    failed or is gone.
+def serve_variables(options: CoreOptions, cluster: Cluster, channel: Channel) -> NoReturn:
+    """Hold variables until the chief ends the job: raises JobEnded, or PeerError if another process
+    has failed or is gone. Of the run's options, those of threads and memory matter.
     """
-    server = start_server(cluster, session_config(options))  # it serves as long as the object lives
+    server = start_server(cluster, session_config(options))
     channel.join({})
     with FirstSignal(lambda signum: channel.reply({"signal": signum})):
-        code = channel.wait()
-    del server
-    return code
+        channel.wait()
+    del server  # it serves as long as the object lives
