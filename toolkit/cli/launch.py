@@ -78,14 +78,13 @@ def launch(
     layout = Layout(workers, ps)
     job = _read_command(command)
     from ..cluster.chaos import Chaos
-    from ..cluster.launcher import Launcher, LaunchOptions
+    from ..cluster.launcher import Launcher
     from ..cluster.output import MergedLog
 
     kills = None if chaos is None else Chaos(chaos, job.run_dir, chaos_seed)
     names = [task.name for task in layout.tasks([""] * layout.num_servers)]
     variables = {n: text for n, text in os.environ.items() if n not in TASK_VARIABLES}
-    options = LaunchOptions(restarts, kills, variables)
-    return Launcher(layout, job, MergedLog(names), options).run()
+    return Launcher(layout, job, MergedLog(names), restarts, kills, variables).run()
 
 
 # ------------------------------------------------------------------------------------- the command

@@ -20,18 +20,7 @@ import socket
 import sys
 import threading
 import time
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    List,
-    NoReturn,
-    Optional,
-    Set,
-    Tuple,
-)
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, NoReturn, Optional, Tuple
 
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
 from .meeting import (
@@ -121,7 +110,7 @@ class Channel:
         self._cluster, self._leave, self._peer_secs = cluster, leave, cluster.settings.peer_secs
         self._log_line = log
         self.problem = "it was not tried yet"  # why it does not listen, or is not connected, yet
-        self._strangers: Set[str] = set()  # the hosts of connections that were dropped
+        self._strangers: List[str] = []  # the hosts of connections that were dropped
         self._changed = threading.Condition()  # guards what follows
         self._peers: Dict[Task, Peer] = {}
         self._followers: List[Peer] = []  # by rank, once all have joined
@@ -427,7 +416,7 @@ class Channel:
             if host not in self._strangers and not isinstance(
                 error, EOFError
             ):  # no probe of a port
-                self._strangers.add(host)
+                self._strangers.append(host)
                 reason = error if isinstance(error, WireError) else "it did not introduce itself"
                 text = f"dropped a connection from {host} that is not of this job: {reason}"
                 self._log(text)

@@ -9,7 +9,7 @@ import select
 import shlex
 import signal
 import time
-from typing import Any, List, Mapping, NamedTuple, Optional
+from typing import Any, List, Mapping, Optional
 
 from ..child_process import COMMAND_LINE
 from ..errors import is_verbose
@@ -26,17 +26,6 @@ INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes; the sta
 CHIEF = "chief"
 
 
-class LaunchOptions(NamedTuple):
-    """How to start and restart."""
-
-    restarts: int = 3  # how often, at most
-    chaos: Optional[Chaos] = None  # kills processes; None for no kills
-    variables: Mapping[str, str] = os.environ  # the environment of this process
-    statements: str = COMMAND_LINE  # the code of each process
-    # how long the others may take to end after a failure or the end of the chief
-    grace_secs: float = GRACE_SECS
-
-
 def _rank(ending: Ending) -> int:
     """Of several endings, the smallest number is the cause of the others."""
     if ending.code == 0:
@@ -47,17 +36,27 @@ def _rank(ending: Ending) -> int:
 
 
 class Launcher:
-    """Runs one job: the processes of a layout, each of which runs the command, with one log."""
+    """Runs one job: the processes of a layout, each of which runs the command, with one log.
+
+    After a death they start again, at most `restarts` times and after each kill of `chaos`. They
+    run the statements with these variables. After a failure or the end of the chief, the others
+    have `grace_secs` to end.
+    """
 
     def __init__(
         self,
         layout: Layout,
         command: Command,
         log: Any,
-        options: LaunchOptions = LaunchOptions(),  # noqa: B008 (immutable)
+        restarts: int = 3,
+        chaos: Optional[Chaos] = None,
+        variables: Mapping[str, str] = os.environ,
+        statements: str = COMMAND_LINE,
+        grace_secs: float = GRACE_SECS,
     ):
         self._layout, self._command, self._log = layout, command, log
-        self._options, self._chaos = options, options.chaos
+        self._max_restarts, self._chaos, self._grace_secs = restarts, chaos, grace_secs
+        self._variables, self._statements = variables, statements
         self._children: List[Child] = []
         self._victim = ""  # the task that was killed at random since the last start
         self._restarts = 0
@@ -119,10 +118,10 @@ class Launcher:
                 ends = [ending for ending in endings if ending.code or ending.name == CHIEF]
                 if ends and decisive is None:
                     decisive = min(ends, key=_rank)
-                    kill_at = now + self._options.grace_secs
+                    kill_at = now + self._grace_secs
                 if any(ending.name == CHIEF and ending.code for ending in ends):
                     ask_at = now + NOTICE_SECS
-                    kill_at = min(kill_at, now + self._options.grace_secs / 2)
+                    kill_at = min(kill_at, now + self._grace_secs / 2)
                 if now > kill_at:
                     self._kill_rest()
                 elif now > ask_at:
@@ -142,10 +141,10 @@ class Launcher:
             self._log.write(LAUNCHER, f"{ending} by --chaos; {again}")
             self._chaos.on_death()
             return True
-        if self._restarts == self._options.restarts:
+        if self._restarts == self._max_restarts:
             return False
         self._restarts += 1
-        number = f"restart {self._restarts} of {self._options.restarts}"
+        number = f"restart {self._restarts} of {self._max_restarts}"
         self._log.write(LAUNCHER, f"{ending}; {again} ({number})")
         return True
 
@@ -153,9 +152,9 @@ class Launcher:
         is_chief = name == CHIEF
         child = Child(
             name,
-            child_code(self._options.statements),
+            child_code(self._statements),
             words if is_chief else [word for word in words if word != "--json"],
-            {**self._options.variables, **variables},
+            {**self._variables, **variables},
             functools.partial(self._log.add, name),
             self._log.write_result if is_chief else None,
         )

@@ -119,13 +119,9 @@ def listen_error(cluster: Cluster, reason: str) -> RetryError:
 
 
 def missing_error(cluster: Cluster, missing: List[Task], peers: List[Task]) -> RetryError:
-    """The error of a chief that has waited in vain for the missing tasks, of which some may be
-    connected.
-    """
-    late = [task for task in missing if task in peers]
+    """The error of a chief that has waited in vain for the missing tasks."""
     others = [task for task in peers if task not in missing]
-    rest = f"; {list_tasks(late)} connected but is not ready" if late else ""
-    rest += f"; {list_tasks(others)} joined" if others else "; no other process did"
+    rest = f"; {list_tasks(others)} joined" if others else "; no other process did"
     verb = "has" if len(missing) == 1 else "have"
     return RetryError(
         f"{list_tasks(missing)} {verb} not joined within {cluster.settings.join_secs:g} s{rest}.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import List, Mapping, Optional, Tuple
+from typing import List, Mapping, Optional
 
 from ..errors import UsageError
 from .tasks import Cluster, Task, show_value
@@ -53,7 +53,16 @@ def read_slurm(environ: Mapping[str, str]) -> Optional[Cluster]:
         )
     # The node of each task, and the task's number there: Slurm distributes them in blocks.
     places = [(node, local) for node, size in enumerate(sizes) for local in range(size)]
-    _check_place(environ, rank, places[rank])
+    actual = tuple(
+        _number(environ, name) if name in environ else expected
+        for name, expected in zip(("SLURM_NODEID", "SLURM_LOCALID"), places[rank])
+    )
+    if actual != places[rank]:
+        raise UsageError(
+            f"Slurm has placed task {rank} on node {actual[0]} as its task {actual[1]}, which is "
+            "not its block distribution.",
+            hint="Add --distribution=block to srun.",
+        )
     base = _first_port(environ)
     addresses = [f"{nodes[node]}:{base + local}" for node, local in places]
     return Cluster({"worker": addresses}, Task("worker", rank, addresses[rank]), source="Slurm")
@@ -111,20 +120,6 @@ def expand_sizes(text: str) -> List[int]:
                 hint=_WAY_OUT,
             )
     return sizes
-
-
-def _check_place(environ: Mapping[str, str], rank: int, place: Tuple[int, int]) -> None:
-    """Refuse a step whose tasks Slurm has distributed in another way."""
-    actual = tuple(
-        _number(environ, name) if name in environ else expected
-        for name, expected in zip(("SLURM_NODEID", "SLURM_LOCALID"), place)
-    )
-    if actual != place:
-        raise UsageError(
-            f"Slurm has placed task {rank} on node {actual[0]} as its task {actual[1]}, which is "
-            "not its block distribution.",
-            hint="Add --distribution=block to srun.",
-        )
 
 
 def _first_port(environ: Mapping[str, str]) -> int:
