@@ -36,9 +36,7 @@ class Layout(NamedTuple):
         return f"--workers {self.trainers}{ps}"
 
     def tasks(self, addresses: Sequence[str]) -> List[Task]:
-        """All tasks, chief, workers, parameter servers, from the "host:port" of each, in that
-        order.
-        """
+        """All tasks, chief, workers, parameter servers, from the "host:port" of each."""
         jobs = [("chief", 0)]
         jobs += [("worker", index) for index in range(self.trainers - 1)]
         jobs += [("ps", index) for index in range(self.ps)]

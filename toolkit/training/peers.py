@@ -60,13 +60,9 @@ class Place(NamedTuple):
 
 
 class NoPeers:
-    """The peers of a process that trains alone, and what others do unless they override it.
+    """The peers of a process that trains alone, and what others do unless they override it."""
 
-    Attributes:
-        count: how many other replicas or workers there are.
-    """
-
-    count = 0
+    count = 0  # how many other replicas or workers there are
 
     def place(self, options: CoreOptions) -> Place:
         """What this process trains. Raises UsageError for options that are not possible with it."""
