@@ -313,9 +313,7 @@ def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
         difference = f"{title} {other!r:.60}, the chief {value!r:.60}"
         if isinstance(value, dict) and isinstance(other, dict):
             key = min(k for k in {*value, *other} if value.get(k, ...) != other.get(k, ...))
-            difference = (
-                f"other {title} than the chief: {key}"  # of files, whose hashes say nothing
-            )
+            difference = f"other {title} than the chief: {key}"  # hashes say nothing
             if title not in ("data", "plugins"):
                 values = f"{other.get(key)!r:.60}, the chief {value.get(key)!r:.60}"
                 difference = f"{title.rstrip('s')} {key} = {values}"

@@ -70,7 +70,8 @@ class HookRunner(tf.train.SessionRunHook):
     def tell(self, method: str, *arguments: Any) -> None:
         """Call a method of each `SessionHook`."""
         for hook in self._with_due_steps.values():
-            with self._measured(hook):
+            is_measured = method in ("on_restore", "on_stop")
+            with self._measured(hook) if is_measured else contextlib.nullcontext():
                 hook.call(method, *arguments)
 
     def states(self) -> Dict[str, Dict[str, Any]]:
