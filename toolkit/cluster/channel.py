@@ -413,9 +413,8 @@ class Channel:
             its_end = asyncio.ensure_future(reader.read())  # it has read the reason
             await asyncio.wait([its_end], timeout=_FAREWELL_SECS)
         except _FAULTS as error:
-            if host not in self._strangers and not isinstance(
-                error, EOFError
-            ):  # no probe of a port
+            is_probe = isinstance(error, EOFError)  # of a port
+            if host not in self._strangers and not is_probe:
                 self._strangers.append(host)
                 reason = error if isinstance(error, WireError) else "it did not introduce itself"
                 text = f"dropped a connection from {host} that is not of this job: {reason}"
