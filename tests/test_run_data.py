@@ -12,7 +12,6 @@ from toolkit import DataError, Decoded, Split, ToolkitError, check_features, hoo
 from toolkit.options import CoreOptions
 from toolkit.plugins import Plugin, Plugins
 from toolkit.run_data import (
-    describe_missing_splits,
     open_from_options,
     open_other_data,
     open_run_data,
@@ -147,18 +146,6 @@ def test_other_images_get_the_width_and_height_of_the_models(tmp_path, size):
     plugins = Plugins(Plugin.from_object(Linear, "model"))
     other = open_other_data(plugins, options, f"images:{tmp_path}", stored)
     assert other.splits["train"].take(slice(None))[0].shape == (2, height, width, 1)
-
-
-def test_a_run_says_when_nothing_could_be_held_out(cli):
-    images = np.zeros((8, 4, 4), np.uint8)
-    images[4:] = 200  # two groups of equal examples, one of each class
-    np.savez("copies.npz", x=images, y=np.arange(8) // 4)
-    argv = ("--plugin", LINEAR, "--data", "npz:copies.npz", *ONE_STEP)
-    result = cli("run", *argv, "--batch-size", 2)
-    assert result.code == 0, result.err
-    assert "No example is held out for test and validation: equal examples stay" in result.err
-    options = CoreOptions(data="npz:copies.npz", test_share=0, validation_share=0)
-    assert describe_missing_splits(open_from_options(options), options) == []
 
 
 # ------------------------------------------------------------------- how often examples are read

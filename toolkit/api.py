@@ -69,7 +69,7 @@ def train(
         named_by: what names the plugins, such as a file, if it is not the caller. Those that are
             files or modules are then executed only if this user ran them before.
         allow: what may differ from the run that is there, as for `toolkit resume --allow`: names of
-            options, "plugin", "with", "data", and "steps" for a jump of the learning rate.
+            options, "plugin", "with" and "data".
         more: further options by name.
 
     Returns:
@@ -135,7 +135,6 @@ def open_trainer(
         list(argv),
         pause_at,
         allow_other_data="data" in allow,
-        allow_other_rate=bool({"steps", "epochs"} & set(allow)),
         notes=resolved.notes,
         resolved=resolved,
     )
@@ -148,14 +147,13 @@ def _name_allowed(changes: Sequence[OptionChange]) -> str:
 
 def load_plugins(plugin: Any, extensions: Iterable[Any] = (), named_by: str = "") -> Plugins:
     """The plugins of a run, each a reference as on the command line or an object with hooks."""
-    model = _load(plugin, "model", named_by)
-    return Plugins(model, [_load(item, "extension", named_by) for item in extensions])
 
+    def open_one(item: Any, kind: str) -> Plugin:
+        return (
+            load(item, kind, named_by) if isinstance(item, str) else Plugin.from_object(item, kind)
+        )
 
-def _load(plugin: Any, kind: str, named_by: str) -> Plugin:
-    if isinstance(plugin, str):
-        return load(plugin, kind, named_by)
-    return Plugin.from_object(plugin, kind)
+    return Plugins(open_one(plugin, "model"), [open_one(each, "extension") for each in extensions])
 
 
 def _resolve_options(

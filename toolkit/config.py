@@ -11,7 +11,7 @@ import importlib
 import json
 import math
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Mapping, Optional, Sequence, Type
 
 from .errors import UsageError
 from .options import (
@@ -46,34 +46,14 @@ def read_values(path: str) -> Dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}.") from None
     try:
-
-        def unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-            return _unique(pairs, path)
-
         text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-        values = (
-            json.loads(text, object_pairs_hook=unique)
-            if path.endswith(".json")
-            else _toml().loads(text)
-        )
+        values = json.loads(text) if path.endswith(".json") else _toml().loads(text)
     except (ValueError, RecursionError) as error:
         kind = "JSON" if path.endswith(".json") else "TOML"
         raise UsageError(f"{path}: not valid {kind}: {error}.") from None
     if not isinstance(values, dict):
         raise UsageError(f"{path}: expected names with values, found a {type(values).__name__}.")
-    return _unique([(name.replace("-", "_"), value) for name, value in values.items()], path)
-
-
-def _unique(pairs: List[Tuple[str, Any]], path: str) -> Dict[str, Any]:
-    """Return pairs as a dict. Raises UsageError if two of one name differ."""
-    values: Dict[str, Any] = {}
-    for name, value in pairs:
-        if name in values and values[name] != value:
-            raise UsageError(
-                f"{path}: '{name}' is set twice: to {values[name]!r:.100} and to {value!r:.100}."
-            )
-        values[name] = value
-    return values
+    return {name.replace("-", "_"): value for name, value in values.items()}
 
 
 def _toml() -> Any:

@@ -55,8 +55,14 @@ def open_from_plugin(
     if not splits:
         return None
     plugin = plugins.model.name
-    if origins is not None:
-        _refuse_idle_choices(plugin, origins, watched.names)
+    for name in SOURCE_OPTIONS:
+        origin = (origins or {}).get(name, NOT_SET)
+        if name not in watched.names and origin.is_choice:
+            raise UsageError(
+                f"{flag_name(name)} ({origin}) has no effect: plugin '{plugin}' has data of "
+                "its own.",
+                hint="Leave it out.",
+            )
     if "train" not in splits:
         raise DataError(
             f"Hook 'data' of plugin '{plugin}' returned a split for {', '.join(splits)} but none "
@@ -103,18 +109,6 @@ class _WatchedOptions:
     def __iter__(self) -> Iterator[Any]:
         self.names.update(type(self._options).model_fields)
         return iter(self._options)
-
-
-def _refuse_idle_choices(plugin: str, origins: Mapping[str, Origin], names: Set[str]) -> None:
-    """Refuse the first option that a person set and that has no effect on a plugin's own data."""
-    for name in SOURCE_OPTIONS:
-        if name in names or not origins.get(name, NOT_SET).is_choice:
-            continue
-        raise UsageError(
-            f"{flag_name(name)} ({origins[name]}) has no effect: plugin '{plugin}' has data of its "
-            "own.",
-            hint="Leave it out.",
-        )
 
 
 def _call_hook(plugins: Plugins, name: str, run: Run) -> Optional[Split]:

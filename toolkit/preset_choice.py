@@ -62,15 +62,10 @@ def _choose(plugin: str, cls: Type[Options], run_data: RunData) -> Value:
             f"choose_preset of plugin '{plugin}' failed: {describe_failure(error).text}."
         ) from error
     reason = " ".join(str(reason).split())[:300]
-    if not isinstance(name, str) or name not in cls.presets:
+    if name not in list(cls.presets):
         raise ToolkitError(
             f"choose_preset of plugin '{plugin}' returned {name!r:.100}, which is no preset.",
             hint=f"Return one of {', '.join(cls.presets)}.",
-        )
-    if not reason:
-        raise ToolkitError(
-            f"choose_preset of plugin '{plugin}' returned '{name}' without a reason.",
-            hint='Return a reason, which completes "preset NAME, because ...".',
         )
     return Value(name, Origin(DATA, reason))
 

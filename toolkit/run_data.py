@@ -5,7 +5,7 @@ hooks `filter` and `convert`.
 from __future__ import annotations
 
 import itertools
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from .data.spec import DataSpec
 from .data.structure import FEATURES
 from .errors import DataError, UsageError
 from .options import CoreOptions, Origin
-from .plugin_data import FROM_PLUGIN, open_from_plugin
+from .plugin_data import open_from_plugin
 from .plugins import Plugins
 
 
@@ -124,7 +124,10 @@ class RunData:
 
         Both are NaN if a value is.
         """
-        if not _are_float_images(spec):
+        features = spec.features
+        if isinstance(features, dict) or features.dtype != "float32":
+            return ()
+        if len(features.shape) != 3 or features.shape[2] not in (1, 3, 4):
             return ()
         if recorded is not None and recorded.value_range:
             return recorded.value_range
@@ -147,27 +150,6 @@ class RunData:
         if labels is None:
             return ()
         return tuple(int(n) for n in np.bincount(labels, minlength=spec.num_classes))
-
-
-def describe_missing_splits(dataset: Dataset, options: CoreOptions) -> List[str]:
-    """A sentence if shares are to be held out and no example could be; else nothing."""
-    shares = (
-        ("test", options.test_share or options.folds),
-        ("validation", options.validation_share),
-    )
-    names = [name for name, share in shares if share and not dataset.splits.get(name)]
-    if not names or dataset.name.startswith(FROM_PLUGIN):
-        return []
-    return [
-        f"No example is held out for {' and '.join(names)}: equal examples stay in one split, and "
-        "each class keeps some to train on."
-    ]
-
-
-def _are_float_images(spec: DataSpec) -> bool:
-    features = spec.features
-    is_array = not isinstance(features, dict) and features.dtype == "float32"
-    return is_array and len(features.shape) == 3 and features.shape[2] in (1, 3, 4)
 
 
 def open_run_data(
@@ -280,16 +262,10 @@ def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:
     return hook
 
 
-class Brightness(NamedTuple):
-    """Mean brightness of images, in [0, 1]. The border shows whether the paper is dark or light."""
-
-    border: float  # of the outermost pixels
-    mean: float  # of all pixels
-
-
-def measure_brightness(split: Split, max_images: int = 1000) -> Optional[Brightness]:
-    """The brightness of a split of uint8 images, of at most so many, spread evenly over it; None
-    for other data.
+def measure_brightness(split: Split, max_images: int = 1000) -> Optional[Dict[str, float]]:
+    """The mean brightness in [0, 1] of a split of uint8 images, of at most so many, spread evenly
+    over it: of the outermost pixels, which are the paper ("border"), and of all pixels ("mean");
+    None for other data.
     """
     features = split.components.get(FEATURES)
     if features is None or len(features.shape) != 3 or features.dtype != "uint8":
@@ -298,7 +274,7 @@ def measure_brightness(split: Split, max_images: int = 1000) -> Optional[Brightn
     positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))
     images = split.take(positions)[0].astype(np.float64) / 255
     border = float(border_means(images).mean())
-    return Brightness(round(border, 4), round(float(images.mean()), 4))
+    return {"border": round(border, 4), "mean": round(float(images.mean()), 4)}
 
 
 def border_means(images: np.ndarray) -> np.ndarray:

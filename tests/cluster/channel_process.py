@@ -18,7 +18,8 @@ import time
 
 from toolkit.cluster import channel as channels
 from toolkit.cluster.channel import Channel, JobEnded
-from toolkit.cluster.tasks import Cluster, ClusterSettings, read_cluster
+from toolkit.cluster.definition import read_cluster
+from toolkit.cluster.tasks import Cluster, ClusterSettings
 from toolkit.errors import ToolkitError
 
 

@@ -27,7 +27,8 @@ from sample_fixtures import (
 )
 
 from toolkit import errors
-from toolkit.cluster.tasks import ClusterSettings, read_cluster
+from toolkit.cluster.definition import read_cluster
+from toolkit.cluster.tasks import ClusterSettings
 
 SAMPLES_IN_TEMPLATES = {"plugins": "plugins", "vae/toolkit_vae": "vae/toolkit_vae"}
 OLDEST, NEWEST = "1.31", "1.37"  # versions of Kubernetes: the first with a success policy on

@@ -43,5 +43,5 @@ def test_the_same_command_continues_and_ends_in_all_processes(train, here, cli):
     (worker_code, worker), (chief_code, chief) = train("--seed", "5")
     assert (worker_code, chief_code) == (2, 2), (worker, chief)
     message = "The run was trained with other options: seed was 1, now 5."
-    assert f"Error: {message}" in chief and f"chief refused: {message}" in worker
+    assert f"Error: {message}" in chief and f"chief failed: {message}" in worker
     assert os.listdir(str(here / "elsewhere")) == []

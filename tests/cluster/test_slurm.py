@@ -2,8 +2,9 @@
 
 import pytest
 
+from toolkit.cluster.definition import read_cluster
 from toolkit.cluster.slurm import expand_nodes, expand_sizes
-from toolkit.cluster.tasks import ClusterSettings, read_cluster
+from toolkit.cluster.tasks import ClusterSettings
 from toolkit.errors import UsageError
 
 BASE = 10240 + 128 * 77  # the first port of job 77
@@ -86,12 +87,6 @@ def test_the_tasks_of_a_step_are_workers_with_a_port_each_on_their_node(rank, no
     }
     assert (cluster.rank, cluster.source) == (rank, "Slurm")
     assert cluster.channel_address == ("n08", BASE + 2)
-
-
-def test_a_cyclic_distribution_is_followed():
-    more = {"SLURM_DISTRIBUTION": "cyclic:block", "SLURM_NODEID": "1", "SLURM_LOCALID": "0"}
-    cluster = read(1, "a,b", "3,1", 4, **more)
-    assert cluster.jobs["worker"] == [f"a:{BASE}", f"b:{BASE}", f"a:{BASE + 1}", f"a:{BASE + 2}"]
 
 
 def test_another_distribution_is_refused():

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from toolkit.cluster.tasks import ClusterSettings, Task, read_cluster
+from toolkit.cluster.definition import read_cluster
+from toolkit.cluster.tasks import ClusterSettings, Task
 from toolkit.errors import UsageError
 
 PAIR = {"worker": ["a:1", "b:2"]}
@@ -223,28 +224,12 @@ def test_a_file_that_cannot_be_read_is_named(path):
         ({}, "worker:0", "--task is set, but no cluster."),
         (PAIR, "worker 1", '--task is "worker 1", which names no job.'),
         (PAIR, "worker:", '--task is a worker with the index "", which is no number.'),
-        ({"cluster": PAIR}, "worker:0", "--cluster has the key 'cluster', as TF_CONFIG has it."),
+        ({"cluster": PAIR}, "worker:0", '--cluster has the unknown job "cluster".'),
     ],
 )
 def test_a_wrong_flag_is_one_sentence(cluster, task, message):
     text = None if cluster is None else json.dumps(cluster)
     assert error_of(cluster=text, task=task).message == message
-
-
-@pytest.mark.parametrize(
-    "cluster, tasks",
-    [
-        (JOBS, "chief, worker:0, worker:1 or ps:0"),
-        ({"worker": ["a:1"], "evaluator": ["e:1"]}, "worker:0 or evaluator"),
-        (
-            {"worker": [f"a:{port}" for port in range(1, 513)]},
-            "worker:0, worker:1, worker:2, worker:3, worker:4 or another of 512",
-        ),
-    ],
-)
-def test_the_hint_for_a_missing_task_names_those_of_the_cluster(cluster, tasks):
-    hint = error_of(cluster=json.dumps(cluster)).hint
-    assert hint == f"Add the task of this process: --task {tasks}."
 
 
 # ------------------------------------------------------------------------------- the channel's port
@@ -265,9 +250,3 @@ def test_the_channel_has_the_next_port_that_no_task_has(addresses, address):
 
 def test_the_port_of_the_channel_may_be_set():
     assert read(config(PAIR, WORKER), channel_port=2).channel_address == ("a", 2)
-
-
-def test_the_channel_does_not_get_the_port_of_a_task_on_the_chiefs_host():
-    jobs = {"worker": ["a:1", "a:2"]}
-    message = error_of(config(jobs, WORKER), channel_port=2).message
-    assert message == "--channel-port 2 is the port of worker 1, a:2."

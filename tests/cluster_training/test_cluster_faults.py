@@ -145,7 +145,7 @@ def test_a_log_has_few_lines(here):
     statements = f"from toolkit.cluster import channel\nchannel.GRACE_SECS = {PATIENCE}\n{PATIENT}"
     endings = start_job(*words, statements=statements).succeed()
     assert lines_of(endings["worker 0"]) == [
-        "peers  worker 0 of 2 replicas, 4 of the 8 examples of a batch",
+        "peers  worker 0 of chief + 1 worker",
         "peers  the chief has ended the training",
     ]
     # Nothing of the runtime; the last two are waits, shown where the machine is slow.

@@ -36,7 +36,7 @@ class EndedChannel:
         ("versions", {"tensorflow": "1.15.5"}, "version tensorflow = '1.15.5', the chief '2.21.0'"),
         ("options", {"learning_rate": 0.5}, "option learning_rate = 0.5, the chief 0.1"),
         ("options", {}, "option learning_rate = None, the chief 0.1"),
-        ("plugins", {"mine": {}}, "another version of the plugin 'mine' than the chief"),
+        ("plugins", {"mine": {}}, "other plugins than the chief: mine"),
         ("data", {"bars.npz": "c3"}, "other data than the chief: bars.npz"),
         ("reader", "stream", "reader 'stream', the chief 'resident'"),
     ],

@@ -5,7 +5,8 @@ import shlex
 
 from page_fixtures import commands_of, read_blocks
 
-from toolkit.cluster.tasks import ClusterSettings, read_cluster
+from toolkit.cluster.definition import read_cluster
+from toolkit.cluster.tasks import ClusterSettings
 
 PAGE = "docs/cluster.md"
 

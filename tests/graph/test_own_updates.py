@@ -174,16 +174,6 @@ def test_the_norm_of_the_change_is_logged(tmp_path):
     assert first["update_norm"] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("flag, value", [("learning_rate", 0.5), ("accumulate", 2)])
-def test_an_option_without_effect_on_own_updates_is_refused(tmp_path, flag, value):
-    with pytest.raises(UsageError) as caught:
-        train(Own, tmp_path / "run", **{flag: value})
-    assert caught.value.message == (
-        f"--{flag.replace('_', '-')} has no effect: the plugin 'own' updates its variables by ops "
-        "of its own, not by run.minimize."
-    )
-
-
 @ONLY_2
 def test_xla_is_refused_for_own_updates(tmp_path):
     with pytest.raises(UsageError, match="updates 'linear/b' by an op of its own"):

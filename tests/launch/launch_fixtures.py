@@ -7,7 +7,7 @@ import sys
 from process_fixtures import PATIENCE, take_turn
 
 from toolkit.cluster.child import child_code
-from toolkit.cluster.launcher import Launcher, LaunchOptions
+from toolkit.cluster.launcher import Launcher
 from toolkit.cluster.layout import Command, Layout
 from toolkit.cluster.output import MergedLog
 
@@ -99,14 +99,14 @@ def launch_scripts(scripts, layout=None, command=None, **options):
         scripts: name of the task, or "*" for all others -> code.
         layout: a chief and a worker by default.
         command: `run --run-dir r` by default.
-        options: fields of `LaunchOptions`.
+        options: further arguments of `Launcher`.
     """
     layout = layout or Layout(2)
     command = command or Command(["run", "--run-dir", "r"], "r")
     names = [task.name for task in layout.tasks([""] * layout.num_servers)]
     options = {"grace_secs": PATIENCE, "variables": dict(os.environ), **options}
-    options = LaunchOptions(statements=statements(scripts), **options)
-    return Launcher(layout, command, MergedLog(names), options).run()
+    options["statements"] = statements(scripts)
+    return Launcher(layout, command, MergedLog(names), **options).run()
 
 
 def fake_code(scripts):

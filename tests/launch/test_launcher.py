@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 
@@ -36,13 +35,6 @@ def test_stdout_is_that_of_the_chief_and_all_lines_have_their_task_in_front(here
         "chief    | late",
     ]
     assert "worker 0 | x" in lines
-
-
-def test_the_json_of_a_process_that_dies_is_not_printed(here, capsys):
-    script = "print('{\"start\": %d}' % start, flush=True)\nif start == 1: os.kill(os.getpid(), 9)"
-    command = Command(["run", "--run-dir", "r", "--json"], "r", has_json=True)
-    assert launch_scripts({"chief": script}, command=command) == 0
-    assert json.loads(capsys.readouterr().out) == {"start": 2}
 
 
 @pytest.mark.parametrize("kind", DEATHS)
@@ -96,31 +88,9 @@ def test_what_a_process_that_died_had_started_is_killed(here):
     wait_until(lambda: is_gone(read_pid("pid")))
 
 
-def test_an_evaluator_restarts_alone(here, capsys):
-    scripts = {
-        "evaluator": "if start == 1: os.kill(os.getpid(), 9)\nopen('done', 'w').close()",
-        "*": "wait_for('done')",
-    }
-    assert launch_scripts(scripts, Layout(2, has_evaluator=True)) == 0
-    assert len(starts_of("chief")) == 1 and len(starts_of("evaluator")) == 2
-
-
 def test_only_the_chief_prints_json(here):
-    command = Command(["run", "--json"], "r", has_json=True)
-    assert launch_scripts({}, Layout(2, 0, has_evaluator=True), command) == 0
-    starts = [starts_of(name) for name in ("chief", "worker 0", "evaluator")]
-    assert starts == [["run --json"], ["run"], ["run"]]
-
-
-def test_an_evaluator_ends_with_a_job_that_failed(here):
-    scripts = {"evaluator": LIVE, "chief": "wait_for('ready evaluator'); sys.exit(3)"}
-    assert launch_scripts(scripts, Layout(1, has_evaluator=True)) == 3
-
-
-def test_an_evaluator_that_fails_does_not_end_the_training(here, capsys):
-    scripts = {"evaluator": "announce_end('end'); sys.exit(4)", "chief": "wait_for_end('end')"}
-    assert launch_scripts(scripts, Layout(1, has_evaluator=True)) == 4
-    assert "the training continues without it" in capsys.readouterr().err
+    assert launch_scripts({}, command=Command(["run", "--json"], "r")) == 0
+    assert [starts_of("chief"), starts_of("worker 0")] == [["run --json"], ["run"]]
 
 
 def num_starts(name):
@@ -191,7 +161,7 @@ def test_the_second_signal_kills(here):
     launcher = LauncherProcess({"*": PIDS + HANG})
     launcher.wait_for("chief    | ready", "worker 0 | ready")
     launcher.process.send_signal(signal.SIGINT)
-    launcher.wait_for("launch   | Interrupted: waiting for 2 processes; a second signal kills them")
+    launcher.wait_for("launch   | Interrupted: waiting for 2 to end; a second signal kills")
     launcher.process.send_signal(signal.SIGINT)
     assert launcher.end()[0] == 130
     assert all(is_gone(read_pid("pid of " + name)) for name in ("chief", "worker 0"))

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import socket
 
 import pytest
 
+from toolkit.cluster.definition import read_cluster
 from toolkit.cluster.layout import (
     LOOPBACK,
     Command,
     Layout,
     held_ports,
     local_environments,
-    tf_config,
 )
-from toolkit.cluster.tasks import ClusterSettings, read_cluster
+from toolkit.cluster.tasks import ClusterSettings
 
 
 def test_a_port_that_is_held_is_no_other_process_and_its_server_listens():
@@ -35,8 +34,8 @@ def clusters(layout):
 
 
 def test_each_process_reads_its_own_task():
-    read = clusters(Layout(3, 2, has_evaluator=True))
-    names = ["chief", "worker 0", "worker 1", "ps 0", "ps 1", "evaluator 0"]
+    read = clusters(Layout(3, 2))
+    names = ["chief", "worker 0", "worker 1", "ps 0", "ps 1"]
     assert list(read) == names
     assert [cluster.task.name for cluster in read.values()] == names
     assert read["chief"].is_chief and read["ps 0"].has_ps
@@ -47,13 +46,6 @@ def test_the_port_of_the_channel_is_none_of_the_servers():
     environment = local_environments(Layout(2), [71, 72, 73])["chief"]
     assert environment["TOOLKIT_CHANNEL_PORT"] == "73"
     assert "73" not in environment["TF_CONFIG"]
-
-
-def test_an_evaluator_outside_of_the_cluster_has_a_task():
-    tasks = Layout(2, has_evaluator=True).tasks(["a:1", "b:1"])
-    config = json.loads(tf_config(tasks, tasks[-1]))
-    assert config["task"] == {"type": "evaluator", "index": 0}
-    assert config["cluster"] == {"chief": ["a:1"], "worker": ["b:1"]}
 
 
 @pytest.mark.parametrize(

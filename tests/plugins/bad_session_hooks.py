@@ -55,14 +55,14 @@ Set every = toolkit.Every(steps), or toolkit.Every(secs=seconds).
 # hook fetches loop (--steps-per-call 2)
 class Mine(toolkit.SessionHook):
     every = toolkit.Every(1)
-    def fetches(self):  # here
+    def fetches(self):
         return TENSOR[0]
 TENSOR=[]
 @hookimpl
 def loss(outputs):
     TENSOR[:] = [tf.reduce_mean(outputs['logits'])]
     return tf.identity(TENSOR[0])
-@hookimpl
+@hookimpl  # here
 def session_hooks():
     return [Mine()]
 Error: Session hook Mine of plugin 'bad' fetches 'Mean:0', which is within the loop of steps
@@ -73,9 +73,9 @@ Take the tensors that the hook 'session_hooks' is given, or those of run.logged;
 # hook fetches unknown
 class Mine(toolkit.SessionHook):
     every = toolkit.Every(1)
-    def fetches(self):  # here
+    def fetches(self):
         return 'nothing:0'
-@hookimpl
+@hookimpl  # here
 def session_hooks():
     return [Mine()]
 Error: Session hook Mine of plugin 'bad' fetches 'nothing:0', which is not in the graph ({here}).

@@ -188,9 +188,9 @@ AGAIN = "note   the best checkpoint is chosen again from here: "
 @pytest.mark.parametrize(
     "metric, reason, best",
     [
-        ("b", "the metric was a, now b", {"metric": "b", "direction": "max", "step": 5}),
+        ("b", "metric was a, now b", {"metric": "b", "direction": "max", "step": 5}),
         # The resumed step itself is evaluated again.
-        ("min:a", "the highest a was best, now the lowest", {"direction": "min", "step": 2}),
+        ("min:a", "direction was max, now min", {"direction": "min", "step": 2}),
     ],
 )
 def test_another_metric_or_direction_begins_the_best_again(run, manifest, metric, reason, best):

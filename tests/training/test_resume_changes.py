@@ -200,15 +200,6 @@ def test_a_finished_run_has_nothing_left_to_do(cli, run, more):
     assert sha256s(run) == before
 
 
-def test_a_finished_run_names_all_that_a_longer_one_needs(cli, golden):
-    run = golden("--steps", 2, "--no-evaluate", "--schedule", "cosine") / "run"
-    result = cli("resume", run)
-    sentence = "with --allow steps: the cosine schedule follows the length of the run."
-    assert sentence in result.err
-    assert cli("resume", run, "--steps", 20).code == 2
-    assert cli("resume", run, "--steps", 20, "--allow", "steps").code == 0
-
-
 # ------------------------------------------------------------------------------ `toolkit.train`
 
 

@@ -89,7 +89,9 @@ def test_xla_is_refused_on_1_15(cli):
     argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 3]
     result = cli("run", *argv, "--xla", "on")
     assert result.code == 2
-    assert "Error: XLA compiles steps on TensorFlow 2.x, not on this version." in result.err
+    assert (
+        "--xla is on, and XLA compiles steps on TensorFlow 2.x, not on this version." in result.err
+    )
     assert "Traceback" not in result.err
 
 

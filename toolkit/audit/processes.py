@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, List, Optional, Sequence
 
 from ..cluster.chaos import Chaos
-from ..cluster.launcher import CHIEF, Launcher, LaunchOptions
+from ..cluster.launcher import CHIEF, Launcher
 from ..cluster.layout import Command, Layout
 from ..errors import CheckFailed, InterruptedRun
 from ..options import ENVIRONMENT_PREFIX
@@ -60,8 +60,7 @@ def train(
         for name, value in os.environ.items()
         if not name.startswith(ENVIRONMENT_PREFIX) or name in VARIABLES
     }
-    options = LaunchOptions(0, chaos, variables, grace_secs=END_SECS)
-    launcher = Launcher(Layout(count), command, log, options)
+    launcher = Launcher(Layout(count), command, log, 0, chaos, variables, grace_secs=END_SECS)
     code = launcher.run()
     if launcher.interrupts:
         raise InterruptedRun("Interrupted; the run is unchanged.", signum=launcher.interrupts[0])

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional
 import click
 
 from ..cli_options import Command, FloatRange, optional_output
-from ..cluster.tasks import Cluster, ClusterSettings, read_cluster
+from ..cluster.definition import read_cluster
+from ..cluster.tasks import Cluster, ClusterSettings
 from ..errors import RetryError, ToolkitError, UsageError
 from ..option_changes import has_other_length
 from ..options import CoreOptions, flag_name, variable_name
@@ -150,14 +151,14 @@ def follow_chief(job: Job, cluster: Cluster) -> int:
     from ..cluster.channel import JobEnded
     from ..display.console import Console
     from ..training.follower import Follower
-    from ..training.parameter_servers import ParameterServer, ServerFollower
+    from ..training.parameter_servers import ServerFollower, serve_variables
 
     _check_devices(job.options)
     console = Console(every_secs=job.options.console_secs)
     try:
         with optional_output(), _open_channel(cluster, console) as channel:
             if cluster.task.job == "ps":
-                return ParameterServer(job.options, cluster, channel).serve()
+                serve_variables(job.options, cluster, channel)
             follower = ServerFollower if cluster.has_ps else Follower
             follower(job, console, cluster, channel).train()
     except JobEnded as end:

@@ -41,7 +41,6 @@ DEFAULT_KILLS = 3
     metavar="N",
     help="Parameter servers [default 0].",
 )
-@click.option("--evaluator", is_flag=True, help="Add a process that evaluates the checkpoints.")
 @click.option(
     "--restarts",
     type=click.IntRange(0),
@@ -63,7 +62,6 @@ DEFAULT_KILLS = 3
 def launch(
     workers: int,
     ps: int,
-    evaluator: bool,
     restarts: int,
     chaos: Optional[int],
     chaos_seed: int,
@@ -77,17 +75,16 @@ def launch(
 
     For example: toolkit launch --workers 2 -- run PLUGIN
     """
-    layout = Layout(workers, ps, evaluator)
+    layout = Layout(workers, ps)
     job = _read_command(command)
     from ..cluster.chaos import Chaos
-    from ..cluster.launcher import Launcher, LaunchOptions
+    from ..cluster.launcher import Launcher
     from ..cluster.output import MergedLog
 
     kills = None if chaos is None else Chaos(chaos, job.run_dir, chaos_seed)
     names = [task.name for task in layout.tasks([""] * layout.num_servers)]
     variables = {n: text for n, text in os.environ.items() if n not in TASK_VARIABLES}
-    options = LaunchOptions(restarts, kills, variables)
-    return Launcher(layout, job, MergedLog(names), options).run()
+    return Launcher(layout, job, MergedLog(names), restarts, kills, variables).run()
 
 
 # ------------------------------------------------------------------------------------- the command
@@ -110,7 +107,7 @@ def _read_command(words: Sequence[str]) -> Command:
     if name not in COMMANDS:
         raise UsageError(
             f"'toolkit launch' starts 'run' and 'resume', not '{name}'.",
-            hint=f"As in: {EXAMPLE}; --evaluator adds a process that evaluates.",
+            hint=f"As in: {EXAMPLE}; to evaluate beside it: toolkit evaluate RUN --follow",
         )
     for flag in TASK_FLAGS:
         if has_flag(words, flag):
@@ -146,11 +143,10 @@ def _read_command(words: Sequence[str]) -> Command:
         )
     if selection.plugins is None:
         raise missing_plugin_error()
-    has_json = params["as_json"]
     if name == "resume":
-        return Command(list(words), params["run_folder"], has_json)
+        return Command(list(words), params["run_folder"])
     run_dir = params["run_dir"] or os.environ.get("TOOLKIT_RUN_DIR")
     run_dir = run_dir or new_path("runs", selection.plugins.model.name)
     if params["run_dir"]:
-        return Command(list(words), run_dir, has_json)
-    return Command([name, "--run-dir", run_dir, *name_plugin(arguments)], run_dir, has_json)
+        return Command(list(words), run_dir)
+    return Command([name, "--run-dir", run_dir, *name_plugin(arguments)], run_dir)

@@ -213,8 +213,7 @@ def run(
     "--allow",
     multiple=True,
     metavar="NAME",
-    help="Allow another value of this option; data: other contents; steps: a jump of the "
-    "learning rate.",
+    help="Allow another value of this option; data: other contents.",
 )
 @train_flags
 @click.pass_context
@@ -230,7 +229,7 @@ def resume(
 
     Options of length, reports, checkpoints, evaluation and machine may change. A change of another
     option is refused unless --allow names it. A finished run continues only with a larger --steps
-    or --epochs, and with --allow steps if a learning rate that follows the length of the run jumps.
+    or --epochs; a note says how that changes a learning rate that follows the length of the run.
     """
     folder = open_run(run_folder, allow_unstarted=True)
     order = _read_order(ctx, flags, use_environment=False)
@@ -271,11 +270,7 @@ def _resume(
         note = option_changes.describe_branch(folder, resolved.options)
         order = order._replace(resolved=resolved._replace(notes=[note, *resolved.notes]))
     with report_interrupt_of(folder):
-        job = order.job(
-            folder,
-            allow_other_data="data" in allow,
-            allow_other_rate=bool({"steps", "epochs"} & set(allow)),
-        )
+        job = order.job(folder, allow_other_data="data" in allow)
         if cluster is not None and is_follower:
             return cluster_run.follow_chief(job, cluster)
         is_trained = not order.sets_length and _has_status(folder, TRAINED)
@@ -422,15 +417,11 @@ def _naming_resume(folder: RunFolder) -> Iterator[None]:
 
 
 def _print_nothing_left(order: Order, folder: RunFolder) -> int:
-    options, state, allowance = order.resolved.options, folder.state(), ""
-    if options.schedule != "constant" and options.decay_steps is None:
-        allowance = (
-            f", with --allow steps: the {options.schedule} schedule follows the length of the run"
-        )
+    state = folder.state()
     reason = escape_line(state["reason"] or "is finished")
     sys.stderr.write(
         f"Nothing left to do: {folder} {reason}.\n"
-        f"To train longer, set a larger --steps or --epochs{allowance}.\n"
+        f"To train longer, set a larger --steps or --epochs.\n"
     )
     if order.as_json:
         shared.print_json(state["summary"] or {"run": str(folder), "step": state["step"]})

@@ -20,7 +20,7 @@ import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, NoReturn, Optional, Tuple
 
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
 from .meeting import (
@@ -110,7 +110,7 @@ class Channel:
         self._cluster, self._leave, self._peer_secs = cluster, leave, cluster.settings.peer_secs
         self._log_line = log
         self.problem = "it was not tried yet"  # why it does not listen, or is not connected, yet
-        self.strangers: Set[str] = set()  # the hosts of connections that were dropped
+        self._strangers: List[str] = []  # the hosts of connections that were dropped
         self._changed = threading.Condition()  # guards what follows
         self._peers: Dict[Task, Peer] = {}
         self._followers: List[Peer] = []  # by rank, once all have joined
@@ -135,41 +135,32 @@ class Channel:
         Raises RetryError if one has not joined within the time, PeerError if one was lost or has
         failed.
         """
+        is_chief, chief = self._cluster.is_chief, self._cluster.chief
         try:
-            return self._join_as_chief() if self._cluster.is_chief else self._join(hello)
+            if not self._wait_for_start(
+                lambda: not self._missing_tasks() if is_chief else chief in self._peers
+            ):
+                error = no_start_error(self._cluster, self._describe_wait())
+                if is_chief:
+                    peers = list(self._peers)
+                    error = missing_error(self._cluster, self._missing_tasks(), peers)
+                self._call(self._end, error)
+            self._raise_end()
+            if not is_chief:
+                self._call(self._peers[chief].send, "ready", hello)
+                self._wait_for_start(lambda: self._is_started)
+                self._raise_end()
+                return {}
         except KeyboardInterrupt:
             self.fail(InterruptedRun("Interrupted before the start."))
             raise
-
-    def _join_as_chief(self) -> Dict[Task, Dict[str, Any]]:
-        def describe_wait() -> str:
-            return f"waiting for {list_tasks(self._missing_tasks())}"
-
-        if not self._wait_for_start(lambda: not self._missing_tasks(), describe_wait):
-            missing, peers = self._missing_tasks(), list(self._peers)
-            error = missing_error(self._cluster, missing, peers, self.strangers)
-            self._call(self._end, error)
-        self._raise_end()
         trainers = [task for task in self._cluster.trainers if task != self._cluster.task]
         self._followers = [self._peers[task] for task in trainers]
         self._is_started = True
         self._call(self._tell, list(self._peers.values()), "start")
         return {task: peer.hello or {} for task, peer in self._peers.items()}
 
-    def _join(self, hello: Dict[str, Any]) -> Dict[Task, Dict[str, Any]]:
-        chief = self._cluster.chief
-        if not self._wait_for_start(lambda: chief in self._peers, self._chief_text):
-            error = no_start_error(self._cluster, self._chief_text())
-            self._call(self._end, error)
-        self._raise_end()
-        self._call(self._peers[chief].send, "ready", hello)
-        self._wait_for_start(lambda: self._is_started, self._chief_text)
-        self._raise_end()
-        return {}
-
-    def _wait_for_start(
-        self, is_over: Callable[[], bool], describe_wait: Callable[[], str]
-    ) -> bool:
+    def _wait_for_start(self, is_over: Callable[[], bool]) -> bool:
         """Wait for a condition or the end of the job. Returns False at the end of the time.
 
         From time to time it is logged for whom this process waits, first with where the cluster is
@@ -189,14 +180,17 @@ class Channel:
                     secs = min(t - now for t in (deadline, notice) if t > now)
                     self._clock.wait(self._changed, secs)
                     continue
-            self._log(describe_wait() + source)
+            self._log(self._describe_wait() + source)
             notice, source = now + _NOTICE_SECS, ""
 
     def _missing_tasks(self) -> List[Task]:
         others = [task for task in self._cluster.tasks if task != self._cluster.task]
         return [t for t in others if t not in self._peers or self._peers[t].hello is None]
 
-    def _chief_text(self) -> str:
+    def _describe_wait(self) -> str:
+        """For whom this process waits, and why it is not connected to the chief."""
+        if self._cluster.is_chief:
+            return f"waiting for {list_tasks(self._missing_tasks())}"
         if self._peers:
             chief = describe(self._cluster.chief)
             return f"waiting for {chief}, which is not ready or waits for others"
@@ -240,14 +234,11 @@ class Channel:
             servers = [(task, peer) for task, peer in self._peers.items() if task.job == "ps"]
             return [(t, peer.inbox.popleft().body) for t, peer in servers for _ in list(peer.inbox)]
 
-    def wait(self) -> int:
-        """Wait until the chief ends the job. Returns the exit code of all processes."""
+    def wait(self) -> NoReturn:
+        """Wait until the job ends."""
         with self._changed:
             self._changed.wait_for(lambda: self._error is not None)
-        try:
-            self._raise_end()
-        except JobEnded as end:
-            return end.exit_code
+        self._raise_end()
         raise AssertionError("the job has ended")
 
     def check(self, secs: float = 0.0) -> None:
@@ -417,15 +408,14 @@ class Channel:
         except Refusal as refusal:
             peer.send("refusal", {"text": refusal.text, "retry_secs": refusal.retry_secs})
             peer.finish()
-            if refusal.ends_job:
-                self._end(UsageError(refusal.text, "Install the same version on all machines."))
-            elif not refusal.retry_secs:
+            if not refusal.retry_secs:
                 self._log(f"refused a process: {refusal.text}")
             its_end = asyncio.ensure_future(reader.read())  # it has read the reason
             await asyncio.wait([its_end], timeout=_FAREWELL_SECS)
         except _FAULTS as error:
-            if host not in self.strangers and not isinstance(error, EOFError):  # no probe of a port
-                self.strangers.add(host)
+            is_probe = isinstance(error, EOFError)  # of a port
+            if host not in self._strangers and not is_probe:
+                self._strangers.append(host)
                 reason = error if isinstance(error, WireError) else "it did not introduce itself"
                 text = f"dropped a connection from {host} that is not of this job: {reason}"
                 self._log(text)
@@ -589,11 +579,8 @@ def _blame(cluster: Cluster, error: ToolkitError) -> str:
     """The message of an error of this process, for the others."""
     if isinstance(error, PeerError):  # it says itself whose error it is
         return error.message
-    name = cluster.task.name
-    if cluster.is_chief and error.exit_code == UsageError.exit_code:  # perhaps another's mistake
-        return f"{name if name == 'chief' else f'{name} (the chief)'} refused: {error.message}"
     verb = "ended" if isinstance(error, InterruptedRun) else "failed"
-    return f"{name} {verb}: {error.message}"
+    return f"{cluster.task.name} {verb}: {error.message}"
 
 
 def _read_end(body: Dict[str, Any], task: Task) -> ToolkitError:

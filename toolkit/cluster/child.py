@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..child_process import COMMAND_LINE, python_code
 from .output import LineSplitter
@@ -79,34 +79,28 @@ class Child:
     ):
         self.name = name
         self.signals: List[int] = []  # what this process has sent to it
-        # From a descriptor to what takes all that is read there; b"" is the last.
-        self._outputs: Dict[int, Callable[[bytes], None]] = {}
         splitter = LineSplitter()
-        log_end = stdout = self._open(
-            lambda data: write(splitter.feed(data) if data else splitter.close())
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if write_result is None else subprocess.PIPE,
+            env=dict(variables),
+            start_new_session=True,
         )
+        # From a pipe to what takes all that is read there; b"" is the last.
+        self._outputs: Dict[Any, Callable[[bytes], None]] = {
+            self._process.stderr or self._process.stdout: lambda data: write(
+                splitter.feed(data) if data else splitter.close()
+            )
+        }
         if write_result is not None:
             take, decoder = write_result, codecs.getincrementaldecoder("utf-8")("backslashreplace")
-            stdout = self._open(lambda data: take(decoder.decode(data, final=not data)))
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", code, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=log_end,
-                env=dict(variables),
-                start_new_session=True,
+            self._outputs[self._process.stdout] = lambda data: take(
+                decoder.decode(data, final=not data)
             )
-        finally:
-            for descriptor in {log_end, stdout}:
-                os.close(descriptor)
-
-    def _open(self, take: Callable[[bytes], None]) -> int:
-        """The end of a new pipe to which the process writes."""
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        self._outputs[reader] = take
-        return writer
+        for pipe in self._outputs:
+            os.set_blocking(pipe.fileno(), False)
 
     @property
     def pid(self) -> int:
@@ -115,24 +109,24 @@ class Child:
     @property
     def descriptors(self) -> List[int]:
         """Where there may be more to read."""
-        return list(self._outputs)
+        return [pipe.fileno() for pipe in self._outputs]
 
     def pump(self, max_reads: int = MAX_READS) -> None:
         """Pass on what the process has written: its log before what it wrote to stdout."""
-        for descriptor in self.descriptors:
+        for pipe in list(self._outputs):
             for _ in range(max_reads):
                 try:
-                    data = os.read(descriptor, CHUNK)
+                    data = os.read(pipe.fileno(), CHUNK)
                 except BlockingIOError:
                     break
                 if not data:
-                    self._close(descriptor)
+                    self._close(pipe)
                     break
-                self._outputs[descriptor](data)
+                self._outputs[pipe](data)
 
-    def _close(self, descriptor: int) -> None:
-        os.close(descriptor)
-        self._outputs.pop(descriptor)(b"")
+    def _close(self, pipe: Any) -> None:
+        pipe.close()
+        self._outputs.pop(pipe)(b"")
 
     def send(self, signum: int) -> None:
         """Send it a signal; SIGKILL to the processes that it started, too."""
@@ -154,7 +148,7 @@ class Child:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
         self.pump(MAX_RESTS)
-        for descriptor in self.descriptors:  # another process may still write
-            self._close(descriptor)
+        for pipe in list(self._outputs):  # another process may still write
+            self._close(pipe)
         code = self._process.wait()
         return Ending(self.name, code if code >= 0 else 128 - code, max(0, -code))

@@ -11,17 +11,16 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..errors import UsageError, suggest
 from ..files import open_regular_file
+from .slurm import read_slurm
+from .tasks import Cluster, ClusterSettings, Task, show_value, split_address
 
 JOBS = ("chief", "worker", "ps", "evaluator")
 _SINGLE_JOBS = ("chief", "evaluator")  # have at most one task
 _FORMER_NAMES = {"master": "chief"}  # of jobs
-_MAX_CHARACTERS = 60  # of a value in a message
-_MAX_TASKS = 5  # in a message
 _LABEL = "[A-Za-z0-9_-]{1,63}"  # of a name; sockets take no other
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?\]"
 _ADDRESS = re.compile(f"({_HOST}):([0-9]{{1,5}})")
@@ -33,25 +32,25 @@ _TF_CONFIG_EXAMPLE = f'{{"cluster": {_EXAMPLE}, "task": {_TASK_EXAMPLE}}}'
 Jobs = Dict[str, List[str]]
 
 
-@dataclass(frozen=True)  # a named tuple cannot have a field "index"
-class Definition:
-    """A cluster, and the task of this process in it."""
+def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optional[Cluster]:
+    """The cluster of this process, from flags, else from TF_CONFIG, else from Slurm; None if it
+    trains alone: without a cluster, or as its only task.
 
-    source: str  # what defines it: "TF_CONFIG", "--cluster" or "Slurm"
-    # the addresses of each job that has tasks, in the order of `JOBS`; {} for an evaluator that is
-    # outside of a cluster
-    jobs: Jobs
-    job: str  # of this process
-    index: int  # of this process in its job
+    An empty TF_CONFIG counts as none. '{}' as --cluster or as TF_CONFIG means one process alone,
+    whatever later sources say. Raises UsageError for what is wrong in the first source that there
+    is.
+    """
+    text = environ.get("TF_CONFIG", "")
+    if settings.cluster is not None or settings.task is not None:
+        cluster = read_flags(settings.cluster, settings.task)
+    else:
+        cluster = read_tf_config(text) if text.strip() else read_slurm(environ)
+    if cluster is None or cluster.tasks == [cluster.task]:
+        return None
+    return cluster._replace(settings=settings)
 
 
-def split_address(address: str) -> Tuple[str, int]:
-    """The host and the port of "host:port"; an IPv6 address loses its brackets."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
-def read_tf_config(text: str) -> Optional[Definition]:
+def read_tf_config(text: str) -> Optional[Cluster]:
     """The cluster that a value of TF_CONFIG defines; None for one process alone.
 
     Raises:
@@ -83,7 +82,7 @@ def read_tf_config(text: str) -> Optional[Definition]:
     return _define("TF_CONFIG", "TF_CONFIG: task", jobs, task["type"], task.get("index"), hint)
 
 
-def read_flags(cluster: Optional[str], task: Optional[str]) -> Optional[Definition]:
+def read_flags(cluster: Optional[str], task: Optional[str]) -> Optional[Cluster]:
     """The cluster that --cluster (JSON, or the path of a file) and --task (such as "worker:1")
     define; None for one process alone. Raises UsageError.
     """
@@ -96,20 +95,8 @@ def read_flags(cluster: Optional[str], task: Optional[str]) -> Optional[Definiti
         return None
     raise UsageError(
         "--cluster is set, but --task, the task of this process, is not.",
-        hint=f"Add the task of this process: --task {_list_tasks(jobs)}.",
+        hint=f"Add the task of this process, such as --task {next(iter(jobs))}:0.",
     )
-
-
-def _list_tasks(jobs: Jobs) -> str:
-    """The values of --task for a cluster: "chief, worker:0 or worker:1"; of many, the first."""
-    tasks = [
-        job if job in _SINGLE_JOBS else f"{job}:{index}"
-        for job, addresses in jobs.items()
-        for index in range(len(addresses))
-    ]
-    if len(tasks) > _MAX_TASKS:
-        tasks[_MAX_TASKS:] = [f"another of {len(tasks)}"]
-    return " or ".join([", ".join(tasks[:-1]), tasks[-1]] if len(tasks) > 1 else tasks)
 
 
 def _parse_cluster_flag(text: str) -> Jobs:
@@ -126,11 +113,6 @@ def _parse_cluster_flag(text: str) -> Jobs:
                 hint=f"Name a JSON file, or write the JSON itself: '{_EXAMPLE}'.",
             ) from None
     values = _parse_object(text, source, _EXAMPLE)
-    if "cluster" in values:
-        raise UsageError(
-            f"{source} has the key 'cluster', as TF_CONFIG has it.",
-            hint=f"Write its value alone, such as {_EXAMPLE}, and name the task with --task.",
-        )
     return _parse_jobs(values, source) if values else {}
 
 
@@ -203,7 +185,7 @@ def _check_address(address: Any, place: str) -> None:
 
 def _define(
     source: str, place: str, jobs: Jobs, name: Any, number: Any, no_cluster_hint: str
-) -> Definition:
+) -> Cluster:
     """Check the task of this process, of which JSON or a flag says the job and perhaps the index,
     against the cluster; one that is alone needs no index.
     """
@@ -236,10 +218,6 @@ def _define(
             f"{place} is {job} {number}, but the last {job} of the cluster is {job} {count - 1}.",
             hint="Correct the index, or add the address of the task to the cluster.",
         )
-    return Definition(source, jobs, job, number or 0)
-
-
-def show_value(value: Any) -> str:
-    """A value for a message: as JSON, shortened."""
-    text = json.dumps(value)
-    return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 3] + "..."
+    index = number or 0
+    task = Task(job, index, jobs[job][index] if job in jobs else "")
+    return Cluster({name: jobs[name] for name in jobs if name != "evaluator"}, task, source=source)

@@ -8,9 +8,8 @@ import os
 import select
 import shlex
 import signal
-import sys
 import time
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, List, Mapping, Optional
 
 from ..child_process import COMMAND_LINE
 from ..errors import is_verbose
@@ -19,59 +18,12 @@ from .child import Child, Ending, child_code
 from .layout import Command, Layout, held_ports, local_environments
 from .output import LAUNCHER
 from .signals import handle_signals
-from .tasks import Task
 
 GRACE_SECS = 15.0  # for the others after one has failed, and after the chief has finished
 NOTICE_SECS = 3.0  # after a failure of the chief, others that have not joined it are ended
 WAIT_SECS = 0.25  # at most, from one look at all processes to the next
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes; the state is committed
-CHIEF, EVALUATOR = "chief", Task("evaluator", 0, "").name
-
-
-class LaunchOptions(NamedTuple):
-    """How to start and restart."""
-
-    restarts: int = 3  # how often, at most; the evaluator alone, so often beside the others
-    chaos: Optional[Chaos] = None  # kills processes; None for no kills
-    variables: Mapping[str, str] = os.environ  # the environment of this process
-    statements: str = COMMAND_LINE  # the code of each process
-    # how long the others may take to end after a failure or the end of the chief
-    grace_secs: float = GRACE_SECS
-
-
-class Attempt:
-    """What has happened since the tasks were last started."""
-
-    def __init__(self, grace_secs: float):
-        self.ending: Optional[Ending] = None  # the first failure, or the end of the chief
-        self.victim, self.evaluator_restarts = "", 0  # the task that was killed at random
-        self._grace_secs = grace_secs
-        self._deadline = self._chief_deadline = float("inf")
-
-    def add(self, endings: Sequence[Ending]) -> None:
-        """Note what ended at the same time, about."""
-        now = time.monotonic()
-        decisive = [e for e in endings if e.code or e.name == CHIEF]
-        if decisive and self.ending is None:
-            self.ending = min(decisive, key=_rank)
-            self._deadline = now + self._grace_secs
-        if any(ending.name == CHIEF and ending.code for ending in endings):
-            self._chief_deadline = now + NOTICE_SECS
-            self._deadline = min(self._deadline, now + self._grace_secs / 2)
-
-    @property
-    def has_failed(self) -> bool:
-        return self.ending is not None and self.ending.code != 0
-
-    @property
-    def has_failed_chief(self) -> bool:
-        """Whether the chief has failed so long ago that the others, if they could, would know."""
-        return time.monotonic() > self._chief_deadline
-
-    @property
-    def is_overdue(self) -> bool:
-        """Whether what still runs had its time to end."""
-        return time.monotonic() > self._deadline
+CHIEF = "chief"
 
 
 def _rank(ending: Ending) -> int:
@@ -84,26 +36,33 @@ def _rank(ending: Ending) -> int:
 
 
 class Launcher:
-    """Runs one job: the processes of a layout, each of which runs the command, with one log."""
+    """Runs one job: the processes of a layout, each of which runs the command, with one log.
+
+    After a death they start again, at most `restarts` times and after each kill of `chaos`. They
+    run the statements with these variables. After a failure or the end of the chief, the others
+    have `grace_secs` to end.
+    """
 
     def __init__(
         self,
         layout: Layout,
         command: Command,
         log: Any,
-        options: LaunchOptions = LaunchOptions(),  # noqa: B008 (immutable)
+        restarts: int = 3,
+        chaos: Optional[Chaos] = None,
+        variables: Mapping[str, str] = os.environ,
+        statements: str = COMMAND_LINE,
+        grace_secs: float = GRACE_SECS,
     ):
         self._layout, self._command, self._log = layout, command, log
-        self._options, self._chaos = options, options.chaos
+        self._max_restarts, self._chaos, self._grace_secs = restarts, chaos, grace_secs
+        self._variables, self._statements = variables, statements
         self._children: List[Child] = []
-        self._attempt = Attempt(options.grace_secs)
-        self._environments: Dict[str, Dict[str, str]] = {}
-        self._words: List[str] = []
-        self._restarts, self._evaluator_code = 0, 0
+        self._victim = ""  # the task that was killed at random since the last start
+        self._restarts = 0
         self._has_reported_interrupt = False
         self.interrupts: List[int] = []  # the signals that this process got
         self.hung: List[str] = []  # the tasks that were killed, as they did not end with the others
-        self._result = ""  # a JSON object, until the job has ended
         self._wakeup = -1
 
     def run(self) -> int:
@@ -116,14 +75,12 @@ class Launcher:
                     child.send(signal.SIGKILL)
                 while self._children:
                     self._wait()
-        code = ending.code or self._evaluator_code
+        code = ending.code
         if len(self.interrupts) > 1 and ending.signum == signal.SIGKILL:
             code = 128 + self.interrupts[0]
         if self._chaos is not None:
             text = f"chaos: {self._chaos.summary()}; the job ended with exit code {code}"
             self._log.write(LAUNCHER, text)
-        if self._result:
-            sys.stdout.write(self._result)
         return code
 
     # ------------------------------------------------------------------------------ start, restart
@@ -132,7 +89,6 @@ class Launcher:
         """Start the tasks, again and again after deaths; return how the last attempt ended."""
         ending = self._run_once(self._command.words)
         while self._is_to_restart(ending):
-            self._result = ""
             ending = self._run_once(self._command.again)
         if ending.code and not self.interrupts and not self._layout.is_alone:
             self._log.write(LAUNCHER, f"{ending}, and with it the job")
@@ -145,65 +101,64 @@ class Launcher:
 
     def _run_once(self, words: List[str]) -> Ending:
         """Start all tasks, and wait until all have ended."""
-        attempt = self._attempt = Attempt(self._options.grace_secs)
+        decisive: Optional[Ending] = None  # the first failure, or the end of the chief
+        ask_at = kill_at = float("inf")  # when those that still run are asked to end, and killed
+        self._victim = ""
         with held_ports(self._layout.num_servers + 1) as ports:
-            self._words, self._environments = words, local_environments(self._layout, ports)
-            for name in self._environments:
+            for name, variables in local_environments(self._layout, ports).items():
                 if not self.interrupts:
-                    self._start(name)
+                    self._start(name, words, variables)
             if self._chaos is not None:
                 self._chaos.plan_kill()
             while self._children:
-                endings = self._wait()
-                self._note(attempt, endings)
-                others = [child for child in self._children if child.name != EVALUATOR]
-                if attempt.has_failed and not others:  # the evaluator ends with a job that failed
-                    others = self._children
-                    self._end_rest(others)
-                if attempt.is_overdue:
-                    self._kill_rest(others)
-                elif attempt.has_failed_chief:
-                    self._end_rest(others)
-                elif attempt.ending is None:
+                endings, now = self._wait(), time.monotonic()
+                for ending in endings if decisive and not decisive.code else ():
+                    if ending.code:
+                        self._log.write(LAUNCHER, f"{ending}, after the chief had finished")
+                ends = [ending for ending in endings if ending.code or ending.name == CHIEF]
+                if ends and decisive is None:
+                    decisive = min(ends, key=_rank)
+                    kill_at = now + self._grace_secs
+                if any(ending.name == CHIEF and ending.code for ending in ends):
+                    ask_at = now + NOTICE_SECS
+                    kill_at = min(kill_at, now + self._grace_secs / 2)
+                if now > kill_at:
+                    self._kill_rest()
+                elif now > ask_at:
+                    for child in self._children:
+                        if not child.signals:
+                            child.send(signal.SIGTERM)
+                elif decisive is None:
                     self._kill_at_random()
-        return attempt.ending or Ending(LAUNCHER, 128 + self.interrupts[0])
+        return decisive or Ending(LAUNCHER, 128 + self.interrupts[0])
 
     def _is_to_restart(self, ending: Ending) -> bool:
         if self.interrupts or not ending.is_retryable:
             return False
         count = self._layout.num_servers
         again = "starting it again" if count == 1 else f"starting all {count} processes again"
-        if self._chaos and self._attempt.victim and ending.signum == signal.SIGKILL:
+        if self._chaos and self._victim and ending.signum == signal.SIGKILL:
             self._log.write(LAUNCHER, f"{ending} by --chaos; {again}")
             self._chaos.on_death()
             return True
-        if self._restarts == self._options.restarts:
+        if self._restarts == self._max_restarts:
             return False
         self._restarts += 1
-        number = f"restart {self._restarts} of {self._options.restarts}"
+        number = f"restart {self._restarts} of {self._max_restarts}"
         self._log.write(LAUNCHER, f"{ending}; {again} ({number})")
         return True
 
-    def _start(self, name: str) -> None:
-        variables, is_chief = self._environments[name], name == CHIEF
-
-        def take_result(text: str) -> None:
-            if self._command.has_json:
-                self._result += text
-            else:
-                self._log.write_result(text)
-
+    def _start(self, name: str, words: List[str], variables: Mapping[str, str]) -> None:
+        is_chief = name == CHIEF
         child = Child(
             name,
-            child_code(self._options.statements),
-            self._words if is_chief else [word for word in self._words if word != "--json"],
-            {**self._options.variables, **variables},
+            child_code(self._statements),
+            words if is_chief else [word for word in words if word != "--json"],
+            {**self._variables, **variables},
             functools.partial(self._log.add, name),
-            take_result if is_chief else None,
+            self._log.write_result if is_chief else None,
         )
         self._children.append(child)
-        if name == EVALUATOR:
-            self._evaluator_code = 0
         if is_verbose():
             self._log.write(LAUNCHER, f"{name}: process {child.pid}, {variables['TF_CONFIG']}")
         if self.interrupts and not child.signals:  # it did not run yet when the signal came
@@ -227,40 +182,11 @@ class Launcher:
         endings = [ending for ending in map(Child.poll, list(self._children)) if ending]
         if len(self.interrupts) == 1 and not self._has_reported_interrupt:
             self._has_reported_interrupt = True
-            count = len(self._children)
-            rest = "1 process; a second signal kills it"
-            if count > 1:
-                rest = f"{count} processes; a second signal kills them"
-            self._log.write(LAUNCHER, f"Interrupted: waiting for {rest}")
+            text = f"Interrupted: waiting for {len(self._children)} to end; a second signal kills"
+            self._log.write(LAUNCHER, text)
         names = [ending.name for ending in endings]
         self._children = [child for child in self._children if child.name not in names]
         return endings
-
-    def _note(self, attempt: Attempt, endings: Sequence[Ending]) -> None:
-        """Note how children have ended. The evaluator alone does not end the job."""
-        before = attempt.ending
-        attempt.add([ending for ending in endings if ending.name != EVALUATOR])
-        for ending in endings:
-            if ending.name == EVALUATOR:
-                self._note_evaluator(attempt, ending)
-            elif ending.code and ending.name != CHIEF and before is not None and not before.code:
-                self._log.write(LAUNCHER, f"{ending}, after the chief had finished")
-
-    def _note_evaluator(self, attempt: Attempt, ending: Ending) -> None:
-        """Start the evaluator again if it has died, unless it ended with the job."""
-        if not ending.code or self.interrupts or attempt.has_failed:
-            return
-        if attempt.victim == EVALUATOR and self._chaos is not None:
-            attempt.victim = ""
-            self._chaos.plan_kill()
-        elif ending.is_retryable and attempt.evaluator_restarts < self._options.restarts:
-            attempt.evaluator_restarts += 1
-        else:
-            self._evaluator_code = ending.code
-            self._log.write(LAUNCHER, f"{ending}; the training continues without it")
-            return
-        self._log.write(LAUNCHER, f"{ending}; starting it again")
-        self._start(EVALUATOR)
 
     # ----------------------------------------------------------------------------------------- end
 
@@ -274,15 +200,9 @@ class Launcher:
             elif not child.signals:
                 child.send(_signal_to_pass_on(signum))
 
-    def _end_rest(self, children: List[Child]) -> None:
-        """Ask those to end for whom there is nothing left to do."""
-        for child in children:
-            if not child.signals:
-                child.send(signal.SIGTERM)
-
-    def _kill_rest(self, children: List[Child]) -> None:
+    def _kill_rest(self) -> None:
         """Kill those that had their time to end."""
-        for child in children:
+        for child in self._children:
             if signal.SIGKILL not in child.signals:
                 self._log.write(LAUNCHER, f"{child.name} did not end with the others; killing it")
                 self.hung.append(child.name)
@@ -293,11 +213,10 @@ class Launcher:
         chaos = self._chaos
         if chaos is None or self.interrupts or not chaos.is_due():
             return
-        victim = self._attempt.victim = chaos.choose([child.name for child in self._children])
+        victim = self._victim = chaos.choose([child.name for child in self._children])
         self._log.write(LAUNCHER, f"kill {len(chaos.victims)} of {chaos.count}: {victim}")
-        has_met = chaos.has_begun or victim == EVALUATOR
         for child in self._children:
-            if child.name == victim or not (has_met or child.name == EVALUATOR):
+            if child.name == victim or not chaos.has_begun:
                 child.send(signal.SIGKILL)
 
 

@@ -18,7 +18,6 @@ class Layout(NamedTuple):
 
     trainers: int  # the number of processes that train: the chief and the workers
     ps: int = 0  # the number of parameter servers
-    has_evaluator: bool = False  # whether an evaluator follows the run
 
     @property
     def num_servers(self) -> int:
@@ -34,25 +33,21 @@ class Layout(NamedTuple):
     def flags(self) -> str:
         """The flags of `toolkit launch` for this layout."""
         ps = f" --ps {self.ps}" if self.ps else ""
-        return f"--workers {self.trainers}{ps}{' --evaluator' if self.has_evaluator else ''}"
+        return f"--workers {self.trainers}{ps}"
 
     def tasks(self, addresses: Sequence[str]) -> List[Task]:
-        """All tasks, chief, workers, parameter servers, evaluator, from the "host:port" of each but
-        the evaluator, in that order.
-        """
+        """All tasks, chief, workers, parameter servers, from the "host:port" of each."""
         jobs = [("chief", 0)]
         jobs += [("worker", index) for index in range(self.trainers - 1)]
         jobs += [("ps", index) for index in range(self.ps)]
-        tasks = [Task(job, index, text) for (job, index), text in zip(jobs, addresses)]
-        return tasks + [Task("evaluator", 0, "")] * self.has_evaluator
+        return [Task(job, index, text) for (job, index), text in zip(jobs, addresses)]
 
 
 def tf_config(tasks: Sequence[Task], task: Task) -> str:
     """The TF_CONFIG of a task, as JSON."""
     jobs: Dict[str, List[str]] = {}
     for each in tasks:
-        if each.address:
-            jobs.setdefault(each.job, []).append(each.address)
+        jobs.setdefault(each.job, []).append(each.address)
     return json.dumps({"cluster": jobs, "task": {"type": task.job, "index": task.index}})
 
 
@@ -80,7 +75,7 @@ def local_environments(layout: Layout, ports: Sequence[int]) -> Dict[str, Dict[s
     return {
         task.name: {
             # {}: alone, whatever Slurm's variables say
-            "TF_CONFIG": "{}" if layout.is_alone and task.address else tf_config(tasks, task),
+            "TF_CONFIG": "{}" if layout.is_alone else tf_config(tasks, task),
             "TOOLKIT_CHANNEL_PORT": str(channel_port),
         }
         for task in tasks
@@ -92,7 +87,6 @@ class Command(NamedTuple):
 
     words: List[str]  # the command: "run" or "resume", and its arguments
     run_dir: str  # the folder of the run
-    has_json: bool = False  # whether its result is one JSON object on stdout
 
     @property
     def again(self) -> List[str]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import socket
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List
+from typing import TYPE_CHECKING, Any, Dict, List
 
 from .. import __version__
 from ..errors import RetryError
@@ -22,12 +22,12 @@ _ALONE = "--cluster '{}' trains alone."
 
 class Refusal(Exception):
     """A process that is refused, with a sentence for its user: it may try again for `retry_secs`,
-    since the reason may pass, or ends the job, which cannot start with it.
+    since the reason may pass.
     """
 
-    def __init__(self, text: str, retry_secs: float = 0.0, ends_job: bool = False):
+    def __init__(self, text: str, retry_secs: float = 0.0):
         super().__init__(text)
-        self.text, self.retry_secs, self.ends_job = text, retry_secs, ends_job
+        self.text, self.retry_secs = text, retry_secs
 
 
 def identify(cluster: Cluster) -> Dict[str, Any]:
@@ -58,10 +58,7 @@ def check_identity(body: Dict[str, Any], cluster: Cluster) -> Task:
         )
     if body["version"] != own["version"]:
         other = str(body["version"][-1:])[2:-2]
-        raise Refusal(
-            f"{describe(tasks[0])} runs toolkit {other} and the chief {__version__}.",
-            ends_job=True,
-        )
+        raise Refusal(f"{describe(tasks[0])} runs toolkit {other} and the chief {__version__}.")
     return tasks[0]
 
 
@@ -121,19 +118,10 @@ def listen_error(cluster: Cluster, reason: str) -> RetryError:
     )
 
 
-def missing_error(
-    cluster: Cluster, missing: List[Task], peers: List[Task], strangers: Iterable[str]
-) -> RetryError:
-    """The error of a chief that has waited in vain for the missing tasks, of which some may be
-    connected.
-    """
-    late = [task for task in missing if task in peers]
+def missing_error(cluster: Cluster, missing: List[Task], peers: List[Task]) -> RetryError:
+    """The error of a chief that has waited in vain for the missing tasks."""
     others = [task for task in peers if task not in missing]
-    rest = f"; {list_tasks(late)} connected but is not ready" if late else ""
-    rest += f"; {list_tasks(others)} joined" if others else "; no other process did"
-    hosts = sorted(strangers)[:_MAX_NAMES]
-    if hosts:
-        rest += f"; a process that is not of this job connected from {', '.join(hosts)}"
+    rest = f"; {list_tasks(others)} joined" if others else "; no other process did"
     verb = "has" if len(missing) == 1 else "have"
     return RetryError(
         f"{list_tasks(missing)} {verb} not joined within {cluster.settings.join_secs:g} s{rest}.",

@@ -25,22 +25,13 @@ class LineSplitter:
         """The lines that end in what the process wrote next."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         while len(self._rest) > MAX_LINE:
-            size = _character_boundary(self._rest, MAX_LINE)
-            lines.append(self._rest[:size])
-            self._rest = self._rest[size:]
+            lines.append(self._rest[:MAX_LINE])
+            self._rest = self._rest[MAX_LINE:]
         return [line.rstrip(b"\r").rpartition(b"\r")[2] for line in lines]
 
     def close(self) -> List[bytes]:
         """The unfinished last line, at the end of the output."""
         return self.feed(b"\n") if self._rest.strip() else []
-
-
-def _character_boundary(data: bytes, limit: int) -> int:
-    """The largest size up to `limit` at which no character in UTF-8 is broken."""
-    for size in range(limit, limit - 4, -1):
-        if data[size] & 0xC0 != 0x80:
-            return size
-    return limit
 
 
 class MergedLog:

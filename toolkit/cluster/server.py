@@ -6,8 +6,7 @@ import socket
 
 from ..compat import summarize_tf_error, tf
 from ..errors import RetryError
-from .definition import split_address
-from .tasks import Cluster, Task
+from .tasks import Cluster, Task, split_address
 
 
 def configure(config: tf.ConfigProto, cluster: Cluster) -> tf.ConfigProto:

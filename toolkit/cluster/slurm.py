@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import List, Mapping, Optional, Tuple
+from typing import List, Mapping, Optional
 
 from ..errors import UsageError
-from .definition import Definition, show_value
+from .tasks import Cluster, Task, show_value
 
 _MAX_TASKS = 10000
 _FIRST_PORT = 10240  # those up to 30719 are below the ports that Linux gives to clients
@@ -29,7 +29,7 @@ _WAY_OUT = (
 )
 
 
-def read_slurm(environ: Mapping[str, str]) -> Optional[Definition]:
+def read_slurm(environ: Mapping[str, str]) -> Optional[Cluster]:
     """The cluster of an `srun` step of several tasks, from the variables of the process; None
     elsewhere.
 
@@ -51,14 +51,21 @@ def read_slurm(environ: Mapping[str, str]) -> Optional[Definition]:
             f"{len(sizes)} nodes in SLURM_STEP_TASKS_PER_NODE.",
             hint=_WAY_OUT,
         )
-    # The node of each task, and the task's number there: in blocks, unless Slurm deals them out.
+    # The node of each task, and the task's number there: Slurm distributes them in blocks.
     places = [(node, local) for node, size in enumerate(sizes) for local in range(size)]
-    if environ.get("SLURM_DISTRIBUTION", "").startswith("cyclic"):
-        places.sort(key=lambda place: place[::-1])
-    _check_place(environ, rank, places[rank])
+    actual = tuple(
+        _number(environ, name) if name in environ else expected
+        for name, expected in zip(("SLURM_NODEID", "SLURM_LOCALID"), places[rank])
+    )
+    if actual != places[rank]:
+        raise UsageError(
+            f"Slurm has placed task {rank} on node {actual[0]} as its task {actual[1]}, which is "
+            "not its block distribution.",
+            hint="Add --distribution=block to srun.",
+        )
     base = _first_port(environ)
     addresses = [f"{nodes[node]}:{base + local}" for node, local in places]
-    return Definition("Slurm", {"worker": addresses}, "worker", rank)
+    return Cluster({"worker": addresses}, Task("worker", rank, addresses[rank]), source="Slurm")
 
 
 def expand_nodes(text: str) -> List[str]:
@@ -113,20 +120,6 @@ def expand_sizes(text: str) -> List[int]:
                 hint=_WAY_OUT,
             )
     return sizes
-
-
-def _check_place(environ: Mapping[str, str], rank: int, place: Tuple[int, int]) -> None:
-    """Refuse a step whose tasks Slurm has distributed in another way."""
-    actual = tuple(
-        _number(environ, name) if name in environ else expected
-        for name, expected in zip(("SLURM_NODEID", "SLURM_LOCALID"), place)
-    )
-    if actual != place:
-        raise UsageError(
-            f"Slurm has placed task {rank} on node {actual[0]} as its task {actual[1]}, which is "
-            "neither its block nor its cyclic distribution.",
-            hint="Add --distribution=block to srun.",
-        )
 
 
 def _first_port(environ: Mapping[str, str]) -> int:

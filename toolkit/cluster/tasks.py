@@ -7,13 +7,12 @@ checkpoints of the run from outside.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from itertools import chain
-from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ..errors import UsageError
-from .definition import read_flags, read_tf_config, split_address
-from .slurm import read_slurm
+_MAX_CHARACTERS = 60  # of a value in a message
 
 
 @dataclass(frozen=True)  # a named tuple cannot have a field "index"
@@ -50,7 +49,7 @@ class Cluster(NamedTuple):
     # has no server. {} in an evaluator outside of the cluster.
     jobs: Dict[str, List[str]]
     task: Task  # of this process
-    settings: ClusterSettings  # of this process
+    settings: ClusterSettings = ClusterSettings()  # of this process
     source: str = ""  # what defines the cluster: "TF_CONFIG", "--cluster" or "Slurm"
 
     @property
@@ -115,40 +114,13 @@ class Cluster(NamedTuple):
         return " of ".join([self.task.name, *([" + ".join(parts)] if parts else [])])
 
 
-def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optional[Cluster]:
-    """The cluster of this process, from flags, else from TF_CONFIG, else from Slurm; None if it
-    trains alone: without a cluster, or as its only task.
-
-    An empty TF_CONFIG counts as none. '{}' as --cluster or as TF_CONFIG means one process alone,
-    whatever later sources say. Raises UsageError for what is wrong in the first source that there
-    is.
-    """
-    text = environ.get("TF_CONFIG", "")
-    if settings.cluster is not None or settings.task is not None:
-        definition = read_flags(settings.cluster, settings.task)
-    else:
-        definition = read_tf_config(text) if text.strip() else read_slurm(environ)
-    if definition is None:
-        return None
-    jobs = {job: addresses for job, addresses in definition.jobs.items() if job != "evaluator"}
-    addresses = definition.jobs.get(definition.job, [""])
-    task = Task(definition.job, definition.index, addresses[definition.index])
-    cluster = Cluster(jobs, task, settings, definition.source)
-    if cluster.tasks == [task]:
-        return None
-    _check_channel_port(cluster)
-    return cluster
+def split_address(address: str) -> Tuple[str, int]:
+    """The host and the port of "host:port"; an IPv6 address loses its brackets."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
-def _check_channel_port(cluster: Cluster) -> None:
-    """Refuse a channel port that is the port of a task on the same host."""
-    port = cluster.settings.channel_port
-    if port is None or not cluster.jobs:
-        return
-    address = split_address(cluster.chief.address)[0], port
-    for task in cluster.tasks:
-        if split_address(task.address) == address:
-            raise UsageError(
-                f"--channel-port {port} is the port of {task.name}, {task.address}.",
-                hint="Choose another port on the chief's host, or omit --channel-port.",
-            )
+def show_value(value: Any) -> str:
+    """A value for a message: as JSON, shortened."""
+    text = json.dumps(value)
+    return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 3] + "..."

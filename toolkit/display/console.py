@@ -139,6 +139,10 @@ class Console:
         self.record(text)
         self.show(text)
 
+    def warn(self, text: str) -> None:
+        """Log a warning."""
+        self.log("warning: " + text)
+
     def show(self, text: str) -> None:
         """Write one line, but not to the log in the run's folder."""
         with self._lock:

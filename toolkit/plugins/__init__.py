@@ -16,7 +16,7 @@ failures: an exception of a plugin in one line.
 
 from .calls import Plugins
 from .entry_points import Entry, list_commands, list_drivers, list_plugins
-from .failures import describe_failure, is_own_file, own_frames
+from .failures import describe_failure, own_frames
 from .hook_call import HookFunction, Problem
 from .loader import load, load_command, require_trust
 from .plugin import (

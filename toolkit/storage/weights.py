@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Callable, Dict, List, NamedTuple, Tuple
+from typing import Callable, Dict, List, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,6 @@ class WeightSource(NamedTuple):
     parent: Parent  # identifies it
     specs: Specs
     values: Dict[str, np.ndarray]
-    class_names: Tuple[str, ...] = ()  # of the data of a run, in the order of the class numbers
     plugin: str = ""  # of a run
 
     def describe(self) -> str:
@@ -117,10 +116,9 @@ def _open_run(path: str, step: str, warn: Callable[[str], None]) -> WeightSource
     checkpoint = folder.checkpoints.find(step.lstrip("0") or "0" if step else best, warn)
     source = _read_source(str(folder), checkpoint.path, folder.commits.head())
     state = folder.state()
-    class_names = tuple(state["data"]["stored"].get("class_names", ()))
     models = [name for name, facts in state["plugins"].items() if facts.get("kind") == "model"]
     parent = source.parent._replace(step=checkpoint.step)
-    return source._replace(parent=parent, class_names=class_names, plugin=", ".join(models))
+    return source._replace(parent=parent, plugin=", ".join(models))
 
 
 def _read_source(place: str, path: str, head: str) -> WeightSource:

@@ -72,16 +72,9 @@ class BestMetric(NamedTuple):
 
     def find_difference(self, best: Mapping[str, Any]) -> str:
         """Why values of this metric cannot be compared with a record; '' if they can."""
-        value = best.get("value")
-        if not isinstance(value, (int, float)) or not math.isfinite(value):
-            return f"its value was {value}"
-        if best.get("metric", self.name) != self.name:
-            return f"the metric was {best['metric']}, now {self.name}"
-        direction = best.get("direction", self.direction)
-        if direction != self.direction:
-            return f"the {WORDS[direction]} {self.name} was best, now the {WORDS[self.direction]}"
-        now = self.find_dependencies()
-        before = best.get("depends_on", now)
+        now = {"metric": self.name, "direction": self.direction, **self.find_dependencies()}
+        before = {name: best.get(name) for name in ("metric", "direction")}
+        before.update(best.get("depends_on", {}))
         changes = []
         for name in sorted({*before, *now}):
             old, new = (each.get(name, "unknown") for each in (before, now))

@@ -167,7 +167,7 @@ class DrivenRun:
 
     def warn(self, text: str) -> None:
         """Show a warning."""
-        self.console.log("warning: " + text)
+        self.console.warn(text)
 
     # --------------------------------------------------------------------------------- a session
 
@@ -204,7 +204,15 @@ class DrivenRun:
         changes: List[str] = []
         if folder.is_new:
             folder.create(config)
-            folder.record("run", **self._run_facts(), **parent)
+            now = datetime.datetime.now(datetime.timezone.utc)
+            no_data = {"name": "", "sha256": {}, "stored": _NO_SPEC, "spec": _NO_SPEC, "ink": None}
+            folder.record(
+                "run",
+                created=now.isoformat(timespec="seconds"),
+                plugins={self.driver: {"kind": DRIVER, "distribution": None, "sha256": {}}},
+                data=no_data,
+                **parent,
+            )
         else:
             self._record.seconds_before = folder.state()["seconds"]
             sessions = folder.commits.sessions()
@@ -254,14 +262,6 @@ class DrivenRun:
         for sentence in filter(None, weights.sentences):
             self.console.log(f"note   {sentence}")
         weights.assign(session)
-
-    def _run_facts(self) -> Dict[str, Any]:
-        now = datetime.datetime.now(datetime.timezone.utc)
-        return {
-            "created": now.isoformat(timespec="seconds"),
-            "plugins": {self.driver: {"kind": DRIVER, "distribution": None, "sha256": {}}},
-            "data": {"name": "", "sha256": {}, "stored": _NO_SPEC, "spec": _NO_SPEC, "ink": None},
-        }
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
         """Add a record of training to metrics.jsonl.

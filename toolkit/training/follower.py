@@ -48,7 +48,6 @@ class Follower:
         self._console, self._cluster, self._channel = console, cluster, channel
         self._job, self._run_data = open_job(job)
         place = place_of(cluster, self._job.options)
-        self._replica = place.replica
         self._plan = PlanBuilder(self._job, self._run_data, place, has_hooks=False).build()
         self._graph, self.reader = self._plan.graph, self._plan.reader
         self._target = [self._graph.step_after, *refusal_fetches(self._graph)]
@@ -97,17 +96,9 @@ class Follower:
         self.step = int(command["step"])
         self.reader.initialize(session, self.step)
         self._channel.reply({})
-        self._console.log(f"peers  {self._describe()}")
+        self._console.log(f"peers  {self._cluster.summary}")
 
     # ---------------------------------------------------------- what differs with parameter servers
-
-    def _describe(self) -> str:
-        """What this process does, for its log."""
-        replica = self._replica
-        return (
-            f"{self._cluster.task.name} of {replica.count} replicas, {replica.num_examples} of the "
-            f"{replica.batch_size} examples of a batch"
-        )
 
     def _scaffold(self) -> tf.train.Scaffold:
         """The scaffold of the session, which then calls `_begin`."""

@@ -17,14 +17,13 @@ from ..storage.commit_log import Checkpoint
 from ..storage.entries import Parent
 from ..storage.run_folder import RunFolder
 from ..storage.variables import (
-    Specs,
     find_misfit,
     find_renamed_scope,
     parse_map,
     read_variable_specs,
     variable_specs,
 )
-from ..storage.weights import WeightPlan, WeightSource, open_weights, plan_weights, read_weights
+from ..storage.weights import WeightSource, open_weights, plan_weights, read_weights
 
 WAY_OUT = (
     "The run has committed nothing yet, so it begins with these weights again: put them back, "
@@ -43,16 +42,14 @@ class InitialWeights:
         self.sentences: List[str] = []  # which variables begin with which weights
         self.values: Dict[str, np.ndarray] = {}  # of the variables by name, once they are planned
 
-    def plan(self, variables: Sequence[tf.Variable], class_names: Sequence[str] = ()) -> None:
-        """Choose the weights of the model's variables, without slots, before a session exists; the
-        class names are those of the data. Raises UsageError if --map is wrong, CheckpointError if
-        no variable fits.
+    def plan(self, variables: Sequence[tf.Variable]) -> None:
+        """Choose the weights of the model's variables, without slots, before a session exists.
+        Raises UsageError if --map is wrong, CheckpointError if no variable fits.
         """
         source, in_graph = self._source, variable_specs(variables)
         plan = plan_weights(source, in_graph, self._renames)
         self.values = read_weights(source, plan, in_graph)
-        class_note = describe_other_classes(source, plan, in_graph, class_names)
-        self.sentences = [*plan.sentences(source.describe()), class_note]
+        self.sentences = plan.sentences(source.describe())
         self._source = source._replace(values={})  # those that are not used need no memory
 
     def feeds(self, graph: tf.Graph) -> Dict[tf.Tensor, np.ndarray]:
@@ -70,27 +67,6 @@ class InitialWeights:
         """The variables of a graph that begin with weights, and these."""
         variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
         return [(v, self.values[v.op.name]) for v in variables if v.op.name in self.values]
-
-
-def describe_other_classes(
-    source: WeightSource, plan: WeightPlan, in_graph: Specs, class_names: Sequence[str]
-) -> str:
-    """That the last layer starts with weights of other classes than those of the data, and how to
-    avoid it; "" if not. `in_graph` has the specs of the model in the order of their creation.
-    """
-    size, before, now = len(class_names), source.class_names, tuple(class_names)
-    names = [n for n in in_graph if n in plan.names and in_graph[n].shape[-1:] == [size]]
-    if before == now or len(before) != size or not names:
-        return ""
-    scope = names[-1].rpartition("/")[0]
-    layer = [name for name in names if name.rpartition("/")[0] == scope]
-    first = next(i for i in range(size) if before[i] != now[i])
-    flags = " ".join(f"--map {plan.names[name]}=" for name in layer)
-    return (
-        f"{scope or layer[-1]} starts with weights for other classes: number {first} is "
-        f"{before[first]} in {source.place}, and {now[first]} in the data. To initialise it: "
-        f"{flags}"
-    )
 
 
 def open_initial_weights(

@@ -293,7 +293,7 @@ class Loop:
         trainer, folder, weights = self._trainer, self._folder, self._weights
         # The variables: of the checkpoint, or of --init-from. Damage to the first was reported.
         is_first = self.session is None
-        checkpoint = trainer.start if is_first else folder.checkpoints.newest(self.warn)
+        checkpoint = trainer.start if is_first else folder.checkpoints.newest(self._console.warn)
         if checkpoint is not None:
             try:
                 with plain_path(checkpoint.path) as path:
@@ -305,7 +305,7 @@ class Loop:
         elif weights is not None:
             weights.assign(session)
         # The folder: an entry of this session; what came after the checkpoint is put aside.
-        folder.begin_session(checkpoint, self.warn, **trainer.log.session_facts())
+        folder.begin_session(checkpoint, self._console.warn, **trainer.log.session_facts())
         # At the beginning, the values that are computed from the data.
         if checkpoint is None:
             run, read_split = self._graph.run, trainer.run_data.prepare_split
@@ -329,7 +329,9 @@ class Loop:
                 raise RetryError(
                     f"The session was lost {len(self._lost_at)} times at step {self.step}."
                 )
-            self.warn(f"the session was lost at step {self.step}; continuing from step {step}")
+            self._console.warn(
+                f"the session was lost at step {self.step}; continuing from step {step}"
+            )
         self.session = session
         self.step = self._committed_step = step  # step 0 needs no file
         in_memory, steps_per_call = self.reader.in_memory, self._job.options.steps_per_call
@@ -371,10 +373,6 @@ class Loop:
     def log(self, text: str) -> None:
         """Show one line on the console."""
         self._console.log(text)
-
-    def warn(self, text: str) -> None:
-        """Show a warning."""
-        self.log("warning: " + text)
 
     def record(self, values: Dict[str, Any]) -> None:
         """Add a record to metrics.jsonl: `step`, `kind` ("event") and what there is to keep."""

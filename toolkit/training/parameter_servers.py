@@ -19,6 +19,7 @@ from typing import (
     Iterator,
     List,
     NamedTuple,
+    NoReturn,
     Optional,
     Sequence,
 )
@@ -186,9 +187,6 @@ class ServerFollower(Follower):
 
     _runner: Optional[TicketRunner] = None
 
-    def _describe(self) -> str:
-        return f"{self._cluster.task.name} of {self._cluster.num_trainers} workers"
-
     def _scaffold(self) -> tf.train.Scaffold:
         """A scaffold that leaves the variables, which are the chief's, alone."""
         with self.tf_graph.as_default():
@@ -222,20 +220,12 @@ class ServerFollower(Follower):
         return bool(self._signals.signum)
 
 
-class ParameterServer:
-    """A process that holds variables; of the run's options, those of threads and memory matter."""
-
-    def __init__(self, options: CoreOptions, cluster: Cluster, channel: Channel):
-        self._channel = channel
-        # It serves as long as the object lives.
-        self._server = start_server(cluster, session_config(options))
-
-    def serve(self) -> int:
-        """Serve until the chief ends the job; return the exit code of all processes.
-
-        Raises:
-            PeerError: another process has failed or is gone.
-        """
-        self._channel.join({})
-        with FirstSignal(lambda signum: self._channel.reply({"signal": signum})):
-            return self._channel.wait()
+def serve_variables(options: CoreOptions, cluster: Cluster, channel: Channel) -> NoReturn:
+    """Hold variables until the chief ends the job: raises JobEnded, or PeerError if another process
+    has failed or is gone. Of the run's options, those of threads and memory matter.
+    """
+    server = start_server(cluster, session_config(options))
+    channel.join({})
+    with FirstSignal(lambda signum: channel.reply({"signal": signum})):
+        channel.wait()
+    del server  # it serves as long as the object lives

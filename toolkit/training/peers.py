@@ -59,13 +59,9 @@ class Place(NamedTuple):
 
 
 class NoPeers:
-    """The peers of a process that trains alone, and what others do unless they override it.
+    """The peers of a process that trains alone, and what others do unless they override it."""
 
-    Attributes:
-        count: how many other replicas or workers there are.
-    """
-
-    count = 0
+    count = 0  # how many other replicas or workers there are
 
     def place(self, options: CoreOptions) -> Place:
         """What this process trains. Raises UsageError for options that are not possible with it."""
@@ -247,16 +243,14 @@ def plan_options(options: CoreOptions) -> CoreOptions:
     """The options of a plan with parameter servers. Raises UsageError for one that is not possible
     with them.
     """
-    settings: List[Tuple[str, Any, List[Any]]] = [
-        ("--accumulate", options.accumulate, [1]),
-        ("--xla", options.xla, ["off", "auto"]),
-    ]
-    for flag, value, possible in settings:
-        if value not in possible:
-            raise UsageError(
-                f"{flag} is {value}, which training with parameter servers does not support.",
-                hint=f"Set {flag} {possible[0]}, or start the workers without parameter servers.",
-            )
+    wrong = "--xla is on" if options.xla == "on" else ""
+    if options.accumulate != 1:
+        wrong = f"--accumulate is {options.accumulate}"
+    if wrong:
+        raise UsageError(
+            f"{wrong}, which training with parameter servers does not support.",
+            hint="Leave it out, or start the workers without parameter servers.",
+        )
     return options.model_copy(update={"steps_per_call": 1, "xla": "off"})
 
 
@@ -318,14 +312,10 @@ def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
         difference = f"{title} {other!r:.60}, the chief {value!r:.60}"
         if isinstance(value, dict) and isinstance(other, dict):
             key = min(k for k in {*value, *other} if value.get(k, ...) != other.get(k, ...))
-            difference = (
-                f"{title.rstrip('s')} {key} = {other.get(key)!r:.60}, the chief "
-                f"{value.get(key)!r:.60}"
-            )
-            if title == "data":  # hashes say nothing
-                difference = f"other data than the chief: {key}"
-            elif title == "plugins":
-                difference = f"another version of the plugin '{key}' than the chief"
+            difference = f"other {title} than the chief: {key}"  # hashes say nothing
+            if title not in ("data", "plugins"):
+                values = f"{other.get(key)!r:.60}, the chief {value.get(key)!r:.60}"
+                difference = f"{title.rstrip('s')} {key} = {values}"
         raise UsageError(
             f"{name} has {difference}.",
             hint="Start every process with the same command, installation and data.",

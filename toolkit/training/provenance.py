@@ -26,7 +26,6 @@ _DISCOVERY = ("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
 def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
     """What is recorded once: when the run began, its plugins and its data with their hashes."""
     now = datetime.datetime.now(datetime.timezone.utc)
-    brightness = measure_brightness(run_data.splits["train"])
     return {
         "created": now.isoformat(timespec="seconds"),
         "plugins": {
@@ -40,7 +39,7 @@ def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
             "partition": run_data.dataset.partition(),
             "stored": run_data.dataset.spec._asdict(),
             "spec": run_data.spec._asdict(),
-            "ink": dict(brightness._asdict()) if brightness else None,
+            "ink": measure_brightness(run_data.splits["train"]),
         },
     }
 

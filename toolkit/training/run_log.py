@@ -17,7 +17,7 @@ from ..graph.model_summary import count_parameters, list_model_variables
 from ..graph.run import step_builder_of
 from ..graph.session_config import effective_threads
 from ..options import DATA, NOT_SET, Origin
-from ..run_data import RunData, describe_missing_splits
+from ..run_data import RunData
 from ..storage.session_changes import THREADS, find_session_changes
 from ..storage.source_copies import write_copies
 from . import provenance
@@ -75,7 +75,9 @@ class RunLog(SessionRecord):
             if job.allow_other_data:
                 facts["data_facts"] = provenance.run_facts(job.plugins, run_data)["data"]
         if not folder.has_lock:
-            self.warn(f"{folder} cannot be locked: do not train in it twice at the same time")
+            self._console.warn(
+                f"{folder} cannot be locked: do not train in it twice at the same time"
+            )
         self._console.open_file(folder.path, job.argv)
         list_path = folder.file(LIST_FILE)
         if is_long(dataset.sha256) and (job.allow_other_data or not os.path.lexists(list_path)):
@@ -99,8 +101,7 @@ class RunLog(SessionRecord):
         sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
         log(f"run    {folder}")
         log(f"data   {dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
-        missing = describe_missing_splits(dataset, job.options)
-        for note in [*_describe_classes(run_data), *missing, *dataset.notes]:
+        for note in [*_describe_classes(run_data), *dataset.notes]:
             log(f"data   {note}")
         if self._plan.reader.kind in _PLACES:
             log(f"data   {_PLACES[self._plan.reader.kind]}")
@@ -134,7 +135,9 @@ class RunLog(SessionRecord):
             copy = write_copies(self._folder, plugin.name, files, plugin.read_source)
             if copy.omitted:
                 names = ", ".join(copy.omitted[:3]) + (" ..." if copy.omitted[3:] else "")
-                self.warn(f"{copy.place} lacks files that are large or have just changed: {names}")
+                self._console.warn(
+                    f"{copy.place} lacks files that are large or have just changed: {names}"
+                )
             record[plugin.name] = dict(copy._asdict())
         return record
 
@@ -190,7 +193,7 @@ class RunLog(SessionRecord):
             if finding is not None:
                 autopsy.write(finding, self._folder.make_subfolder("reports", f"autopsy-{step}"))
         except Exception as error:  # the divergence is what counts
-            self.warn(f"the autopsy failed: {type(error).__name__}: {error}")
+            self._console.warn(f"the autopsy failed: {type(error).__name__}: {error}")
             return ""
         for line in finding.lines() if finding else [autopsy.NOT_REPRODUCED]:
             log("autopsy  " + line)
@@ -264,17 +267,11 @@ def _plan_notes(plan: TrainingPlan, origins: Mapping[str, Origin]) -> List[str]:
     if plan.options.weight_decay and builder.update_counts and not builder.has_decay():
         place = origins.get("weight_decay", "set")
         notes.append(f"weight_decay ({place}) has no effect: no variable of the step decays")
-    if plan.random_ops and plan.graph.run.replica.count > 1:
-        notes.append("all replicas draw the same numbers by these ops, for different examples")
-    if builder.own_variables and not builder.update_counts:
-        notes.append(
-            "the plugin updates its variables by ops of its own: --optimizer, --learning-rate, "
-            "--schedule, --clip, --accumulate and --weight-decay have no effect; the guard puts "
-            "old values back"
-        )
-    elif builder.own_variables:
+    if builder.own_variables:
         text = ", ".join(builder.own_variables[:3])
         notes.append(f"updated by the plugin's own ops, and put back by the guard: {text}")
+        if not builder.update_counts:
+            notes.append("the options of optimizers have no effect: all updates are by such ops")
     count = builder.omitted_losses
     if count:
         noun = "loss of a regularizer is" if count == 1 else "losses of regularizers are"

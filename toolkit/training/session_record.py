@@ -111,7 +111,7 @@ class SessionRecord:
                 write_run_page(self._folder.path, path)
         except Exception as error:  # the run is what counts
             message = error.message if isinstance(error, ToolkitError) else f"{error!r}."
-            self.warn(f"{PAGE} is not written: {message}")
+            self._console.warn(f"{PAGE} is not written: {message}")
             return ""
         return os.path.join(str(self._folder), PAGE)
 
@@ -120,10 +120,6 @@ class SessionRecord:
         seconds = round(self.seconds_before + seconds, 2)
         self._last_end = {"status": status, "step": step, "reason": reason, "seconds": seconds}
         self._folder.record("end", **self._last_end, **dict({"exit_code": None}, **facts))
-
-    def warn(self, text: str) -> None:
-        """Show a warning."""
-        self._console.log("warning: " + text)
 
 
 # ----------------------------------------------------------------------------------------- in lines

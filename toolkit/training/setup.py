@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf
@@ -13,8 +12,9 @@ from ..data.spec import DataSpec
 from ..errors import UsageError
 from ..graph.build import build_training
 from ..graph.model_summary import count_parameters, list_model_variables, scope_sizes
+from ..graph.optimizers.schedules import rate_share
 from ..graph.replica import ALONE, Replica
-from ..graph.run import Run, step_builder_of
+from ..graph.run import Run
 from ..graph.step_strategy import PLAIN, PlainStep
 from ..options import (
     NOT_SET,
@@ -22,7 +22,6 @@ from ..options import (
     CoreOptions,
     Origin,
     Resolved,
-    flag_name,
     join_step,
     read_origins,
     split_step,
@@ -48,7 +47,6 @@ class Job(NamedTuple):
     argv: Sequence[str]  # the command, for the commit log
     pause_at: Optional[int] = None  # the step at which to pause, as if interrupted
     allow_other_data: bool = False  # in a resume
-    allow_other_rate: bool = False  # whether the learning rate may jump with the run's length
     notes: Sequence[str] = ()  # on the choice of options, for the first lines of the run
     resolved: Optional[Resolved] = None  # the options where the data have to choose presets
 
@@ -82,21 +80,11 @@ def open_job(job: Job, parent: Optional[Parent] = None) -> Tuple[Job, RunData]:
 
 
 def total_steps(options: CoreOptions, num_examples: int) -> int:
-    """The step to stop at: --steps, or the number of batches in --epochs, rounded up. Raises
-    UsageError, with the option, if it is more than can be counted.
-    """
-    name = "epochs" if options.steps is None else "steps"
-    if options.steps is not None:
-        total: float = options.steps
-    else:  # the product first: a quotient is rounded
+    """The step to stop at: --steps, or the number of batches in --epochs, rounded up."""
+    total: float = options.steps or 0
+    if options.steps is None:  # the product first: a quotient is rounded
         total = max(1.0, options.epochs * num_examples / examples_per_step(options))
-    if total > MAX_TOTAL_STEPS:
-        raise UsageError(
-            f"--{name} {getattr(options, name):g} is {total:.2g} steps, more than 2^63 - 1 can be "
-            "counted.",
-            hint="Set fewer; --max-secs ends a run after a time.",
-        )
-    return math.ceil(total)
+    return math.ceil(min(total, MAX_TOTAL_STEPS))
 
 
 def examples_per_step(options: CoreOptions) -> int:
@@ -133,24 +121,29 @@ def evaluation_steps(options: CoreOptions, total: int, run_data: RunData) -> int
     return max(1, math.ceil(total / 10), 10 * num_costly // examples_per_step(options))
 
 
+def describe_other_length(options: CoreOptions, step: int, before: int, now: int) -> str:
+    """What another length, `now` instead of `before` steps, does to the learning rate of a run that
+    continues after `step`; '' for nothing.
+    """
+    if not 0 < step < now or rate_share(options, step, before) == rate_share(options, step, now):
+        return ""
+    share, last = rate_share(options, step, now), rate_share(options, step - 1, before)
+    return (
+        f"the learning rate is {100 * share:.3g} % of the full rate after step {step}, and was "
+        f"{100 * last:.3g} % before: the {options.schedule} schedule follows the length of the "
+        f"run, {now} steps instead of {before}"
+    )
+
+
 def evaluates(options: CoreOptions, run_data: RunData) -> bool:
     """Whether the validation split is evaluated during training."""
     return options.evaluate and bool(run_data.splits.get("validation"))
 
 
 def check_options(options: CoreOptions, run_data: RunData, origins: Mapping[str, Origin]) -> None:
-    """Refuse options that do not fit the data or the machine: raises UsageError. Where `origins`
-    says that no person chose it, a best metric has no effect on data without a validation split.
+    """Refuse options that do not fit the data: raises UsageError. Where `origins` says that no
+    person chose it, a best metric has no effect on data without a validation split.
     """
-    cores = multiprocessing.cpu_count()
-    most = max(256, 16 * cores)  # more may end the process
-    for name in ("intra_op_threads", "inter_op_threads"):
-        if getattr(options, name) > most:
-            raise UsageError(
-                f"{flag_name(name)} is {getattr(options, name)}, at most {most} are possible on "
-                f"{cores} cores.",
-                hint="Leave it at 0, or set it to the number of cores.",
-            )
     count = len(run_data.splits["train"])
     if options.batches_per_step > 1 and examples_per_step(options) > count:
         most = count // options.batches_per_step
@@ -166,38 +159,6 @@ def check_options(options: CoreOptions, run_data: RunData, origins: Mapping[str,
             "There is no validation split to choose the best checkpoint by.",
             hint="Set --validation-share, or --best-metric none.",
         )
-
-
-_UPDATE_OPTIONS = (  # those of run.minimize
-    "optimizer",
-    "optimizer_args",
-    "learning_rate",
-    "schedule",
-    "warmup_steps",
-    "clip",
-    "accumulate",
-    "weight_decay",
-    "decay_exclude",
-    "group",
-    "freeze",
-)
-
-
-def check_own_updates(job: Job, run: Run) -> None:
-    """Refuse options that a person set and that have no effect, since the plugin makes all of its
-    updates by ops of its own. Raises UsageError with the option.
-    """
-    builder = step_builder_of(run)
-    if not builder.own_variables or builder.update_counts:
-        return
-    origins = job.origins
-    for name in _UPDATE_OPTIONS:
-        if origins.get(name, NOT_SET).is_choice:
-            raise UsageError(
-                f"{flag_name(name)} has no effect: the plugin '{job.plugins.model.name}' updates "
-                "its variables by ops of its own, not by run.minimize.",
-                hint="Leave it out; in a plugin of your own, return run.minimize(loss).",
-            )
 
 
 def training_reader(

@@ -25,7 +25,6 @@ from ..options import CoreOptions
 from ..run_data import RunData
 from .hooks.plugin_hooks import build_plugin_hooks, refused_variables
 from .hooks.runner import RunHook
-from .length import check_accumulation
 from .peers import Place
 from .random_ops import RandomOp, find_random_ops
 from .setup import Job, training_reader, training_run
@@ -92,19 +91,14 @@ class PlanBuilder:
         """Build the complete plan after so many steps, which XLA compiled if `was_compiled`; None
         for a new run. Raises UsageError if the options ask for a mode that is not possible.
         """
-        is_on, count = self._options.xla == "on", self._replica.count
-        if count > 1 and is_on:
-            raise UsageError(
-                f"--xla is on, and XLA cannot compile a step of {count} replicas.",
-                hint="Set --xla off.",
-            )
-        if not HAS_XLA and is_on:
-            raise UsageError(
-                "XLA compiles steps on TensorFlow 2.x, not on this version.", hint="Set --xla off."
-            )
         # Whether XLA must compile the steps; None: a timing trial decides.
         use_xla = {"on": True, "off": False, "auto": was_compiled}[self._options.xla]
-        if count > 1 or not HAS_XLA:
+        if self._replica.count > 1 or not HAS_XLA:
+            if self._options.xla == "on":
+                reason = "XLA compiles steps on TensorFlow 2.x, not on this version"
+                if HAS_XLA:
+                    reason = f"XLA cannot compile a step of {self._replica.count} replicas"
+                raise UsageError(f"--xla is on, and {reason}.", hint="Set --xla off.")
             use_xla = False
         if self._options.steps_per_call == 1 and not use_xla:
             return self._complete(self.build_plain(StepMode.SINGLE))
@@ -126,7 +120,6 @@ class PlanBuilder:
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
         with tf_graph.as_default():
             check_model_size(tf.global_variables())
-        check_accumulation(self._options, run.total_steps, step_builder_of(run).update_counts)
         random_ops = find_random_ops(graph.train_op)
         options = choose_threads(self._options, tf_graph)
         return TrainingPlan(graph, reader, options, mode, random_ops=random_ops)

@@ -75,20 +75,16 @@ class StepRunner:
 
     def _prepare(self, inline: bool) -> Callable[[int], CallResult]:
         """A function that makes a number of steps."""
-        graph = self._graph
-        if graph.loop is None:
-            make_step = make_callable(self._session, [graph.train_op], inline=inline)
-            result = CallResult(None, 1)
-
-            def make_one(num_steps: int) -> CallResult:
-                make_step()
-                return result
-
-            return make_one
-        fetches = [graph.step_after] + refusal_fetches(graph)
-        call = make_callable(self._session, fetches, [graph.loop.num_steps], inline)
+        graph, loop = self._graph, self._graph.loop
+        fetches = [graph.train_op]
+        if loop is not None:
+            fetches = [graph.step_after] + refusal_fetches(graph)
+        call = make_callable(self._session, fetches, [loop.num_steps] if loop else [], inline)
 
         def make_steps(num_steps: int) -> CallResult:
+            if loop is None:
+                call()
+                return CallResult(None, 1)
             step, *refusal = call(np.int32(num_steps))
             return CallResult(int(step), num_steps, parse_refusal(graph, refusal))
 

@@ -29,7 +29,6 @@ from .hooks.stop import Stop
 from .hooks.summaries import Summaries
 from .hooks.validation import Validation
 from .initial_weights import check_model, open_initial_weights, read_parents
-from .length import check_other_length
 from .loop import Loop
 from .peers import NoPeers, shared_facts
 from .run_evaluator import RunEvaluator
@@ -37,7 +36,7 @@ from .run_log import RunLog
 from .session_record import TrainResult, list_summary_lines
 from .setup import (
     Job,
-    check_own_updates,
+    describe_other_length,
     evaluates,
     evaluation_steps,
     open_job,
@@ -84,14 +83,14 @@ class Trainer:
         if not folder.is_new:
             folder.lock()
             with waiting(f"Opening {folder}"):  # its files are hashed
-                self.start = folder.checkpoints.newest(self._warn)
+                self.start = folder.checkpoints.newest(console.warn)
             state = folder.state()
         self._steps_before = state.get("total_steps")
         # The weights to begin with, where no checkpoint has them.
         parents, weights = read_parents(folder), None
         if self.start is None:
             init_from, renames = job.options.init_from, job.options.map
-            weights = open_initial_weights(init_from, renames, parents.get(WEIGHTS), self._warn)
+            weights = open_initial_weights(init_from, renames, parents.get(WEIGHTS), console.warn)
         if weights is not None:
             parents.setdefault(WEIGHTS, weights.parent)
         self.initial_weights = weights
@@ -104,8 +103,6 @@ class Trainer:
             with waiting("Building the graph"):
                 was_compiled = None if folder.is_new else state.get("xla", False)
                 self.plan = self._build_plan(was_compiled)
-                if folder.is_new:
-                    check_own_updates(self.job, self.plan.graph.run)
                 self._evaluator = RunEvaluator(self.job, self.run_data, self.plan, console)
                 self._opened.callback(self._evaluator.close)
                 self._best_metric = self._evaluator.best_metric()
@@ -140,18 +137,15 @@ class Trainer:
         """Close the evaluator and unlock the folder."""
         self._opened.close()
 
-    def _warn(self, text: str) -> None:
-        self._console.log("warning: " + text)
-
     # ---------------------------------------------------------------------------- before training
 
     def check_resume(self, is_branch: bool = False) -> None:
-        """Refuse to continue with other data than the run began with, or with another length at
-        which the learning rate would jump, unless that is allowed; and a branch from the last step.
+        """Refuse to continue with other data than the run began with, unless that is allowed; and
+        a branch from the last step.
 
         Raises:
             DataError: names what differs. Other classes are never allowed.
-            UsageError: names both rates, or the step.
+            UsageError: names the step.
         """
         if self._folder.is_new:
             return
@@ -159,7 +153,6 @@ class Trainer:
         check_same_classes(record, dataset)
         if not self.job.allow_other_data:
             check_same_data(record, dataset, self._folder.file(LIST_FILE))
-        self._describe_other_length(self.job.allow_other_rate)
         if is_branch and self.start is not None and self.start.step >= self.total_steps:
             raise UsageError(
                 f"No step is left after step {self.start.step}: the run ends at step "
@@ -213,12 +206,11 @@ class Trainer:
             with plan.graph.tf_graph.as_default():
                 check_model(self._folder, self.start)
         if weights is not None:
-            class_names = self.run_data.dataset.spec.class_names
-            weights.plan(step_builder_of(plan.graph.run).model_variables, class_names)
+            weights.plan(step_builder_of(plan.graph.run).model_variables)
         self.peers.join(shared_facts(dict(self.log.session_facts(), mode=plan.mode.value)))
         # Describe the run in its folder and on the console, before the first step.
         hooks, summaries = self._build_hooks()
-        changes = [*(weights.sentences if weights else ()), self._describe_other_length(True)]
+        changes = [*(weights.sentences if weights else ()), self._describe_other_length()]
         self.log.begin(hooks, changes, self._best_metric)
         # Make the session, restore it, and train.
         loop = Loop(self, hooks, summaries, console)
@@ -268,15 +260,15 @@ class Trainer:
         others.append(Stop(options.max_secs))
         return [*map(RunHook, hooks), *self.plan.plugin_hooks, *map(RunHook, others)], summaries
 
-    def _describe_other_length(self, is_allowed: bool) -> str:
+    def _describe_other_length(self) -> str:
         """How another length than that of the session before changes the learning rate."""
-        before = self._steps_before
-        if self.start is None or before is None:
+        if self.start is None or self._steps_before is None:
             return ""
         texts = []
         for name in step_builder_of(self.plan.graph.run).schedules():
-            options, step = self.job.options.model_copy(update={"schedule": name}), self.start.step
-            texts.append(check_other_length(options, step, before, self.total_steps, is_allowed))
+            options = self.job.options.model_copy(update={"schedule": name})
+            step, before, now = self.start.step, self._steps_before, self.total_steps
+            texts.append(describe_other_length(options, step, before, now))
         return "; ".join(filter(None, texts))
 
     # ------------------------------------------------------------------------------------- ending
@@ -315,7 +307,7 @@ class Trainer:
         except ToolkitError as error:
             if not has_failed:
                 raise
-            self._warn(str(error))  # the first failure is the one to report
+            self._console.warn(str(error))  # the first failure is the one to report
         finally:
             if self.page:
                 self.page = self.log.write_page()

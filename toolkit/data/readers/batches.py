@@ -121,9 +121,15 @@ class BatchForm(NamedTuple):
         batch = {}
         for key, tensor in flat.items():
             if key in self.longest and not self.pads_to_longest:
-                tensor = tensor[:, : tf.maximum(tf.reduce_max(flat[key + LENGTH]), 1)]
+                tensor = tensor[:, : self.pad_length(key, flat[key + LENGTH])]
             batch[key] = convert_stored(tensor, self.components[key].kind)
         return batch
+
+    def pad_length(self, key: str, lengths: tf.Tensor) -> Any:
+        """L of a batch of sequences with these lengths, int32 of any shape: an int32 scalar."""
+        if self.pads_to_longest:
+            return self.longest[key]
+        return tf.maximum(tf.reduce_max(lengths), 1)
 
 
 def convert_stored(tensor: tf.Tensor, kind: str) -> tf.Tensor:

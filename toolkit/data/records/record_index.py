@@ -15,12 +15,14 @@ import hashlib
 import json
 import os
 import sys
+import warnings
 from typing import (
     Any,
     Callable,
     Counter,
     Dict,
     Iterable,
+    Iterator,
     List,
     NamedTuple,
     Optional,
@@ -144,6 +146,14 @@ class RecordIndex:
 # ----------------------------------------------------------------------------------------- records
 
 
+@contextlib.contextmanager
+def quiet_parsing() -> Iterator[None]:
+    """Hide warnings of protobuf about damaged records, which `parse_record` refuses."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
 def parse_record(name: str, record: bytes, is_first: bool = False) -> Features:
     """The features of a record. Raises a DataError that names it if it is no Example."""
     example, finding = tf.train.Example(), "bytes that are no tf.train.Example"
@@ -207,6 +217,7 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
     with contextlib.ExitStack() as files:
         paths = [os.path.join(folder, f"values{number}.bin") for number in range(len(plans))]
         values = [files.enter_context(open(path, "wb")) for path in paths]
+        files.enter_context(quiet_parsing())
         for shard in shards:
             for number, (position, record) in enumerate(iterate_records(shard)):
                 name = f"{shard.path}: record {number}"

@@ -40,6 +40,7 @@ from .record_index import (
     kind_of,
     only_value,
     parse_record,
+    quiet_parsing,
     values_of,
 )
 
@@ -69,7 +70,8 @@ def open_tfrecord(settings: Settings) -> Dataset:
     if shard is None:
         raise DataError(f"{place}: expected one record or more, found empty files.", hint=HINT)
     name = f"{shard.path}: record 0"
-    first = parse_record(name, record, is_first=True)
+    with quiet_parsing():
+        first = parse_record(name, record, is_first=True)
     if model is None:
         features, labels = _choose_keys(name, first, settings.columns)
     else:

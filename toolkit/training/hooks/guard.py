@@ -63,17 +63,14 @@ class Guard(SessionHook):
                     )
                 self._last_counts[name] = int(value)
             self._last_step = step
-        for name, value in (values or {}).items():
-            self._check_window(name, step, int(value))
-
-    def _check_window(self, name: str, step: int, count: int) -> None:
-        """Raise DivergedError if all steps of a window or of the run were skipped, at its end."""
-        skipped = count - self._window_counts[name]
-        is_run_lost = count >= step > 1 and self.loop.is_last(step)
-        if is_run_lost or (step % WINDOW == 0 and skipped >= WINDOW):
-            raise DivergedError(
-                f"All of the last {skipped} steps up to step {step} were non-finite.",
-                hint="Try a lower --learning-rate, or --clip global-norm.",
-            )
-        if step % WINDOW == 0:
-            self._window_counts[name] = count
+        # Where all steps of a window or of the run were skipped, the run ends.
+        for name, count in (values or {}).items():
+            skipped = int(count) - self._window_counts[name]
+            is_run_lost = count >= step > 1 and self.loop.is_last(step)
+            if is_run_lost or (step % WINDOW == 0 and skipped >= WINDOW):
+                raise DivergedError(
+                    f"All of the last {skipped} steps up to step {step} were non-finite.",
+                    hint="Try a lower --learning-rate, or --clip global-norm.",
+                )
+            if step % WINDOW == 0:
+                self._window_counts[name] = int(count)

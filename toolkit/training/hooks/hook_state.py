@@ -26,7 +26,13 @@ def save(path: str, states: States) -> None:
     for hook, state in states.items():
         for name, value in state.items():
             try:
-                index[hook][name] = _encode(value, arrays)
+                if isinstance(value, np.ndarray):
+                    if value.dtype.hasobject:
+                        raise TypeError("an array of objects")
+                    index[hook][name] = {"array": f"array{len(arrays)}"}
+                    arrays[f"array{len(arrays)}"] = value
+                else:
+                    index[hook][name] = {"value": _to_json(value)}
             except (TypeError, RecursionError) as error:
                 raise ToolkitError(
                     f"Session hook '{hook}' keeps '{name}', which holds {error}.",
@@ -35,17 +41,6 @@ def save(path: str, states: States) -> None:
     arrays[_INDEX] = np.frombuffer(json.dumps(index).encode("utf-8"), np.uint8)
     with atomic_write(path + ENDING, durable=True) as file:
         np.savez(file, **arrays)
-
-
-def _encode(value: Any, arrays: Dict[str, Any]) -> Dict[str, Any]:
-    """The entry of a value in the index; an array is added to the others."""
-    if not isinstance(value, np.ndarray):
-        return {"value": _to_json(value)}
-    if value.dtype.hasobject:
-        raise TypeError("an array of objects")
-    key = f"array{len(arrays)}"
-    arrays[key] = value
-    return {"array": key}
 
 
 def _to_json(value: Any) -> Any:

@@ -73,14 +73,12 @@ class Metrics(SessionHook):
         self._rows, last = values
         self._rows_step = step
         if super().is_due(step):
-            self._add_record(step, {**self._means(), **last})
+            *sums, _ = (self._weights[:, np.newaxis] * self._rows).sum(0)
+            count = self._rows[0, -1]  # all replicas make the same steps
+            means = [x / count if count else np.nan for x in sums]
+            self._add_record(step, {**dict(zip(self._sums.names, means)), **last})
             self._rows = self._no_rows
             self.loop.assign_sums(self._rows)
-
-    def _means(self) -> Dict[str, float]:
-        *sums, _ = (self._weights[:, np.newaxis] * self._rows).sum(0)
-        count = self._rows[0, -1]  # all replicas make the same steps
-        return {name: x / count if count else np.nan for name, x in zip(self._sums.names, sums)}
 
     def _add_record(self, step: int, values: Mapping[str, Any]) -> None:
         record: Dict[str, Any] = {"step": step, "kind": "train"}

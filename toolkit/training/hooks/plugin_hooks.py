@@ -5,9 +5,7 @@ resolved, or refused with a way out.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import inspect
-import os
 from typing import Any, Container, Dict, Iterator, List, Optional
 
 from ...autopsy.op_traceback import plugin_lines
@@ -22,15 +20,12 @@ from ...plugins import (
     Problem,
     describe_failure,
     describe_value,
-    is_own_file,
     own_frames,
 )
 from ...run_data import RunData
 from .base import Every, SessionHook
 from .runner import RunHook
 
-# The methods of `SessionRunHook` behind which `SessionHook` has methods of its own.
-_OWN_NAMES = {"before_run": "fetches", "after_run": "on_step"}
 # What they mean depends on the loop: a lost session is replaced, ended data and a lack of memory
 # have exit codes of their own.
 _LOOP_ERRORS = (
@@ -123,13 +118,12 @@ class PluginHook(RunHook):
         except (ToolkitError, *_LOOP_ERRORS):
             raise
         except (Exception, SystemExit) as error:
-            failure = describe_failure(error, self._plugin.file, self._place_of(method))
+            failure = describe_failure(error, self._plugin.file, self._place)
             names = [frame.name for frame in own_frames(error, self._plugin.file)]
             names = [name for name in names if hasattr(self.hook, name)]
             cls = RetryError if isinstance(error, OSError) else ToolkitError
             raise cls(
-                f"{self._subject} failed in {(names or [self._own_name(method)])[0]}: "
-                f"{failure.text}.",
+                f"{self._subject} failed in {(names or [method])[0]}: {failure.text}.",
                 hint=failure.hint,
             ) from error
 
@@ -141,7 +135,7 @@ class PluginHook(RunHook):
         if not isinstance(args, tf.train.SessionRunArgs):
             raise ToolkitError(
                 f"{self._subject} returned {describe_value(args)} from 'before_run' "
-                f"({self._place_of('before_run')}).",
+                f"({self._place}).",
                 hint="It returns tf.train.SessionRunArgs(fetches), or None.",
             )
         graph = context.session.graph
@@ -175,7 +169,7 @@ class PluginHook(RunHook):
         if fetch.graph is not graph or not graph.is_fetchable(fetch):
             raise ToolkitError(
                 f"{self._subject} fetches '{fetch.name}', which is within the loop of steps "
-                f"({self._place_of('before_run')}).",
+                f"({self._place}).",
                 hint=f"{_HINT}; or set --steps-per-call 1.",
             )
         if isinstance(fetch, tf.Tensor) and fetch.dtype == tf.resource:
@@ -186,15 +180,9 @@ class PluginHook(RunHook):
         try:
             return graph.as_graph_element(name)
         except (KeyError, TypeError, ValueError):
-            names = [variable.op.name for variable in _variables(graph)]
-            names += [op.name for op in graph.get_operations() if graph.is_fetchable(op)]
-            op_name, colon, number = name.partition(":")
-            matches = difflib.get_close_matches(op_name, names, n=1)
-            is_typo = matches and matches[0] != op_name
             raise ToolkitError(
-                f"{self._subject} fetches '{name}', which is not in the graph "
-                f"({self._place_of('before_run')}).",
-                hint=f"Did you mean '{matches[0]}{colon}{number}'?" if is_typo else f"{_HINT}.",
+                f"{self._subject} fetches '{name}', which is not in the graph ({self._place}).",
+                hint=f"{_HINT}.",
             ) from None
 
     def _is_read(self, fetch: Any) -> bool:
@@ -214,22 +202,6 @@ class PluginHook(RunHook):
             )
             self._are_reads[fetch.name] = is_read
         return self._are_reads[fetch.name]
-
-    # ----------------------------------------------------------------------------------- its faults
-
-    def _own_name(self, method: str) -> str:
-        """The method of `SessionHook` behind one of `SessionRunHook` that a hook inherits."""
-        inherited = getattr(SessionHook, method, object)
-        is_inherited = getattr(type(self.hook), method, None) is inherited
-        return _OWN_NAMES.get(method, method) if is_inherited else method
-
-    def _place_of(self, method: str) -> str:
-        """The place of a method that the plugin defines, else of the code that made the hook."""
-        for name in (self._own_name(method), method):
-            code = getattr(getattr(type(self.hook), name, None), "__code__", None)
-            if code is not None and is_own_file(code.co_filename, self._plugin.file):
-                return f"{os.path.abspath(code.co_filename)}:{code.co_firstlineno}"
-        return self._place
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class SampleGrids(SessionHook):
         self._images, self._columns, self._reals = images, columns, reals
 
     def on_restore(self, session, step):
-        later = [path for path in self._grids() if _step_of(path) > step]  # will be repeated
+        later = [path for made, path in self._grids().items() if made > step]  # will be repeated
         for path in later + [self._file("progress.gif")] * bool(later):
             if os.path.exists(path):
                 os.remove(path)
@@ -69,15 +69,16 @@ class SampleGrids(SessionHook):
         # A divergence is worth seeing. After another error, no second one may hide it.
         if error is None or isinstance(error, (InterruptedRun, DivergedError)):
             scale = max(1, round(SHOWN_SIDE / int(self._images.shape[1])))
-            write_gif(self._grids(), self._file("progress.gif"), scale)
+            write_gif(list(self._grids().values()), self._file("progress.gif"), scale)
 
     def _file(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
-    def _grids(self) -> List[str]:
+    def _grids(self) -> Dict[int, str]:
         """The paths of the grids in the folder, by step."""
         names = os.listdir(self._folder) if os.path.isdir(self._folder) else []
-        return sorted([self._file(name) for name in names if GRID.match(name)], key=_step_of)
+        found = {int(m.group(1)): self._file(m.string) for m in map(GRID.match, names) if m}
+        return dict(sorted(found.items()))
 
     def _write(self, session: Any, step: int) -> None:
         path = self._file(f"step-{step:08d}.png")
@@ -86,12 +87,6 @@ class SampleGrids(SessionHook):
             image = tf.Summary.Image(encoded_image_string=file.read())
         value = tf.Summary.Value(tag=self.name, image=image)
         self.loop.summarize(step, tf.Summary(value=[value]))
-
-
-def _step_of(path: str) -> int:
-    match = GRID.search(path)
-    assert match is not None
-    return int(match.group(1))
 
 
 def write_gif(paths: List[str], out: str, scale: int = 1) -> None:
