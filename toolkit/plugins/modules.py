@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.machinery
 import importlib.util
+import pkgutil
 import sys
 from typing import Any, List, Optional
 
@@ -51,8 +52,9 @@ def _find_specs(module: str) -> List[Optional[importlib.machinery.ModuleSpec]]:
                 places: Any = specs[-1].submodule_search_locations or ()
                 # Those of a package without __init__.py are computed again for each use, from its
                 # parent.
-                folders = list(getattr(places, "_path", places))
-                spec = importlib.machinery.PathFinder.find_spec(name, folders)
+                finders = map(pkgutil.get_importer, getattr(places, "_path", places))
+                found = (finder.find_spec(name) for finder in finders if finder is not None)
+                spec = next((each for each in found if each is not None), None)
         specs.append(spec)
         if spec is None:
             break
