@@ -11,7 +11,7 @@ from data_fixtures import numbered_images
 from reader_fixtures import read
 
 from toolkit.compat import tf
-from toolkit.data.column import Column
+from toolkit.data.column import Column, Sequences
 from toolkit.data.decoded import Decoded
 from toolkit.data.examples import Split
 from toolkit.data.prepare import ExampleHooks
@@ -143,6 +143,17 @@ session.run(features)
 def test_a_process_ends_while_batches_are_read_for_a_session_that_is_open():
     ended = process_fixtures.run(fresh=True, statements=UNCLOSED)
     assert ended.code == 0, ended.err
+
+
+def test_a_map_that_is_cut_is_refused_before_it_is_read(tmp_path):
+    path = str(tmp_path / "values.npy")
+    np.save(path, np.arange(1, 97, dtype=np.int32))
+    sequences = Sequences(np.load(path, mmap_mode="r"), np.arange(0, 97, 8))
+    split = Split({"words": Column(sequences, kind="value")})
+    with open(path, "r+b") as file:
+        file.truncate(200)
+    with pytest.raises(DataError, match=f"{path}: expected .* it changed"):
+        split.take([11])
 
 
 @pytest.mark.parametrize(
