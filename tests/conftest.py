@@ -39,6 +39,7 @@ def pytest_addoption(parser):
     )
     group.addoption("--part", metavar="K/N", help="the K-th of N parts of about equal time")
     group.addoption("--save-seconds", metavar="FILE", help="write the CPU seconds of each test")
+    group.addoption("--show-seconds", action="store_true", help="print where the CPU time went")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,7 +15,7 @@ import time
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(REPOSITORY, ".long")
 TESTS, MUTANTS = 4, 4  # so many parts
-PYTEST = ["-m", "pytest", "--tier", "quick,ci,long", "--durations", "20"]
+PYTEST = ["-m", "pytest", "--tier", "quick,ci,long", "--show-seconds"]
 # Name -> what it is, the arguments of Python, and variables of the environment.
 PARTS = {
     **{
