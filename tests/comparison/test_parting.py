@@ -50,6 +50,36 @@ def test_runs_without_a_common_commit_say_so(here):
     assert parting().text == "no step was committed by both: seed differs (1, 2)"
 
 
+def test_records_of_training_narrow_the_bounds(here):
+    records = [{"step": step, "kind": "train", "loss": 1 / step} for step in (12, 14, 16)]
+    write_run("a", [Session(0, {10: "a", 20: "b"})], records=records)
+    records[1:] = [dict(records[1], loss=9.0), dict(records[2], loss=8.0)]
+    write_run("b", [Session(0, {10: "a", 20: "x"})], records=records)
+    assert (parting().step, parting().differs_by) == (10, 14)
+    assert "the logs show no reason" in parting().text
+    records.insert(1, dict(records[0], step=13))  # so the mean of step 14 is one of fewer steps
+    write_run("c", [Session(0, {10: "a", 20: "x"})], records=records)
+    assert parting("a", "c").differs_by == 16
+
+
+def test_records_of_evaluations_do_not_count(here):
+    record = {"step": 12, "kind": "eval", "split": "validation", "loss": 1.0}
+    write_run("a", [Session(0, {10: "a"})], records=[record])
+    write_run("b", [Session(0, {10: "a"})], records=[dict(record, loss=2.0)])
+    assert parting().differs_by is None
+
+
+def test_runs_without_a_common_commit_have_bounds_from_their_records(here):
+    records = [{"step": 5, "kind": "train", "loss": 1.0}]
+    write_run("a", [Session(0, {10: "a"})], records=records)
+    write_run("b", [Session(0, {15: "a"})], records=[dict(records[0], loss=2.0)], seed=2)
+    result = parting()
+    assert (result.step, result.differs_by) == (0, 5)
+    assert result.text == ("they differ by step 5: seed differs (1, 2)")
+    write_run("c", [Session(0, {15: "a"})])
+    assert parting("a", "c").text.startswith("no step was committed by both")
+
+
 def test_runs_that_differ_at_their_first_commit_say_so(here):
     write_run("a", [Session(0, {20: "a", 40: "b"})])
     write_run("b", [Session(0, {20: "x", 40: "y"})], seed=2)

@@ -1,13 +1,14 @@
 """The step at which two runs parted, from their commit logs.
 
 Each commit has a hash over all tensors: two runs with equal hashes at a step are equal there, bit
-for bit. What differs between the sessions that trained the steps after the last equal commit is the
-reason, as far as the logs have it.
+for bit. Between two common commits, metrics.jsonl narrows the step further: records of a step that
+differ show that the runs differ by then. What differs between the sessions that trained the steps
+after the last equal commit is the reason, as far as the logs have it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..storage.commit_log import current_sessions
 from ..storage.entries import BRANCH
@@ -40,7 +41,8 @@ def find_parting(a: RunRecord, b: RunRecord) -> Parting:
     tensors = [[each[step].values["tensors"] for step in common] for each in commits]
     count = next((n for n, pair in enumerate(zip(*tensors)) if pair[0] != pair[1]), len(common))
     equal = common[count - 1] if count else 0
-    differing = common[count] if count < len(common) else None
+    bounds = common[count : count + 1] + _differing_records(a, b, equal)[:1]
+    differing = min(bounds, default=None)
 
     # What differed between earlier sessions, too, is no cause where the runs were still equal.
     sessions = [current_sessions(log.entries()) for log in logs]
@@ -60,7 +62,8 @@ def find_parting(a: RunRecord, b: RunRecord) -> Parting:
     if differing is None and not all(last):
         text = f"{(b if last[0] else a).name} has no commit yet, so nothing can be compared"
     elif differing is None and not equal:
-        text = "no step was committed by both" + (f": {reasons}" if reasons else "")
+        text = "no step was committed by both, and no record of training differs"
+        text += f": {reasons}" if reasons else ""
     elif differing is None and last[0] == last[1] == equal:
         text = f"{start}, the last of both"
     elif differing is None:
@@ -69,14 +72,36 @@ def find_parting(a: RunRecord, b: RunRecord) -> Parting:
         clauses += [f"from there {reasons}"] if new else []
         text = f"{start}, the last that both committed; {'; '.join(clauses)}"
     elif not equal:
-        place = f"already at the first commit of both, step {differing:,}"
-        text = f"they differ {place}: {reasons or _NO_REASON}"
+        place = "already at the first commit of both," if [differing] == common[:1] else "by"
+        text = f"they differ {place} step {differing:,}: {reasons or _NO_REASON}"
     elif new and is_from_there:
         text = f"{start}; from there {reasons}"
     else:
         place = "from the next step" if differing == equal + 1 else f"by step {differing:,}"
         text = f"{start}; they differ {place}: {reasons or _NO_REASON}"
     return Parting(equal, differing, _describe_branch(a, b) + text, causes)
+
+
+def _differing_records(a: RunRecord, b: RunRecord, after: int) -> List[int]:
+    """The steps after another one at which the runs recorded different values of training.
+
+    The means of a record are of the steps since the one before, which has to be the same.
+    """
+    tables: List[Dict[int, Tuple[int, Dict[str, Any]]]] = []
+    for run in (a, b):
+        table, since = {}, 0
+        for record in run.folder.metrics.read():
+            step = record.get("step")
+            if record.get("kind") == "train" and type(step) is int and step > 0:
+                table[step], since = (since, record), step
+        tables.append(table)
+    steps = []
+    for step in sorted(set(tables[0]) & set(tables[1])):
+        (since, first), (other_since, second) = (table[step] for table in tables)
+        differs = any(first[name] != second[name] for name in set(first) & set(second))
+        if step > after and since == other_since and differs:
+            steps.append(step)
+    return steps
 
 
 def _describe_branch(a: RunRecord, b: RunRecord) -> str:
