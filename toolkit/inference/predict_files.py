@@ -25,7 +25,7 @@ from ..data.examples import LENGTH, Split, describe
 from ..data.held_out import NOTHING
 from ..data.images.folder import list_image_files
 from ..data.images.image_file import ImageForm, is_picture, parse_colour, read_image
-from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
+from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_specs
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..data.reading_options import DEFAULT_IMAGES, ColumnOptions, ImageOptions
 from ..data.records.record_files import is_record_file
@@ -380,12 +380,16 @@ def _form(spec: DataSpec, images: ImageOptions) -> ImageForm:
 
 def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
     """Check an array's shape and dtype, and add a missing batch or channel axis."""
-    array = add_axes(array, spec.shape)
-    if array.dtype == np.uint8 and spec.dtype.startswith("float"):
-        raise DataError(f"{path} has bytes, and the model was trained on {spec.dtype}.")
-    specs = {"features": (spec.dtype, spec.shape)}
-    checked = check_arrays({"features": array}, specs, path)["features"]
-    return np.asarray(array, object) if spec.dtype == TEXT else checked
+    shape, is_text = tuple(spec.shape), spec.dtype == TEXT
+    array = add_axes(array, shape)
+    is_other_kind = (spec.dtype == "uint8") != (array.dtype == np.uint8)
+    if array.shape[1:] != shape or is_other_kind or is_text != (array.dtype.kind in "OSU"):
+        raise DataError(
+            f"{path}: expected examples {list(shape)} {spec.dtype}, found "
+            f"{list(array.shape[1:])} {array.dtype}.",
+            hint="" if is_text else "Give image files to have them scaled.",
+        )
+    return np.asarray(array, object) if is_text else as_dtype(array, spec.dtype, path)
 
 
 def add_axes(array: np.ndarray, shape: Sequence[Optional[int]]) -> np.ndarray:
