@@ -119,6 +119,8 @@ def test_a_name_that_no_run_has_is_a_mistake(here, cli, argv):
     "condition, message",
     [
         ("finished", "is not a name, a comparison and a value"),
+        ("accuracy>abc", "'abc' is no number"),
+        ("learning_rate<=fast", "The values of learning_rate are numbers, such as 0.01"),
         ("learning_rate>>1", "has no comparison '>>'"),
     ],
 )
@@ -142,9 +144,14 @@ def test_an_unknown_name_gets_a_few_suggestions(here, cli):
 def test_other_data_are_rankings_of_their_own(here, cli):
     for name, value in (("a", 0.9), ("b", 0.7), ("c", 0.8)):
         write_run(name, metrics={"accuracy": value})
-    data = dict(read_rows(["a"], print)[0].record.manifest["data"], name="small")
+    data = dict(read_rows(["a"], print)[0].record.manifest["data"], partition="9" * 64)
     write_run("small", metrics={"accuracy": 1.0}, manifest={"data": data})
-    assert names(cli("runs", ".", "--sort", "metric")) == ["a", "c", "b", "small"]
+    for key in ("metric", "accuracy"):
+        result = cli("runs", ".", "--sort", key)
+        assert names(result) == ["a", "c", "b", "small"]
+        assert "warning: the runs are of 2 data sets or splits, each with a ranking" in result.err
+    assert cli("runs", ".", "--sort", "name").err == ""
+    assert cli("runs", ".", "--sort", "accuracy", "--limit", "2").err == ""
 
 
 def test_damaged_runs_are_rows_with_their_reason(here, cli):

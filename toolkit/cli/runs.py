@@ -23,6 +23,7 @@ COLUMNS = ("name", "status", "step", "metric", "time", "data", "options")
 MORE_COLUMNS = ("plugin", "created", "path", "reason")
 RIGHT_ALIGNED = ("step", "time")
 MAX_NOTES = 5
+UNRANKED = ("step", "time", "created", "name")  # keys that say nothing of better and worse
 
 
 @click.command()
@@ -80,6 +81,8 @@ def runs(
     rows = listing.filter_rows(rows, conditions)
     listing.add_special_options(rows)
     rows = listing.sort_rows(rows, sort, reverse)[:limit]
+    rankings = "" if sort in UNRANKED else listing.describe_rankings(rows, sort)
+    notes += [rankings] if rankings else []
     names = [name.strip().replace("-", "_") for name in (columns or "").split(",")]
     names = list(filter(None, names))
     listing.check_columns(names, rows, (*COLUMNS, *MORE_COLUMNS))

@@ -40,7 +40,9 @@ class Row(NamedTuple):
 
     record: Optional[RunRecord]  # None if the folder cannot be read
     metric: Optional[Metric]  # the main metric of the run; None if it has none
-    values: Dict[str, Any]  # what can be filtered, sorted and shown: fields, options and metrics
+    # what can be named to filter, to sort and to show: the fields, options and metrics of the run
+    # by name
+    values: Dict[str, Any]
     facts: Dict[str, Any]  # what `toolkit runs --json` prints
 
 
@@ -92,33 +94,47 @@ def sort_rows(rows: Sequence[Row], key: str, is_reverse: bool = False) -> List[R
     rows = sorted(rows, key=lambda row: natural_key(row.values["name"]))
     if key == "name":
         return rows[::-1] if is_reverse else rows
-    orders: List[Any] = [row.values.get(_DESCENDING.get(key, "")) or None for row in rows]
+    orders: List[Any] = [row.values.get(_DESCENDING.get(key, "")) for row in rows]
+    orders = [None if value == "" else value for value in orders]
     if key not in _DESCENDING:
         orders = _order_by_value(rows, key)
-    known = [pair for pair in zip(orders, rows) if pair[0] is not None]
+    pairs = list(zip(orders, rows))
+    known = [pair for pair in pairs if pair[0] is not None]
     known.sort(key=lambda pair: pair[0], reverse=key in _DESCENDING)
-    unknown = [row for order, row in zip(orders, rows) if order is None]
-    return [row for _, row in (known[::-1] if is_reverse else known)] + unknown
+    known = known[::-1] if is_reverse else known
+    return [row for _, row in [*known, *(pair for pair in pairs if pair[0] is None)]]
 
 
 def _order_by_value(rows: Sequence[Row], key: str) -> List[Any]:
     """What to sort each row by, None without a value: the merit of a metric among the runs of the
-    same metric, of which most have the first place, and of the same data; numbers before other
-    options.
+    same metric and data, of which most have the first place; numbers before other options.
     """
     metrics = [_metric_to_sort(row, key) for row in rows]
-    counts = collections.Counter(metric.name for metric in metrics if metric)
+    names = _rank([metric.name for metric in metrics if metric])
+    data = _rank([_data_of(row.record) for row in rows if row.record])
     orders: List[Any] = []
     for row, metric in zip(rows, metrics):
         value, number = row.values.get(key), _as_number(row.values.get(key))
         if metric and row.record:
-            place = -counts[metric.name], metric.name, row.record.data_name
+            place = names[metric.name], data[_data_of(row.record)]
             orders.append(None if math.isnan(metric.value) else (0, *place, -metric.merit))
         elif value in (None, "") or key == "metric":
             orders.append(None)
         else:
             orders.append((2, format_value(value)) if number is None else (1, number))
     return orders
+
+
+def describe_rankings(rows: Sequence[Row], key: str) -> str:
+    """That rows sorted by a metric are several rankings, a sentence; "" if they are one."""
+    data = {_data_of(row.record) for row in rows if row.record and _metric_to_sort(row, key)}
+    text = f"the runs are of {len(data)} data sets or splits, each with a ranking of its own"
+    return text if len(data) > 1 else ""
+
+
+def _data_of(record: RunRecord) -> str:
+    """A text that is equal for runs of the same data and splits."""
+    return repr((sorted(record.data_sha256.items()) or record.data_name, record.partition))
 
 
 def _metric_to_sort(row: Row, key: str) -> Optional[Metric]:
@@ -128,6 +144,12 @@ def _metric_to_sort(row: Row, key: str) -> Optional[Metric]:
     if key == "metric":
         return row.metric
     return main_metric(row.record, key) if key in row.record.metrics else None
+
+
+def _rank(texts: Sequence[str]) -> Dict[str, int]:
+    """Texts by their rank: the one that most rows have first."""
+    ordered = sorted(collections.Counter(texts).items(), key=lambda each: (-each[1], each[0]))
+    return {text: rank for rank, (text, _) in enumerate(ordered)}
 
 
 def natural_key(text: str) -> List[Tuple[int, int, str]]:
@@ -188,8 +210,20 @@ class Condition(NamedTuple):
 
 
 def filter_rows(rows: Sequence[Row], conditions: Sequence[Condition]) -> List[Row]:
-    """The rows that match all conditions. Raises UsageError for a name that occurs in no row."""
+    """The rows that match all conditions.
+
+    Raises:
+        UsageError: a name occurs in no row, or a limit of numbers is no number.
+    """
     _check_names([condition.name for condition in conditions], rows, "filter by", _FIELDS)
+    for name, sign, text in conditions:
+        values = [row.values[name] for row in rows if row.values.get(name) is not None]
+        numbers = [_as_number(value) for value in values]
+        if sign in _ORDERS and _as_number(text) is None and numbers and None not in numbers:
+            raise UsageError(
+                f"--where '{name}{sign}{text}': '{text}' is no number.",
+                hint=f"The values of {name} are numbers, such as {format_value(values[0])}.",
+            )
     return [row for row in rows if all(each.matches(row) for each in conditions)]
 
 
