@@ -13,7 +13,6 @@ from toolkit.comparison.record import read_record
 from toolkit.page.pictures import Album, list_frames, list_pictures
 from toolkit.page.sections import read_sections
 from toolkit.page.writer import describe_page, render
-from toolkit.storage.jsonl import read_records
 
 
 def run_of(path="run", **values):
@@ -93,13 +92,6 @@ def test_records_that_are_damaged_or_huge_are_left_out(here):
         file.write(b'{"step": 5, "kind": "train", "loss": 2.5}\n{"step": 6, "lo')
     (curve,) = run_of()["curves"]
     assert list(curve.steps) == [1, 2, 5] and curve.points() == [(1, 1.5), (5, 2.5)]
-
-
-def test_only_so_many_bytes_of_a_file_are_read(here):
-    with open("a.jsonl", "w") as file:
-        file.write('{"step": 1}\n' * 100)
-    assert len(list(read_records("a.jsonl", max_bytes=60))) == 5
-    assert list(read_records("missing.jsonl")) == []
 
 
 def test_a_pipe_in_the_place_of_records_does_not_block(here):

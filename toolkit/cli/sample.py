@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import click
 
@@ -15,6 +15,9 @@ from ..storage.run_folder import open_run
 from .common import open_with_warnings
 from .plugin_command import PluginCommand, Words, find_run, select_from_run
 from .plugin_options import NO_SELECTION, Selection, class_flags
+
+if TYPE_CHECKING:
+    from ..inference.sampling import SamplePlan
 
 
 def _select(words: Words) -> Selection:
@@ -92,10 +95,7 @@ def sample(
         sampler = model.sampler()
         options = model.sample_settings(settings, are_flags=True)
         plan = sampler.plan(count, seed, class_, options, in_rows=kind == sample_files.GRID)
-        words = [f"seed-{plan.request.seed}-step-{model.step}"]  # other words for each request
-        words += [f"n-{count}"] * (count is not None)
-        words += [f"class-{plan.label}"] * (plan.label is not None)
-        name = "-".join(words + plan.request.options.file_words()) + ".png"
+        name = file_name(plan, count, model.step)
         out = out or os.path.join(run_folder, "samples", name)
         parts, noun = sample_files.check_kind(sampler.draw(plan.request), kind)
         with shared.writing_output(out):
@@ -117,3 +117,13 @@ def sample(
         text = "{}  {count} {} of step {step}, seed {seed}\n"
         sys.stdout.write(text.format(out, noun, **summary))
     return None
+
+
+def file_name(plan: SamplePlan, count: Optional[int], step: int) -> str:
+    """A file name that is different for each request: seed-0-step-500-class-3.png; `count` is the
+    number of samples that the user set.
+    """
+    words = [f"seed-{plan.request.seed}-step-{step}"]
+    words += [f"n-{count}"] * (count is not None)
+    words += [f"class-{plan.label}"] * (plan.label is not None)
+    return "-".join(words + plan.request.options.file_words()) + ".png"

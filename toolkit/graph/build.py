@@ -20,6 +20,7 @@ from .hook_values import (
     check_outputs,
     check_predictions,
     check_train_op,
+    check_training_loss,
 )
 from .initial_values import noted_draws, seed_initial_values, seeded_generators
 from .networks import example_placeholders
@@ -428,8 +429,9 @@ def refused_variables(plugins: Plugins, hook: str) -> Iterator[None]:
 
 def _ask_loss(plugins, run, model, features, labels, outputs) -> Any:
     """What the hook `loss` returns: a scalar, or a dict of named scalars."""
+    check = check_training_loss if run.mode == "train" else check_loss
     return plugins.call_hook(
-        "loss", check_loss, model=model, features=features, labels=labels, outputs=outputs, run=run
+        "loss", check, model=model, features=features, labels=labels, outputs=outputs, run=run
     )
 
 

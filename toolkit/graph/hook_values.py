@@ -34,8 +34,6 @@ def check_outputs(value: Any) -> Optional[Problem]:
 def check_loss(value: Any) -> Optional[Problem]:
     """Of the hook `loss`."""
     expected = "a scalar tensor"
-    if value == {}:
-        return Problem(f"returned {{}}, expected {expected}", "Return at least one scalar.")
     for name, loss in value.items() if isinstance(value, dict) else [("loss", value)]:
         if isinstance(loss, (list, tuple)):
             hint = "Return one scalar, or a dict of scalars by name."
@@ -50,6 +48,13 @@ def check_loss(value: Any) -> Optional[Problem]:
             hint = "Convert it with tf.cast(loss, tf.float32)."
             return _problem(loss, f"{expected} of floats", hint, name)
     return None
+
+
+def check_training_loss(value: Any) -> Optional[Problem]:
+    """Of the hook `loss` in training, which needs one or more."""
+    if value == {}:
+        return Problem("returned {}, expected a scalar tensor", "Return at least one scalar.")
+    return check_loss(value)
 
 
 def check_train_op(value: Any) -> Optional[Problem]:
