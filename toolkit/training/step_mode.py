@@ -95,9 +95,9 @@ class PlanBuilder:
         use_xla = {"on": True, "off": False, "auto": was_compiled}[self._options.xla]
         if self._replica.count > 1 or not HAS_XLA:
             if self._options.xla == "on":
-                reason = "XLA compiles steps on TensorFlow 2.x, not on this version"
-                if HAS_XLA:
-                    reason = f"XLA cannot compile a step of {self._replica.count} replicas"
+                reason = f"XLA cannot compile a step of {self._replica.count} replicas"
+                if self._replica.count == 1:
+                    reason = "XLA compiles steps on TensorFlow 2.x, not on this version"
                 raise UsageError(f"--xla is on, and {reason}.", hint="Set --xla off.")
             use_xla = False
         if self._options.steps_per_call == 1 and not use_xla:
