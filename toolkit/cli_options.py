@@ -33,8 +33,18 @@ import click
 from .errors import RetryError, UsageError
 from .errors import suggest_path as suggest_path  # for the commands of plugins
 
-# Of an OSError, where another try may succeed; else the user has to name another output.
-RETRIED = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE)
+# Of an OSError, where the user has to name another output.
+USER_ERRORS = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.EBUSY,
+    errno.ELOOP,
+)
 PAGE = "report.html"  # the only output in the folder of a run
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -213,9 +223,9 @@ def writing_output(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}."
-        if error.errno in RETRIED:
-            raise RetryError(message, hint="Free some space, or name another place.") from error
-        raise UsageError(message, hint="Name another place.") from error
+        if error.errno in USER_ERRORS:
+            raise UsageError(message, hint="Name another place.") from error
+        raise RetryError(message, hint="Free some space, or name another place.") from error
 
 
 def warn(text: str) -> None:

@@ -7,10 +7,12 @@ from file_fixtures import read_json
 from linear_fixtures import write_bars
 from run_fixtures import write_plugin
 
+from toolkit.errors import UsageError
 from toolkit.options import CoreOptions
 from toolkit.storage.session_changes import find_session_changes
 from toolkit.training import provenance
 from toolkit.training.setup import describe_other_length, total_steps
+from toolkit.training.step_mode import check_accumulation
 
 
 def options(**values):
@@ -32,6 +34,26 @@ def options(**values):
 )
 def test_the_length_is_that_of_the_steps_or_of_the_epochs_rounded_up(values, num_examples, total):
     assert total_steps(options(**values), num_examples) == total
+
+
+@pytest.mark.parametrize(
+    "total, update_counts, steps",
+    [
+        (7, {"": 1}, "7 steps"),
+        (1, {"": 1}, "1 step"),
+        (3, {"a": 2, "b": 1}, "3 steps"),  # at most six gradients of one name
+        (8, {"": 1}, None),
+        (4, {"a": 2, "b": 1}, None),
+        (1, {"a": 8}, None),
+        (1, {}, None),
+    ],
+)
+def test_an_accumulation_that_is_longer_than_the_run_is_refused(total, update_counts, steps):
+    if steps is None:
+        check_accumulation(options(accumulate=8), total, update_counts)
+        return
+    with pytest.raises(UsageError, match=f"^--accumulate is 8, but the run has {steps}: no weight"):
+        check_accumulation(options(accumulate=8), total, update_counts)
 
 
 # A cosine over 100 steps: at step 50 half the full rate, at step 99 sin(pi/200)^2 = 2.47e-4 of it.

@@ -11,7 +11,7 @@ import enum
 import math
 import statistics
 import time
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import HAS_XLA, tf
 from ..data.structure import describe_key
@@ -120,6 +120,7 @@ class PlanBuilder:
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
         with tf_graph.as_default():
             check_model_size(tf.global_variables())
+        check_accumulation(self._options, run.total_steps, step_builder_of(run).update_counts)
         random_ops = find_random_ops(graph.train_op)
         options = choose_threads(self._options, tf_graph)
         return TrainingPlan(graph, reader, options, mode, random_ops=random_ops)
@@ -237,3 +238,16 @@ class PlanBuilder:
 def _first_line(error: BaseException) -> str:
     text = getattr(error, "message", None) or str(error)
     return (text.strip().split("\n") or [""])[0].rstrip(".")
+
+
+def check_accumulation(options: CoreOptions, total: int, update_counts: Mapping[str, int]) -> None:
+    """Refuse a run of `total` steps that is too short for one update by accumulated gradients.
+    `update_counts` has by name how many updates of it a step has; each adds a gradient to its sums.
+    """
+    if update_counts and options.accumulate > total * max(update_counts.values()):
+        steps = "1 step" if total == 1 else f"{total} steps"
+        raise UsageError(
+            f"--accumulate is {options.accumulate}, but the run has {steps}: no weight would "
+            "change.",
+            hint="Set a smaller --accumulate, or a larger --steps or --epochs.",
+        )
