@@ -106,8 +106,6 @@ def _observe_clocks(patches: Patches, see: See, folder: str) -> None:
         return float(see("time", read)) if is_own else read()
 
     class Datetime(datetime.datetime, metaclass=_StandsIn):
-        stands_in = True
-
         def __new__(cls, *args, **kwargs):
             return base(*args, **kwargs)
 
@@ -150,9 +148,9 @@ class _StandsIn(type):
     """
 
     def __instancecheck__(cls, value: Any) -> bool:
-        if "stands_in" in vars(cls):
-            return isinstance(value, cls.__bases__)
-        return super().__instancecheck__(value)
+        if any(isinstance(base, _StandsIn) for base in cls.__bases__):
+            return super().__instancecheck__(value)
+        return isinstance(value, cls.__bases__)
 
 
 def fix_entropy(patches: Patches, seed: int) -> None:
@@ -181,8 +179,6 @@ def _seeded_class(cls: Any, next_seed: Any) -> Any:
     """A subclass whose instances without a seed get the next one."""
 
     class Seeded(cls, metaclass=_StandsIn):
-        stands_in = True
-
         def __init__(self, seed: Any = None):
             super().__init__(next_seed() if seed is None else seed)
 
