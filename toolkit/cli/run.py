@@ -178,11 +178,11 @@ def run(
     if cluster is not None and not cluster.is_chief:  # it needs no folder
         return cluster_run.follow_chief(order.job(RunFolder(path, is_new=True)), cluster)
     with cluster_run.reporting_failure(cluster):
-        existing = None
-        if is_resume and RunFolder(path).is_locked():  # perhaps by a process that this one replaces
-            text = f"Another process is training in {RunFolder(path)}."
+        existing, begun = None, RunFolder(path)
+        if is_resume and begun.is_locked():  # perhaps by a process that this one replaces
+            text = f"Another process is training in {begun}."
             raise RetryError(text, hint="Wait for it, or stop it.")
-        if is_resume and RunFolder(path).is_run:
+        if is_resume and begun.is_run:
             existing = open_run(path)
         if existing is None:
             folder = reserve(path, force, _inputs(order))
