@@ -22,6 +22,7 @@ from tensorflow.contrib.framework.python.ops import add_arg_scope, get_or_create
 from tensorflow.contrib.framework.python.ops.variables import get_global_step
 from tensorflow.contrib.layers.python.layers import initializers, utils
 from tensorflow.contrib.slim import model_analyzer
+from tensorflow.contrib.tensorboard.plugins import projector
 import tensorflow.examples.tutorials.mnist.input_data as again
 from tensorflow.examples.tutorials.mnist import input_data
 assert again is input_data
@@ -68,6 +69,31 @@ def test_all_forms_of_import_find_the_same_things(installed):
     # The Keras of graphs, whose weights a session holds, by each of its names.
     assert space["K"].set_session is space["backend"].set_session is tf.keras.backend.set_session
     assert space["keras"].layers.Dense is space["Dense"] is tf.keras.layers.Dense
+
+
+def test_embeddings_are_described_for_tensorboard(installed, tmp_path):
+    space = {}
+    exec("from tensorflow.contrib.tensorboard.plugins import projector", space)
+    config = space["projector"].ProjectorConfig()
+    embedding = config.embeddings.add()
+    embedding.tensor_name, embedding.metadata_path = "words:0", "vocab.tsv"
+    embedding.sprite.image_path = "digits.png"
+    embedding.sprite.single_image_dim.extend([28, 28])
+    with tf.Graph().as_default():
+        space["projector"].visualize_embeddings(tf.summary.FileWriter(str(tmp_path)), config)
+    assert (
+        (tmp_path / "projector_config.pbtxt").read_text()
+        == """embeddings {
+  tensor_name: "words:0"
+  metadata_path: "vocab.tsv"
+  sprite {
+    image_path: "digits.png"
+    single_image_dim: 28
+    single_image_dim: 28
+  }
+}
+"""
+    )
 
 
 def test_all_is_put_back_that_was_there():

@@ -60,6 +60,7 @@ SOURCES = {  # module -> the modules of this folder whose public names it has
     "contrib.slim.losses": "losses",
     "contrib.slim.model_analyzer": "training",
     "contrib.slim.utils": "scopes",
+    "contrib.tensorboard.plugins.projector": "projector",
     "contrib.training": "training",
     "estimator": "estimator",
     "estimator.inputs": "inputs",
