@@ -228,8 +228,8 @@ def test_the_core_names_no_plugin():
 
 
 def table():
-    """Module or package of the core -> what it may import, as ARCHITECTURE.md says."""
-    with open(os.path.join(REPOSITORY, "ARCHITECTURE.md"), encoding="utf-8") as file:
+    """Module or package of the core -> what it may import, as docs/design/imports.md says."""
+    with open(os.path.join(REPOSITORY, "docs", "design", "imports.md"), encoding="utf-8") as file:
         lines = file.read().split("\n")
     start = lines.index("| module | may import |") + 2
     rows = {}
