@@ -160,12 +160,3 @@ def test_sequences_of_one_length_in_a_split_are_sequences_as_in_the_others():
         features, _ = data.split(split).take(slice(None))
         lengths = [len(sequence) for sequence in words[split]]
         assert features["words_length"].tolist() == lengths
-
-
-def test_a_data_frame_becomes_an_array():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0], "k": [0, 2, 1]})
-    frame = frame.sort_values("k")  # the index is 0, 2, 1
-    split = Split(frame[["x", "y"]], frame["k"])
-    assert split.labels.tolist() == [0, 1, 2]
-    assert split.take(np.array([1]))[0].tolist() == [[3.0, 6.0]]
