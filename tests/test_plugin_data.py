@@ -42,23 +42,12 @@ def test_an_option_without_effect_on_a_plugins_own_data_is_refused(name, value):
     )
 
 
-def read_by(read):
-    """Data that are opened after a look at the options."""
-
-    def answer(split, run):
-        read(run.options)
-        return own_split()
-
-    return answer
-
-
 @pytest.mark.parametrize(
     "name, value, answer",
     [
-        ("validation_share", 0.2, read_by(lambda options: options.validation_share)),
+        ("validation_share", 0.2, lambda split, run: run.options.validation_share and own_split()),
         # Whoever reads all options may use each.
-        ("validation_share", 0.2, read_by(lambda options: options.model_dump())),
-        ("validation_share", 0.2, read_by(dict)),
+        ("validation_share", 0.2, lambda split, run: run.options.model_dump() and own_split()),
         ("reader", "resident", None),  # of the reader, not of the data
         ("batch_size", 4, None),
         ("data", "BARS", lambda split, run: None),  # no data of its own

@@ -65,22 +65,16 @@ def permanent_codes():
 # ------------------------------------------------------------------------------------ Kubernetes
 
 
-@pytest.fixture
-def validate():
-    """Check an object against the schemas of a version of Kubernetes."""
-    import kubernetes_validate
-
-    return kubernetes_validate.validate
-
-
 @pytest.mark.skipif(
     sys.version_info < (3, 8),
     reason="kubernetes-validate, which has the schemas, needs Python 3.8",
 )
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 @pytest.mark.parametrize("kind", ["NetworkPolicy", "PersistentVolumeClaim", "Service", "Job"])
-def test_an_object_fits_the_schema_of_kubernetes(validate, objects, kind, version):
-    assert validate(objects[kind], version, strict=True) == version
+def test_an_object_fits_the_schema_of_kubernetes(objects, kind, version):
+    import kubernetes_validate
+
+    assert kubernetes_validate.validate(objects[kind], version, strict=True) == version
 
 
 def test_the_pods_are_one_cluster_whose_chief_is_pod_0(job):
