@@ -126,6 +126,7 @@ def test_ctrl_c_at_the_start_ends_all(here):
     absent = {"worker 1": ["--version"]}
     job = start_job(*run_words(), workers=3, others=absent, statements=statements)
     job.wait_for_line("which is not ready or waits for others", "worker 0")  # it is connected
+    job.wait_for_line("worker 1 (127.0.0.1:", "chief")  # it is ready and waits
     job.send(signal.SIGINT)
     endings = job.check_codes(dict.fromkeys(TWO, 130))
     assert "chief ended: Interrupted before the start." in endings["worker 0"].err
