@@ -166,12 +166,6 @@ def installed(_folder_of_environment, tmp_path_factory):
     return Environment(folder, tmp_path_factory.mktemp("installed"))
 
 
-def wheels_of(environment):
-    """The files from which the packages of the environment were installed."""
-    folder = os.path.join(os.path.dirname(environment.folder), "wheels")
-    return [os.path.join(folder, name) for name in os.listdir(folder)]
-
-
 def _run(command, check=True, **settings):
     process = subprocess.run(
         [str(word) for word in command],
@@ -205,23 +199,15 @@ def _find_setuptools(folder) -> List[str]:
     setuptools that is too old.
     """
     try:
-        version, _ = _version("setuptools"), _version("wheel")
-        if int(version.split(".")[0]) >= SETUPTOOLS:
+        setuptools, _ = importlib.import_module("setuptools"), importlib.import_module("wheel")
+        if int(setuptools.__version__.split(".")[0]) >= SETUPTOOLS:
             return []
-    except ImportError:  # of no such distribution, too
+    except ImportError:
         pass
     tools = os.path.join(str(folder), "tools")
     command = ["install", "-q", "--target", tools, f"setuptools>={SETUPTOOLS}", "wheel"]
     _run([sys.executable, "-m", "pip", *command])
     return [tools]
-
-
-def _version(distribution):
-    try:
-        metadata = importlib.import_module("importlib.metadata")
-    except ImportError:  # before Python 3.8
-        metadata = importlib.import_module("importlib_metadata")
-    return metadata.version(distribution)
 
 
 def _create(environment, shared):

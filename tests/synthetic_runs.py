@@ -14,7 +14,16 @@ SPEC = {"shape": [4], "dtype": "float32"}
 VERSIONS = {"toolkit": "0.2.0", "python": "3.11.7", "tensorflow": "2.21.0", "numpy": "2.4.6"}
 MACHINE = {"processor": "EPYC", "cores": 2, "threads within an op": 1}
 FILES = {"toolkit_classifier/__init__.py": "a" * 64}
-
+PLUGIN = {"kind": "model", "distribution": "toolkit 0.2.0", "sha256": FILES}
+DATA = {
+    "name": "mnist5k",
+    "sha256": {"mnist.csv": "d" * 64},
+    "examples": {"train": 400, "validation": 50, "test": 50},
+    "partition": "e" * 64,
+    "stored": SPEC,
+    "spec": SPEC,
+    "ink": None,
+}
 
 OF_SESSION = ("argv", "total_steps", "versions", "parent", "hooks", "model", "git")
 
@@ -66,9 +75,9 @@ def write_run(
     write_json(
         os.path.join(path, "config.json"), dict(values, origins=config_origins, folder=folder)
     )
-    log = JsonLines(os.path.join(path, "metrics.jsonl"))
+    lines = JsonLines(os.path.join(path, "metrics.jsonl"))
     for record in records:
-        log.append(dict(record))
+        lines.append(dict(record))
     sessions = list(sessions) or [Session(0, {50: fake_hash(path, 50), 100: fake_hash(path, 100)})]
     step = max([0, *sessions[-1].commits])
     contents: Dict[str, Any] = {
@@ -85,45 +94,18 @@ def write_run(
         contents["summary"]["test"] = dict(result, **(test or {}))
     contents.update(manifest or {})
     log = CommitLog(os.path.join(path, "commits.jsonl"), str)
-    of_run = {name: contents.pop(name) for name in ("created", "data") if name in contents}
+    data = contents.pop("data", DATA)
+    created = contents.pop("created", "2026-11-22T22:36:43+00:00")
+    log.add("run", created=created, plugins={"classifier": PLUGIN}, data=data)
     of_session = {name: contents.pop(name) for name in OF_SESSION if name in contents}
-    _write_commits(log, sessions, values, of_run, of_session)
-    best, validation = contents.pop("best"), contents.pop("validation", None)
-    log.add("evaluated", best=best, validation=validation)
-    log.add("end", **contents)
-    return path
-
-
-def _write_commits(
-    log: CommitLog,
-    sessions: Iterable[Session],
-    options: Mapping[str, Any],
-    of_run: Mapping[str, Any],
-    of_session: Mapping[str, Any],
-) -> None:
-    """Write the commit log of a run up to its end; see `write_run`."""
-    metrics = JsonLines(os.path.join(os.path.dirname(log.path), "metrics.jsonl"))
-    plugin = {"kind": "model", "distribution": "toolkit 0.2.0", "sha256": FILES}
-    data = {
-        "name": "mnist5k",
-        "sha256": {"mnist.csv": "d" * 64},
-        "examples": {"train": 400, "validation": 50, "test": 50},
-        "partition": "e" * 64,
-        "stored": SPEC,
-        "spec": SPEC,
-        "ink": None,
-    }
-    created = "2026-11-22T22:36:43+00:00"
-    run = {"created": created, "plugins": {"classifier": plugin}, "data": data, **of_run}
-    log.add("run", **run)
     for session in sessions:
         facts = {
             "versions": VERSIONS,
             "machine": MACHINE,
             "plugins": {"classifier": FILES},
-            "data": run["data"]["sha256"],
-            "partition": run["data"].get("partition", ""),
-            "options": dict(options, **session.options),
+            "data": data["sha256"],
+            "partition": data.get("partition", ""),
+            "options": dict(values, **session.options),
             "argv": ["toolkit", "run", "--plugin", "classifier"],
             "total_steps": 100,
             "compiled": False,
@@ -132,16 +114,13 @@ def _write_commits(
         facts.update(of_session, **session.facts)
         log.add("session", **{"from": session.start}, kept=[], **facts)
         for step, tensors in session.commits.items():
-            digest = _digest_until(metrics, step)
-            log.add(
-                "commit",
-                step=step,
-                time=1.7e9 + step,
-                kept=[],
-                tensors=tensors,
-                files={},
-                metrics=dict(digest._asdict()),
-            )
+            digest = _digest_until(lines, step)._asdict()
+            more = {"kept": [], "tensors": tensors, "files": {}, "metrics": digest}
+            log.add("commit", step=step, time=1.7e9 + step, **more)
+    best, validation = contents.pop("best"), contents.pop("validation", None)
+    log.add("evaluated", best=best, validation=validation)
+    log.add("end", **contents)
+    return path
 
 
 def fake_hash(*parts: Any) -> str:

@@ -117,16 +117,6 @@ def test_an_upgrade_trains_another_run(cache, monkeypatch, change):
     assert len(cache.trainings) == len(os.listdir(cache.folder)) == 2
 
 
-def test_a_training_that_fails_leaves_nothing(cache):
-    def fail(run_dir):
-        raise KeyboardInterrupt
-
-    cache.after_training = fail
-    with pytest.raises(KeyboardInterrupt):
-        cache.open()
-    assert os.listdir(cache.folder) == []
-
-
 def test_an_interrupted_training_does_not_name_its_deleted_folder(cache):
     def interrupt(run_dir):
         message, hint = f"Step 2 is saved in {run_dir}.", f"Continue with: toolkit resume {run_dir}"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import collections
 import inspect
-import json
 import os
 import re
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
-from file_fixtures import read_json
 from graph_fixtures import Constant, Spec, make_plugin, make_run
-from linear_fixtures import LINEAR, Linear, bars, write_bars
+from linear_fixtures import Linear, bars, write_bars
 
 from toolkit import (
     DataError,
@@ -246,11 +244,6 @@ def test_optimize_gets_what_loss_returned_and_the_length_of_the_run(recording):
     assert facts["total"] == 4
 
 
-def test_predict_and_metrics_are_not_called_when_training(recording):
-    assert {facts["mode"] for facts in recording.facts("predict")} == {"predict", "eval"}
-    assert {facts["mode"] for facts in recording.facts("metrics")} == {"eval"}
-
-
 def test_checkpoint_saved_is_called_after_each_commit(recording):
     calls = recording.facts("checkpoint_saved")
     assert [facts["step"] for facts in calls] == [2, 4]
@@ -398,22 +391,3 @@ def test_a_label_of_convert_beyond_the_classes_is_refused(here, label):
 
 
 # --------------------------------------------------------------------------------------- extensions
-
-
-class Extended:
-    """Adds a metric."""
-
-    @hookimpl
-    def metrics(self):
-        return {"extended": tf.metrics.mean(tf.constant([1.0]))}
-
-
-def test_an_extension_is_enabled_by_name_and_saved_with_the_run(cli, here):
-    data = write_bars("bars.npz")
-    argv = ["--plugin", LINEAR, "--with", "test_hookspecs:Extended", "--data", data, "--steps", "2"]
-    result = cli("run", *argv, "--run-dir", "r", "--json")
-    assert result.code == 0, result.err
-    assert json.loads(result.out)["test"]["metrics"]["extended"] == 1.0
-    assert read_json(here, "r", "config.json")["with"] == ["test_hookspecs:Extended"]
-    again = cli("evaluate", "r", "--json")
-    assert json.loads(again.out)["metrics"]["extended"] == 1.0

@@ -6,16 +6,13 @@ import os
 import numpy as np
 import pytest
 from file_fixtures import read_json
-from named_fixtures import COUNT, Named, named_arrays, named_split
+from named_fixtures import Named, named_arrays, named_split
 
-from toolkit import Column, Run, Split, hookimpl, open_trained, testing, tf
-from toolkit.api import load_plugins, open_model
-from toolkit.autopsy import examine, write
+from toolkit import Column, Split, open_trained, testing, tf
+from toolkit.api import open_model
 from toolkit.compat import HAS_XLA
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.errors import DataError, UsageError
-from toolkit.options import resolve
-from toolkit.run_data import open_run_data
 
 READERS = ("resident", "stream")
 
@@ -149,14 +146,6 @@ def test_numbers_out_of_range_are_refused_when_they_are_read(column, message):
     assert message in error.value.message and error.value.hint
 
 
-def test_void_pixels_and_small_integers_are_read_as_they_are():
-    mask = Column(np.array([[0, 255]], np.uint8), num_classes=3)
-    split = Split({"n": np.array([-5], np.int8)}, {"mask": mask})
-    features, labels = split.take(slice(0, 1))
-    assert labels["mask"].tolist() == [[0, 255]] and features["n"].tolist() == [-5]
-    assert features["n"].dtype == np.int32
-
-
 def test_the_command_predict_reads_features_by_name(cli, run, tmp_path):
     files = [str(tmp_path / f"{count}.npz") for count in (2, 5)]
     for path, count in zip(files, (2, 5)):  # sequences are padded
@@ -185,33 +174,3 @@ def test_a_run_and_its_manifest_name_each_component(run):
     components = dict(read_json(run, "manifest.json")["data"]["spec"]["components"])
     assert components["features/words"][:3] == [[None], "int64", "value"]
     assert components["labels/mask"][2:4] == ["class", 3]
-
-
-class NotFinite(Named):
-    """`Named` with a size that is no number in example 7."""
-
-    @hookimpl
-    def data(self, split):
-        features, labels = named_arrays()
-        features["size"][7] = np.nan
-        return Split(features, labels) if split == "train" else None
-
-
-def test_an_autopsy_names_the_example_whose_named_feature_is_not_finite(tmp_path):
-    plugins = load_plugins(NotFinite())
-    options = resolve(plugins.options(), flags={"batch_size": COUNT}).options
-    run_data = open_run_data(plugins, options)
-    finding = examine(
-        plugins,
-        lambda: make_reader(run_data.splits["train"], COUNT, ReaderOptions(seed=1)),
-        lambda reader: Run("train", options, run_data.spec, None, 100),
-        checkpoint=None,
-        step=0,
-    )
-    sentence = "the features of example 7 of the split 'train' are not finite"
-    assert sentence in " ".join(finding.lines())
-    write(finding, str(tmp_path / "autopsy"))
-    with np.load(str(tmp_path / "autopsy" / "batch.npz")) as arrays:
-        row = arrays["positions"].tolist().index(7)
-        assert np.isnan(arrays["features_size"][row])
-        assert arrays["features_note"][row] == b"text 1"

@@ -134,15 +134,6 @@ def test_an_error_leaves_the_folder_that_was_there(here):
     assert os.listdir(".") == ["mine"] and os.listdir("mine") == []
 
 
-def test_a_folder_of_samples_with_a_dot_has_to_exist(here):
-    from toolkit.cli.sample_files import kind_of
-
-    with pytest.raises(UsageError, match="s.txt: samples are not written as .txt"):
-        kind_of("s.txt")
-    (here / "step.100").mkdir()
-    assert kind_of("step.100") == kind_of("step") == "folder"
-
-
 def test_an_existing_file_is_overwritten_also_behind_a_link(cli, trained, here):
     (here / "out.csv").write_text("earlier")
     (here / "link.csv").symlink_to("out.csv")

@@ -42,23 +42,12 @@ def test_an_option_without_effect_on_a_plugins_own_data_is_refused(name, value):
     )
 
 
-def read_by(read):
-    """Data that are opened after a look at the options."""
-
-    def answer(split, run):
-        read(run.options)
-        return own_split()
-
-    return answer
-
-
 @pytest.mark.parametrize(
     "name, value, answer",
     [
-        ("validation_share", 0.2, read_by(lambda options: options.validation_share)),
+        ("validation_share", 0.2, lambda split, run: run.options.validation_share and own_split()),
         # Whoever reads all options may use each.
-        ("validation_share", 0.2, read_by(lambda options: options.model_dump())),
-        ("validation_share", 0.2, read_by(dict)),
+        ("validation_share", 0.2, lambda split, run: run.options.model_dump() and own_split()),
         ("reader", "resident", None),  # of the reader, not of the data
         ("batch_size", 4, None),
         ("data", "BARS", lambda split, run: None),  # no data of its own
@@ -160,12 +149,3 @@ def test_sequences_of_one_length_in_a_split_are_sequences_as_in_the_others():
         features, _ = data.split(split).take(slice(None))
         lengths = [len(sequence) for sequence in words[split]]
         assert features["words_length"].tolist() == lengths
-
-
-def test_a_data_frame_becomes_an_array():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0], "k": [0, 2, 1]})
-    frame = frame.sort_values("k")  # the index is 0, 2, 1
-    split = Split(frame[["x", "y"]], frame["k"])
-    assert split.labels.tolist() == [0, 1, 2]
-    assert split.take(np.array([1]))[0].tolist() == [[3.0, 6.0]]

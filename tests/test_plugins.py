@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import os
 import sys
 
 import numpy as np
@@ -20,9 +19,6 @@ from toolkit import (
 )
 from toolkit.data.examples import describe
 from toolkit.plugins import Plugins, hook_names, list_plugins, load
-
-ME = os.path.abspath(__file__)
-
 
 # ---------------------------------------------------------------------- checks before registration
 
@@ -141,17 +137,6 @@ def test_a_file_with_the_name_of_an_imported_module_is_loaded_as_itself(here):
     assert sys.modules["json"] is json
     ((_, cls),) = Plugins(plugin).options()
     assert cls().sizes == [1]
-
-
-def test_a_package_is_hashed_file_by_file(here):
-    package = here / "pkg_of_mine"
-    package.mkdir()
-    (package / "__init__.py").write_text(SOURCE)
-    (package / "part.py").write_text("")
-    hashes = load("pkg_of_mine:").sha256()
-    assert sorted(hashes) == ["pkg_of_mine/__init__.py", "pkg_of_mine/part.py"]
-    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    assert hashes["pkg_of_mine/part.py"] == empty
 
 
 # --------------------------------------------------------------------------------- the command line

@@ -55,7 +55,7 @@ def test_a_run_trains_and_tests(installed):
     assert (summary["plugin"], summary["steps"]) == ("vae", 20)
     assert all(np.isfinite(value) for value in summary["test"]["metrics"].values())
     pictures = ["samples/step-00000015.png", "samples/step-00000020.png"]
-    for path in ("config.json", "journal.txt", *pictures):
+    for path in ("config.json", "journal.txt", "report.html", *pictures):
         assert os.path.isfile(os.path.join(installed.work, "vae", path))
     plugins = read_json(installed.work, "vae", "manifest.json")["plugins"]
     assert plugins["vae"]["distribution"].startswith("toolkit-vae")

@@ -44,11 +44,6 @@ def names(items):
     return [item.nodeid for item in items]
 
 
-def test_what_takes_long_is_not_quick(measured):
-    chosen, others = tiers.select([*DEAR, *CHEAP], ["quick"])
-    assert (chosen, others) == (CHEAP, DEAR)
-
-
 def test_a_picked_test_is_quick_and_a_long_one_is_not_of_ci(measured, monkeypatch):
     monkeypatch.setattr(tiers, "PICKED", ("tests/test_3.py::test_dear",))
     monkeypatch.setattr(tiers, "LONG", ("tests/test_4.py",))
@@ -57,6 +52,7 @@ def test_a_picked_test_is_quick_and_a_long_one_is_not_of_ci(measured, monkeypatc
     assert tier_of["tests/test_4.py::test_dear[a]"] == "long"
     assert tier_of["tests/test_4.py::test_cheap"] == "long"
     assert tier_of["tests/test_5.py::test_dear[b]"] == "ci"
+    assert tier_of["tests/test_5.py::test_cheap"] == "quick"
 
 
 @pytest.mark.parametrize("landing", [0, 7])

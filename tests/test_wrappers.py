@@ -137,15 +137,8 @@ def swallow(self):
         return None
 
 
-def read_result(self):
-    outcome = yield
-    outcome.get_result()
-
-
-def call_through(wrapper, model, **kind):
-    wraps = type("Wraps", (), {"call": hookimpl(**kind or {"wrapper": True})(wrapper)})
-    extensions = [make_plugin(wraps, "wrong", "extension")]
-    return call(Plugins(make_plugin(model, "model"), extensions))
+def call_through(wrapper, model):
+    return call(Plugins(make_plugin(model, "model"), [extension("wrong", call=wrapper)]))
 
 
 @pytest.mark.parametrize(

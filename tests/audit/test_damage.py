@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from file_fixtures import drop_line, edit, flip_byte
+from file_fixtures import drop_line, edit, sha256s
 from run_fixtures import checkpoint_file, cut_log, damage, rewrite_last_commit, unseal
 
 from toolkit.files import sha256_of
@@ -23,7 +23,6 @@ MANIFEST = "The numbers in manifest.json are not those of the run; a resume writ
 NEW_RUN = "or start a new run in another folder."
 PARTED = "does not follow the entry before it: entries were removed, inserted or moved"
 CUT = "metrics: metrics.jsonl is not what it was at step 4."
-NO_FILE = "cannot be read: not a regular file"
 
 
 def remove(name):
@@ -44,11 +43,6 @@ def exchange_tensors(run):
     for ending in ("index", "data-00000-of-00001", "hooks.npz"):
         os.replace(checkpoint_file(run, 4, ending), checkpoint_file(run, 6, ending))
     recommit(run, [2, 6])
-
-
-def damage_index(run):
-    flip_byte(checkpoint_file(run, 6, "index"))
-    recommit(run, [2, 4, 6])
 
 
 def commit_again(run):
@@ -112,11 +106,6 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
         "checkpoints: the tensors of step 6 are not those that were committed.",
         [NEWEST_IS_CHANGED],
     ),
-    "a damaged index with right hashes": (
-        damage_index,
-        "model.ckpt-6: not a readable checkpoint",
-        [NEWEST_IS_CHANGED],
-    ),
     "the last step a second time": (
         commit_again,
         "commits step 6 after step 6.",
@@ -137,11 +126,6 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
         "config: sead is 1, but the last session had no such option (1 more fault).",
         ["Did you mean 'seed'?", CONFIG],
     ),
-    "a list of options": (
-        lambda run: (run / "config.json").write_text("[]"),
-        "config: config.json contains no options.",
-        [CONFIG],
-    ),
     "no configuration": (remove("config.json"), "config.json is missing.", [CONFIG]),
     "no manifest": (remove("manifest.json"), "manifest.json is missing", [MANIFEST]),
     "no seal": (unseal, "manifest: manifest.json does not show", [MANIFEST, RESUME]),
@@ -152,6 +136,7 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
 def test_each_kind_of_damage_is_named_with_its_repair(cli, trained, name):
     damage_run, fault, repairs = DAMAGES[name]
     damage_run(trained / "run")
+    before = sha256s(trained)
     verified = cli("verify", trained / "run")
     assert verified.code == 6 and fault in verified.err
     assert verified.err.endswith("toolkit doctor trained/run\n")
@@ -166,21 +151,4 @@ def test_each_kind_of_damage_is_named_with_its_repair(cli, trained, name):
     advice = [line for line in lines if line.startswith("do ")]
     assert len(advice) == len(repairs)
     assert all(repair in line for repair, line in zip(repairs, advice)), advice
-
-
-@pytest.mark.parametrize(
-    "name, codes, text",
-    [
-        ("config.json", (6, 6), f"config.json {NO_FILE}"),
-        ("metrics.jsonl", (6, 5), f"metrics.jsonl {NO_FILE}"),
-        (".lock", (0, 0), ""),
-        ("checkpoints/model.ckpt-6.index", (6, 6), "model.ckpt-6.index"),
-    ],
-)
-def test_a_pipe_instead_of_a_file_is_not_read(cli, trained, name, codes, text):
-    path = str(trained / "run" / name)
-    os.remove(path)
-    os.mkfifo(path)
-    for command, code in zip(("verify", "doctor"), codes):
-        result = cli(command, trained / "run")
-        assert result.code == code and text in result.out + result.err
+    assert sha256s(trained) == before

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from file_fixtures import read_json, sha256s
+from file_fixtures import read_json
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import (
     EXTRA,
@@ -81,13 +81,6 @@ def test_a_finished_run_has_nothing_left_to_do(doctor, run):
         ],
         "do": ["Nothing is left to do; to train longer: toolkit resume trained/run --steps N"],
     }
-
-
-def test_it_changes_no_file(doctor, run, trained):
-    damage(run, 6)
-    before = sha256s(trained)
-    doctor(6, run)
-    assert sha256s(trained) == before
 
 
 def test_json_is_one_object(cli, run):

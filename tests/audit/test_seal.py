@@ -4,14 +4,13 @@ import json
 import os
 
 import pytest
-from file_fixtures import drop_line, read_json
+from file_fixtures import read_json
 from linear_fixtures import LINEAR, Linear, write_bars
 from run_fixtures import set_state
 
 from toolkit import hookimpl, testing
 from toolkit.storage.commit_log import CommitLog
 from toolkit.storage.run_folder import RunFolder
-from toolkit.training.run_log import RunLog
 
 
 class Reporting(Linear):
@@ -30,10 +29,6 @@ def run(trained):
 
 class Crash(BaseException):
     """Simulates the end of the process."""
-
-
-def crash(*arguments, **named):
-    raise Crash
 
 
 def seals(run):
@@ -75,17 +70,10 @@ def test_a_kill_between_an_entry_and_the_manifest_is_no_fault(cli, run):
     assert faults(cli, run) == []
 
 
-def test_a_run_has_no_seal_until_it_ends_and_another_one_when_it_is_continued(
-    cli, golden, monkeypatch
-):
+def test_a_run_has_no_seal_until_it_ends_and_another_one_when_it_is_continued(cli, golden):
     run = golden("--steps", 6, "--pause-at", 2) / "run"
     assert seals(run) == [] and not read_json(run, "manifest.json")["summary"]["finished"]
     assert "not sealed: the run is not finished" in cli("verify", run).out
-    with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(RunLog, "finish", crash)
-        cli("resume", run)
-    assert read_json(run, "manifest.json")["summary"] is None
-    assert faults(cli, run) == []
     assert cli("resume", run).code == 0
     assert cli("resume", run, "--steps", 8).code == 0
     assert [seal["step"] for seal in seals(run)] == [6, 8]
@@ -98,10 +86,10 @@ def test_a_kill_around_the_seal_is_repaired_by_a_resume(cli, here, monkeypatch, 
 
     def crash_at_the_seal(log, kind, **values):
         if kind == "seal" and not is_sealed:
-            crash()
+            raise Crash
         add(log, kind, **values)
         if kind == "seal":
-            crash()
+            raise Crash
 
     monkeypatch.setattr(CommitLog, "add", crash_at_the_seal)
     with pytest.raises(Crash):
@@ -127,13 +115,3 @@ def test_each_report_that_has_changed_is_named(cli, here):
     path.write_bytes(path.read_bytes()[::-1])
     changes = [f"{names[0]} is missing", f"{names[1]} has changed since it was written"]
     assert faults(cli, "run") == changes
-
-
-def test_a_seal_that_names_a_file_outside_of_the_run_is_a_fault(cli, run):
-    values = {"reports": {"reports/../../x": {"bytes": 1, "sha256": ""}}}
-    seal = {n: v for n, v in seals(run)[0].items() if n not in ("kind", "previous", "hash")}
-    drop_line(run / "commits.jsonl", -1)
-    log = RunFolder(str(run)).commits
-    log.add("seal", **dict(seal, **values))
-    fault = f"entry {len(log.entries())} is not in the format of this version"
-    assert faults(cli, run)[0] == fault

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 
 import process_fixtures
 import pytest
@@ -21,10 +20,6 @@ from run_fixtures import (
 )
 
 from toolkit.audit.replay import compare_runs, find_segment
-from toolkit.cluster import launcher
-from toolkit.cluster.chaos import Chaos
-from toolkit.cluster.child import Child
-from toolkit.compat import HAS_XLA
 from toolkit.errors import CheckFailed, DivergedError, InterruptedRun, RetryError, UsageError
 from toolkit.storage.run_folder import RunFolder
 
@@ -247,21 +242,6 @@ def test_what_was_trained_twice_is_replayed_as_the_second_time_and_a_discarded_s
     assert "ends at one of 2, 4." in result.err
 
 
-def test_each_part_of_a_run_with_other_data_trains_again(cli, trained):
-    other = write_bars("other.npz", train=50)
-    argv = ["resume", trained / "run", "--steps", 8, "--data", other, "--allow", "data"]
-    assert cli(*argv).code == 0
-    assert cli("verify", trained / "run", "--replay", "6:8").code == 0
-    assert cli("verify", trained / "run", "--replay", "4:6").code == 0
-    assert "the data has changed" in cli("verify", trained / "run", "--replay", "4:8").err
-
-
-@pytest.mark.skipif(not HAS_XLA, reason="XLA compiles on TensorFlow 2.x alone")
-def test_a_run_that_xla_compiled_trains_again(cli, enter):
-    enter("--xla", "on")
-    assert cli("verify", "run", "--replay", "2:4").code == 0
-
-
 # ------------------------------------------------------------------------------------------ chaos
 
 
@@ -283,23 +263,3 @@ def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here):
     result = cli("verify", "run", "--chaos", 1)
     assert result.code == 6
     assert "Step 6 differs: linear/b differs in " in result.err
-
-
-def test_a_signal_to_chaos_ends_its_process(cli, trained, monkeypatch):
-    started = []
-
-    def interrupt(chaos):
-        if len(started) == 1:
-            started.append(os.kill(os.getpid(), signal.SIGTERM))
-
-    class Started(Child):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            started.append(self)
-
-    monkeypatch.setattr(Chaos, "is_due", interrupt)
-    monkeypatch.setattr(launcher, "Child", Started)
-    process_fixtures.take_turn()
-    result = cli("verify", trained / "run", "--chaos", 1)
-    assert result.code == 143 and "Interrupted; the run is unchanged." in result.err
-    assert process_fixtures.is_gone(started[0].pid)  # before the copy is removed

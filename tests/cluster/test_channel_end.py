@@ -39,18 +39,12 @@ def test_the_end_of_the_chief_is_the_end_of_all_with_its_code(make_job):
         server.channel.wait()
 
 
-def test_all_close_at_the_same_time(make_job):
+def test_no_thread_and_no_socket_is_left(make_job):
+    before = threading.active_count()
     job = make_job(workers=3, ps=1)
     members = job.start()
     job.close()
     assert [member.codes for member in members] == [[]] * 5
-
-
-def test_no_thread_and_no_socket_is_left(make_job):
-    before = threading.active_count()
-    job = make_job(workers=2)
-    job.start()
-    job.close()
     for thread in threading.enumerate():
         if thread.name.startswith("channel"):
             thread.join(PATIENCE)

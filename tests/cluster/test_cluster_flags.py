@@ -31,12 +31,6 @@ def read(here):
     return call
 
 
-def test_without_flags_the_settings_are_the_defaults(read, monkeypatch):
-    assert read() is None
-    monkeypatch.setenv("TF_CONFIG", f'{{"cluster": {JOBS}, "task": {{"type": "chief"}}}}')
-    assert read().settings == ClusterSettings()
-
-
 def test_flags_become_settings_and_each_has_a_variable(read, monkeypatch):
     cluster = read("--cluster", JOBS, "--task", "chief", *SETTINGS)
     assert cluster.settings == ClusterSettings(JOBS, "chief", 7, 30.0, 2.5)

@@ -3,18 +3,15 @@
 `sample_fixtures.py` reads them; the batch script runs with the fake commands of `fake_slurm.py`.
 """
 
-import glob
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import zipfile
 
 import pytest
-from environment_fixtures import SOURCES, wheels_of
-from file_fixtures import REPOSITORY
+from environment_fixtures import SOURCES
 from sample_fixtures import (
     SCRIPT,
     Process,
@@ -30,7 +27,6 @@ from toolkit import errors
 from toolkit.cluster.definition import read_cluster
 from toolkit.cluster.tasks import ClusterSettings
 
-SAMPLES_IN_TEMPLATES = {"plugins": "plugins", "vae/toolkit_vae": "vae/toolkit_vae"}
 OLDEST, NEWEST = "1.31", "1.37"  # versions of Kubernetes: the first with a success policy on
 PRINT_TASK = f"""
 exec "{sys.executable}" -c 'import json, os, sys
@@ -69,22 +65,16 @@ def permanent_codes():
 # ------------------------------------------------------------------------------------ Kubernetes
 
 
-@pytest.fixture
-def validate():
-    """Check an object against the schemas of a version of Kubernetes."""
-    import kubernetes_validate
-
-    return kubernetes_validate.validate
-
-
 @pytest.mark.skipif(
     sys.version_info < (3, 8),
     reason="kubernetes-validate, which has the schemas, needs Python 3.8",
 )
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 @pytest.mark.parametrize("kind", ["NetworkPolicy", "PersistentVolumeClaim", "Service", "Job"])
-def test_an_object_fits_the_schema_of_kubernetes(validate, objects, kind, version):
-    assert validate(objects[kind], version, strict=True) == version
+def test_an_object_fits_the_schema_of_kubernetes(objects, kind, version):
+    import kubernetes_validate
+
+    assert kubernetes_validate.validate(objects[kind], version, strict=True) == version
 
 
 def test_the_pods_are_one_cluster_whose_chief_is_pod_0(job):
@@ -129,36 +119,6 @@ def test_the_image_copies_what_the_package_is_built_from():
     assert {source for sources in copies for source in sources.split()} == set(SOURCES)
 
 
-def test_the_wheel_from_these_sources_is_the_whole_package(installed):
-    (wheel,) = [path for path in wheels_of(installed) if "toolkit-" in os.path.basename(path)]
-    with zipfile.ZipFile(wheel) as archive:
-        names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    expected = {
-        os.path.relpath(os.path.join(folder, name), root)
-        for root in package_roots()
-        for folder, _, files in os.walk(root)
-        for name in files
-        if is_of_a_package(os.path.relpath(os.path.join(folder, name), root))
-    }
-    for package, folder in SAMPLES_IN_TEMPLATES.items():
-        modules = glob.glob(os.path.join(REPOSITORY, "samples", folder, "*.py"))
-        expected |= {f"toolkit/templates/{package}/{os.path.basename(path)}" for path in modules}
-    assert names == expected
-
-
-def package_roots():
-    """The folders of the packages of this distribution."""
-    plugins = os.path.join(REPOSITORY, "plugins")
-    folders = [os.path.join(plugins, name) for name in os.listdir(plugins)]
-    return [REPOSITORY, *(f for f in folders if not os.path.exists(f"{f}/pyproject.toml"))]
-
-
-def is_of_a_package(path):
-    is_asset = os.path.dirname(path).endswith("assets") or os.path.basename(path) == "py.typed"
-    is_source = path.endswith((".py", ".template", ".toml"))
-    return (is_source or is_asset) and re.match(r"toolkit(_\w+)?/", path) is not None
-
-
 # ----------------------------------------------------------------------------------------- Slurm
 
 
@@ -183,13 +143,6 @@ def test_the_tasks_are_one_cluster_whose_chief_is_task_0(tmp_path):
     assert {json.dumps(cluster.jobs) for cluster in clusters} == {json.dumps(clusters[0].jobs)}
     hosts = [task.address.split(":")[0] for task in clusters[0].tasks]
     assert hosts == ["node1", "node2", "node3"]
-
-
-def test_a_task_starts_a_command_that_the_toolkit_accepts(tmp_path, cli, here):
-    (task,) = tasks_of(submit(tmp_path, PRINT_TASK))
-    result = cli(*task.argv, "--print-config")
-    assert result.code == 0, result.err
-    assert re.search(r"^epochs +20\.0 +flag", result.out, re.M)
 
 
 @pytest.mark.parametrize("code", [0, *sorted(permanent_codes() | retryable_codes())])

@@ -37,24 +37,6 @@ def evaluated_steps(run):
         return [json.loads(line)["step"] for line in file]
 
 
-@pytest.fixture
-def settings_of(cli, monkeypatch):
-    """`settings_of(*command)`: the `FeedSettings` with which the evaluator follows."""
-
-    def call(*argv):
-        calls = []
-
-        def follow(path, subject, settings, as_json):
-            calls.append(settings)
-            return 7
-
-        monkeypatch.setattr(follow_module, "follow", follow)
-        assert cli(*argv).code == 7
-        return calls[0]
-
-    return call
-
-
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_the_evaluator_of_tf_config_follows_the_run(cli, run, words, monkeypatch, is_listed):
     config = json.loads(EVALUATOR)
@@ -81,7 +63,16 @@ def test_it_waits_for_the_run_as_long_as_for_the_other_tasks(cli, words, here):
     assert not os.path.exists("run")
 
 
-def test_the_end_of_a_run_that_is_continued_or_replaced_does_not_count(settings_of, run, words):
+def test_the_end_of_a_run_that_is_continued_or_replaced_does_not_count(
+    cli, run, words, monkeypatch
+):
+    calls = []
+    monkeypatch.setattr(follow_module, "follow", lambda *arguments: calls.append(arguments))
+
+    def settings_of(*argv):
+        cli(*argv)
+        return calls.pop()[2]
+
     task = ["--run-dir", run, "--task", "evaluator", "--join-secs", 9]
     settings = settings_of(*words, *task, "--resume")  # the run is finished
     assert (settings.awaits_change, settings.start_secs) == (False, 9)

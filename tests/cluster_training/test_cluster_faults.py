@@ -7,6 +7,7 @@ import json
 import os
 import signal
 
+import pytest
 from file_fixtures import read_json
 from job_fixtures import PATIENT, commits, start_job
 from linear_fixtures import LINEAR, write_bars
@@ -106,6 +107,31 @@ def test_a_signal_at_a_worker_ends_all_with_the_state_committed(here):
     assert read_json("r", "manifest.json")["exit_code"] == 143
 
 
+@pytest.mark.parametrize("name", TWO)
+def test_a_stopped_process_is_lost_and_ends_when_it_continues(here, name):
+    statements = f"import silence_fixtures; silence_fixtures.install()\n{PATIENT}"
+    job = start_job(*run_words(), statements=statements)
+    job.wait_for_commit()
+    job.send(signal.SIGSTOP, name)
+    (here / "silent").write_text(name)
+    (other,) = set(TWO) - {name}
+    check_endings(job, {other: 138}, f") has not answered for {PATIENCE:g} s.\n")
+    job.send(signal.SIGCONT, name)
+    check_endings(job, {name: 138}, "The job has ended without this process")
+
+
+def test_ctrl_c_at_the_start_ends_all(here):
+    impatient = "channel._FIRST_NOTICE_SECS = channel._NOTICE_SECS = 0.1"
+    statements = f"from toolkit.cluster import channel\n{impatient}\n{PATIENT}"
+    absent = {"worker 1": ["--version"]}
+    job = start_job(*run_words(), workers=3, others=absent, statements=statements)
+    job.wait_for_line("which is not ready or waits for others", "worker 0")  # it is connected
+    job.wait_for_line("worker 1 (127.0.0.1:", "chief")  # it is ready and waits
+    job.send(signal.SIGINT)
+    endings = job.check_codes(dict.fromkeys(TWO, 130))
+    assert "chief ended: Interrupted before the start." in endings["worker 0"].err
+
+
 # -------------------------------------------------------------------------------- failures of a run
 
 
@@ -121,6 +147,8 @@ def test_a_replica_whose_loss_is_not_finite_lets_all_skip_the_step(here):
     records = [json.loads(line) for line in RunFolder("r").metrics.lines()]
     counts = [record["count"] for record in records if record["kind"] == "event"]
     assert sum(counts) == 8 and commits("r")[-1]["step"] == 60
+    (session,) = sessions(here / "r")
+    assert session["cluster"] == {"mode": "replicated", "replicas": 2}
 
 
 def test_replicas_that_differ_are_named_with_the_variable(here):
@@ -128,28 +156,3 @@ def test_replicas_that_differ_are_named_with_the_variable(here):
     sentence = "The replicas differ at step 50: worker 0 has other values of 'total'."
     check_endings(job, dict.fromkeys(TWO, 1), sentence)
     assert commits("r") == []
-
-
-# --------------------------------------------------------------------------------------------- ends
-
-
-def lines_of(ended):
-    """What a process wrote, without the lines about processes that start slowly."""
-    lines = ended.err.splitlines()
-    return [line for line in lines if "waiting for " not in line and " waits for " not in line]
-
-
-def test_a_log_has_few_lines(here):
-    words = [*run_words(steps=60), "--resume"]
-    # No process is ended because it does not notice soon that the job has.
-    statements = f"from toolkit.cluster import channel\nchannel.GRACE_SECS = {PATIENCE}\n{PATIENT}"
-    endings = start_job(*words, statements=statements).succeed()
-    assert lines_of(endings["worker 0"]) == [
-        "peers  worker 0 of chief + 1 worker",
-        "peers  the chief has ended the training",
-    ]
-    # Nothing of the runtime; the last two are waits, shown where the machine is slow.
-    kinds = ("run", "data", "peers", "step", "note", "Building", "Evaluating")
-    assert [x for x in lines_of(endings["chief"]) if x.split()[0] not in kinds] == []
-    (session,) = sessions(here / "r")
-    assert session["cluster"] == {"mode": "replicated", "replicas": 2}

@@ -1,12 +1,7 @@
-"""Makes the fixtures of this folder importable, also in the processes that its tests start."""
-
-import os
-import sys
+"""Fixtures for the tests of the launcher."""
 
 import process_fixtures
 import pytest
-
-sys.path.insert(0, os.path.dirname(__file__))
 
 
 @pytest.fixture

@@ -48,9 +48,3 @@ def test_control_characters_and_bytes_that_are_no_text_are_shown(capsys):
     log = new_log()
     log.add("chief", LineSplitter().feed(b"\x1b[31mred\x07\tend \xff\xe2\x80\xae\x00\n"))
     assert capsys.readouterr().err == ("chief    | \\x1b[31mred\\x07\tend \\xff\\u202e\\x00\n")
-
-
-def test_results_have_no_prefix(capsys):
-    log = new_log()
-    log.write_result("done    9 steps\n")
-    assert capsys.readouterr() == ("done    9 steps\n", "")

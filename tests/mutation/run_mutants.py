@@ -4,9 +4,8 @@
 
 The mutants are in `mutants.txt`. Each is applied to a copy of the checkout, and the tests that it
 names, as far as CI runs them, run there until the first failure. A mutant that no test notices has
-survived: a test is missing. The exit code is 1 if any survived. Tests that fail without a mutant
-are ignored. Before all of this, rows of the table that no longer fit the code or the tests are
-reported.
+survived: a test is missing. The exit code is 1 if any survived. The tests have to pass without a
+mutant. Before all of this, rows of the table that no longer fit the code or the tests are reported.
 
 `mutmut` and `cosmic-ray` mutate every operator and constant, run the whole suite (or fork a process
 that has imported TensorFlow) for each, and cannot express a dropped fsync or a lost control
@@ -48,14 +47,6 @@ class Outcome(NamedTuple):
     status: str
     evidence: str
     secs: float
-
-
-class Result(NamedTuple):
-    """What pytest returned: its exit code, the ids of failing tests, its output."""
-
-    code: int
-    failures: List[str]
-    output: str
 
 
 def find_problems(mutants: Sequence[Mutant]) -> List[str]:
@@ -124,71 +115,44 @@ def applied(mutant: Mutant, checkout: str):
             file.write(original)
 
 
-def run_pytest(checkout: str, arguments: Sequence[str], timeout_secs: float) -> Result:
-    """Run pytest in the copied checkout.
-
-    Raises:
-        subprocess.TimeoutExpired: the tests do not end.
-    """
+def run_mutant(checkout: str, mutant: Mutant, timeout_secs: float) -> Outcome:
+    """Run the tests of a mutant in the copied checkout until the first failure."""
     roots = [os.path.join(checkout, root) for root in IMPORT_ROOTS]
     # Without PYTEST_ADDOPTS, which may leave out the summary that is read below.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     environment.update(PYTHONPATH=os.pathsep.join(roots), PYTHONDONTWRITEBYTECODE="1")
-    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
-    process = subprocess.run(
-        [*command, *arguments],
-        cwd=checkout,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout_secs,
-    )
-    failures = re.findall(
-        r"^(?:FAILED|ERROR) (\S.*?::.+?)(?: - .*)?$", process.stdout, re.MULTILINE
-    )
-    return Result(process.returncode, failures, process.stdout)
-
-
-def run_tests(
-    checkout: str, mutant: Mutant, ignored: Sequence[str], timeout_secs: float
-) -> Outcome:
-    """Run the tests of a mutant until the first failure, without the ignored tests."""
     # Alone, the tests of a plugin that brings its own have no tiers.
     has_tiers = any(test.startswith("tests/") for test in mutant.tests)
-    tiers = ["--tier", "quick,ci"] if has_tiers else []
-    arguments = ["-x", *tiers, *mutant.tests, *(f"--deselect={test}" for test in ignored)]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE"]
+    command += ["-p", "no:cacheprovider", *(["--tier", "quick,ci"] if has_tiers else [])]
     start = time.monotonic()
-    try:
-        with applied(mutant, checkout):
-            result = run_pytest(checkout, arguments, timeout_secs)
-    except subprocess.TimeoutExpired:
-        return Outcome("caught", f"no end after {timeout_secs:.0f} s", timeout_secs)
+    with applied(mutant, checkout):
+        try:
+            process = subprocess.run(
+                [*command, *mutant.tests],
+                cwd=checkout,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=timeout_secs,
+            )
+        except subprocess.TimeoutExpired:
+            return Outcome("caught", f"no end after {timeout_secs:.0f} s", timeout_secs)
     secs = time.monotonic() - start
-    if result.code == 0:
+    failures = re.findall(r"(?m)^(?:FAILED|ERROR) (\S.*?::.+?)(?: - .*)?$", process.stdout)
+    if process.returncode == 0:
         return Outcome("survived", "", secs)
-    if result.code == TESTS_FAILED and result.failures:
-        return Outcome("caught", result.failures[0], secs)
-    return Outcome("error", " ".join(result.output.split())[-300:], secs)
-
-
-def run_mutant(checkout: str, mutant: Mutant, ignored: List[str], timeout_secs: float) -> Outcome:
-    """Run the tests of a mutant; a test that fails on the original, too, is added to `ignored`."""
-    while True:
-        outcome = run_tests(checkout, mutant, ignored, timeout_secs)
-        is_by_test = outcome.status == "caught" and "::" in outcome.evidence
-        if not is_by_test or run_pytest(checkout, [outcome.evidence], timeout_secs).code == 0:
-            return outcome
-        print(f"ignored: fails without a mutant: {outcome.evidence}", flush=True)
-        ignored.append(outcome.evidence)
+    if process.returncode == TESTS_FAILED and failures:
+        return Outcome("caught", failures[0], secs)
+    return Outcome("error", " ".join(process.stdout.split())[-300:], secs)
 
 
 def run_mutants(checkout: str, mutants: Sequence[Mutant], timeout_secs: float) -> List[str]:
     """Print a row per mutant and return the names of those that were not caught."""
     missed = []
-    ignored: List[str] = []
     for mutant in mutants:
-        outcome = run_mutant(checkout, mutant, ignored, timeout_secs)
+        outcome = run_mutant(checkout, mutant, timeout_secs)
         print(f"{outcome.status:8} {outcome.secs:5.0f} s  {mutant.name}: {mutant.path}", flush=True)
         print(f"                  {outcome.evidence or '-'}", flush=True)
         if outcome.status != "caught":

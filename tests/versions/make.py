@@ -1,8 +1,7 @@
 """Write the committed run of this TensorFlow version: python tests/versions/make.py
 
 A linear model after 4 of 8 steps, with Adam's slots, and for 1.15 its SavedModel. The tests in this
-folder resume the runs of both versions on either, and load the model on both. With the argument
-`model`, only the model is written, of the run that is there.
+folder resume the runs of both versions on either, and load the model on both.
 """
 
 import os
@@ -49,7 +48,6 @@ def write_run():
     shutil.rmtree(folder)
 
 
-if sys.argv[1:] != ["model"]:
-    write_run()
+write_run()
 if compat.VERSION_FAMILY == "1.15":
     write_model()
