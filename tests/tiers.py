@@ -42,6 +42,7 @@ SHARING = (
     "samples/vae/tests/test_vae.py::test_pictures_change_no_bit",
     "tests/classifier/test_known_answers.py",
     "tests/fuzz/test_fuzz_runs.py",
+    "tests/gan/test_gan_plugin.py::test_a_run_leaves_reals",
     "tests/kit/test_new_plugins_installed.py",
 )
 # Of these, the tier `ci` has a smaller sister or a part.
@@ -59,7 +60,6 @@ LONG = (
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/samples.md",
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/plugins/session-hooks.md",
     "tests/docs/test_pages.py::test_the_fast_part_of_a_page_works[docs/reports.md",
-    "tests/docs/test_starting_page.py::test_the_commands_of_the_page",
     # The page on Python, which trains seven times, and a sample of 200 steps in a notebook; `ci`
     # has what `toolkit.train` and a trained run do (test_api.py).
     "tests/docs/test_notebook.py",

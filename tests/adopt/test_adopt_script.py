@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from adopt_fixtures import HEAD, SCRIPTS, adopt, commits, metrics, resume, write_script
-from toolkit_adopt.calls import Calls, is_update, written_variable
+from toolkit_adopt.calls import Calls
 from toolkit_adopt.order import Order
 
 from toolkit import tf
@@ -186,14 +186,6 @@ def test_the_command_begins_again_with_the_order_of_hashes_of_the_run(tmp_path, 
     monkeypatch.setattr(sys, "argv", ["/x/toolkit/__main__.py", *words])
     run_command(words)
     assert begun[1:] == [(["-m", "toolkit", *words], "0")]
-
-
-def test_a_scatter_is_an_update_of_its_variable():
-    with tf.Graph().as_default():
-        table = tf.get_variable("table", [3], use_resource=True)
-        found = [change(table, [0], [2.0]) for change in (tf.scatter_update, tf.scatter_mul)]
-        ops = [each.op for each in (*found, tf.scatter_nd_add(table, [[0]], [2.0]))]
-    assert [written_variable(op) for op in filter(is_update, ops)] == 3 * ["table"]
 
 
 def restored(table):

@@ -124,15 +124,6 @@ def test_what_a_script_may_do_without_is_not_missing(missing):
     assert [name for name, _, _ in missing(text)] == [f"tf.{name}" for name in needed]
 
 
-def test_modules_of_the_folder_are_read_each_with_its_own_names(missing):
-    found = missing(
-        "from ops import *\nimport model\nslim = 1\nslim.no_layer",
-        ops="import tensorflow as tf\nimport script\ntf.nothing",
-        model="import tensorflow.contrib.slim as slim\nslim.no_model",
-    )
-    assert found == [("tf.contrib.slim.no_model", "model.py", 2), ("tf.nothing", "ops.py", 3)]
-
-
 def test_a_module_is_read_but_none_that_a_handler_imports(missing):
     text = "try: from urllib.request import urlopen\nexcept ImportError: import old\nimport new\n"
     new = "import tensorflow as tf\ntf.nothing\ndef f(a: tf.nothing_here): pass\n"

@@ -4,8 +4,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _fresh_graph():
-    from toolkit import tf
-
-    with tf.Graph().as_default():
-        yield
+def _fresh_graph(graph):
+    pass

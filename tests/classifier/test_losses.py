@@ -114,32 +114,6 @@ def metrics_of(logits, labels, batch=None, **values):
         return session.run({name: value for name, (value, _) in pairs.items()})
 
 
-LN2 = np.log(2.0)
-
-
-@pytest.mark.parametrize(
-    "logits, labels, expected",
-    [
-        # One example: the second most likely of two equal and one impossible class.
-        ([[0, 0, -1000]], [0], {"accuracy": 1, "top2": 1, "loss": LN2}),
-        ([[0, 1000, -1000]], [0], {"accuracy": 0, "top2": 1, "loss": 1000}),
-        # Equal logits of K classes cost ln K, whatever the label.
-        ([[7, 7, 7, 7]] * 3, [0, 0, 0], {"accuracy": 1, "top2": 1, "loss": 2 * LN2}),
-        # Half right, and one of the wrong ones second; class 3 has no example.
-        (
-            [[9, 0, 0, -9], [0, 9, 0, -9], [9, 1, 0, -9], [1, 0, -9, 9]],
-            [0, 1, 1, 2],
-            {"accuracy": 0.5, "top2": 0.75},
-        ),
-    ],
-    ids=["one right", "one wrong", "equal logits", "a class absent"],
-)
-@pytest.mark.parametrize("batch", [None, 3])
-def test_metrics_of_known_logits(logits, labels, expected, batch):
-    values = metrics_of(logits, labels, batch, top_k=2)
-    assert {name: values[name] for name in expected} == pytest.approx(expected, rel=1e-6)
-
-
 def test_a_k_beyond_the_number_of_classes_becomes_that_number():
     assert metrics_of([[2, 1, 0]], [2], top_k=99)["top3"] == 1
     assert metrics_of([[0, 1]], [0], top_k=1)["top1"] == 0

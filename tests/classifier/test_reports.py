@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 from classifier_fixtures import make_data
-from PIL import Image
 from toolkit_classifier import page, reports, scores
 
 from toolkit.page.sections import read_sections
@@ -47,16 +46,6 @@ def test_an_evaluation_writes_four_files_that_the_result_names(written, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_settings_of_matplotlib_do_not_change_reports(written, tmp_path):
-    """A matplotlibrc in the working directory may be anybody's; usetex would start LaTeX."""
-    import matplotlib
-
-    with matplotlib.rc_context({"text.usetex": True, "savefig.facecolor": "red"}):
-        reports.write(examples(), DATA, str(tmp_path))
-    for name in ("confusion.png", "mistakes.png"):
-        assert (written[0] / name).read_bytes() == (tmp_path / name).read_bytes()
-
-
 def test_the_result_names_the_worst_classes_and_confusions(written):
     folder, summary = written
     assert summary["mistakes"] == 2
@@ -78,23 +67,6 @@ def test_without_mistakes_or_images_there_is_no_picture_of_them(tmp_path):
     vectors = examples(features=np.ones([6, 64], np.float32))
     summary = reports.write(vectors, make_data((64,), 3), str(tmp_path))
     assert "mistakes.png" not in summary["files"] and not (tmp_path / "mistakes.png").exists()
-
-
-@pytest.mark.parametrize("height, width", [(8, 8), (3, 12), (100, 9)])
-def test_the_picture_of_the_mistakes_has_the_pixels_of_each_image(height, width, tmp_path):
-    images = np.zeros((6, height, width, 3), np.float32)
-    images[..., 0] = 1
-    images[:, 0, 0], images[:, -1, -1] = (0, 1, 0), (0, 0, 1)
-    reports.write(examples(features=images), make_data((height, width, 3), 3), str(tmp_path))
-    with Image.open(tmp_path / "mistakes.png") as file:
-        drawn = np.asarray(file.convert("RGB"))
-    rows, columns = np.nonzero(((drawn == 0) | (drawn == 255)).all(axis=2) & (np.ptp(drawn, 2) > 0))
-    left = np.split(np.unique(columns), np.flatnonzero(np.diff(np.unique(columns)) > 1) + 1)
-    first = drawn[rows.min() : rows.max() + 1, left[0][0] : left[0][-1] + 1]
-    assert len(left) == 2  # both mistakes
-    side = reports.TILE / max(height, width)
-    assert first.shape == (round(height * side), round(width * side), 3)
-    assert first[0, 0].tolist() == [0, 255, 0] and first[-1, -1].tolist() == [0, 0, 255]
 
 
 def test_a_class_without_examples_or_name_is_called_by_its_number(tmp_path):

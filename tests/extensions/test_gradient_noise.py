@@ -6,11 +6,7 @@ from graph_fixtures import make_run, session
 from linear_fixtures import LINEAR
 from toolkit_extensions import gradient_noise
 
-from toolkit import hookimpl, testing, tf
-from toolkit.api import load_plugins
-from toolkit.run_data import open_run_data
-from toolkit.testing.runs import resolve_options
-from toolkit.testing.steps import TrainingSteps
+from toolkit import testing, tf
 
 SGD = {"optimizer": "sgd", "learning_rate": 1.0, "clip": "none"}
 
@@ -50,37 +46,3 @@ def test_a_step_of_descent_moves_by_gradient_and_noise(data, tmp_path):
     plain = train(tmp_path, data, "plain", [], **more)
     moves = (noisy["linear/w"] - plain["linear/w"]).ravel()
     assert abs(moves.std() - 0.1) < 0.02
-
-
-def open_steps(data, plugin, extension, **values):
-    """Training in memory."""
-    plugins = load_plugins(plugin, [extension])
-    values = dict(values, data=data)
-    run_data = open_run_data(plugins, resolve_options(plugins, values))
-    return TrainingSteps(plugins, resolve_options(plugins, values, run_data), run_data)
-
-
-class Recorder:
-    """An extension that notes the variables of each update by its name, and changes nothing."""
-
-    def __init__(self):
-        self.variables = {}
-
-    @hookimpl(wrapper=True)
-    def optimize(self, run):
-        def change(gradients, variables, name):
-            self.variables[name] = {v.op.name for v in variables}
-            return gradients
-
-        run.change_gradients(change)
-        return (yield)
-
-
-def test_the_gradients_of_both_players_of_a_gan_can_be_changed(data):
-    recorder = Recorder()
-    small = {"network": "mlp", "width": 4, "features": "pixels", "batch_size": 4}
-    with open_steps(data, "gan", recorder, **small) as steps:
-        trained = steps.graph.tf_graph.get_collection("trainable_variables")
-        discriminator, generator = recorder.variables.values()
-        assert discriminator | generator == {v.op.name for v in trained}
-        assert not discriminator & generator

@@ -131,10 +131,3 @@ def test_a_resumed_search_has_the_table_of_an_uninterrupted_one(data, tmp_path):
 def test_impossible_searches_are_refused(data, tmp_path, options, message):
     with pytest.raises(UsageError, match=message):
         search(tmp_path, data, **options)
-
-
-def test_a_second_extension_that_changes_the_rate_is_refused(data, tmp_path):
-    options = {"data": data, "steps": 100, "batch_size": 8, "swa_cycle": 5}
-    with pytest.raises(UsageError, match="both change the learning rate") as error:
-        testing.train(LINEAR, str(tmp_path / "run"), ["swa", "lr-finder"], **options)
-    assert "toolkit_extensions.swa" in str(error.value)

@@ -63,7 +63,6 @@ LITERALS = NUMBERS | st.sampled_from(
 )
 
 
-@pytest.mark.parametrize("ending", ["json", "toml"])
 @fuzz
 @given(st.lists(st.tuples(st.sampled_from(NAMES), LITERALS), max_size=4))
 @example([("steps", "0x" + "f" * 5000)])
@@ -71,12 +70,9 @@ LITERALS = NUMBERS | st.sampled_from(
 @example([("steps", "9" * 5000)])
 @example([("steps", "1"), ("steps", "2")])
 @example([("batch_size", "1"), ("batch-size", "2")])
-def test_any_literals_are_accepted_or_refused(print_config, ending, pairs):
-    if ending == "toml":
-        text = "\n".join(f"{name} = {value}" for name, value in pairs)
-    else:
-        text = "{" + ", ".join(f'"{name}": {value}' for name, value in pairs) + "}"
-    print_config(text.encode(), ending, plugin="gan")
+def test_any_literals_are_accepted_or_refused(print_config, pairs):
+    text = "\n".join(f"{name} = {value}" for name, value in pairs)
+    print_config(text.encode(), "toml", plugin="gan")
 
 
 VALUES = st.recursive(

@@ -147,17 +147,6 @@ def test_every_change_of_what_was_committed_is_reported(run, command, data):
     assert code or not run.changes_commit(name, content), (name, content)
 
 
-@pytest.mark.parametrize("name", COMMITTED + LOGS)
-def test_verify_reports_a_changed_bit_anywhere(run, name):
-    content = run.contents[name]
-    end = run.metrics_end if name == "metrics.jsonl" else len(content)
-    for position in range(0, end, max(1, end // max(3, EXAMPLES // 8))):
-        mutant = bytearray(content)
-        mutant[position] ^= 1 << position % 8
-        with run.with_file(name, bytes(mutant)):
-            assert run_and_check("verify", run.path, codes=(6,)).code == 6
-
-
 @fuzz
 @given(st.data())
 def test_a_list_and_a_comparison_have_a_row_or_a_sentence(run, data):

@@ -9,8 +9,5 @@ sys.path.insert(0, os.path.dirname(__file__))
 
 
 @pytest.fixture(autouse=True)
-def _fresh_graph():
-    from toolkit import tf
-
-    with tf.Graph().as_default():
-        yield
+def _fresh_graph(graph):
+    pass

@@ -217,3 +217,11 @@ class LinearDiscriminator:
 
     def pair(self, reals, real_labels, fakes, fake_labels, values):
         return self(reals, real_labels, values), self(fakes, fake_labels, values)
+
+
+class LinearImageDiscriminator(LinearDiscriminator):
+    """A discriminator psi . x of images, whose gradient at images is psi everywhere."""
+
+    def __call__(self, images, labels, values):
+        self.calls.append(images)
+        return Logits(tf.reduce_sum(values[0] * images, axis=[1, 2, 3]))

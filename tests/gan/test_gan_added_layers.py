@@ -81,23 +81,6 @@ def test_both_networks_have_it_in_the_map_of_that_side_and_start_without_it(netw
         assert np.abs(one - two).max() > 1e-5 * np.abs(two).max()
 
 
-def test_a_gradient_penalty_reaches_its_kernels_once_the_scale_is_not_zero():
-    run = make_attentive_run("dcgan", spectral_norm=True)
-    discriminator = Discriminator(run)
-    layer, images = of_attention(discriminator.variables), images_of(2, 28, 20, 3)
-    values = discriminator.read(iterate=True)
-    kernels = [v for v in discriminator.variables if v.op.name.endswith("/kernel")]
-    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-    assert len(updates) == len(kernels)  # attention's, too, have a power iteration
-    logits = discriminator(images, None, values).logits
-    gradient = tf.gradients(tf.reduce_sum(logits), images)[0]
-    slopes = tf.gradients(tf.reduce_sum(gradient**2), list(layer.values()))
-    with session() as tf_session:
-        tf_session.run(layer["scale"].assign([1.0]))
-        for name, value in zip(layer, tf_session.run(slopes)):
-            assert np.isfinite(value).all() and np.abs(value).max() > 0, name
-
-
 @pytest.mark.parametrize(
     "shape, side, sides",
     [

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from gan_fixtures import Logits, evaluate, make_run, options
+from gan_fixtures import LinearImageDiscriminator, evaluate, make_run, options
 from toolkit_gan import differentiable_augmentation as augmentation
 from toolkit_gan import model as models
 from toolkit_gan.architecture import AUGMENTATIONS, augmentations
@@ -109,37 +109,17 @@ def test_the_option_names_the_changes_or_leaves_them_to_the_data(value, shape, n
 # --------------------------------------------------------------------------------------- the passes
 
 
-class Recorder:
-    """A discriminator that records the images that it is applied to; its logits are their sums."""
-
-    def __init__(self):
-        self.inputs = []
-
-    def read(self, iterate=False):
-        return {}
-
-    def __call__(self, images, labels, values):
-        self.inputs.append(images)
-        return Logits(tf.reduce_sum(images, axis=[1, 2, 3]))
-
-    def pair(self, reals, real_labels, fakes, fake_labels, values):
-        return self(reals, None, None), self(fakes, None, None)
-
-
 @pytest.mark.parametrize("loss", ["hinge", "relativistic"])
 def test_both_networks_are_trained_on_changed_images(loss):
     run = make_run(diff_augment="cutout", loss=loss, penalty="r1r2", batch_size=2)
     weight = tf.Variable(0.5, use_resource=True)
-    model = models.Gan(
-        lambda z, labels: weight * tf.ones([tf.shape(z)[0], 8, 8, 1]), Recorder(), None
-    )
+    sums = LinearImageDiscriminator(np.ones([8, 8, 1], np.float32))  # its logits
+    model = models.Gan(lambda z, labels: weight * tf.ones([tf.shape(z)[0], 8, 8, 1]), sums, None)
     reals = tf.ones([2, 8, 8, 1])
     models.discriminator_pass(model, reals, None, 0, run)
     outputs = models.generator_pass(model, reals, None, run)
     gradient = tf.gradients(outputs["fake_logits"], weight)[0]
-    *views, fakes, gradient = evaluate(
-        *model.discriminator.inputs, outputs["fake_images"], gradient
-    )
+    *views, fakes, gradient = evaluate(*sums.calls, outputs["fake_images"], gradient)
     real, fake, points, *own_real, own_fake = views
     assert all(not np.array_equal(own, real) for own in own_real)
     assert len(own_real) == (loss == "relativistic")

@@ -6,12 +6,12 @@ import types
 import numpy as np
 import pytest
 from gan_fixtures import SMALL, make_run, options
+from toolkit_agreement import network
 from toolkit_gan import architecture, clusters, kmeans, sampling
 from toolkit_gan import cluster_features as features
 
 import toolkit
-from toolkit import DataError, DataSpec, Split, UsageError, convolutions, testing, tf
-from toolkit.graph.replica import Replica
+from toolkit import DataError, DataSpec, Split, UsageError, testing, tf
 from toolkit.graph.run import step_builder_of
 
 GREY, COLOUR = (8, 8, 1), (41, 44, 3)
@@ -124,22 +124,6 @@ def test_each_cluster_has_fifteen_images_and_8000_examples_and_there_are_rows_fo
     assert architecture.conditioning(make_options(), UNLABELLED) == "projection"
 
 
-@pytest.mark.parametrize(
-    "batch_size, discriminator_steps, replica, examples",
-    [
-        (8, 1, Replica(), 8 * 10),
-        (4, 1, Replica(rank=1, count=2, batch_size=8), 8 * 10),  # of 4 examples in each replica
-        (8, 5, Replica(), 8 * 5 * 10),
-    ],
-)
-def test_the_examples_of_all_replicas_and_updates_set_the_number_of_clusters(
-    batch_size, discriminator_steps, replica, examples
-):
-    values = make_options(batch_size=batch_size, discriminator_steps=discriminator_steps)
-    run = toolkit.Run("train", values, UNLABELLED, total_steps=10, replica=replica)
-    assert clusters.Clusters(run)._examples == examples
-
-
 # ---------------------------------------------------------------------------------- inputs in numpy
 
 
@@ -240,48 +224,38 @@ def test_clusters_within_classes_in_the_graph():
     np.testing.assert_allclose(np.bincount(drawn, minlength=5) / 3000, expected, atol=0.03)
 
 
-FILTERS = [3, 16, 16, 32, 32, 64, 64]  # of the images, then of each convolution
+def open_network(shape, path):
+    """A network of the plugin `agreement` with random values, as `train_once` opens it."""
+    with tf.Graph().as_default():
+        run = testing.make_run("agreement", "predict", DataSpec(shape, "uint8"))
+        images = tf.placeholder(tf.float32, [None, *shape])
+        outputs = network.forward(network.Encoder(run), images, run)
+        random, tf_session = np.random.RandomState(0), tf.Session()
+        tf_session.run(tf.global_variables_initializer())
+        for variable in tf.global_variables():
+            value = tf_session.run(variable)
+            variable.load(value + random.uniform(0, 0.1, value.shape), tf_session)
+        tf.train.Saver().save(tf_session, path)
+
+    def predict(values):
+        feeds = {images: values / np.float32(255)}
+        return {"features": tf_session.run(outputs["embedding"], feeds)}
+
+    opened = types.SimpleNamespace(predict=predict, checkpoint=path, data=run.data)
+    return contextlib.nullcontext(opened)
 
 
-def test_a_network_gives_the_same_numbers_in_the_graph_and_before(monkeypatch):
+def test_a_network_gives_the_same_numbers_in_the_graph_and_before(monkeypatch, tmp_path):
+    opened = open_network((16, 16, 3), str(tmp_path / "weights"))
+    monkeypatch.setattr(features, "train_once", lambda *_: opened)
     run = make_run(shape=(16, 16, 3), conditional="clusters", clusters=4, cluster_features="self")
-    random, shapes = np.random.RandomState(0), {}
-    for number, (inputs, filters) in enumerate(zip(FILTERS, FILTERS[1:]), start=1):
-        shapes[f"agreement/conv{number}/kernel"] = (3, 3, inputs, filters)
-        for name in ("moving_mean", "moving_variance", "beta", "gamma"):
-            shapes[f"agreement/norm{number}/{name}"] = (filters,)
-    limits = {"kernel": (-0.5, 0.5), "moving_mean": (-0.01, 0.01), "beta": (0.09, 0.11)}
-    tensors = {
-        name: np.float32(random.uniform(*limits.get(name.split("/")[2], (0.9, 1.1)), shape))
-        for name, shape in shapes.items()
-    }
-
-    class Network:
-        data, checkpoint = types.SimpleNamespace(dtype="uint8"), "checkpoint"
-
-        def predict(self, images):
-            x = tf.constant(images / np.float32(255))
-            for number in range(1, len(FILTERS)):
-                kernel = tensors[f"agreement/conv{number}/kernel"]
-                mean, variance, beta, gamma = (
-                    tensors[f"agreement/norm{number}/{name}"]
-                    for name in ("moving_mean", "moving_variance", "beta", "gamma")
-                )
-                x = tf.nn.conv2d(x, kernel, 1, "SAME")
-                x = convolutions.halve(x) if number in (2, 4) else x
-                x = tf.nn.relu((x - mean) / np.sqrt(variance + np.float32(1e-3)) * gamma + beta)
-            with tf.Session() as tf_session:
-                return {"features": tf_session.run(tf.reduce_mean(x, axis=[1, 2]))}
-
-    reader = types.SimpleNamespace(get_tensor=tensors.get)
-    monkeypatch.setattr(features, "train_once", lambda *_: contextlib.nullcontext(Network()))
-    monkeypatch.setattr(features.tf.train, "load_checkpoint", lambda path: reader)
     split = make_split(shape=(16, 16, 3))
     model, tf_session = fitted(run, split)
     expected, _ = model._values.read(split, np.arange(60))
     images = tf.constant(split.features / np.float32(127.5) - 1)
     with tf_session:
         actual, labels = tf_session.run([model._values(images), model.assign(images)])
+    assert expected.std() > 0.01
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
     assert len({(a, b % 4) for a, b in zip(labels, range(60))}) == 4
 

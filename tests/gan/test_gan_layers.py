@@ -126,10 +126,6 @@ def check_equal(function, own, *arguments):
         np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
-def own_down(x, kernel):
-    return tf.nn.conv2d(x, kernel, strides=2, padding="SAME")
-
-
 @pytest.mark.parametrize("channels, filters", CHANNELS)
 @pytest.mark.parametrize("sides", SIDES)
 @pytest.mark.parametrize("stride, size", [(1, 3), (1, 1), (2, 4), (1, 4), (2, 3)])
@@ -159,28 +155,6 @@ def test_up_has_the_value_and_the_slopes_of_tensorflows_own(
         x if is_known else tf.placeholder_with_default(x, [None, *half, filters]),
         normal(4, 4, channels, filters, seed=1),
     )
-
-
-def penalty(down, x, kernel):
-    """R1 of a discriminator that is the sum of a convolution's squares."""
-    slope = tf.gradients(tf.reduce_sum(down(x, kernel) ** 2), x)[0]
-    return tf.reduce_mean(slope**2)
-
-
-@pytest.mark.parametrize("channels", [1, 16])
-def test_a_penaltys_slope_is_right_within_a_loop_of_the_graph(onednn, channels):
-    x, kernel = normal(2, 8, 8, channels), normal(4, 4, channels, 5, seed=1)
-
-    def step(value, total):
-        slope = tf.gradients(penalty(convolutions.down, x * value, kernel), kernel)[0]
-        return value + 1, total + slope
-
-    _, looped = tf.while_loop(lambda value, _: value < 3, step, [1.0, tf.zeros_like(kernel)])
-    single = tf.gradients(
-        sum(penalty(own_down, x * value, kernel) for value in (1.0, 2.0)), kernel
-    )[0]
-    looped, single = evaluate(looped, single)
-    np.testing.assert_allclose(looped, single, rtol=0, atol=1e-5 * np.abs(single).max())
 
 
 # ---------------------------------------------------------------------------------- layers of R3GAN

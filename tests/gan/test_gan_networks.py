@@ -131,18 +131,6 @@ def test_variables_are_resources_named_by_their_network_and_the_average_starts_e
         assert (weight == mean).all()
 
 
-def test_initial_values_follow_from_the_seed_and_differ_between_layers():
-    values = []
-    for seed in (1, 1, 2):
-        with tf.Graph().as_default():
-            run = make_run((64, 64, 1), seed=seed, spectral_norm=True)
-            variables = Generator(run).variables + Discriminator(run).variables
-            kernels = [v for v in variables if v.op.name.endswith("/kernel")]
-            values.append([value.ravel()[:4].tolist() for value in evaluate(*kernels)])
-    assert values[0] == values[1] != values[2]
-    assert len(set(map(tuple, values[0]))) == len(values[0])
-
-
 @pytest.mark.parametrize("norm, deviation", [("batch", 0.02), ("none", np.sqrt(2 / 64))])
 def test_without_normalisation_signals_keep_their_scale(norm, deviation):
     run = make_run((28, 28, 1), width=16, latent_size=64, generator_norm=norm)
@@ -255,12 +243,14 @@ BOTH_NORMS = {"discriminator_norm": "layer", "spectral_norm": True}
     "network, values",
     [(network, dict(BOTH_NORMS, conditional="projection")) for network in NETWORKS]
     + [("r3gan", {"conditional": "projection"})]
-    + [("dcgan", {"conditional": conditional}) for conditional in ("concat", "acgan")],
+    + [("dcgan", {"conditional": conditional}) for conditional in ("concat", "acgan")]
+    + [("dcgan", {"shape": (28, 28, 1), "attention": 14})],
     ids=str,
 )
 def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(network, values):
-    discriminator = Discriminator(make_run(network=network, **values))
-    images = images_of()
+    run = make_run(network=network, **values)
+    discriminator = Discriminator(run)
+    images = images_of(4, *run.data.shape)
     outputs = discriminator(images, labels_of(4), discriminator.read(iterate=True))
     gradient = tf.gradients(tf.reduce_sum(outputs.logits), images)[0]
     slopes = tf.gradients(tf.reduce_sum(gradient**2), discriminator.variables)
@@ -273,19 +263,6 @@ def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(network, valu
     assert any(np.abs(slope).max() > 0 for slope in slopes)
 
 
-def test_a_uniform_image_and_a_discriminator_of_zeros_have_finite_gradients():
-    discriminator = Discriminator(make_run(**BOTH_NORMS))
-    images = tf.zeros([2, 8, 8, 1])
-    logits = discriminator(images, None, discriminator.read(iterate=True)).logits
-    gradient = tf.gradients(tf.reduce_sum(logits), images)[0]
-    gradients = tf.gradients(tf.reduce_sum(gradient**2), discriminator.variables)
-    with session() as tf_session:
-        for variable in discriminator.variables:
-            tf_session.run(variable.assign(tf.zeros_like(variable)))
-        for value in tf_session.run([gradient] + [g for g in gradients if g is not None]):
-            assert np.isfinite(value).all()
-
-
 # ------------------------------------------------------------------------------ spectral norm
 
 
@@ -295,10 +272,15 @@ def updates():
 
 
 @pytest.mark.parametrize(
-    "network, conditional", [("mlp", "acgan"), ("dcgan", "projection"), ("resnet", "concat")]
+    "values",
+    [
+        {"network": "mlp", "conditional": "acgan"},
+        {"network": "dcgan", "conditional": "projection", "attention": 4},
+        {"network": "resnet", "conditional": "concat"},
+    ],
+    ids=str,
 )
-def test_one_read_makes_one_power_iteration_per_kernel(network, conditional):
-    values = {"network": network, "conditional": conditional}
+def test_one_read_makes_one_power_iteration_per_kernel(values):
     discriminator = Discriminator(make_run(spectral_norm=True, **values))
     discriminator.read()
     assert updates() == []
@@ -312,20 +294,6 @@ def test_one_read_makes_one_power_iteration_per_kernel(network, conditional):
     assert writes == updates() and len(writes) == len(kernels)
     assert {op.inputs[0] for op in writes} == {v.handle for v in vectors}
     assert not set(names_of(vectors)) & set(names_of(tf.trainable_variables()))
-
-
-def test_after_some_steps_every_kernel_has_norm_one():
-    values = {"network": "resnet", "conditional": "projection", "width": 2}
-    discriminator = Discriminator(make_run(spectral_norm=True, **values))
-    improved, stored = discriminator.read(iterate=True), discriminator.read()
-    kernels = [n for n in stored if n.endswith("kernel")]
-    with session() as tf_session:
-        for _ in range(200):
-            tf_session.run(updates())
-        for values in (improved, stored):
-            for value in tf_session.run([values[name] for name in kernels]):
-                largest = np.linalg.svd(value.reshape([-1, value.shape[-1]]), compute_uv=False)[0]
-                assert largest == pytest.approx(1, rel=2e-3)
 
 
 def test_a_read_under_a_dependency_sees_the_updates_before_it():

@@ -10,6 +10,7 @@ import pytest
 from gan_fixtures import (
     DESCENT,
     LinearDiscriminator,
+    LinearImageDiscriminator,
     Logits,
     Point,
     assignments_of,
@@ -26,13 +27,6 @@ from toolkit_gan.discriminator import Discriminator
 from toolkit import UsageError, tf
 
 # -------------------------------------------------------------- the linear discriminator in a step
-
-
-class LinearImageDiscriminator(LinearDiscriminator):
-    """A discriminator w . x of images, whose gradient at images is w everywhere."""
-
-    def __call__(self, images, labels, values):
-        return Logits(tf.reduce_sum(values[0] * images, axis=[1, 2, 3]))
 
 
 def make_grey(z, labels):

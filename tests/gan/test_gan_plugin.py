@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 
 import numpy as np
@@ -105,28 +104,6 @@ def test_a_run_leaves_reals_grids_an_animation_and_scores(trained):
     assert {"nearest.png", "scores.json"} <= set(os.listdir(reports))
     name = read_json(reports, "scores.json")["features"]["name"]
     assert name == "pixels"
-
-
-@pytest.mark.usefixtures("trained")
-def test_the_health_of_several_updates_has_the_accuracies_of_metrics_jsonl():
-    metrics = {r["step"]: r for r in RunFolder("run").metrics.read() if r["kind"] == "train"}
-    with open("run/console.log", encoding="utf-8") as file:
-        lines = re.findall(
-            r"step (\d+): discriminator right on (\d+ % of real and \d+ %)", file.read()
-        )
-    assert [int(step) for step, _ in lines] == [2, 4]
-    for step, shares in lines:
-        real, fake = (100 * metrics[int(step)][f"d_accuracy_{side}"] for side in ("real", "fake"))
-        assert shares == f"{real:.0f} % of real and {fake:.0f} %"
-
-
-@pytest.mark.usefixtures("trained")
-def test_a_checkpoint_holds_the_average_and_no_moving_statistics():
-    names = set(testing.tensors("run"))  # of a generator with batch norm
-    averaged = {n[len("average/") :] for n in names if n.startswith("average/")}
-    weights = {n[len("generator/") :] for n in names if n.startswith("generator/")}
-    assert averaged == {n for n in weights if "/Adam" not in n}
-    assert "norm1/gamma" in averaged and not [n for n in names if "moving" in n]
 
 
 def test_a_healthy_run_on_digits_has_no_verdict(tmp_path):

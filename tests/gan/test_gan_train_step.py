@@ -278,16 +278,3 @@ def test_the_images_of_accumulated_batches_count_as_one_update():
     with session() as tf_session:
         tf_session.run(run.global_step.assign(500))  # 2,000 images; at most 1 is the half-life
         assert tf_session.run(sampling.decay(run)) == pytest.approx(0.5**12)
-
-
-def test_the_pass_of_the_generator_uses_the_stored_singular_vectors():
-    run = make_run(network="mlp", spectral_norm=True)
-    model = models.build(run)
-    outputs = models.generator_pass(model, tf.zeros([4, 8, 8, 1]), None, run)
-    stored, improved = [
-        model.discriminator(outputs["fake_images"], None, model.discriminator.read(iterate))
-        for iterate in (False, True)
-    ]
-    logits, expected, other = evaluate(outputs["fake_logits"], stored.logits, improved.logits)
-    np.testing.assert_array_equal(logits, expected)
-    assert not np.allclose(logits, other)

@@ -13,13 +13,6 @@ TESTS = os.path.join(REPOSITORY, "tests")
 sys.path[:0] = [os.path.dirname(HERE), TESTS, os.path.join(TESTS, "gan")]
 
 
-class Result:
-    """The exit code of a command, and what it wrote to stdout and stderr."""
-
-    def __init__(self, code, captured):
-        self.code, self.out, self.err = code, captured.out, captured.err
-
-
 @pytest.fixture(scope="session")
 def _distribution(tmp_path_factory):
     """A folder with what the installation of the package would write of its entry point."""
@@ -36,7 +29,9 @@ def _distribution(tmp_path_factory):
 
 @pytest.fixture
 def cli(_distribution, monkeypatch, tmp_path, capsys):
-    """A function that runs a command in this process: `cli("gan-league", ...)` -> Result."""
+    """A function that runs a command in this process: `cli("gan-league", ...)` -> Ended."""
+    from process_fixtures import Ended
+
     from toolkit.cli import run_command
 
     monkeypatch.chdir(tmp_path)
@@ -45,6 +40,7 @@ def cli(_distribution, monkeypatch, tmp_path, capsys):
     def call(*argv):
         capsys.readouterr()
         code = run_command([str(argument) for argument in argv])
-        return Result(code, capsys.readouterr())
+        captured = capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
 
     return call

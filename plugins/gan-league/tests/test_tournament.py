@@ -7,7 +7,6 @@ import json
 import os
 import types
 
-import click
 import numpy as np
 import process_fixtures
 import pytest
@@ -154,29 +153,6 @@ def test_an_interrupted_tournament_continues_without_a_second_check(plan, search
     searches.seen.clear()
     training.train(None, plan)
     assert searches.seen == [("diffusion", True), *TRAININGS]
-
-
-@pytest.mark.parametrize(
-    "cause, kind, message, hint",
-    [
-        (
-            InterruptedRun("Interrupted.", hint="Continue with: toolkit search", signum=2),
-            InterruptedRun,
-            "Interrupted.",
-            "Continue with the same command.",
-        ),
-        (click.UsageError("No such option"), UsageError, "No such option", ""),
-    ],
-)
-def test_a_search_that_fails_has_an_error_of_the_tournament(cause, kind, message, hint):
-    @click.command(context_settings={"ignore_unknown_options": True})
-    @click.argument("words", nargs=-1)
-    def search(words):
-        raise cause
-
-    with pytest.raises(kind) as error:
-        training.search(click.Context(click.Group("toolkit", commands=[search])), [])
-    assert (error.value.message, error.value.hint or "") == (message, hint)
 
 
 def test_a_mistake_in_the_flags_of_a_plugin_names_it(plan, monkeypatch):
