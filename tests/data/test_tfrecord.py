@@ -100,7 +100,7 @@ def test_each_row_is_that_of_its_shard(open_records):
 def test_a_second_start_reads_no_record(open_records, monkeypatch):
     files = {"a": records(*pictures())}
     before = open_records(files)
-    monkeypatch.delattr("toolkit.data.records.record_index._check_kind")
+    monkeypatch.delattr("toolkit.data.records.record_index.Record.check_kind")
     after = open_records({})
     assert before.sha256 == after.sha256 and before.notes == after.notes
     assert pixels(after.splits["train"]) == list(range(COUNT))
