@@ -31,7 +31,7 @@ def test_what_is_decoded_may_be_labels_and_grey_images():
     images = Decoded(lambda row: np.full([4, 6], row), (9, 4, 6))
     split = Split(images, labels)
     assert split.labels.tolist() == list(range(9))
-    assert split.shape == (4, 6, 1)
+    assert split.features.shape == (9, 4, 6, 1)
     for part in (split, decode_splits({"train": split})["train"]):  # also once it is decoded
         assert part.take([1, 2])[0][:, 3, 5, 0].tolist() == [1, 2]
 

@@ -6,7 +6,7 @@ values of flat features.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, NamedTuple, Tuple
+from typing import Any, Iterable, Tuple
 
 import numpy as np
 
@@ -16,13 +16,6 @@ from .spec import DataSpec
 
 NORMALIZED = "toolkit/normalized"  # the graph's collection of what `normalize` returned
 CHUNK_BYTES = 4 << 20  # of features that are read at once; float64 takes up to eight times as much
-
-
-class Moments(NamedTuple):
-    """Mean and standard deviation of each of the C values along the last axis."""
-
-    mean: Tuple[float, ...]
-    deviation: Tuple[float, ...]  # 0 for what has one value in all examples
 
 
 def normalize(features: Any, spec: DataSpec) -> Any:
@@ -61,8 +54,9 @@ def examples_per_chunk(example_bytes: int) -> int:
     return max(1, CHUNK_BYTES // max(1, example_bytes))
 
 
-def measure_moments(chunks: Iterable[Any]) -> Moments:
-    """The moments of examples as the graph gets them: uint8 is divided by 255.
+def measure_moments(chunks: Iterable[Any]) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
+    """Mean and standard deviation of each of the C values along the last axis of examples as the
+    graph gets them (uint8 is divided by 255); the deviation of what never varies is 0.
 
     Args:
         chunks: features [n, ..., C] one after the other, an example or more in each.
@@ -103,4 +97,4 @@ def measure_moments(chunks: Iterable[Any]) -> Moments:
             "The features have no mean: NaN, infinity or too large numbers are among them.",
             hint="Repair the data, or leave out normalize.",
         )
-    return Moments(tuple(map(float, mean)), tuple(map(float, deviation)))
+    return tuple(map(float, mean)), tuple(map(float, deviation))
