@@ -107,11 +107,7 @@ SOURCES = {
             "60,000 / 10,000 clothes, downloaded once (30.9 MB); 28x28x1, 10 classes",
             "arrays.download:open_download",
         ),
-        Source(
-            "idx:DIR",
-            "a folder of IDX files, plain or .gz",
-            "arrays.idx:open_idx",
-        ),
+        Source("idx:DIR", "a folder of IDX files, plain or .gz", "arrays.idx:open_idx"),
         Source(
             "npz:FILE",
             "arrays x_train, y_train, x_test, y_test (or images, labels; x, y), in memory",

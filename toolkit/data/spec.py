@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from ..errors import CheckpointError, DataError
 from .column import Component, describe_shape
-from .structure import FEATURES, LABELS, names_of, pack_role
+from .structure import FEATURES, LABELS, pack_role
 
 NUMBERS = "numbers"  # the name of the columns of numbers of a table, where there are other features
 
@@ -90,7 +90,7 @@ class DataSpec(_SpecFields):
     @property
     def feature_names(self) -> List[str]:
         """The names of the features; [] for a single array."""
-        return names_of(self.flat, FEATURES)
+        return sorted(self.features) if isinstance(self.features, dict) else []
 
     @property
     def record_keys(self) -> Optional[Mapping[str, Any]]:

@@ -7,7 +7,7 @@ single array, and "features/left" or "labels/mask" for an array that has a name.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 from ..errors import DataError
 
@@ -54,12 +54,6 @@ def pack_role(flat: Mapping[str, Any], role: str) -> Any:
     prefix = role + "/"
     by_name = {key[len(prefix) :]: leaf for key, leaf in flat.items() if key.startswith(prefix)}
     return by_name or None
-
-
-def names_of(flat: Mapping[str, Any], role: str) -> List[str]:
-    """The names of a role's leaves; [] for a single array or none."""
-    packed = pack_role(flat, role)
-    return sorted(packed) if isinstance(packed, dict) else []
 
 
 def describe_key(key: str) -> str:

@@ -132,31 +132,24 @@ class RecordIndex:
 
 
 class Record:
-    """A `tf.train.Example`.
-
-    Args:
-        place: what messages call it.
-        content: the serialized message.
+    """A serialized `tf.train.Example`; other content is refused. Messages call it by its place.
 
     Attributes:
         features: the `tf.train.Feature` of each key.
-
-    Raises:
-        DataError: the content is no Example.
     """
 
-    def __init__(self, place: str, content: bytes):
-        self.place, example = place, tf.train.Example()
+    def __init__(self, place: str, content: bytes, is_first: bool = False):
+        self.place, finding = place, "bytes that are no tf.train.Example"
+        example = tf.train.Example()
         with warnings.catch_warnings(), contextlib.suppress(DecodeError):
             warnings.simplefilter("ignore", RuntimeWarning)  # of protobuf, about damage
             if example.MergeFromString(content) == len(content):
-                self.features: Dict[str, Any] = dict(example.features.feature)
-                return
-        raise self.refuse_message("bytes that are no tf.train.Example")
-
-    def refuse_message(self, finding: str) -> DataError:
-        """The error for a record that is another message."""
-        return DataError(
+                sequence = tf.train.SequenceExample.FromString(content) if is_first else example
+                if not is_first or not sequence.HasField("feature_lists"):
+                    self.features: Dict[str, Any] = dict(example.features.feature)
+                    return
+                finding = "a tf.train.SequenceExample"
+        raise DataError(
             f"{self.place}: expected a tf.train.Example, found {finding}.",
             hint="Write each record as tf.train.Example(...).SerializeToString().",
         )

@@ -16,7 +16,6 @@ from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 
-from ...compat import tf
 from ...errors import DataError, UsageError
 from ..column import MAX_CLASSES, Column, Sequences, first_not_finite
 from ..decoded import Decoded, hash_texts
@@ -54,9 +53,7 @@ def open_tfrecord(settings: Settings) -> Dataset:
     shard, record = next(records, (None, b""))
     if shard is None:
         raise DataError(f"{place}: expected one record or more, found empty files.", hint=HINT)
-    first = Record(f"{shard.path}: record 0", record)
-    if tf.train.SequenceExample.FromString(record).HasField("feature_lists"):
-        raise first.refuse_message("a tf.train.SequenceExample")
+    first = Record(f"{shard.path}: record 0", record, is_first=True)
     if model is None:
         features, labels = _choose_keys(first, settings.columns)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -42,13 +42,11 @@ def choose_roles(path: str, columns: Columns, options: ColumnOptions) -> Roles:
     if not one column has the usual name of labels, there is none of features, or one without a name
     does not number the rows.
     """
-    for option in _ROLE_OPTIONS:
-        for name in _names(option, options):
-            if name not in columns:
-                raise UsageError(
-                    f"{path} has no column '{name}' (--{option.replace('_', '-')}).",
-                    hint=suggest(name, list(columns)),
-                )
+    for flag, name in _name_columns(options):
+        if name not in columns:
+            raise UsageError(
+                f"{path} has no column '{name}' ({flag}).", hint=suggest(name, list(columns))
+            )
     refuse_conflicts(options)
     split = _find_split(columns, options)
     labels = _find_labels(path, columns, options)
@@ -97,16 +95,14 @@ def follow_schema(
 
 def refuse_conflicts(options: ColumnOptions) -> None:
     """Raise a UsageError for a column with two roles, or a kind of labels and no labels."""
-    roles: Dict[str, str] = {}
-    for option in _ROLE_OPTIONS:
-        for name in _names(option, options):
-            other = roles.get(name)
-            if other and (other, option) != ("feature_columns", "image_column"):
-                flags = " and ".join("--" + each.replace("_", "-") for each in (other, option))
-                raise UsageError(
-                    f"Both {flags} name the column '{name}'.", hint="Name it in one of them."
-                )
-            roles[name] = option
+    flag_of: Dict[str, str] = {}
+    for flag, name in _name_columns(options):
+        other = flag_of.setdefault(name, flag)
+        if other != flag and (other, flag) != ("--feature-columns", "--image-column"):
+            raise UsageError(
+                f"Both {other} and {flag} name the column '{name}'.",
+                hint="Name it in one of them.",
+            )
     if options.label_kind != "auto" and options.label_column == (NONE,):
         raise UsageError(
             f"--label-kind {options.label_kind} has no effect with --label-column none.",
@@ -114,12 +110,14 @@ def refuse_conflicts(options: ColumnOptions) -> None:
         )
 
 
-def _names(option: str, options: ColumnOptions) -> Sequence[str]:
-    """The columns that an option of the user names."""
-    value = getattr(options, option)
-    names = (value,) if isinstance(value, str) else value or ()
-    is_default = option == "split_column" and value == ColumnOptions().split_column
-    return () if is_default or tuple(names) == (NONE,) else names  # the default may be absent
+def _name_columns(options: ColumnOptions) -> Iterator[Tuple[str, str]]:
+    """Each flag of the user that names a column, and the name."""
+    for option in _ROLE_OPTIONS:
+        value = getattr(options, option)
+        names = (value,) if isinstance(value, str) else value or ()
+        is_default = (option, value) == ("split_column", ColumnOptions().split_column)
+        for name in () if is_default or names == (NONE,) else names:  # the default may be absent
+            yield "--" + option.replace("_", "-"), name
 
 
 def _find_split(columns: Columns, options: ColumnOptions) -> Optional[str]:
