@@ -9,11 +9,11 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
 
 import numpy as np
 
+from .data import normalization
 from .data.column import Component
 from .data.examples import Dataset, Split, describe, iterate_slices
 from .data.held_out import NOTHING
 from .data.images.image_file import format_size
-from .data.normalization import examples_per_chunk, measure_moments
 from .data.prepare import ExampleConverter, ExampleHooks, model_spec, prepare
 from .data.readers.batches import RESIDENT_LIMIT
 from .data.readers.mapped import decode_splits
@@ -96,13 +96,13 @@ class RunData:
         if recorded is not None and recorded.mean:
             mean, deviation = recorded.mean, recorded.deviation
         else:
-            mean, deviation = measure_moments(self._iterate_features())
+            mean, deviation = normalization.measure_moments(self._iterate_features())
         self.spec = self.spec._replace(mean=mean, deviation=deviation)
 
     def _iterate_features(self) -> Iterator[np.ndarray]:
         """The features of the training split after `filter` and `convert`, in chunks."""
         stored = self.splits["train"]
-        count = examples_per_chunk(stored.nbytes // len(stored))
+        count = max(1, normalization.CHUNK_BYTES // max(1, stored.nbytes // len(stored)))
         if self.hooks.convert is None:
             train = prepare(stored, self.hooks)
             for start in range(0, len(train), count):

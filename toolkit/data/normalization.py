@@ -49,11 +49,6 @@ def is_normalized() -> bool:
     return bool(tf.get_collection(NORMALIZED))
 
 
-def examples_per_chunk(example_bytes: int) -> int:
-    """How many examples to measure at once."""
-    return max(1, CHUNK_BYTES // max(1, example_bytes))
-
-
 def measure_moments(chunks: Iterable[Any]) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
     """Mean and standard deviation of each of the C values along the last axis of examples as the
     graph gets them (uint8 is divided by 255); the deviation of what never varies is 0.

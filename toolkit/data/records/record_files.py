@@ -25,7 +25,7 @@ GROUP = "records"  # the folder of the cache
 HINT = "Write records with tf.io.TFRecordWriter, plain or compressed."
 RECOPY = "The file is damaged; copy it again."
 _HEADER, _FOOTER = 12, 4  # bytes before and behind a record: its length, and two checksums
-_CHUNK = 1 << 20  # bytes
+_CHUNK = 1 << 16  # bytes, which are at most a thousand times as many once they are unpacked
 _AUTOMATIC = 32 + zlib.MAX_WBITS  # zlib finds out whether it reads GZIP or ZLIB
 _SHARD = re.compile(r"(?P<start>.*?)-(?P<number>\d{3,})-of-(?P<total>\d{3,})(?P<end>.*)", re.DOTALL)
 _RECORDS = re.compile(r"tfrec|-\d{3,}-of-\d{3,}|\.records?(\.|$)", re.IGNORECASE)
@@ -207,16 +207,14 @@ def _unpack(path: str, folder: str) -> None:
     target = os.path.join(folder, "records")
     stream: Any = zlib.decompressobj(_AUTOMATIC)
     with open(target, "wb") as file, translate_read_errors(), open_regular_file(path) as source:
-        content = source.read(_CHUNK)
         try:
-            while content or not stream.eof:
-                if stream.eof:
-                    stream = zlib.decompressobj(_AUTOMATIC)
-                if not content:
-                    raise zlib.error("it ends early")
-                file.write(stream.decompress(content, _CHUNK))
-                content = stream.unused_data if stream.eof else stream.unconsumed_tail
-                content = content or source.read(_CHUNK)
+            for content in iter(lambda: source.read(_CHUNK), b""):
+                while content:
+                    stream = zlib.decompressobj(_AUTOMATIC) if stream.eof else stream
+                    file.write(stream.decompress(content))
+                    content = stream.unused_data
+            if not stream.eof:
+                raise zlib.error("it ends early")
         except zlib.error as error:
             raise DataError(
                 f"{path}: expected a compressed file, found a damaged one ({error}).", hint=RECOPY

@@ -16,13 +16,12 @@ import numpy as np
 from ...errors import DataError
 from ..column import MAX_CLASSES, Column
 from ..decoded import Decoded
-from ..files.file_index import FileIndex
 from ..images.image_file import file_endings
 from ..images.image_files import ImageFiles
-from ..reading_options import ColumnOptions, ImageOptions
+from ..reading_options import ColumnOptions, Settings
 from ..spec import NUMBERS, TableSchema
 from .columns import TableColumn, parse_number, shorten
-from .roles import TableFault
+from .roles import Columns, TableFault
 
 MAX_INTEGER_CLASSES = 100  # more different whole numbers are classes only on request
 MISSING = "(missing)"  # the text of an empty field that is a category of its own
@@ -33,6 +32,7 @@ _DATE = re.compile(
 _WORDS = re.compile(r"\S\s+\S")
 
 Labels = Tuple[Optional[np.ndarray], Tuple[str, ...]]
+Kinds = Dict[str, List[TableColumn]]
 
 
 def find_schema(
@@ -41,21 +41,18 @@ def find_schema(
     """What each column of features becomes, by its fields. Raises a DataError if some look like no
     features, and the user did not name them.
     """
-    by_kind: Dict[str, List[TableColumn]] = collections.defaultdict(list)
+    by_kind: Kinds = collections.defaultdict(list)
     for column in columns:
         is_image = column.name == options.image_column
         by_kind["images" if is_image else _kind_of(column)].append(column)
     if not options.feature_columns:
         _refuse_doubtful(columns, by_kind)
-    names: Dict[str, Any] = {
-        kind: tuple(column.name for column in some) for kind, some in by_kind.items()
-    }
+    names: Dict[str, Any] = {kind: tuple(c.name for c in by_kind[kind]) for kind in by_kind}
     names["categories"] = {
         column.name: tuple(sorted(t for t in column.values if t or options.missing == "fill"))
         for column in by_kind["categories"]
     }
-    is_one_hot = options.categories == "one-hot"
-    return TableSchema(**names, labels=tuple(labels), is_one_hot=is_one_hot)
+    return TableSchema(**names, labels=tuple(labels), is_one_hot=options.categories == "one-hot")
 
 
 def _kind_of(column: TableColumn) -> str:
@@ -68,13 +65,11 @@ def _kind_of(column: TableColumn) -> str:
     texts = list(filter(None, column.values))
     if all(text.lower().endswith(file_endings()) for text in texts):
         return "images"
-    num_filled = np.count_nonzero(column.map(bool, bool))
+    num_filled = column.map(bool, bool).sum()
     return "categories" if 2 * len(texts) <= num_filled else "texts"  # each occurs twice, or not
 
 
-def _refuse_doubtful(
-    columns: Sequence[TableColumn], by_kind: Mapping[str, Sequence[TableColumn]]
-) -> None:
+def _refuse_doubtful(columns: Sequence[TableColumn], by_kind: Kinds) -> None:
     """Raise a DataError that names all columns that look like no features."""
     reasons = {}
     if len(columns) - len(by_kind["images"]) > 1:
@@ -112,7 +107,7 @@ def _doubt_numbers(column: TableColumn) -> str:
 
 
 def build_features(
-    columns: Mapping[str, TableColumn],
+    columns: Columns,
     schema: TableSchema,
     rows: np.ndarray,
     numbers: np.ndarray,
@@ -172,11 +167,7 @@ class TableImages(NamedTuple):
 
 
 def open_images(
-    column: TableColumn,
-    rows: np.ndarray,
-    options: ImageOptions,
-    index: FileIndex,
-    component: str,
+    column: TableColumn, rows: np.ndarray, settings: Settings, component: str
 ) -> TableImages:
     """The image files that a column names by paths from the folder of the table. A row that is not
     among `rows`, int64 [n], gets the image of the first of them.
@@ -186,7 +177,8 @@ def open_images(
     used = np.full(len(column), column.codes[rows[0]])
     used[rows] = column.codes[rows]
     path_of = {code: _find_file(column, column.values[code]) for code in np.unique(used).tolist()}
-    files = ImageFiles(column.path, list(path_of.values()), index, options, component)
+    paths = list(path_of.values())
+    files = ImageFiles(column.path, paths, settings.files, settings.images, component)
     codes = used.tolist()
     return TableImages(files, [path_of[c] for c in codes], [column.values[c] for c in codes])
 

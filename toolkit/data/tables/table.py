@@ -106,9 +106,10 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
         schema = find_schema([columns[name] for name in features], labels, options)
         if not schema.images:
             refuse_idle_images(path, settings.images)
-    floats = [columns[name].floats() for name in schema.numbers]
     num_rows = len(next(iter(columns.values())))
-    numbers = np.stack(floats, axis=1) if floats else np.zeros((num_rows, 0), np.float32)
+    numbers = np.zeros((num_rows, len(schema.numbers)), np.float32)
+    for position, name in enumerate(schema.numbers):
+        numbers[:, position] = columns[name].floats()
     is_missing = np.isnan(numbers)
     has_fills = options.missing == "fill" and (not is_other or bool(schema.fills))
     needed = {*labels, *schema.images, *(() if has_fills else schema.numbers)}
@@ -126,7 +127,7 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
         notes.append(_describe_labels(labels, class_names))
     parts = _divide(columns, split, rows, is_other)
     images = {
-        component: open_images(columns[name], rows, settings.images, settings.files, component)
+        component: open_images(columns[name], rows, settings, component)
         for name, component in schema.component_names.items()
         if name in schema.images
     }
