@@ -258,12 +258,8 @@ def is_plain(split: Split) -> bool:
 
 
 def describe(split: Split, class_names: Sequence[str] = (), num_classes: int = 0) -> DataSpec:
-    """The spec of a split.
-
-    Args:
-        split: the examples.
-        class_names: in the order of the labels; for one class as label.
-        num_classes: K, if there are no names; 0 for the largest label + 1.
+    """The spec of a split, with the names of the classes in their order if each label is one class,
+    or else their number K; without both it is the largest label + 1.
     """
     flat = {} if is_plain(split) else split.components
     for key, component in flat.items():

@@ -76,9 +76,8 @@ def describe_specs(specs: ArraySpecs) -> str:
 
 
 def random_arrays(specs: ArraySpecs, num_rows: int) -> Dict[str, np.ndarray]:
-    """Random arrays: floats are standard normal, uint8 uniform, other types zero or empty.
-
-    Sizes that may be any are 1.
+    """Random arrays: floats are standard normal, uint8 uniform, other types zero or empty; sizes
+    that may be any are 1.
     """
     random = np.random.RandomState(0)
     arrays = {}

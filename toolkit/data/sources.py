@@ -27,16 +27,15 @@ class Source(NamedTuple):
 
 
 def open_data(value: str, rehash: bool = False, **settings: Any) -> Dataset:
-    """Open the data set that a `--data` value names.
+    """Open the data set that a `--data` value names, for example "mnist5k" or "npz:FILE".
 
     Args:
-        value: a source, for example "mnist5k" or "npz:FILE".
+        value: a source.
         rehash: whether to hash all files again, also those whose size, time and inode are known.
-        settings: other fields of `Settings`. A source without images accepts only the default
-            `images`, and one without columns only the default `columns`.
+        settings: other fields of `Settings`.
 
     Raises:
-        UsageError: the value names no source, or an option does not apply to the source.
+        UsageError: the value names no source, or an option has no effect on the source.
         DataError: the data cannot be used.
     """
     value = complete(value)

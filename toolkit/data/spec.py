@@ -109,10 +109,8 @@ class DataSpec(_SpecFields):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataSpec:
-        """The inverse of `as_json`, after JSON, which has no tuples.
-
-        Raises:
-            CheckpointError: the values are of another version.
+        """The spec from its fields, after JSON, which has no tuples. Raises a CheckpointError if
+        they are of another version.
         """
         try:
             fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
@@ -164,12 +162,9 @@ class TableSchema(NamedTuple):
         categories = () if self.is_one_hot else self.categories
         return component_names([*categories, *self.texts, *self.lists, *self.images])
 
-    def to_json(self) -> Dict[str, Any]:
-        return dict(self._asdict(), categories={n: list(v) for n, v in self.categories.items()})
-
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TableSchema:
-        """The inverse of `to_json` after JSON, which has no tuples."""
+        """The schema from its fields, after JSON, which has no tuples."""
         return cls(**{n: _as_tuple(value) for n, value in values.items() if n in cls._fields})
 
 

@@ -16,14 +16,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 
 def flatten(features: Any, labels: Any = None) -> Dict[str, Any]:
-    """The leaves of two structures by their flat keys, in the order of their names.
-
-    Args:
-        features: anything but a dict, or a dict by name.
-        labels: likewise, or None for no labels.
-
-    Raises:
-        DataError: a dict is empty, or a name is not usable.
+    """The leaves of two structures by their flat keys, in the order of their names. Each is a dict
+    by name or anything else, and labels may be None. Raises a DataError for an empty dict, or a
+    name that is not usable.
     """
     flat: Dict[str, Any] = {}
     for role, structure in ((FEATURES, features), (LABELS, labels)):

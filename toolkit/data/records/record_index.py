@@ -16,25 +16,14 @@ import json
 import os
 import sys
 import warnings
-from typing import (
-    Any,
-    Callable,
-    Counter,
-    Dict,
-    Iterable,
-    List,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import Any, Callable, Counter, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ...compat import tf
 from ...errors import DataError
-from ..column import MAX_CLASSES
+from ..column import MAX_CLASSES, Sequences
 from ..files.cache import open_entry
 from ..images.image_file import read_header
 from ..tables.columns import join_names
@@ -113,15 +102,13 @@ class RecordIndex:
         ranks = {text: rank for rank, text in enumerate(names)}
         return np.array([ranks[text] for text in texts], np.int32)[self.rows(key)[:, 0]], names
 
-    def numbers(self, key: str) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-        """The values of a key, float32 or int64, and where those of each record begin: [M] or
-        [M, length] and None if all records have one length, else [T] and int64 [M + 1].
-        """
+    def numbers(self, key: str) -> Any:
+        """The values of a key, float32 or int64: [M], [M, length], or `Sequences`."""
         number, dtype = list(self.plans).index(key), _DTYPES[self.plans[key].kind]
         values, lengths = self._map(f"values{number}", dtype), self.rows(key)[:, 0]
         if (lengths != lengths[0]).any():
-            return values, np.concatenate([[0], np.cumsum(lengths)])
-        return values if lengths[0] == 1 else values.reshape(len(self), lengths[0]), None
+            return Sequences(values, np.concatenate([[0], np.cumsum(lengths)]))
+        return values if lengths[0] == 1 else values.reshape(len(self), lengths[0])
 
     def _map(self, name: str, dtype: Any) -> np.ndarray:
         path = os.path.join(self._folder, name + ".bin")

@@ -36,11 +36,8 @@ _SIZES = (("height", "rows"), ("width", "cols"), ("channels", "depth"))  # of pi
 
 
 def open_tfrecord(settings: Settings) -> Dataset:
-    """Open TFRecord files as a data set.
-
-    Raises:
-        UsageError: options contradict each other.
-        DataError: there are no records, a damaged one, or one that lacks a key.
+    """Open TFRecord files as a data set. Raises a UsageError if options contradict each other, and
+    a DataError if there are no records, a damaged one, or one that lacks a key.
     """
     place, model = settings.path, settings.model and settings.model.record_keys
     if model is None:
@@ -125,17 +122,18 @@ class _RecordReader:
         if kind == IMAGE:
             return self._decode(key)
         if kind in (FLOATS, INTEGERS):
-            values, starts = self.index.numbers(key)
-            row = first_not_finite(values)
+            values = self.index.numbers(key)
+            is_sequence = isinstance(values, Sequences)
+            row = first_not_finite(values.values if is_sequence else values)
             if row is not None:
-                if starts is not None:
-                    row = int(np.searchsorted(starts, row, side="right")) - 1
+                if is_sequence:
+                    row = int(np.searchsorted(values.starts, row, side="right")) - 1
                 raise DataError(
                     f"{self.index.name_of(row)}: expected finite numbers in the key '{key}', "
                     "found NaN or infinity.",
                     hint="Repair or remove that record.",
                 )
-            return values if starts is None else Sequences(values, starts)
+            return values
         if kind == NAME:
             raise DataError(
                 f"{self._settings.path}: expected numbers in each of several keys of labels, found "
@@ -180,8 +178,8 @@ class _RecordReader:
             labels, names = self.index.names(key)
             return labels, tuple(names)
         if kind == INTEGERS and wanted != "value" and is_one:
-            values, starts = self.index.numbers(key)
-            if starts is None and _is_single(values):
+            values = self.index.numbers(key)
+            if _is_single(values):
                 return self._number_classes(key, values)
         if wanted == "class":
             raise UsageError(

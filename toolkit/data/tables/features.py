@@ -49,7 +49,7 @@ def find_schema(
         _refuse_doubtful(columns, by_kind)
     names: Dict[str, Any] = {kind: tuple(c.name for c in by_kind[kind]) for kind in by_kind}
     names["categories"] = {
-        column.name: tuple(sorted(t for t in column.values if t or options.missing == "fill"))
+        column.name: sorted(t for t in column.values if t or options.missing == "fill")
         for column in by_kind["categories"]
     }
     return TableSchema(**names, labels=tuple(labels), is_one_hot=options.categories == "one-hot")
@@ -204,20 +204,12 @@ def _find_file(column: TableColumn, field: str) -> str:
 def read_labels(
     columns: Sequence[TableColumn], kind: str, rows: np.ndarray, is_other: bool = False
 ) -> Labels:
-    """The labels in some columns, and the names of their classes.
+    """The labels in some columns, and the names of their classes in the order of their numbers.
 
-    Args:
-        columns: the values of a vector if they are several; [] for no labels.
-        kind: "class", "value", or "auto" to let the fields decide.
-        rows: that have examples, int64 [n]; the labels of others are not looked at.
-        is_other: whether a model was trained on such labels: any number of classes is plausible.
-
-    Returns:
-        int32 [N] of classes, float32 [N] or [N, L] of values, None for no labels; and names [K], in
-        the order of the class numbers, () if they are no classes.
-
-    Raises:
-        DataError: a field is no label of the kind, or the kind is not clear.
+    They are int32 [N] of classes, else float32 [N] of values, or [N, L] of several columns; None
+    without a column. The kind is "class", "value", or "auto" to let the fields decide; only those
+    of `rows`, int64 [n], are looked at. Any number of classes is plausible in data on which a model
+    was not trained. Raises a DataError for what is no label of the kind.
     """
     if not columns:
         return None, ()

@@ -43,12 +43,9 @@ SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in it
 
 
 def open_table(settings: Settings) -> Dataset:
-    """Open a table as a data set.
-
-    Raises:
-        UsageError: an option names no column, or one column twice.
-        DataError: the table cannot be used. All faults are in one error, with the options with
-            which there would be none, if there are such.
+    """Open a table as a data set. Raises a UsageError if an option names no column, or one column
+    twice, and a DataError if the table cannot be used: with all its faults, and the options with
+    which there would be none.
     """
     columns, repair = read_table(settings.path), settings.columns
     faults: List[ToolkitError] = []
@@ -146,7 +143,7 @@ def _read_dataset(columns: Columns, settings: Settings) -> Dataset:
     splits = hold_out(splits, settings.shares, digests)
     if finds_fills:
         schema = schema._replace(fills=_fill(numbers, is_missing, splits["train"], schema))
-    spec = describe(splits["train"], class_names)._replace(table=schema.to_json())
+    spec = describe(splits["train"], class_names)._replace(table=dict(schema._asdict()))
     files = {os.path.basename(path): path}
     hashes = dict(zip(files, settings.files.digests([path])))
     for column in images.values():
