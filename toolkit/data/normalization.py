@@ -59,8 +59,8 @@ def measure_moments(chunks: Iterable[Any]) -> Tuple[Tuple[float, ...], Tuple[flo
     Raises:
         UsageError: the features are no numbers, or one of them is not finite.
     """
-    count, mean, squares = 0, np.zeros(0), np.zeros(0)  # of the squared differences to the mean
-    lowest, highest = np.zeros(0), np.zeros(0)
+    count, mean, squares = 0, np.zeros(1), np.zeros(1)  # of the squared differences to the mean
+    lowest, highest = np.full(1, np.inf), np.full(1, -np.inf)
     with np.errstate(invalid="ignore", over="ignore"):
         for chunk in chunks:
             if not isinstance(chunk, np.ndarray) or chunk.dtype.kind not in "uif":
@@ -70,19 +70,17 @@ def measure_moments(chunks: Iterable[Any]) -> Tuple[Tuple[float, ...], Tuple[flo
                 )
             values = chunk.reshape(-1, chunk.shape[-1]).astype(np.float64)  # [n * ..., C]
             values = values / 255 if chunk.dtype == np.uint8 else values
-            part_mean, low, high = values.mean(axis=0), values.min(axis=0), values.max(axis=0)
+            lowest = np.minimum(lowest, values.min(axis=0))
+            highest = np.maximum(highest, values.max(axis=0))
+            part_mean = values.mean(axis=0)
             values -= part_mean
             part = np.einsum("ij,ij->j", values, values)
-            if not count:
-                count, mean, squares, lowest, highest = len(values), part_mean, part, low, high
-                continue
             # Chan, Golub and LeVeque, "Updating Formulae", 1979.
             share = len(values) / (count + len(values))
             difference = part_mean - mean
             squares = squares + part + difference**2 * count * share
             mean = mean + difference * share
             count += len(values)
-            lowest, highest = np.minimum(lowest, low), np.maximum(highest, high)
     assert count, "there are no examples"
     is_constant = lowest == highest
     mean = np.where(is_constant, lowest, mean)

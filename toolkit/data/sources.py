@@ -13,7 +13,6 @@ from .files.cache import translate_read_errors
 from .files.file_index import FileIndex
 from .reading_options import ColumnOptions, ImageOptions, Settings, refuse_idle
 
-DEFAULT = "mnist5k"
 _IMAGE_FORM = tuple(name for name in ImageOptions._fields if name != "skip_damaged")
 
 
