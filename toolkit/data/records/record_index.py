@@ -128,8 +128,7 @@ class Record:
     def __init__(self, place: str, content: bytes, is_first: bool = False):
         self.place, finding = place, "bytes that are no tf.train.Example"
         example = tf.train.Example()
-        with warnings.catch_warnings(), contextlib.suppress(DecodeError):
-            warnings.simplefilter("ignore", RuntimeWarning)  # of protobuf, about damage
+        with contextlib.suppress(DecodeError):
             if example.MergeFromString(content) == len(content):
                 sequence = tf.train.SequenceExample.FromString(content) if is_first else example
                 if not is_first or not sequence.HasField("feature_lists"):
@@ -200,6 +199,8 @@ def _write_index(shards: Sequence[Shard], plans: Sequence[KeyPlan], folder: str)
     with contextlib.ExitStack() as files:
         paths = [os.path.join(folder, f"values{number}.bin") for number in range(len(plans))]
         values = [files.enter_context(open(path, "wb")) for path in paths]
+        files.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", RuntimeWarning)  # of protobuf, about damage
         for shard in shards:
             for number, (position, message) in enumerate(iterate_records(shard)):
                 record = Record(f"{shard.path}: record {number}", message)

@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import os
 import re
+import warnings
 from typing import Any, List, Sequence, Tuple
 
 import numpy as np
@@ -50,7 +51,9 @@ def open_tfrecord(settings: Settings) -> Dataset:
     shard, record = next(records, (None, b""))
     if shard is None:
         raise DataError(f"{place}: expected one record or more, found empty files.", hint=HINT)
-    first = Record(f"{shard.path}: record 0", record, is_first=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of protobuf, about damage
+        first = Record(f"{shard.path}: record 0", record, is_first=True)
     if model is None:
         features, labels = _choose_keys(first, settings.columns)
     else:
