@@ -316,6 +316,8 @@ def _find_size_keys(first: Record, key: str, num_bytes: int) -> Tuple[str, ...]:
     values = [first.values(name) for name in size_keys]
     if not (found[0] and found[1]) or any(len(value) != 1 for value in values):
         return ()
-    count = int(np.prod(values, dtype=object))  # Python's integers do not overflow
+    count = 1
+    for value in values:
+        count *= int(value[0])
     is_raw = count == num_bytes or (len(values) == 2 and 3 * count == num_bytes)
     return size_keys if is_raw and count > 0 else ()
